@@ -5,31 +5,30 @@ import (
 	"time"
 )
 
-// clock is the time by which pauses and the pace of replays are measured, so
-// that tests can drive it.
+// clock measures pauses and the pace of replays. Tests control it.
 type clock interface {
-	// Now tells the time.
+	// Now returns the current time.
 	Now() time.Time
-	// After gives a channel that receives once d has passed, and a function that
-	// lets go of it before.
+	// After returns a channel that receives after d, and a function that
+	// releases it before.
 	After(d time.Duration) (due <-chan time.Time, stop func())
 }
 
-// realClock is the clock of the operating system. The distance of two times of
-// it stays right when the time of day is set.
+// realClock is the clock of the operating system. Its times have a monotonic
+// part, so their differences are right even if the time of day is set.
 type realClock struct{}
 
 // Now is [time.Now].
 func (realClock) Now() time.Time { return time.Now() }
 
-// After begins a timer.
+// After starts a timer.
 func (realClock) After(d time.Duration) (due <-chan time.Time, stop func()) {
 	t := time.NewTimer(d)
 	return t.C, func() { t.Stop() }
 }
 
-// rest waits for a while; it answers false if the context ends first.
-func rest(ctx context.Context, c clock, d time.Duration) bool {
+// sleep waits for a duration. It reports false if the context ends first.
+func sleep(ctx context.Context, c clock, d time.Duration) bool {
 	due, stop := c.After(d)
 	defer stop()
 	select {

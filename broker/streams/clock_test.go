@@ -10,16 +10,16 @@ import (
 	"time"
 )
 
-// drivenClock stands still until a test advances it.
+// drivenClock is a clock that tests advance.
 type drivenClock struct {
-	armed chan time.Duration // gets the length of every wait that begins
+	armed chan time.Duration // receives the duration of every wait that begins
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	now    time.Time
-	alarms []alarm
+	timers []timer
 }
 
-type alarm struct {
+type timer struct {
 	at  time.Time
 	due chan time.Time
 }
@@ -35,52 +35,52 @@ func (c *drivenClock) Now() time.Time {
 }
 
 func (c *drivenClock) After(d time.Duration) (<-chan time.Time, func()) {
-	a := alarm{due: make(chan time.Time, 1)}
+	a := timer{due: make(chan time.Time, 1)}
 	c.mu.Lock()
 	a.at = c.now.Add(d)
-	c.alarms = append(c.alarms, a)
+	c.timers = append(c.timers, a)
 	c.mu.Unlock()
 	c.armed <- d
 	return a.due, func() { c.remove(a) }
 }
 
-func (c *drivenClock) remove(a alarm) {
+func (c *drivenClock) remove(a timer) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.alarms = slices.DeleteFunc(c.alarms, func(b alarm) bool { return a.due == b.due })
+	c.timers = slices.DeleteFunc(c.timers, func(b timer) bool { return a.due == b.due })
 }
 
-// advance lets time go by, and rings whoever has waited long enough.
+// advance advances the time, and fires the timers that are due.
 func (c *drivenClock) advance(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.now = c.now.Add(d)
-	for _, a := range c.alarms {
+	for _, a := range c.timers {
 		if !a.at.After(c.now) {
 			select {
 			case a.due <- c.now:
-			default: // it has rung
+			default: // it has fired
 			}
 		}
 	}
 }
 
-// pending tells how many waits have not been let go of.
+// pending returns the number of timers that have not been stopped.
 func (c *drivenClock) pending() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return len(c.alarms)
+	return len(c.timers)
 }
 
-// waits holds against want how long the next wait is to be that begins.
-func (c *drivenClock) waits(t *testing.T, want time.Duration) {
+// wantWait compares the duration of the next wait.
+func (c *drivenClock) wantWait(t *testing.T, want time.Duration) {
 	t.Helper()
 	if got := receive(t, c.armed); got != want {
 		t.Fatalf("waits for %v, want %v", got, want)
 	}
 }
 
-// receive gives what comes from a channel, or fails the test.
+// receive returns the next value of a channel, or fails the test.
 func receive[T any](t *testing.T, c <-chan T) T {
 	t.Helper()
 	select {
@@ -92,13 +92,13 @@ func receive[T any](t *testing.T, c <-chan T) T {
 	}
 }
 
-func TestRest(t *testing.T) {
+func TestSleep(t *testing.T) {
 	t.Parallel()
 	t.Run("lasts as long as it is to", func(t *testing.T) {
 		t.Parallel()
 		synctest.Test(t, func(t *testing.T) {
 			begun := realClock{}.Now()
-			if !rest(t.Context(), realClock{}, time.Hour) {
+			if !sleep(t.Context(), realClock{}, time.Hour) {
 				t.Fatal("got false, want true")
 			}
 			if got := (realClock{}).Now().Sub(begun); got != time.Hour {
@@ -111,7 +111,7 @@ func TestRest(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
-			if rest(ctx, realClock{}, time.Hour) {
+			if sleep(ctx, realClock{}, time.Hour) {
 				t.Error("got true, want false")
 			}
 		})
@@ -121,7 +121,7 @@ func TestRest(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		clock := newDrivenClock()
-		rest(ctx, clock, time.Hour)
+		sleep(ctx, clock, time.Hour)
 		if got := clock.pending(); got != 0 {
 			t.Errorf("%d timers are left, want none", got)
 		}

@@ -13,11 +13,12 @@ import (
 	"signalbox/broker/streams"
 )
 
-// TestClosed refuses everything once the engine is closed, without waiting.
+// TestClosed checks that a closed engine refuses every operation without
+// waiting.
 func TestClosed(t *testing.T) {
 	t.Parallel()
 	r := start(t, nil, streams.DefaultConfig())
-	r.has(persist)
+	r.create(persist)
 	r.stop()
 	ctx := t.Context()
 	for name, do := range operations(r.Engine) {
@@ -32,21 +33,21 @@ func TestClosed(t *testing.T) {
 	if got := r.Streams(); len(got) != 0 {
 		t.Errorf("it has %d streams", len(got))
 	}
-	r.stop() // once more does no harm
+	r.stop() // a second call is harmless
 }
 
-// operations are all that can be done with a stream.
+// operations are all operations on a stream.
 func operations(e *streams.Engine) map[string]func(context.Context, string) error {
 	return map[string]func(context.Context, string) error{
 		"list": func(ctx context.Context, _ string) error {
-			return justErr(e.ListStreams(ctx, broker.ListOptions[broker.Stream]{Count: -1}))
+			return errorOf(e.ListStreams(ctx, broker.ListOptions[broker.Stream]{Count: -1}))
 		},
-		"len":    func(ctx context.Context, _ string) error { return justErr(e.Len(ctx)) },
-		"get":    func(ctx context.Context, s string) error { return justErr(e.GetStream(ctx, s)) },
+		"len":    func(ctx context.Context, _ string) error { return errorOf(e.Len(ctx)) },
+		"get":    func(ctx context.Context, s string) error { return errorOf(e.GetStream(ctx, s)) },
 		"create": func(ctx context.Context, s string) error { return e.CreateStream(ctx, spec(named(s+"2"))) },
 		"modify": func(ctx context.Context, s string) error { return e.ModifyStream(ctx, spec(named(s), persist), true) },
 		"delete": func(ctx context.Context, s string) error { return e.DeleteStream(ctx, s) },
-		"count":  func(ctx context.Context, s string) error { return justErr(e.CountStreamMessages(ctx, s)) },
+		"count":  func(ctx context.Context, s string) error { return errorOf(e.CountStreamMessages(ctx, s)) },
 		"clear":  func(ctx context.Context, s string) error { return e.ClearStreamMessages(ctx, s, nil, nil) },
 		"replay": func(ctx context.Context, s string) error {
 			return e.ReplayStream(ctx, broker.StreamReplay{StreamName: s, ReplayTopic: "again", Limit: -1})
@@ -55,14 +56,14 @@ func operations(e *streams.Engine) map[string]func(context.Context, string) erro
 	}
 }
 
-// TestChangeWhileClosing leaves nothing open of a change that Close finds under
-// way, and closes once it is made; those that wait for their turn are refused.
+// TestChangeWhileClosing closes an engine during a change. The change is
+// completed and leaves nothing open; changes that wait are refused.
 func TestChangeWhileClosing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		disk := open(t, t.TempDir())
 		defer func() { must(t, disk.Close(context.Background())) }()
-		s := &faulty{Store: disk}
+		s := &faultyStore{Store: disk}
 		r := start(t, s, streams.DefaultConfig())
 		storing, stored := make(chan struct{}), make(chan struct{})
 		s.on("put", func() error {
@@ -89,7 +90,7 @@ func TestChangeWhileClosing(t *testing.T) {
 			t.Errorf("%q stays subscribed to", got)
 		}
 		s.on("put", nil)
-		r.again()
+		r.restart()
 		if got := r.desk.subscribed(); got != "in" {
 			t.Errorf("the next engine subscribes to %q", got)
 		}
@@ -97,14 +98,14 @@ func TestChangeWhileClosing(t *testing.T) {
 	})
 }
 
-// TestCloseDuringEverything closes an engine while all kinds of things are done,
-// and can open the next.
-func TestCloseDuringEverything(t *testing.T) {
+// TestCloseDuringOperations closes an engine during all kinds of operations;
+// another one can be opened.
+func TestCloseDuringOperations(t *testing.T) {
 	t.Parallel()
 	r := start(t, nil, streams.DefaultConfig())
 	for range 10 {
 		var busy sync.WaitGroup
-		var given receipts
+		var given notifiers
 		for name, do := range operations(r.Engine) {
 			for _, stream := range []string{"x", "y"} {
 				busy.Go(func() {
@@ -127,7 +128,7 @@ func TestCloseDuringEverything(t *testing.T) {
 				r.desk.send(messaging.Message{Topic: "in", QoS: 1}, given.next())
 			}
 		})
-		must(t, justErr(r.ListStreams(t.Context(), broker.ListOptions[broker.Stream]{})))
+		must(t, errorOf(r.ListStreams(t.Context(), broker.ListOptions[broker.Stream]{})))
 		await(t, func() error {
 			if n := r.desk.subscriptions(); n == 0 {
 				return errors.New("nothing has been subscribed to")
@@ -139,16 +140,17 @@ func TestCloseDuringEverything(t *testing.T) {
 		if got := r.desk.subscribed(); got != "" {
 			t.Fatalf("%q stays subscribed to", got)
 		}
-		r.again()
+		r.restart()
 	}
 }
 
-// TestCloseWorksOff keeps and publishes all that was taken before Close.
-func TestCloseWorksOff(t *testing.T) {
+// TestCloseDrainsTheQueue stores and publishes all messages that were taken
+// before Close.
+func TestCloseDrainsTheQueue(t *testing.T) {
 	t.Parallel()
 	r := start(t, nil, streams.DefaultConfig())
-	r.has(persist, to("out"))
-	var given receipts
+	r.create(persist, to("out"))
+	var given notifiers
 	for _, p := range numbers(0, 3000) {
 		r.desk.send(messaging.Message{Topic: "in", Payload: []byte(p), QoS: 1}, given.next())
 	}
@@ -157,15 +159,16 @@ func TestCloseWorksOff(t *testing.T) {
 	if got := r.desk.payloads("out"); len(got) != 3000 || got[2999] != "2999" {
 		t.Errorf("%d messages were published", len(got))
 	}
-	r.again()
-	if got := r.kept(); len(got) != 3000 || got[0] != "0" || got[2999] != "2999" {
+	r.restart()
+	if got := r.stored(); len(got) != 3000 || got[0] != "0" || got[2999] != "2999" {
 		t.Errorf("%d messages were kept", len(got))
 	}
 }
 
-// TestCloseGivesUp leaves what a broker that cannot be reached, or does not
-// answer, has not taken within the leave time; what is to be kept is kept.
-func TestCloseGivesUp(t *testing.T) {
+// TestCloseTimesOut drops what a broker that cannot be reached, or does not
+// respond, has not taken within the drain timeout. Messages are stored all the
+// same.
+func TestCloseTimesOut(t *testing.T) {
 	t.Parallel()
 	for name, answer := range map[string]func(context.Context, []messaging.Message) (int, int, error){
 		"unreachable": unreachable,
@@ -180,9 +183,9 @@ func TestCloseGivesUp(t *testing.T) {
 				disk := open(t, t.TempDir())
 				defer func() { must(t, disk.Close(context.Background())) }()
 				r := start(t, disk, streams.DefaultConfig())
-				r.has(persist, to("out"))
+				r.create(persist, to("out"))
 				r.desk.answers(answer)
-				var given receipts
+				var given notifiers
 				for range 1000 {
 					r.desk.send(messaging.Message{Topic: "in", QoS: 1}, given.next())
 				}
@@ -194,8 +197,8 @@ func TestCloseGivesUp(t *testing.T) {
 				}
 				given.wants(t, 0)
 				r.desk.answers(nil)
-				r.again()
-				if got := len(r.kept()); got != 1000 {
+				r.restart()
+				if got := len(r.stored()); got != 1000 {
 					t.Errorf("%d messages were kept", got)
 				}
 				r.stop()
@@ -204,14 +207,15 @@ func TestCloseGivesUp(t *testing.T) {
 	}
 }
 
-// TestCloseTriesOnce more what waits for a broker that has come back.
+// TestCloseTriesOnce retries once to publish what waits for a broker that has
+// recovered.
 func TestCloseTriesOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		disk := open(t, t.TempDir())
 		defer func() { must(t, disk.Close(context.Background())) }()
 		r := start(t, disk, streams.DefaultConfig())
-		r.has(to("out"))
+		r.create(to("out"))
 		r.desk.answers(unreachable)
 		r.desk.say(1, numbers(0, 1000)...)
 		<-time.After(time.Minute)

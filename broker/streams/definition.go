@@ -13,7 +13,7 @@ import (
 	"signalbox/broker/streams/query"
 )
 
-// The bounds of a definition.
+// Limits of a definition.
 const (
 	maxName  = 255         // bytes
 	maxText  = 64 << 10    // bytes
@@ -21,27 +21,28 @@ const (
 	maxTTL   = 315_360_000 // seconds: ten years of 365 days
 )
 
-// noQuery is the query that changes nothing.
+// noQuery is the empty query.
 const noQuery = "{}"
 
-// define gives the definition that a wish makes of an old one, nil for none, and
-// its query. With replace, what the wish does not give falls to its default;
-// otherwise it stays. The name of a stream never changes. The error is a
-// [*broker.Error] of kind Invalid with every member that cannot be used.
+// define returns the definition that results from a spec, and its query. If old
+// is not nil, it is modified: with replace, members that the spec lacks get
+// their defaults; otherwise they stay. The name of a stream never changes. The
+// error is a [*broker.Error] of kind Invalid with every member that is not
+// valid.
 func define(old *Definition, spec broker.StreamSpec, replace bool) (Definition, *query.Query, error) {
-	op, d := opCreate, fresh(0, spec.StreamName)
+	op, d := opCreate, defaultDefinition(0, spec.StreamName)
 	if old != nil {
 		op, d = opModify, *old
-		d.Replaying, d.Replay, d.Stats = false, nil, nil // they are not part of a definition
+		d.Replaying, d.Replay, d.Stats = false, nil, nil // they are not stored
 		if replace {
-			d = fresh(old.ID, old.StreamName)
+			d = defaultDefinition(old.ID, old.StreamName)
 		}
 	}
-	d.take(spec)
-	q, flaws := compile(d.Query, spec.Query != nil && (old == nil || !bytes.Equal(compact(spec.Query), old.Query)))
-	flaws = append(d.flaws(), flaws...)
-	if len(flaws) > 0 {
-		return Definition{}, nil, refuse(op, flaws)
+	d.apply(spec)
+	q, fields := compile(d.Query, spec.Query != nil && (old == nil || !bytes.Equal(compact(spec.Query), old.Query)))
+	fields = append(d.check(), fields...)
+	if len(fields) > 0 {
+		return Definition{}, nil, invalid(op, fields)
 	}
 	d.Query = compact(d.Query)
 	if spec.Process == nil && (old == nil || replace) {
@@ -50,16 +51,16 @@ func define(old *Definition, spec broker.StreamSpec, replace bool) (Definition, 
 	return d, q, nil
 }
 
-// fresh gives a definition of which all members but one have their defaults;
-// that of process depends on the query.
-func fresh(id int64, name string) Definition {
+// defaultDefinition returns a definition with defaults. The default of Process
+// depends on the query and is not set.
+func defaultDefinition(id int64, name string) Definition {
 	return Definition{ID: id, Stream: broker.Stream{
 		StreamName: name, TargetQoS: -1, Active: true, Query: json.RawMessage(noQuery),
 	}}
 }
 
-// take takes over what a wish gives.
-func (d *Definition) take(spec broker.StreamSpec) {
+// apply sets the members that a spec has.
+func (d *Definition) apply(spec broker.StreamSpec) {
 	set(&d.SourceTopic, spec.SourceTopic)
 	set(&d.TargetTopic, spec.TargetTopic)
 	set(&d.TargetQoS, spec.TargetQoS)
@@ -75,15 +76,16 @@ func (d *Definition) take(spec broker.StreamSpec) {
 	}
 }
 
-// set sets a member to what is given, nil for nothing.
+// set sets a member unless the given value is nil.
 func set[T any](member, given *T) {
 	if given != nil {
 		*member = *given
 	}
 }
 
-// compile compiles a query, or returns everything that is wrong with it. A new one
-// must hold no unknown members; in one that is stored they have always been ignored.
+// compile compiles a query, or returns everything that is wrong with it. A new
+// query must not have unknown members; in a stored one they have always been
+// ignored.
 func compile(raw json.RawMessage, isNew bool) (*query.Query, []broker.Field) {
 	if len(raw) > maxQuery {
 		return nil, []broker.Field{{Path: "query", Msg: fmt.Sprintf("must not be longer than %d bytes", maxQuery)}}
@@ -103,15 +105,15 @@ func compile(raw json.RawMessage, isNew bool) (*query.Query, []broker.Field) {
 	if !ok {
 		return nil, []broker.Field{{Path: "query", Msg: "cannot be used"}}
 	}
-	flaws := make([]broker.Field, 0, len(problems))
+	fields := make([]broker.Field, 0, len(problems))
 	for _, p := range problems {
-		flaws = append(flaws, broker.Field{Path: strings.TrimSuffix("query."+p.Path, "."), Msg: p.Msg})
+		fields = append(fields, broker.Field{Path: strings.TrimSuffix("query."+p.Path, "."), Msg: p.Msg})
 	}
-	return nil, flaws
+	return nil, fields
 }
 
-// compact gives a query that was compiled in the form in which it is stored:
-// without white space, and as an object where it is none.
+// compact returns the stored form of a valid query: without whitespace, and an
+// object even if it is null or missing.
 func compact(raw json.RawMessage) json.RawMessage {
 	var b bytes.Buffer
 	if err := json.Compact(&b, raw); err != nil || b.String() == "null" {
@@ -120,37 +122,37 @@ func compact(raw json.RawMessage) json.RawMessage {
 	return b.Bytes()
 }
 
-// flaws tells what is wrong with a definition but for its query.
-func (d *Definition) flaws() []broker.Field {
-	var found flaws
-	found.check("streamname", nameFlaw(d.StreamName))
-	found.check("sourcetopic", sourceFlaw(d.SourceTopic))
+// check returns the problems of a definition, except those of its query.
+func (d *Definition) check() []broker.Field {
+	var errs fieldErrors
+	errs.add("streamname", checkName(d.StreamName))
+	errs.add("sourcetopic", checkSource(d.SourceTopic))
 	if d.TargetTopic != "" {
-		found.check("targettopic", topicFlaw(d.TargetTopic))
+		errs.add("targettopic", checkTopic(d.TargetTopic))
 	}
 	if d.TargetQoS < -1 || d.TargetQoS > 2 {
-		found.check("targetqos", "must be -1, 0, 1 or 2")
+		errs.add("targetqos", "must be -1, 0, 1 or 2")
 	}
 	if d.TTL < 0 || d.TTL > maxTTL {
-		found.check("ttl", fmt.Sprintf("must be from 0 to %d seconds", maxTTL))
+		errs.add("ttl", fmt.Sprintf("must be from 0 to %d seconds", maxTTL))
 	}
-	found.check("textname", textFlaw(d.TextName))
-	found.check("textdescription", textFlaw(d.TextDescription))
-	found.check("key", textFlaw(d.Key))
-	return found
+	errs.add("textname", checkText(d.TextName))
+	errs.add("textdescription", checkText(d.TextDescription))
+	errs.add("key", checkText(d.Key))
+	return errs
 }
 
-// flaws collects the arguments that cannot be used.
-type flaws []broker.Field
+// fieldErrors are the arguments that are not valid.
+type fieldErrors []broker.Field
 
-// check adds an argument if something is wrong with it.
-func (f *flaws) check(path, flaw string) {
-	if flaw != "" {
-		*f = append(*f, broker.Field{Path: path, Msg: flaw})
+// add adds an argument unless the problem is empty.
+func (f *fieldErrors) add(path, problem string) {
+	if problem != "" {
+		*f = append(*f, broker.Field{Path: path, Msg: problem})
 	}
 }
 
-func nameFlaw(s string) string {
+func checkName(s string) string {
 	switch {
 	case s == "":
 		return "must be given"
@@ -162,7 +164,7 @@ func nameFlaw(s string) string {
 	return ""
 }
 
-func sourceFlaw(s string) string {
+func checkSource(s string) string {
 	switch {
 	case s == "":
 		return "must be given"
@@ -174,7 +176,7 @@ func sourceFlaw(s string) string {
 	return ""
 }
 
-func topicFlaw(s string) string {
+func checkTopic(s string) string {
 	switch {
 	case s == "":
 		return "must be given"
@@ -186,7 +188,7 @@ func topicFlaw(s string) string {
 	return ""
 }
 
-func textFlaw(s string) string {
+func checkText(s string) string {
 	switch {
 	case len(s) > maxText:
 		return fmt.Sprintf("must not be longer than %d bytes", maxText)
@@ -196,9 +198,9 @@ func textFlaw(s string) string {
 	return ""
 }
 
-// refuse gives the error for arguments that cannot be used. Its sentence names
-// the first few of them.
-func refuse(op string, fields []broker.Field) error {
+// invalid returns the error for invalid arguments. Its text lists the first few
+// of them.
+func invalid(op string, fields []broker.Field) error {
 	const most = 3
 	var parts []string
 	for _, f := range fields[:min(len(fields), most)] {

@@ -12,13 +12,13 @@ import (
 	"signalbox/broker"
 )
 
-// wish is the least that a stream can be made of.
-func wish() broker.StreamSpec {
+// minimalSpec returns a spec with the required members.
+func minimalSpec() broker.StreamSpec {
 	return broker.StreamSpec{StreamName: "s", SourceTopic: new("a/#")}
 }
 
-// wholeWish gives every member, none with its default.
-func wholeWish() broker.StreamSpec {
+// fullSpec returns a spec with every member, none with its default.
+func fullSpec() broker.StreamSpec {
 	return broker.StreamSpec{
 		StreamName: "s", SourceTopic: new("a/#"), TargetTopic: new("b"), TargetQoS: new(2), TTL: new(int64(60)),
 		Key: new("k"), TextName: new("n"), TextDescription: new("d"),
@@ -28,7 +28,7 @@ func wholeWish() broker.StreamSpec {
 
 const someQuery = `{"select":[{"source":"[a]","target":"[b]"}]}`
 
-func whole(id int64) Definition {
+func fullDefinition(id int64) Definition {
 	return Definition{ID: id, Stream: broker.Stream{
 		StreamName: "s", SourceTopic: "a/#", TargetTopic: "b", TargetQoS: 2, TTL: 60, Key: "k", TextName: "n",
 		TextDescription: "d", Persist: true, Query: json.RawMessage(someQuery),
@@ -40,15 +40,15 @@ func TestDefine(t *testing.T) {
 	fresh := broker.Stream{StreamName: "s", SourceTopic: "a/#", TargetQoS: -1, Active: true, Query: json.RawMessage(`{}`)}
 	queried := fresh
 	queried.Process, queried.Query = true, json.RawMessage(someQuery)
-	merged := whole(7)
+	merged := fullDefinition(7)
 	merged.Active, merged.TargetTopic = true, ""
 	replaced := Definition{ID: 7, Stream: fresh}
-	cleared := whole(7)
+	cleared := fullDefinition(7)
 	cleared.Query = json.RawMessage(`{}`)
 	processed := Definition{ID: 7, Stream: queried}
 	unprocessed := processed
 	unprocessed.Process = false
-	record := whole(7)
+	record := fullDefinition(7)
 	record.Replaying, record.Replay, record.Stats = true, &broker.StreamProgress{}, &broker.StreamStats{}
 	with := func(s broker.StreamSpec, change func(*broker.StreamSpec)) broker.StreamSpec {
 		change(&s)
@@ -60,27 +60,27 @@ func TestDefine(t *testing.T) {
 		replace bool
 		want    Definition
 	}{
-		"what is not given has its default":           {spec: wish(), want: Definition{Stream: fresh}},
-		"everything that is given counts":             {spec: wholeWish(), want: whole(0)},
-		"a query is processed unless that is refused": {spec: with(wish(), func(s *broker.StreamSpec) { s.Query = json.RawMessage(someQuery) }), want: Definition{Stream: queried}},
-		"a query of null is none":                     {spec: with(wish(), func(s *broker.StreamSpec) { s.Query = json.RawMessage(` null `) }), want: Definition{Stream: fresh}},
+		"what is not given has its default":           {spec: minimalSpec(), want: Definition{Stream: fresh}},
+		"everything that is given counts":             {spec: fullSpec(), want: fullDefinition(0)},
+		"a query is processed unless that is refused": {spec: with(minimalSpec(), func(s *broker.StreamSpec) { s.Query = json.RawMessage(someQuery) }), want: Definition{Stream: queried}},
+		"a query of null is none":                     {spec: with(minimalSpec(), func(s *broker.StreamSpec) { s.Query = json.RawMessage(` null `) }), want: Definition{Stream: fresh}},
 		"a query is stored without white space": {
-			spec: with(wish(), func(s *broker.StreamSpec) {
+			spec: with(minimalSpec(), func(s *broker.StreamSpec) {
 				s.Query = json.RawMessage(strings.ReplaceAll(someQuery, ":", " :\n\t"))
 			}),
 			want: Definition{Stream: queried},
 		},
-		"an empty query is one with white space too": {spec: with(wish(), func(s *broker.StreamSpec) { s.Query = json.RawMessage("{ }") }), want: Definition{Stream: fresh}},
-		"a merge changes what is given":              {old: new(whole(7)), spec: broker.StreamSpec{StreamName: "s", Active: new(true), TargetTopic: new("")}, want: merged},
-		"a merge of nothing changes nothing":         {old: new(whole(7)), spec: broker.StreamSpec{StreamName: "s"}, want: whole(7)},
-		"a merge never renames":                      {old: new(whole(7)), spec: broker.StreamSpec{StreamName: "other"}, want: whole(7)},
-		"a merge clears a query that is null":        {old: new(whole(7)), spec: broker.StreamSpec{Query: json.RawMessage("null")}, want: cleared},
+		"an empty query is one with white space too": {spec: with(minimalSpec(), func(s *broker.StreamSpec) { s.Query = json.RawMessage("{ }") }), want: Definition{Stream: fresh}},
+		"a merge changes what is given":              {old: new(fullDefinition(7)), spec: broker.StreamSpec{StreamName: "s", Active: new(true), TargetTopic: new("")}, want: merged},
+		"a merge of nothing changes nothing":         {old: new(fullDefinition(7)), spec: broker.StreamSpec{StreamName: "s"}, want: fullDefinition(7)},
+		"a merge never renames":                      {old: new(fullDefinition(7)), spec: broker.StreamSpec{StreamName: "other"}, want: fullDefinition(7)},
+		"a merge clears a query that is null":        {old: new(fullDefinition(7)), spec: broker.StreamSpec{Query: json.RawMessage("null")}, want: cleared},
 		"a merged query leaves process":              {old: &replaced, spec: broker.StreamSpec{Query: json.RawMessage(someQuery)}, want: unprocessed},
-		"a replaced query sets process":              {old: &replaced, spec: with(wish(), func(s *broker.StreamSpec) { s.Query = json.RawMessage(someQuery) }), replace: true, want: processed},
-		"a replacement gives up what is not given":   {old: new(whole(7)), spec: wish(), replace: true, want: replaced},
-		"a replacement never renames":                {old: new(whole(7)), spec: with(wish(), func(s *broker.StreamSpec) { s.StreamName = "other" }), replace: true, want: replaced},
-		"a replacement needs no name":                {old: new(whole(7)), spec: with(wholeWish(), func(s *broker.StreamSpec) { s.StreamName = "" }), replace: true, want: whole(7)},
-		"what a record tells is no definition":       {old: &record, spec: broker.StreamSpec{}, want: whole(7)},
+		"a replaced query sets process":              {old: &replaced, spec: with(minimalSpec(), func(s *broker.StreamSpec) { s.Query = json.RawMessage(someQuery) }), replace: true, want: processed},
+		"a replacement gives up what is not given":   {old: new(fullDefinition(7)), spec: minimalSpec(), replace: true, want: replaced},
+		"a replacement never renames":                {old: new(fullDefinition(7)), spec: with(minimalSpec(), func(s *broker.StreamSpec) { s.StreamName = "other" }), replace: true, want: replaced},
+		"a replacement needs no name":                {old: new(fullDefinition(7)), spec: with(fullSpec(), func(s *broker.StreamSpec) { s.StreamName = "" }), replace: true, want: fullDefinition(7)},
+		"what a record tells is no definition":       {old: &record, spec: broker.StreamSpec{}, want: fullDefinition(7)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -98,10 +98,10 @@ func TestDefine(t *testing.T) {
 	}
 }
 
-// TestDefineKeepsNoHold changes the bytes of a wish after it was granted.
-func TestDefineKeepsNoHold(t *testing.T) {
+// TestDefineRetainsNothing changes the bytes of a spec after define.
+func TestDefineRetainsNothing(t *testing.T) {
 	t.Parallel()
-	spec := wholeWish()
+	spec := fullSpec()
 	d, _, err := define(nil, spec, false)
 	if err != nil {
 		t.Fatal(err)
@@ -156,19 +156,19 @@ func TestDefineRefuses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			spec := wish()
+			spec := minimalSpec()
 			test.change(&spec)
 			_, _, err := define(nil, spec, false)
-			if got := refusal(t, err, opCreate); got != test.want {
+			if got := refusedFields(t, err, opCreate); got != test.want {
 				t.Errorf("refused %q, want %q; error %v", got, test.want, err)
 			}
 		})
 	}
 }
 
-// refusal gives the paths of what an error finds fault with, and holds the rest
-// of it against what its readers rely on.
-func refusal(t *testing.T, err error, op string) string {
+// refusedFields returns the paths of the invalid fields of an error, and checks
+// the rest of it.
+func refusedFields(t *testing.T, err error, op string) string {
 	t.Helper()
 	e, ok := errors.AsType[*broker.Error](err)
 	if !ok || e.Kind != broker.Invalid || e.Op != op {
@@ -184,12 +184,12 @@ func refusal(t *testing.T, err error, op string) string {
 	return strings.Join(slices.Compact(paths), " ")
 }
 
-// TestDefineBounds goes to the bounds.
+// TestDefineBounds uses the largest and smallest values.
 func TestDefineBounds(t *testing.T) {
 	t.Parallel()
-	spec := wholeWish()
+	spec := fullSpec()
 	spec.StreamName = strings.Repeat("x", maxName)
-	spec.SourceTopic = new("+/\u0001/#") // MQTT allows it
+	spec.SourceTopic = new("+/\u0001/#") // MQTT permits it
 	spec.TargetTopic = new(strings.Repeat("b", 65535))
 	spec.TTL = new(int64(maxTTL))
 	spec.TextName, spec.TextDescription, spec.Key = new(strings.Repeat("x", maxText)), new(strings.Repeat("y", maxText)), new("\n")
@@ -205,25 +205,25 @@ func TestDefineBounds(t *testing.T) {
 	}
 }
 
-// TestDefineRefusesToModify leaves the old definition as it was.
+// TestDefineRefusesToModify checks that the old definition is unchanged.
 func TestDefineRefusesToModify(t *testing.T) {
 	t.Parallel()
-	old := whole(7)
+	old := fullDefinition(7)
 	_, _, err := define(&old, broker.StreamSpec{SourceTopic: new("$x"), TTL: new(int64(-1))}, false)
-	if got, want := refusal(t, err, opModify), "sourcetopic ttl"; got != want {
+	if got, want := refusedFields(t, err, opModify), "sourcetopic ttl"; got != want {
 		t.Errorf("refused %q, want %q", got, want)
 	}
-	if diff := cmp.Diff(whole(7), old); diff != "" {
+	if diff := cmp.Diff(fullDefinition(7), old); diff != "" {
 		t.Errorf("the old definition (-want +got):\n%s", diff)
 	}
 	_, _, err = define(&old, broker.StreamSpec{StreamName: "s"}, true)
-	if got, want := refusal(t, err, opModify), "sourcetopic"; got != want {
+	if got, want := refusedFields(t, err, opModify), "sourcetopic"; got != want {
 		t.Errorf("a replacement without source refused %q, want %q", got, want)
 	}
 }
 
-// FuzzDefine looks for wishes that break something, and for definitions that are
-// not their own successors.
+// FuzzDefine looks for specs that cause a panic, and for definitions that
+// change when they are defined again.
 func FuzzDefine(f *testing.F) {
 	f.Add("s", "a/#", "b", 1, int64(60), []byte(someQuery), "text")
 	f.Add("", "$share/g/a", "+", 3, int64(-1), []byte("null"), "\xff")
@@ -232,7 +232,7 @@ func FuzzDefine(f *testing.F) {
 		spec := broker.StreamSpec{StreamName: name, SourceTopic: &source, TargetTopic: &target, TargetQoS: &qos, TTL: &ttl, Query: query, Key: &text}
 		d, _, err := define(nil, spec, false)
 		if err != nil {
-			if refusal(t, err, opCreate) == "" {
+			if refusedFields(t, err, opCreate) == "" {
 				t.Errorf("no field is named: %v", err)
 			}
 			return

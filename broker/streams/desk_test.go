@@ -105,7 +105,7 @@ func (d *desk) send(m messaging.Message, notifier messaging.CommitNotifier) {
 
 // give gives a message to whoever subscribes to its topic, each of whom is to
 // settle it.
-func (d *desk) give(m messaging.Message, given *receipts) {
+func (d *desk) give(m messaging.Message, given *notifiers) {
 	d.mu.Lock()
 	subs := slices.Clone(d.subs)
 	d.mu.Unlock()

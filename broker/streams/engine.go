@@ -11,7 +11,8 @@ import (
 	"signalbox/broker/messaging"
 )
 
-// Engine has the streams of one broker. All methods are safe for concurrent use.
+// Engine runs the streams of one broker. All methods are safe for concurrent
+// use.
 type Engine struct {
 	*messaging.Lifecycle
 	host      *Host
@@ -25,9 +26,9 @@ type Engine struct {
 
 var _ broker.Streams = (*Engine)(nil)
 
-// load opens every stream that is defined, and has those that are active take
-// messages if all could be opened; otherwise it closes them again. What a broker
-// publishes before Ready, some may miss.
+// load opens every stream that is defined. If all could be opened, it
+// subscribes those that are active; otherwise it closes them again. Some
+// streams may miss messages that are published before Ready.
 func (e *Engine) load(ctx context.Context) error {
 	definitions, err := e.host.store.Definitions(ctx, e.brokerID)
 	if err != nil {
@@ -37,26 +38,27 @@ func (e *Engine) load(ctx context.Context) error {
 	for _, d := range definitions {
 		s, err := e.open(ctx, d)
 		if err != nil {
-			e.put(opened)
+			e.setStreams(opened)
 			e.stopAll()
 			return err
 		}
 		opened[d.StreamName] = s
 	}
-	e.put(opened)
+	e.setStreams(opened)
 	for _, s := range opened {
 		s.attach()
 	}
 	return nil
 }
 
-func (e *Engine) put(streams map[string]*stream) {
+func (e *Engine) setStreams(streams map[string]*stream) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.streams = streams
 }
 
-// stopAll stops all streams. What they have taken is kept.
+// stopAll stops all streams, after they have stored the messages that they have
+// taken.
 func (e *Engine) stopAll() {
 	e.mu.Lock()
 	all := e.streams
@@ -72,7 +74,7 @@ func (e *Engine) stopAll() {
 	stopping.Wait()
 }
 
-// Len gives the number of streams.
+// Len returns the number of streams.
 func (e *Engine) Len(ctx context.Context) (int, error) {
 	if err := e.Await(ctx, opList); err != nil {
 		return 0, err
@@ -82,7 +84,7 @@ func (e *Engine) Len(ctx context.Context) (int, error) {
 	return len(e.streams), nil
 }
 
-// find gives a stream by its name.
+// find returns a stream by name.
 func (e *Engine) find(ctx context.Context, op, name string) (*stream, error) {
 	if err := e.Await(ctx, op); err != nil {
 		return nil, err
@@ -93,7 +95,7 @@ func (e *Engine) find(ctx context.Context, op, name string) (*stream, error) {
 	return nil, notFound(op)
 }
 
-// stream gives a stream by its name, nil for none.
+// stream returns a stream by name, or nil.
 func (e *Engine) stream(name string) *stream {
 	e.mu.RLock()
 	defer e.mu.RUnlock()
@@ -104,7 +106,7 @@ func notFound(op string) error {
 	return &broker.Error{Kind: broker.NotFound, Op: op, Msg: "Stream not found"}
 }
 
-// sorted gives all streams in order of their names.
+// sorted returns all streams, sorted by name.
 func (e *Engine) sorted() []*stream {
 	e.mu.RLock()
 	defer e.mu.RUnlock()
@@ -115,7 +117,7 @@ func (e *Engine) sorted() []*stream {
 	return all
 }
 
-// Streams gives the records of all streams, in order of their names.
+// Streams returns the records of all streams, sorted by name.
 func (e *Engine) Streams() []broker.Stream {
 	all := e.sorted()
 	records := make([]broker.Stream, 0, len(all))

@@ -13,16 +13,16 @@ import (
 	"signalbox/broker/streams"
 )
 
-// TestEnginesTakeTurns has the second engine of a broker begin when the first has
-// ended, with what that has done.
-func TestEnginesTakeTurns(t *testing.T) {
+// TestEnginesOfABrokerAreSequential checks that the second engine of a broker
+// starts when the first has ended, with its results.
+func TestEnginesOfABrokerAreSequential(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		disk := open(t, t.TempDir())
 		defer func() { must(t, disk.Close(context.Background())) }()
-		s := &faulty{Store: disk}
+		s := &faultyStore{Store: disk}
 		r := start(t, s, streams.DefaultConfig())
-		r.has(persist, to("out"))
+		r.create(persist, to("out"))
 		entered, leave := r.desk.blocks()
 		r.desk.say(1, "x")
 		<-entered
@@ -33,7 +33,7 @@ func TestEnginesTakeTurns(t *testing.T) {
 		synctest.Wait()
 		soon, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		wantKind(t, justErr(second.GetStream(soon, "s")), broker.Unavailable)
+		wantKind(t, errorOf(second.GetStream(soon, "s")), broker.Unavailable)
 		if err := r.Close(soon); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("Close() = %v, though a message is being published", err)
 		}
@@ -53,10 +53,11 @@ func TestEnginesTakeTurns(t *testing.T) {
 	})
 }
 
-// justErr gives the error of two results.
-func justErr[T any](_ T, err error) error { return err }
+// errorOf returns the error of a call with two results.
+func errorOf[T any](_ T, err error) error { return err }
 
-// TestEngines lists the engines that are open, and another broker's at once.
+// TestEngines lists the open engines, also while another broker's is being
+// opened.
 func TestEngines(t *testing.T) {
 	t.Parallel()
 	r := start(t, nil, streams.DefaultConfig())
@@ -72,7 +73,7 @@ func TestEngines(t *testing.T) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	for range r.host.Engines() {
-		break // as any loop may
+		break // must be possible
 	}
 	must(t, other.Close(t.Context()), other.Close(t.Context()))
 	if got, want := list(), []string{"b"}; !slices.Equal(got, want) {
@@ -81,11 +82,12 @@ func TestEngines(t *testing.T) {
 	must(t, r.host.Healthy(t.Context()))
 }
 
-// TestForget waits for the engine's end and deletes all that the broker had.
+// TestForget waits for the end of an engine and deletes everything of its
+// broker.
 func TestForget(t *testing.T) {
 	t.Parallel()
 	r := start(t, nil, streams.DefaultConfig())
-	r.has(persist)
+	r.create(persist)
 	r.desk.say(0, "x")
 	r.counts("it is kept", func(s broker.StreamStats) bool { return s.Persisted == 1 })
 	gone, cancel := context.WithCancel(t.Context())
@@ -97,15 +99,15 @@ func TestForget(t *testing.T) {
 	go func() { forgotten <- r.host.Forget(t.Context(), "b") }()
 	r.stop()
 	must(t, <-forgotten)
-	r.again()
+	r.restart()
 	if n, err := r.Len(t.Context()); n != 0 || err != nil {
 		t.Errorf("%d streams are left: %v", n, err)
 	}
 	must(t, r.host.Forget(t.Context(), "nobody"))
 }
 
-// TestLoadAgain reads definitions again that could not be read, or whose streams
-// could not be opened, and leaves nothing open in between.
+// TestLoadAgain retries to read definitions, or to open streams, after a
+// failure, and leaves nothing open meanwhile.
 func TestLoadAgain(t *testing.T) {
 	t.Parallel()
 	for _, op := range []string{"definitions", "open", "state"} {
@@ -114,17 +116,17 @@ func TestLoadAgain(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				disk := open(t, t.TempDir())
 				defer func() { must(t, disk.Close(context.Background())) }()
-				s := &faulty{Store: disk}
+				s := &faultyStore{Store: disk}
 				r := start(t, s, streams.DefaultConfig())
-				r.has(persist, asking(counting), to("out"))
-				r.has(named("t"), persist, asking(counting))
+				r.create(persist, withQuery(counting), to("out"))
+				r.create(named("t"), persist, withQuery(counting))
 				r.desk.say(0, "{}", "{}")
 				r.desk.comes(t, "out", 2)
 				r.stop()
 
 				calls := 0
 				s.on(op, func() error {
-					// Of two streams the first can be opened.
+					// The first of two streams can be opened.
 					if calls++; op == "definitions" && calls <= 3 || op != "definitions" && calls%2 == 0 && calls <= 6 {
 						return errDisk
 					}
@@ -153,13 +155,13 @@ func TestLoadAgain(t *testing.T) {
 	}
 }
 
-// TestCloseWhileLoading ends an engine that reads, waits to read again, or waits
-// for its turn.
+// TestCloseWhileLoading closes an engine that reads, waits to retry, or waits
+// for another engine.
 func TestCloseWhileLoading(t *testing.T) {
 	t.Parallel()
 	disk := open(t, t.TempDir())
 	t.Cleanup(func() { must(t, disk.Close(context.Background())) })
-	s := &faulty{Store: disk}
+	s := &faultyStore{Store: disk}
 	host := streams.NewHost(streams.DefaultConfig(), s, slog.New(slog.DiscardHandler))
 	reading, read := make(chan struct{}), make(chan struct{})
 	s.on("definitions", func() error {
@@ -168,10 +170,10 @@ func TestCloseWhileLoading(t *testing.T) {
 		return errDisk
 	})
 	first := host.Open("b", &desk{})
-	closes(t, reading)
+	wantClosed(t, reading)
 	second := host.Open("b", &desk{})
 	must(t, second.Close(t.Context()))
-	wantKind(t, justErr(second.Len(t.Context())), broker.Unavailable)
+	wantKind(t, errorOf(second.Len(t.Context())), broker.Unavailable)
 	closed := make(chan error, 1)
 	go func() { closed <- first.Close(t.Context()) }()
 	if err := first.Ready(t.Context()); !errors.Is(err, context.Canceled) {
@@ -184,7 +186,7 @@ func TestCloseWhileLoading(t *testing.T) {
 	s.on("definitions", func() error {
 		select {
 		case tries <- struct{}{}:
-		default: // it has tried again before it is closed
+		default: // it was retried before the engine is closed
 		}
 		return errDisk
 	})

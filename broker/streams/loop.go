@@ -8,39 +8,41 @@ import (
 	"signalbox/broker"
 )
 
-// loop gives the way on which a message that changed republishes comes back to
-// it through active streams, nil where there is none: names of streams and the
-// topics they publish to by turns, as in [a x/y b z a]. It is a shortest one.
-// What active holds under the name of changed counts as replaced by it.
-func loop(active []Definition, changed Definition) []string {
+// findLoop returns the path on which a message that changed republishes comes
+// back to it through active streams, or nil if there is none. The path
+// alternates between names of streams and the topics that they publish to, as
+// in [a x/y b z a], and is a shortest one. The stream named like changed in
+// active counts as replaced by it.
+func findLoop(active []Definition, changed Definition) []string {
 	if !changed.Active || changed.TargetTopic == "" {
 		return nil
 	}
-	return wayBack(active, changed, changed.TargetTopic)
+	return findPath(active, changed, changed.TargetTopic)
 }
 
-// replayLoop gives the way on which a message that is replayed to a topic comes
-// back to its stream d, like [loop]. An inactive stream takes no message.
-func replayLoop(active []Definition, d Definition, topic string) []string {
+// findReplayLoop returns the path on which a message that is replayed to a
+// topic comes back to its stream d, in the same form as [findLoop]. An inactive
+// stream takes no messages.
+func findReplayLoop(active []Definition, d Definition, topic string) []string {
 	if !d.Active {
 		return nil
 	}
-	return wayBack(active, d, topic)
+	return findPath(active, d, topic)
 }
 
-// loopError refuses an operation that would have a stream take its own messages
-// again, in a chain that [loop] or [replayLoop] gave.
+// loopError returns the error for a path from [findLoop] or [findReplayLoop]: a
+// stream would take its own messages again.
 func loopError(op string, chain []string) error {
 	if op == opReplay {
-		return refuse(op, []broker.Field{{Path: "replaytopic", Msg: "leads back to the stream by " + drawn(chain) +
+		return invalid(op, []broker.Field{{Path: "replaytopic", Msg: "leads back to the stream by " + formatChain(chain) +
 			": its messages would be kept and replayed twice; choose another topic, or disable the stream"}})
 	}
-	return refuse(op, []broker.Field{{Path: "targettopic", Msg: "closes the loop " + drawn(chain) +
+	return invalid(op, []broker.Field{{Path: "targettopic", Msg: "closes the loop " + formatChain(chain) +
 		": choose another source or target, or disable one of these streams"}})
 }
 
-// drawn draws a chain of names and topics, shortened in the middle.
-func drawn(chain []string) string {
+// formatChain formats a path of names and topics, shortened in the middle.
+func formatChain(chain []string) string {
 	const most = 21
 	parts := make([]string, 0, min(len(chain), most+1))
 	for i, s := range chain {
@@ -54,18 +56,18 @@ func drawn(chain []string) string {
 	return strings.Join(parts, " → ")
 }
 
-// hop is a stream that a message reaches on its way, and the hop before.
+// hop is a stream on the path of a message, and the hop before it.
 type hop struct {
 	stream *Definition
-	topic  string // to which it publishes
+	topic  string // that it publishes to
 	from   *hop
 }
 
-// wayBack looks for a way from topic, to which d publishes, to the source of d,
-// in order of length. It comes to each stream once, so that its cost grows with
+// findPath searches for a shortest path from topic, to which d publishes, to
+// the source of d. It visits each stream once, so that its cost is linear in
 // their number.
-func wayBack(active []Definition, d Definition, topic string) []string {
-	if !returns(active, &d, topic) {
+func findPath(active []Definition, d Definition, topic string) []string {
+	if !mayReturn(active, &d, topic) {
 		return nil
 	}
 	var sources sourceIndex
@@ -79,22 +81,22 @@ func wayBack(active []Definition, d Definition, topic string) []string {
 		if matches(d.SourceTopic, h.topic) {
 			return append(h.path(), d.StreamName)
 		}
-		for _, s := range sources.take(h.topic) {
+		for _, s := range sources.remove(h.topic) {
 			queue = append(queue, &hop{stream: s, topic: s.TargetTopic, from: h})
 		}
 	}
 	return nil
 }
 
-// returns tells whether the source of d takes anything that d or an active
-// stream publishes; mostly none does, and the rest of the search is spared.
-func returns(active []Definition, d *Definition, topic string) bool {
+// mayReturn reports whether the source of d matches any topic that d or an
+// active stream publishes to. Usually it does not, and the search is skipped.
+func mayReturn(active []Definition, d *Definition, topic string) bool {
 	return matches(d.SourceTopic, topic) || slices.ContainsFunc(active, func(s Definition) bool {
 		return s.Active && matches(d.SourceTopic, s.TargetTopic)
 	})
 }
 
-// path gives the streams and topics from the first hop to this one.
+// path returns the streams and topics from the first hop to this one.
 func (h *hop) path() []string {
 	var p []string
 	for ; h != nil; h = h.from {
@@ -104,21 +106,20 @@ func (h *hop) path() []string {
 	return p
 }
 
-// sourceIndex finds the streams that take a topic, each of them once. The zero
-// value is empty.
+// sourceIndex finds the streams whose source matches a topic, each of them
+// once. The zero value is empty.
 type sourceIndex struct {
-	nodes []sources
-	edges map[edge]int // to the child's place in nodes
+	nodes []streamsAt
+	edges map[edge]int // to the child's index in nodes
 }
 
-// sources are the streams whose source ends at a node, by the levels that lead
-// to it.
-type sources struct {
+// streamsAt are the streams whose source filter ends at a node.
+type streamsAt struct {
 	here []*Definition
-	rest []*Definition // those that go on with "#"
+	rest []*Definition // those whose filter continues with "#"
 }
 
-// edge is the way from a node to its child.
+// edge leads from a node to its child.
 type edge struct {
 	from  int
 	level string
@@ -127,7 +128,7 @@ type edge struct {
 // add adds a stream by its source.
 func (x *sourceIndex) add(filter string, s *Definition) {
 	if x.edges == nil {
-		x.nodes, x.edges = make([]sources, 1), make(map[edge]int)
+		x.nodes, x.edges = make([]streamsAt, 1), make(map[edge]int)
 	}
 	n := 0
 	for level := range strings.SplitSeq(filter, "/") {
@@ -140,28 +141,29 @@ func (x *sourceIndex) add(filter string, s *Definition) {
 	x.nodes[n].here = append(x.nodes[n].here, s)
 }
 
-// child gives the child of a node, made if need be.
+// child returns the child of a node, and creates it if necessary.
 func (x *sourceIndex) child(from int, level string) int {
 	e := edge{from, level}
 	n, ok := x.edges[e]
 	if !ok {
 		n = len(x.nodes)
-		x.nodes, x.edges[e] = append(x.nodes, sources{}), n
+		x.nodes, x.edges[e] = append(x.nodes, streamsAt{}), n
 	}
 	return n
 }
 
-// take takes out the streams whose source matches a topic. No topic of a stream
-// begins with "$", so wildcards match every first level.
-func (x *sourceIndex) take(topic string) []*Definition {
+// remove removes and returns the streams whose source matches a topic. Topics
+// of streams do not begin with "$", so wildcards match every first level.
+func (x *sourceIndex) remove(topic string) []*Definition {
 	if len(x.nodes) == 0 {
 		return nil
 	}
 	return x.collect(0, topic, true, nil)
 }
 
-// collect takes out what goes on from a node and matches the levels in rest, if
-// there are more of them. A "#" stands for none as well [MQTT-4.7.1-2].
+// collect removes the streams below a node that match the levels in rest; more
+// is false if there are no levels left. A "#" also matches the parent level
+// [MQTT-4.7.1-2].
 func (x *sourceIndex) collect(n int, rest string, more bool, found []*Definition) []*Definition {
 	at := &x.nodes[n]
 	found, at.rest = append(found, at.rest...), nil
@@ -178,9 +180,9 @@ func (x *sourceIndex) collect(n int, rest string, more bool, found []*Definition
 	return found
 }
 
-// matches tells whether a valid topic is one of a valid filter's
-// [MQTT-4.7.1]. A wildcard in the first level takes nothing that begins with
-// "$" [MQTT-4.7.2-1]. There are none in the empty topic.
+// matches reports whether a valid filter matches a valid topic [MQTT-4.7.1]. A
+// wildcard in the first level does not match a topic that begins with "$"
+// [MQTT-4.7.2-1]. No filter matches the empty topic.
 func matches(filter, topic string) bool {
 	if topic == "" || topic[0] == '$' && (filter[0] == '+' || filter[0] == '#') {
 		return false

@@ -14,13 +14,13 @@ import (
 	"signalbox/scripts/suite"
 )
 
-// link makes an active stream with a source and a target.
+// link returns an active stream with a source and a target.
 func link(name, source, target string) Definition {
 	return Definition{Stream: broker.Stream{StreamName: name, SourceTopic: source, TargetTopic: target, Active: true}}
 }
 
-// idle is link of a stream that is not active.
-func idle(name, source, target string) Definition {
+// inactiveLink is link for an inactive stream.
+func inactiveLink(name, source, target string) Definition {
 	d := link(name, source, target)
 	d.Active = false
 	return d
@@ -38,9 +38,9 @@ func TestLoop(t *testing.T) {
 		"a source takes its target":             {changed: link("a", "x", "x"), want: "a x a"},
 		"a source with a wildcard takes it":     {changed: link("a", "x/+/z", "x/y/z"), want: "a x/y/z a"},
 		"a source takes the level above":        {changed: link("a", "x/#", "x"), want: "a x a"},
-		"an inactive stream closes none":        {changed: idle("a", "x", "x")},
+		"an inactive stream closes none":        {changed: inactiveLink("a", "x", "x")},
 		"through another stream":                {active: []Definition{link("b", "x/#", "z")}, changed: link("a", "z", "x/y"), want: "a x/y b z a"},
-		"an inactive stream leads nowhere":      {active: []Definition{idle("b", "x/#", "z")}, changed: link("a", "z", "x/y")},
+		"an inactive stream leads nowhere":      {active: []Definition{inactiveLink("b", "x/#", "z")}, changed: link("a", "z", "x/y")},
 		"a stream without target leads nowhere": {active: []Definition{link("b", "x/#", "")}, changed: link("a", "+", "x/y")},
 		"what is changed counts no more":        {active: []Definition{link("a", "x", "y"), link("b", "y", "x")}, changed: link("a", "x", "z")},
 		"what is changed leads nowhere else":    {active: []Definition{link("a", "z", "q"), link("b", "q", "x")}, changed: link("a", "x", "z")},
@@ -53,7 +53,7 @@ func TestLoop(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if got := strings.Join(loop(test.active, test.changed), " "); got != test.want {
+			if got := strings.Join(findLoop(test.active, test.changed), " "); got != test.want {
 				t.Errorf("got %q, want %q", got, test.want)
 			}
 		})
@@ -65,11 +65,11 @@ func TestReplayLoop(t *testing.T) {
 	d := link("a", "x/#", "")
 	others := []Definition{d, link("b", "r/+", "x/1")}
 	for topic, want := range map[string]string{"x": "a x a", "x/y": "a x/y a", "r/1": "a r/1 b x/1 a", "r": "", "y": ""} {
-		if got := strings.Join(replayLoop(others, d, topic), " "); got != want {
+		if got := strings.Join(findReplayLoop(others, d, topic), " "); got != want {
 			t.Errorf("to %q: got %q, want %q", topic, got, want)
 		}
 	}
-	if got := replayLoop(others, idle("a", "x/#", ""), "x"); got != nil {
+	if got := findReplayLoop(others, inactiveLink("a", "x/#", ""), "x"); got != nil {
 		t.Errorf("an inactive stream took %q", got)
 	}
 }
@@ -79,7 +79,7 @@ func TestLoopError(t *testing.T) {
 	chain := []string{"a", "x/y", "b", "z", "a"}
 	for op, want := range map[string]string{opCreate: "targettopic", opModify: "targettopic", opReplay: "replaytopic"} {
 		err := loopError(op, chain)
-		if got := refusal(t, err, op); got != want {
+		if got := refusedFields(t, err, op); got != want {
 			t.Errorf("refused %q, want %q", got, want)
 		}
 		if named := `"a" → "x/y" → "b" → "z" → "a"`; !strings.Contains(err.Error(), named) {
@@ -88,16 +88,16 @@ func TestLoopError(t *testing.T) {
 	}
 }
 
-func TestDrawnIsBounded(t *testing.T) {
+func TestFormatChainIsBounded(t *testing.T) {
 	t.Parallel()
 	var chain []string
 	for i := range 21 {
 		chain = append(chain, fmt.Sprint(i))
 	}
-	if got := drawn(chain); strings.Contains(got, "…") || strings.Count(got, "→") != 20 {
+	if got := formatChain(chain); strings.Contains(got, "…") || strings.Count(got, "→") != 20 {
 		t.Errorf("21 names became %s", got)
 	}
-	got := drawn(append(chain, "21"))
+	got := formatChain(append(chain, "21"))
 	if want := `"9" → … → "12"`; !strings.Contains(got, want) || strings.Count(got, "→") != 20 {
 		t.Errorf("22 names became %s, want %s in it", got, want)
 	}
@@ -122,7 +122,8 @@ func TestMatches(t *testing.T) {
 	}
 }
 
-// pattern writes a filter as a regular expression, but for the rule about "$".
+// pattern converts a filter to a regular expression, except for the rule about
+// "$".
 func pattern(filter string) *regexp.Regexp {
 	var b strings.Builder
 	for i, level := range strings.Split(filter, "/") {
@@ -141,7 +142,7 @@ func pattern(filter string) *regexp.Regexp {
 	return regexp.MustCompile(`(?s)^` + b.String() + `$`)
 }
 
-// FuzzMatches holds matches and the index of sources against a regular
+// FuzzMatches compares matches and the index of sources with a regular
 // expression.
 func FuzzMatches(f *testing.F) {
 	f.Add("a/+/#", "a/b")
@@ -161,16 +162,16 @@ func FuzzMatches(f *testing.F) {
 		}
 		var x sourceIndex
 		x.add(filter, new(link("a", filter, "")))
-		if got := len(x.take(topic)) == 1; got != want {
+		if got := len(x.remove(topic)) == 1; got != want {
 			t.Errorf("the index finds %q by %q: %t, want %t", filter, topic, got, want)
 		}
-		if got := x.take(topic); len(got) > 0 {
+		if got := x.remove(topic); len(got) > 0 {
 			t.Errorf("the index found %q twice", filter)
 		}
 	})
 }
 
-// TestLoopAtRandom holds loop against a search that looks at every pair of
+// TestLoopAtRandom compares findLoop with a search that compares every pair of
 // streams.
 func TestLoopAtRandom(t *testing.T) {
 	t.Parallel()
@@ -186,7 +187,7 @@ func TestLoopAtRandom(t *testing.T) {
 			d.Active = r.IntN(5) > 0
 			all = append(all, d)
 		}
-		got, want := loop(all, all[0]), distance(all)
+		got, want := findLoop(all, all[0]), distance(all)
 		if len(got) > 0 {
 			loops++
 		}
@@ -200,8 +201,8 @@ func TestLoopAtRandom(t *testing.T) {
 	}
 }
 
-// distance gives the length of the shortest loop through the first of all
-// streams, -1 for none.
+// distance returns the length of the shortest loop through the first stream, or
+// -1.
 func distance(all []Definition) int {
 	leads := func(a, b Definition) bool { return a.Active && b.Active && matches(b.SourceTopic, a.TargetTopic) }
 	reached := map[int]bool{0: true}
@@ -225,8 +226,8 @@ func distance(all []Definition) int {
 	return -1
 }
 
-// checkChain fails unless every stream of a chain takes the topic before it and
-// publishes to the one behind it.
+// checkChain fails the test unless every stream of a chain takes the topic
+// before it and publishes to the one after it.
 func checkChain(t *testing.T, all []Definition, chain []string) {
 	t.Helper()
 	find := func(name string) Definition {
@@ -240,13 +241,13 @@ func checkChain(t *testing.T, all []Definition, chain []string) {
 	}
 }
 
-// TestLongLoop closes a loop of 10,000 streams, all of which could take topics of
-// all others by their wildcards.
+// TestLongLoop closes a loop of 10,000 streams, all of which could take topics
+// of all others by their wildcards.
 func TestLongLoop(t *testing.T) {
 	t.Parallel()
 	const n = 10_000
-	all := row(n)
-	got := loop(all[1:], all[0])
+	all := ring(n)
+	got := findLoop(all[1:], all[0])
 	var want []string
 	for i := range n {
 		want = append(want, fmt.Sprint("s", i), fmt.Sprintf("t/%d/x", i+1))
@@ -257,8 +258,8 @@ func TestLongLoop(t *testing.T) {
 	}
 }
 
-// row makes streams that each publish to the next, the last to the first.
-func row(n int) []Definition {
+// ring returns streams that each publish to the next, the last to the first.
+func ring(n int) []Definition {
 	all := make([]Definition, 0, n)
 	for i := range n {
 		all = append(all, link(fmt.Sprint("s", i), fmt.Sprintf("t/%d/+", i), fmt.Sprintf("t/%d/x", (i+1)%n)))
@@ -268,7 +269,7 @@ func row(n int) []Definition {
 
 func BenchmarkLoop(b *testing.B) {
 	const n = 10_000
-	all := row(n)
+	all := ring(n)
 	wide := make([]Definition, 0, n)
 	for i := range n {
 		wide = append(wide, link(fmt.Sprint("s", i), "t/#", fmt.Sprintf("t/%d", i)))
@@ -283,7 +284,7 @@ func BenchmarkLoop(b *testing.B) {
 	} {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
-				loop(test.active, test.changed)
+				findLoop(test.active, test.changed)
 			}
 		})
 	}

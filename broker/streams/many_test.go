@@ -12,14 +12,15 @@ import (
 	"signalbox/broker/streams/store"
 )
 
-// many gives a store with n streams of broker "b", each of another topic.
-func many(tb testing.TB, n int) *store.Store {
+// manyStreams returns a store with n streams of broker "b", each of another
+// topic.
+func manyStreams(tb testing.TB, n int) *store.Store {
 	tb.Helper()
 	disk := open(tb, tb.TempDir())
 	tb.Cleanup(func() { must(tb, disk.Close(context.Background())) })
 	for i := range n {
 		s := broker.Stream{StreamName: fmt.Sprint("s", i), SourceTopic: fmt.Sprint("in/", i), TargetTopic: "out", TargetQoS: -1, Active: true, Persist: true}
-		must(tb, justErr(disk.Put(context.Background(), "b", streams.Definition{Stream: s})))
+		must(tb, errorOf(disk.Put(context.Background(), "b", streams.Definition{Stream: s})))
 	}
 	return disk
 }
@@ -34,22 +35,22 @@ func (d *desk) everyOne() {
 	}
 }
 
-// TestManyStreams has all of many work, and finish when they end together.
+// TestManyStreams processes messages in many streams, and closes them together.
 func TestManyStreams(t *testing.T) {
 	t.Parallel()
 	const n = 500
-	disk := many(t, n)
+	disk := manyStreams(t, n)
 	r := start(t, disk, streams.DefaultConfig())
 	r.desk.everyOne()
 	if all, total := names(t, r, broker.ListOptions[broker.Stream]{Count: -1}); total != n || len(all) != n || !slices.IsSorted(all) {
 		t.Errorf("got %d streams", total)
 	}
-	r.has() // looks for loops among all
+	r.create() // checks for loops among all streams
 	r.stop()
 	if got := len(r.desk.payloads("out")); got != n {
 		t.Errorf("%d messages were published", got)
 	}
-	r.again()
+	r.restart()
 	for _, s := range r.Streams() {
 		if s.StreamName != "s" && s.Stats.Messages != 1 {
 			t.Fatalf("%s keeps %d messages", s.StreamName, s.Stats.Messages)
@@ -57,13 +58,13 @@ func TestManyStreams(t *testing.T) {
 	}
 }
 
-// BenchmarkManyStreams has 10,000 streams begin, each take a message, be listed,
-// and end.
+// BenchmarkManyStreams starts 10,000 streams, sends a message to each, lists
+// them and closes them.
 func BenchmarkManyStreams(b *testing.B) {
 	const n = 10_000
-	r := start(b, many(b, n), streams.DefaultConfig())
+	r := start(b, manyStreams(b, n), streams.DefaultConfig())
 	for b.Loop() {
-		r.again()
+		r.restart()
 		r.desk.everyOne()
 		if got := len(r.Streams()); got != n {
 			b.Fatalf("%d streams", got)

@@ -9,7 +9,7 @@ import (
 	"signalbox/broker"
 )
 
-// The names of the operations, as in the control API.
+// The names of the operations in the control API.
 const (
 	opList   = "listStreams"
 	opGet    = "getStream"
@@ -22,7 +22,7 @@ const (
 	opStop   = "stopStreamReplay"
 )
 
-// ListStreams gives the streams in order of their names.
+// ListStreams returns the streams, sorted by name.
 func (e *Engine) ListStreams(ctx context.Context, o broker.ListOptions[broker.Stream]) (broker.Page[broker.Stream], error) {
 	if err := e.Await(ctx, opList); err != nil {
 		return broker.Page[broker.Stream]{}, err
@@ -51,7 +51,7 @@ func (e *Engine) ListStreams(ctx context.Context, o broker.ListOptions[broker.St
 	}}, nil
 }
 
-// GetStream gives a stream's record.
+// GetStream returns the record of a stream.
 func (e *Engine) GetStream(ctx context.Context, streamname string) (broker.Stream, error) {
 	s, err := e.find(ctx, opGet, streamname)
 	if err != nil {
@@ -60,7 +60,7 @@ func (e *Engine) GetStream(ctx context.Context, streamname string) (broker.Strea
 	return s.record(), nil
 }
 
-// CreateStream stores a new stream and sets it going.
+// CreateStream stores a new stream and starts it.
 func (e *Engine) CreateStream(ctx context.Context, spec broker.StreamSpec) error {
 	return e.Change(ctx, opCreate, func(ctx context.Context) error {
 		d, _, err := define(nil, spec, true)
@@ -85,20 +85,21 @@ func (e *Engine) create(ctx context.Context, d Definition) (err error) {
 	if err != nil {
 		return e.StoreFailed(opCreate, errors.Join(err, e.host.store.Delete(ctx, d.ID)))
 	}
-	e.begins(s)
+	e.add(s)
 	return nil
 }
 
-// begins adds a stream and has it take messages.
-func (e *Engine) begins(s *stream) {
+// add adds a stream and subscribes it.
+func (e *Engine) add(s *stream) {
 	e.mu.Lock()
 	e.streams[s.plan.Load().StreamName] = s
 	e.mu.Unlock()
 	s.attach()
 }
 
-// ModifyStream changes what is given of a stream, or with replace all of it. Its
-// messages stay, and the state of its query unless that becomes another.
+// ModifyStream changes the members of a stream that the spec has, or with
+// replace all of them. Its messages are kept, and so is the state of its query
+// unless the query changes.
 func (e *Engine) ModifyStream(ctx context.Context, spec broker.StreamSpec, replace bool) error {
 	return e.Change(ctx, opModify, func(ctx context.Context) error {
 		s, err := e.find(ctx, opModify, spec.StreamName)
@@ -131,7 +132,7 @@ func (e *Engine) DeleteStream(ctx context.Context, streamname string) error {
 		s.detach()
 		s.close(ctx)
 		if err := e.host.store.Delete(ctx, s.plan.Load().ID); err != nil {
-			return e.StoreFailed(opDelete, e.resume(ctx, s, err))
+			return e.StoreFailed(opDelete, e.reopen(ctx, s, err))
 		}
 		e.mu.Lock()
 		delete(e.streams, streamname)
@@ -140,34 +141,34 @@ func (e *Engine) DeleteStream(ctx context.Context, streamname string) error {
 	})
 }
 
-// resume sets a stream going again that could not be deleted.
-func (e *Engine) resume(ctx context.Context, old *stream, cause error) error {
+// reopen opens a stream again that could not be deleted. It returns the cause.
+func (e *Engine) reopen(ctx context.Context, old *stream, cause error) error {
 	s, err := e.open(ctx, old.plan.Load().Definition)
 	if err != nil {
 		return fmt.Errorf("%w; and it cannot be opened again: %w", cause, err)
 	}
-	s.goOn(old)
-	e.begins(s)
+	s.continueFrom(old)
+	e.add(s)
 	return cause
 }
 
-// CountStreamMessages tells how many messages a stream keeps.
+// CountStreamMessages returns the number of stored messages of a stream.
 func (e *Engine) CountStreamMessages(ctx context.Context, streamname string) (broker.StreamCount, error) {
 	s, err := e.find(ctx, opCount, streamname)
 	if err != nil {
 		return broker.StreamCount{}, err
 	}
-	n, err := s.kept.Count(ctx, everything)
+	n, err := s.messageLog.Count(ctx, allTimes)
 	if err != nil {
-		return broker.StreamCount{}, e.lost(opCount, s, err)
+		return broker.StreamCount{}, e.logFailed(opCount, s, err)
 	}
 	return broker.StreamCount{StreamName: streamname, Count: n}, nil
 }
 
-// everything is the range of all messages.
-var everything = Range{From: math.MinInt64, To: math.MaxInt64}
+// allTimes is the range of all messages.
+var allTimes = Range{From: math.MinInt64, To: math.MaxInt64}
 
-// ClearStreamMessages deletes kept messages.
+// ClearStreamMessages deletes stored messages.
 func (e *Engine) ClearStreamMessages(ctx context.Context, streamname string, gte, lte *float64) error {
 	s, err := e.find(ctx, opClear, streamname)
 	if err != nil {
@@ -175,27 +176,27 @@ func (e *Engine) ClearStreamMessages(ctx context.Context, streamname string, gte
 	}
 	r, err := rangeOf(gte, lte)
 	if err != nil {
-		return during(opClear, err)
+		return withOp(opClear, err)
 	}
-	if err := s.kept.Clear(ctx, r); err != nil {
-		return e.lost(opClear, s, err)
+	if err := s.messageLog.Clear(ctx, r); err != nil {
+		return e.logFailed(opClear, s, err)
 	}
 	return nil
 }
 
-// lost tells why there is no way to what a stream keeps: it was closed or deleted
-// meanwhile, or the store failed.
-func (e *Engine) lost(op string, s *stream, err error) error {
+// logFailed returns the error of an operation on a stream's log: the engine or
+// the stream was closed meanwhile, or the store failed.
+func (e *Engine) logFailed(op string, s *stream, err error) error {
 	switch {
 	case e.Context().Err() != nil:
 		return e.Closing(op)
-	case s.leaving():
+	case s.isDetached():
 		return notFound(op)
 	}
 	return e.StoreFailed(op, err)
 }
 
-// ReplayStream begins a replay.
+// ReplayStream starts a replay.
 func (e *Engine) ReplayStream(ctx context.Context, r broker.StreamReplay) error {
 	return e.Change(ctx, opReplay, func(ctx context.Context) error {
 		s, err := e.find(ctx, opReplay, r.StreamName)
@@ -206,17 +207,17 @@ func (e *Engine) ReplayStream(ctx context.Context, r broker.StreamReplay) error 
 		if err := checkReplay(d, r); err != nil {
 			return err
 		}
-		if chain := replayLoop(e.active(""), d, r.ReplayTopic); chain != nil {
+		if chain := findReplayLoop(e.active(""), d, r.ReplayTopic); chain != nil {
 			return loopError(opReplay, chain)
 		}
 		if err := e.messaging.Reached(); err != nil {
-			return during(opReplay, err)
+			return withOp(opReplay, err)
 		}
-		return s.replay(ctx, r)
+		return s.startReplay(ctx, r)
 	})
 }
 
-// StopStreamReplay ends the replay that runs and waits for its end.
+// StopStreamReplay stops the running replay and waits for its end.
 func (e *Engine) StopStreamReplay(ctx context.Context, streamname string) error {
 	s, err := e.find(ctx, opStop, streamname)
 	if err != nil {
@@ -228,52 +229,52 @@ func (e *Engine) StopStreamReplay(ctx context.Context, streamname string) error 
 	return nil
 }
 
-// checkLoop refuses a definition that closes a loop, or the way of a replay that
-// runs back to its stream.
+// checkLoop refuses a definition that closes a loop, or a path on which a
+// running replay comes back to its stream.
 func (e *Engine) checkLoop(op string, d Definition) error {
 	if !d.Active {
 		return nil
 	}
 	others := e.active(d.StreamName)
-	if chain := loop(others, d); chain != nil {
+	if chain := findLoop(others, d); chain != nil {
 		return loopError(op, chain)
 	}
 	return e.checkReplays(op, append(others, d))
 }
 
-// checkReplays refuses active streams that would take what is being replayed
-// back to where it is kept.
+// checkReplays refuses active streams through which a running replay would come
+// back to its stream.
 func (e *Engine) checkReplays(op string, active []Definition) error {
 	for _, d := range active {
 		s := e.stream(d.StreamName)
 		if s == nil {
 			continue
 		}
-		if now, _ := s.replaying(); now != nil {
-			if chain := replayLoop(active, d, now.ReplayTopic); chain != nil {
+		if now, _ := s.replayProgress(); now != nil {
+			if chain := findReplayLoop(active, d, now.ReplayTopic); chain != nil {
 				return &broker.Error{Kind: broker.Conflict, Op: op, Msg: "a replay runs whose messages would come back to their stream by " +
-					drawn(chain) + ": stop it or wait for its end"}
+					formatChain(chain) + ": stop it or wait for its end"}
 			}
 		}
 	}
 	return nil
 }
 
-// active gives the definitions of all streams that are active, but for one.
-func (e *Engine) active(but string) []Definition {
+// active returns the definitions of all active streams except one.
+func (e *Engine) active(except string) []Definition {
 	e.mu.RLock()
 	defer e.mu.RUnlock()
 	all := make([]Definition, 0, len(e.streams))
 	for name, s := range e.streams {
-		if d := s.plan.Load().Definition; d.Active && name != but {
+		if d := s.plan.Load().Definition; d.Active && name != except {
 			all = append(all, d)
 		}
 	}
 	return all
 }
 
-// during names the operation in an error that has none yet.
-func during(op string, err error) error {
+// withOp sets the operation of an error that has none yet.
+func withOp(op string, err error) error {
 	if e, ok := err.(*broker.Error); ok && e.Op == "" { //nolint:errorlint // as it was made here
 		named := *e
 		named.Op = op

@@ -16,8 +16,8 @@ import (
 	"signalbox/broker/streams"
 )
 
-// names gives the names of a page.
-func names(t *testing.T, r *rig, o broker.ListOptions[broker.Stream]) (all []string, total int) {
+// names returns the names of a page.
+func names(t *testing.T, r *fixture, o broker.ListOptions[broker.Stream]) (all []string, total int) {
 	t.Helper()
 	page, err := r.ListStreams(t.Context(), o)
 	must(t, err)
@@ -28,12 +28,12 @@ func names(t *testing.T, r *rig, o broker.ListOptions[broker.Stream]) (all []str
 	return all, page.Total
 }
 
-// TestList gives parts of the list, in order of names.
+// TestList requests parts of the list.
 func TestList(t *testing.T) {
 	t.Parallel()
 	r := start(t, nil, streams.DefaultConfig())
 	for _, name := range []string{"c", "a", "b2", "ä", "b1"} {
-		r.has(named(name))
+		r.create(named(name))
 	}
 	b := broker.MatchFunc(func(s broker.Stream) bool { return strings.HasPrefix(s.StreamName, "b") })
 	for _, test := range []struct {
@@ -58,24 +58,24 @@ func TestList(t *testing.T) {
 	page, err := r.ListStreams(t.Context(), broker.ListOptions[broker.Stream]{Count: -1})
 	must(t, err)
 	for range page.Items {
-		break // as any loop may
+		break // must be possible
 	}
 }
 
-// TestDefinitionsLast through the end of an engine, as they were made.
+// TestDefinitionsLast checks that definitions are the same in the next engine.
 func TestDefinitionsLast(t *testing.T) {
 	t.Parallel()
 	r := start(t, nil, streams.DefaultConfig())
-	r.has(to("out"), persist, asking(counting), func(s *broker.StreamSpec) { s.TTL, s.Key, s.TextName = new(int64(60)), new("k"), new("text") })
-	r.has(named("idle"), from("a/#"), inactive)
-	r.has(named("gone"))
+	r.create(to("out"), persist, withQuery(counting), func(s *broker.StreamSpec) { s.TTL, s.Key, s.TextName = new(int64(60)), new("k"), new("text") })
+	r.create(named("idle"), from("a/#"), inactive)
+	r.create(named("gone"))
 	r.modify(func(s *broker.StreamSpec) { s.TextDescription = new("changed") })
 	must(t, r.DeleteStream(t.Context(), "gone"))
 	before := r.Streams()
 	if s := before[1]; len(before) != 2 || s.TextDescription != "changed" || !s.Process || s.TTL != 60 || s.Key != "k" {
 		t.Errorf("got %+v", before)
 	}
-	r.again()
+	r.restart()
 	if diff := cmp.Diff(before, r.Streams()); diff != "" {
 		t.Errorf("-before +after:\n%s", diff)
 	}
@@ -84,11 +84,12 @@ func TestDefinitionsLast(t *testing.T) {
 	}
 }
 
-// TestSubscription follows the source and whether the stream is active.
+// TestSubscription changes the source and whether the stream is active, and
+// compares the subscriptions.
 func TestSubscription(t *testing.T) {
 	t.Parallel()
 	r := start(t, nil, streams.DefaultConfig())
-	r.has(to("out"))
+	r.create(to("out"))
 	for _, test := range []struct {
 		change func(*broker.StreamSpec)
 		want   string
@@ -112,10 +113,11 @@ func TestSubscription(t *testing.T) {
 	if got := r.desk.subscribed(); got != "" {
 		t.Errorf("%q is subscribed to after the end", got)
 	}
-	wantKind(t, justErr(r.GetStream(t.Context(), "s")), broker.NotFound)
+	wantKind(t, errorOf(r.GetStream(t.Context(), "s")), broker.NotFound)
 }
 
-// TestUnknownStream is not found, whatever is to be done with it.
+// TestUnknownStream checks that every operation on an unknown stream is
+// NotFound.
 func TestUnknownStream(t *testing.T) {
 	t.Parallel()
 	r := start(t, nil, streams.DefaultConfig())
@@ -130,7 +132,8 @@ func TestUnknownStream(t *testing.T) {
 	}
 }
 
-// TestCreateOnce has one of those succeed who create a name at the same time.
+// TestCreateOnce creates a stream several times concurrently; one call
+// succeeds.
 func TestCreateOnce(t *testing.T) {
 	t.Parallel()
 	r := start(t, nil, streams.DefaultConfig())
@@ -154,15 +157,15 @@ func TestCreateOnce(t *testing.T) {
 	}
 }
 
-// TestStoreFails leaves all as it was where the store cannot make a change.
+// TestStoreFails checks that a change which the store refuses has no effect.
 func TestStoreFails(t *testing.T) {
 	t.Parallel()
 	disk := open(t, t.TempDir())
 	t.Cleanup(func() { must(t, disk.Close(context.Background())) })
-	s := &faulty{Store: disk}
+	s := &faultyStore{Store: disk}
 	r := start(t, s, streams.DefaultConfig())
 	ctx := t.Context()
-	r.has(to("out"), persist)
+	r.create(to("out"), persist)
 	r.desk.say(0, "1")
 	r.desk.comes(t, "out", 1)
 
@@ -176,7 +179,7 @@ func TestStoreFails(t *testing.T) {
 	s.fails("open")
 	wantKind(t, r.CreateStream(ctx, spec(named("t"))), broker.Internal)
 	s.on("open", nil)
-	r.has(named("t"), from("t")) // nothing is in its way
+	r.create(named("t"), from("t")) // no remains of the failed attempt
 
 	s.fails("delete")
 	wantKind(t, r.DeleteStream(ctx, "s"), broker.Internal)
@@ -191,20 +194,21 @@ func TestStoreFails(t *testing.T) {
 	s.on("open", nil)
 	must(t, r.DeleteStream(ctx, "s"))
 
-	r.has(persist)
+	r.create(persist)
 	s.fails("count")
-	wantKind(t, justErr(r.CountStreamMessages(ctx, "s")), broker.Internal)
+	wantKind(t, errorOf(r.CountStreamMessages(ctx, "s")), broker.Internal)
 	wantKind(t, r.ReplayStream(ctx, broker.StreamReplay{StreamName: "s", ReplayTopic: "again", Limit: -1}), broker.Internal)
 }
 
-// TestStateOutlivesDelete that fails, as do the numbers.
+// TestStateOutlivesDelete checks that a failed deletion keeps the state of the
+// query and the statistics.
 func TestStateOutlivesDelete(t *testing.T) {
 	t.Parallel()
 	disk := open(t, t.TempDir())
 	t.Cleanup(func() { must(t, disk.Close(context.Background())) })
-	s := &faulty{Store: disk}
+	s := &faultyStore{Store: disk}
 	r := start(t, s, streams.DefaultConfig())
-	r.has(to("out"), asking(counting)) // keeps no messages, so the state is nowhere else
+	r.create(to("out"), withQuery(counting)) // without messages, so the state is stored nowhere else
 	r.next()
 	s.fails("delete")
 	wantKind(t, r.DeleteStream(t.Context(), "s"), broker.Internal)
@@ -213,13 +217,13 @@ func TestStateOutlivesDelete(t *testing.T) {
 	}
 }
 
-// TestCanceledChange waits for its turn no longer than its caller does, and is
-// made to its end once it has begun.
+// TestCanceledChange cancels changes. One that waits for another is abandoned;
+// one that has begun is completed.
 func TestCanceledChange(t *testing.T) {
 	t.Parallel()
 	disk := open(t, t.TempDir())
 	t.Cleanup(func() { must(t, disk.Close(context.Background())) })
-	s := &faulty{Store: disk}
+	s := &faultyStore{Store: disk}
 	r := start(t, s, streams.DefaultConfig())
 	storing, stored := make(chan struct{}), make(chan struct{})
 	s.on("put", func() error {
@@ -230,7 +234,7 @@ func TestCanceledChange(t *testing.T) {
 	first, cancel := context.WithCancel(t.Context())
 	created := make(chan error, 1)
 	go func() { created <- r.CreateStream(first, spec()) }()
-	closes(t, storing)
+	wantClosed(t, storing)
 	cancel()
 	e := wantKind(t, r.CreateStream(first, spec(named("t"))), broker.Unavailable)
 	if !errors.Is(e, context.Canceled) {
@@ -243,14 +247,14 @@ func TestCanceledChange(t *testing.T) {
 	}
 }
 
-// TestDeleteWhileUsed finds no stream that is deleted meanwhile, and settles what
-// it has taken.
+// TestDeleteWhileUsed deletes a stream during other operations, which return
+// NotFound. The sources of its messages are notified.
 func TestDeleteWhileUsed(t *testing.T) {
 	t.Parallel()
 	r := start(t, nil, streams.DefaultConfig())
-	var given receipts
+	var given notifiers
 	for range 30 {
-		r.has(persist, to("out"))
+		r.create(persist, to("out"))
 		var busy sync.WaitGroup
 		busy.Go(func() {
 			for range 200 {
@@ -277,14 +281,14 @@ func TestDeleteWhileUsed(t *testing.T) {
 	given.all(t)
 }
 
-// TestRefusedSource shows in the record of an active stream that the broker does
-// not let its source be subscribed to.
+// TestRefusedSource checks that the record of an active stream has an error if
+// the broker denies the subscription to its source.
 func TestRefusedSource(t *testing.T) {
 	t.Parallel()
 	r := start(t, nil, streams.DefaultConfig())
-	r.has(named("free"))
-	r.has(named("barred"), from("forbidden/#"))
-	r.has(named("idle"), from("forbidden/#"), inactive)
+	r.create(named("free"))
+	r.create(named("barred"), from("forbidden/#"))
+	r.create(named("idle"), from("forbidden/#"), inactive)
 	for name, want := range map[string]bool{"free": false, "barred": true, "idle": false} {
 		s, err := r.GetStream(t.Context(), name)
 		must(t, err)

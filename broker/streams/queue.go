@@ -7,70 +7,71 @@ import (
 	"signalbox/broker/messaging"
 )
 
-// errFull is why a message was lost that could not be queued any more.
+// errFull is why a message was dropped: it could not be queued.
 var errFull = errors.New("the stream's queue is full")
 
-// item is a message that waits for its stream.
+// item is a queued message.
 type item struct {
 	messaging.Message
 	notifier messaging.CommitNotifier // nil for none
 }
 
-// queue holds the messages that a stream has taken and not looked at. It is
-// bounded by their number and bytes; the newest loses. Those whose source waits
-// for them have as much room again: what bounds them is that it waits.
+// queue holds the messages that a stream has taken and not processed yet. Its
+// number and bytes are limited; beyond that the newest message is dropped. The
+// limits are twice as high for messages with a notifier: how many of these
+// there are is limited by their sources, which wait.
 type queue struct {
 	messages int
 	bytes    int
-	work     sync.WaitGroup // whoever takes out what is there
+	work     sync.WaitGroup // the worker, if there is one
 
-	mu     sync.Mutex // guards what follows; held for moments only
+	mu     sync.Mutex // guards the fields below
 	list   []item
 	size   int
-	room   *[]item // from rooms, while somebody takes out what is there, and looks again before resting
+	buffer *[]item // of list, from lists; not nil while there is a worker, which checks the queue once more before it ends
 	closed bool
 }
 
-// rooms is room for lists that no queue uses: a stream that rests has none.
-var rooms = sync.Pool{New: func() any { return new([]item) }}
+// lists are buffers that no queue uses: an idle stream has none.
+var lists = sync.Pool{New: func() any { return new([]item) }}
 
-// put adds a message. It tells whether it was taken, and whether somebody has
-// to be set to work, who calls work.Done in the end.
-func (q *queue) put(m messaging.Message, s messaging.CommitNotifier) (taken, wake bool) {
+// put adds a message. It reports whether the message was taken, and whether the
+// caller must start a worker, which calls work.Done at its end.
+func (q *queue) put(m messaging.Message, notifier messaging.CommitNotifier) (taken, wake bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	room := 1
-	if s != nil {
-		room = 2
+	factor := 1
+	if notifier != nil {
+		factor = 2
 	}
-	if q.closed || len(q.list) >= room*q.messages || q.size+m.Size() > room*q.bytes && len(q.list) > 0 {
+	if q.closed || len(q.list) >= factor*q.messages || q.size+m.Size() > factor*q.bytes && len(q.list) > 0 {
 		return false, false
 	}
-	if wake = q.room == nil; wake {
-		q.room = rooms.Get().(*[]item) //nolint:forcetypeassert // it has nothing else
-		q.list = *q.room
-		q.work.Add(1) // here, so that nobody has waited for the end of work already
+	if wake = q.buffer == nil; wake {
+		q.buffer = lists.Get().(*[]item) //nolint:forcetypeassert // it has no other type
+		q.list = *q.buffer
+		q.work.Add(1) // here, so that no Wait has returned before the worker starts
 	}
-	q.list = append(q.list, item{m, s})
+	q.list = append(q.list, item{m, notifier})
 	q.size += m.Size()
 	return true, wake
 }
 
-// take gives all that is there, and puts spare in its place for what comes next.
-// Where there is nothing, whoever asked is to rest.
-func (q *queue) take(spare []item) (list []item, more bool) {
+// take returns all queued messages, and uses the list reuse for the next ones.
+// If there are none, it reports false and the worker must end.
+func (q *queue) take(reuse []item) (list []item, more bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if len(q.list) == 0 {
-		if q.room != nil {
-			*q.room = q.list
-			rooms.Put(q.room)
+		if q.buffer != nil {
+			*q.buffer = q.list
+			lists.Put(q.buffer)
 		}
-		q.list, q.room = nil, nil
+		q.list, q.buffer = nil, nil
 		return nil, false
 	}
 	list = q.list
-	q.list, q.size = spare[:0], 0
+	q.list, q.size = reuse[:0], 0
 	return list, true
 }
 

@@ -7,13 +7,14 @@ import (
 	"signalbox/broker/messaging"
 )
 
-// nobody is a CommitNotifier that does not care.
-type nobody struct{}
+// ignoredNotifier is a CommitNotifier that does nothing.
+type ignoredNotifier struct{}
 
-func (nobody) Committed(error) {}
+func (ignoredNotifier) Committed(error) {}
 
-// TestQueueBounds loses the newest message when there is no more room, twice as
-// late where its source waits; one message is taken however long it is.
+// TestQueueBounds fills queues. They drop the newest message at the limits,
+// which are twice as high for messages with a notifier. One message is taken
+// regardless of its size.
 func TestQueueBounds(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
@@ -25,9 +26,9 @@ func TestQueueBounds(t *testing.T) {
 		wantAwakens int
 	}{
 		{"messages", &queue{messages: 3, bytes: 1 << 20}, 10, nil, 3, 1},
-		{"messages that are waited for", &queue{messages: 3, bytes: 1 << 20}, 10, nobody{}, 6, 1},
+		{"messages that are waited for", &queue{messages: 3, bytes: 1 << 20}, 10, ignoredNotifier{}, 6, 1},
 		{"bytes", &queue{messages: 100, bytes: 4 * (10 + messaging.Overhead)}, 10, nil, 4, 1},
-		{"bytes that are waited for", &queue{messages: 100, bytes: 4 * (10 + messaging.Overhead)}, 10, nobody{}, 8, 1},
+		{"bytes that are waited for", &queue{messages: 100, bytes: 4 * (10 + messaging.Overhead)}, 10, ignoredNotifier{}, 8, 1},
 		{"one that is too long", &queue{messages: 100, bytes: 10}, 1000, nil, 1, 1},
 		{"closed", &queue{messages: 100, bytes: 1000, closed: true}, 10, nil, 0, 0},
 	}
@@ -57,7 +58,8 @@ func TestQueueBounds(t *testing.T) {
 	}
 }
 
-// TestQueueWork has one worker at a time, and its end waits for the one there is.
+// TestQueueWork checks that there is one worker at a time, and that Wait waits
+// for it.
 func TestQueueWork(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -8,44 +8,44 @@ import (
 	"signalbox/broker/messaging"
 )
 
-// receipts are Settlers, which must be called once each.
-type receipts struct {
-	mu    sync.Mutex // guards what follows
+// notifiers returns CommitNotifiers, which must be called once each.
+type notifiers struct {
+	mu    sync.Mutex // guards the fields below
 	given int
 	calls map[int][]error
 }
 
-type receipt struct {
-	of *receipts
+type notifier struct {
+	of *notifiers
 	n  int
 }
 
-// next gives a CommitNotifier.
-func (r *receipts) next() messaging.CommitNotifier {
+// next returns a CommitNotifier.
+func (r *notifiers) next() messaging.CommitNotifier {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.calls == nil {
 		r.calls = map[int][]error{}
 	}
 	r.given++
-	return receipt{r, r.given - 1}
+	return notifier{r, r.given - 1}
 }
 
-func (r receipt) Committed(err error) {
+func (r notifier) Committed(err error) {
 	r.of.mu.Lock()
 	defer r.of.mu.Unlock()
 	r.of.calls[r.n] = append(r.of.calls[r.n], err)
 }
 
-// settled gives how many were called, and how many of these with an error. It
-// fails the test where one was called twice.
-func (r *receipts) settled(tb testing.TB) (all, failed int) {
+// committed returns how many were called, and how many of these with an error. It
+// fails the test if one was called twice.
+func (r *notifiers) committed(tb testing.TB) (all, failed int) {
 	tb.Helper()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for n, calls := range r.calls {
 		if len(calls) != 1 {
-			tb.Fatalf("message %d was settled %d times: %v", n, len(calls), calls)
+			tb.Fatalf("message %d was reported %d times: %v", n, len(calls), calls)
 		}
 		if calls[0] != nil {
 			failed++
@@ -54,29 +54,28 @@ func (r *receipts) settled(tb testing.TB) (all, failed int) {
 	return len(r.calls), failed
 }
 
-// all waits until all are settled.
-func (r *receipts) all(tb testing.TB) {
+// all waits until all were called.
+func (r *notifiers) all(tb testing.TB) {
 	tb.Helper()
 	await(tb, func() error {
-		if n, _ := r.settled(tb); n != r.given {
-			return fmt.Errorf("%d of %d messages are settled", n, r.given)
+		if n, _ := r.committed(tb); n != r.given {
+			return fmt.Errorf("%d of %d messages are reported", n, r.given)
 		}
 		return nil
 	})
 }
 
-// wants waits until all are settled and holds against failed how many were
-// refused.
-func (r *receipts) wants(tb testing.TB, failed int) {
+// wants waits until all were called, and compares the number of errors.
+func (r *notifiers) wants(tb testing.TB, failed int) {
 	tb.Helper()
 	r.all(tb)
-	if _, got := r.settled(tb); got != failed {
+	if _, got := r.committed(tb); got != failed {
 		tb.Fatalf("%d messages were refused, want %d; the last with: %v", got, failed, r.calls[r.given-1])
 	}
 }
 
-// taken tells how many Settlers were given.
-func (r *receipts) taken() int {
+// taken returns how many CommitNotifiers there are.
+func (r *notifiers) taken() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.given

@@ -12,23 +12,24 @@ import (
 	"signalbox/broker/messaging"
 )
 
-// The bounds of what a replay hands to the broker at once.
+// Limits of what a replay publishes at once.
 const (
 	maxBatch      = 256
-	maxBatchBytes = 1 << 20 // one message may be longer
+	maxBatchBytes = 1 << 20 // a single message may be larger
 )
 
-// The pauses before a replay tries again what the broker was not reached with.
+// The pauses between attempts of a replay while the broker cannot be reached.
 const (
-	firstRetry   = time.Second
-	slowestRetry = 30 * time.Second
+	minRetryPause = time.Second
+	maxRetryPause = 30 * time.Second
 )
 
-// rangeOf gives the range between two times in Unix seconds, both included and
-// nil where open. The error is a [*broker.Error] of kind Invalid without Op.
+// rangeOf returns the range between two times in Unix seconds, both inclusive;
+// nil is an open end. The error is a [*broker.Error] of kind Invalid without
+// Op.
 func rangeOf(gte, lte *float64) (Range, error) {
-	if found := rangeFlaws(gte, lte); len(found) > 0 {
-		return Range{}, refuse("", found)
+	if errs := checkRange(gte, lte); len(errs) > 0 {
+		return Range{}, invalid("", errs)
 	}
 	r := Range{From: math.MinInt64, To: math.MaxInt64}
 	if gte != nil {
@@ -40,8 +41,9 @@ func rangeOf(gte, lte *float64) (Range, error) {
 	return r, nil
 }
 
-// milliseconds turns seconds into milliseconds. What is within a microsecond of
-// a millisecond is that one, as most of them are no binary fractions.
+// milliseconds converts seconds to milliseconds. A value within a microsecond
+// of a whole millisecond is rounded to it, because most decimal fractions are
+// not exact in binary.
 func milliseconds(seconds float64, round func(float64) float64) int64 {
 	const near = 1e-3
 	ms := seconds * 1000
@@ -59,38 +61,38 @@ func milliseconds(seconds float64, round func(float64) float64) int64 {
 	return int64(ms)
 }
 
-// rangeFlaws tells what is wrong with the ends of a range.
-func rangeFlaws(gte, lte *float64) flaws {
-	var found flaws
-	if gte != nil && !finite(*gte) {
-		found.check("gte", "must be a finite number")
+// checkRange returns the problems of the ends of a range.
+func checkRange(gte, lte *float64) fieldErrors {
+	var errs fieldErrors
+	if gte != nil && !isFinite(*gte) {
+		errs.add("gte", "must be a finite number")
 	}
-	if lte != nil && !finite(*lte) {
-		found.check("lte", "must be a finite number")
+	if lte != nil && !isFinite(*lte) {
+		errs.add("lte", "must be a finite number")
 	}
-	if len(found) == 0 && gte != nil && lte != nil && *gte > *lte {
-		found.check("lte", "must not be less than gte")
+	if len(errs) == 0 && gte != nil && lte != nil && *gte > *lte {
+		errs.add("lte", "must not be less than gte")
 	}
-	return found
+	return errs
 }
 
-func finite(f float64) bool { return !math.IsNaN(f) && !math.IsInf(f, 0) }
+func isFinite(f float64) bool { return !math.IsNaN(f) && !math.IsInf(f, 0) }
 
-// checkReplay tells whether a replay can be asked of a stream. The error is a
-// [*broker.Error]: of kind Invalid with every member that cannot be used, or
-// Conflict where the stream keeps no messages.
+// checkReplay checks the request of a replay. The error is a [*broker.Error]:
+// of kind Invalid with every member that is not valid, or Conflict if the
+// stream does not persist messages.
 func checkReplay(d Definition, r broker.StreamReplay) error {
-	var found flaws
-	found.check("replaytopic", topicFlaw(r.ReplayTopic))
-	found = append(found, rangeFlaws(r.GTE, r.LTE)...)
+	var errs fieldErrors
+	errs.add("replaytopic", checkTopic(r.ReplayTopic))
+	errs = append(errs, checkRange(r.GTE, r.LTE)...)
 	if r.Limit < -1 {
-		found.check("limit", "must be -1 or more")
+		errs.add("limit", "must be -1 or more")
 	}
-	if !finite(r.Speed) || r.Speed < 0 {
-		found.check("speed", "must be a finite number and not negative")
+	if !isFinite(r.Speed) || r.Speed < 0 {
+		errs.add("speed", "must be a finite number and not negative")
 	}
-	if len(found) > 0 {
-		return refuse(opReplay, found)
+	if len(errs) > 0 {
+		return invalid(opReplay, errs)
 	}
 	if !d.Persist {
 		return &broker.Error{Kind: broker.Conflict, Op: opReplay, Msg: "the stream does not keep messages; set persist"}
@@ -98,19 +100,19 @@ func checkReplay(d Definition, r broker.StreamReplay) error {
 	return nil
 }
 
-// replay publishes what a stream keeps once more. It is run once.
+// replay publishes the stored messages of a stream again. It runs once.
 type replay struct {
 	stream  Definition
 	request broker.StreamReplay
-	count   int64 // how many are sent at most
+	count   int64 // limit of the messages to send
 	started time.Time
 	clock   clock
-	log     *slog.Logger // where run tells what it meets with; nowhere unless it is set before
+	log     *slog.Logger // set before run, or discards
 	sent    atomic.Int64
 }
 
-// newReplay makes the replay of a request that was checked. Total is how many
-// messages the stream keeps in its range.
+// newReplay returns the replay of a valid request. Total is the number of the
+// stream's stored messages in its range.
 func newReplay(d Definition, r broker.StreamReplay, total int64, clock clock) *replay {
 	if r.Limit >= 0 {
 		total = min(total, r.Limit)
@@ -118,7 +120,7 @@ func newReplay(d Definition, r broker.StreamReplay, total int64, clock clock) *r
 	return &replay{stream: d, request: r, count: total, started: clock.Now(), clock: clock, log: slog.New(slog.DiscardHandler)}
 }
 
-// progress tells how far the replay is. It may be called at any time.
+// progress returns the progress of the replay. It is safe for concurrent use.
 func (p *replay) progress() broker.StreamProgress {
 	return broker.StreamProgress{
 		ReplayTopic: p.request.ReplayTopic, Sent: p.sent.Load(), Total: p.count,
@@ -126,11 +128,11 @@ func (p *replay) progress() broker.StreamProgress {
 	}
 }
 
-// run publishes the messages that are kept now, until all are done with, the
-// context ends or the broker takes no more; the error says which. While the
-// broker is not reached, it waits.
-func (p *replay) run(ctx context.Context, kept Log, m messaging.Broker) error {
-	err := p.publish(ctx, kept, m)
+// run publishes the messages that are stored now, until all are done, the
+// context ends or the broker takes no more, which the error states. While the
+// broker cannot be reached, it waits.
+func (p *replay) run(ctx context.Context, messageLog Log, m messaging.Broker) error {
+	err := p.publish(ctx, messageLog, m)
 	if ctx.Err() != nil {
 		err = ctx.Err()
 	}
@@ -140,16 +142,16 @@ func (p *replay) run(ctx context.Context, kept Log, m messaging.Broker) error {
 	return nil
 }
 
-func (p *replay) publish(ctx context.Context, kept Log, m messaging.Broker) error {
+func (p *replay) publish(ctx context.Context, messageLog Log, m messaging.Broker) error {
 	if p.count == 0 {
 		return nil
 	}
-	span, err := p.span(ctx, kept)
+	span, err := p.resolveRange(ctx, messageLog)
 	if err != nil {
 		return err
 	}
 	s := sender{replay: p, messaging: m, left: p.count}
-	err = kept.Read(ctx, span, p.request.Reverse, func(m messaging.Message) bool { return s.take(ctx, m) })
+	err = messageLog.Read(ctx, span, p.request.Reverse, func(m messaging.Message) bool { return s.send(ctx, m) })
 	if err == nil {
 		s.flush(ctx)
 		err = s.err
@@ -160,15 +162,16 @@ func (p *replay) publish(ctx context.Context, kept Log, m messaging.Broker) erro
 	return err
 }
 
-// span gives the range that is replayed. It ends with the last message that is
-// there: nothing is replayed that comes later, whatever the clock did.
-func (p *replay) span(ctx context.Context, kept Log) (Range, error) {
+// resolveRange returns the range to replay. It ends with the last message that
+// is stored now: later messages are not replayed, even if the clock is set
+// back.
+func (p *replay) resolveRange(ctx context.Context, messageLog Log) (Range, error) {
 	r, err := rangeOf(p.request.GTE, p.request.LTE)
 	if err != nil {
 		return r, err
 	}
 	last := int64(math.MinInt64) // before all messages
-	err = kept.Read(ctx, r, true, func(m messaging.Message) bool {
+	err = messageLog.Read(ctx, r, true, func(m messaging.Message) bool {
 		last = m.At
 		return false
 	})
@@ -176,39 +179,39 @@ func (p *replay) span(ctx context.Context, kept Log) (Range, error) {
 	return r, err
 }
 
-// sender publishes the messages of one replay at its pace. What is due goes out
-// together.
+// sender publishes the messages of one replay at its pace. Messages that are
+// due are published together.
 type sender struct {
 	*replay
-	messaging messaging.Broker
-	left      int64               // how many are still to be taken
-	begun     time.Time           // when the first was taken
-	first     int64               // when that one had come, epoch milliseconds
-	batch     []messaging.Message // taken, due, not published
-	bytes     int
-	refused   int64
-	waiting   bool  // the broker was not reached when last tried
-	err       error // why no more can be published
+	messaging  messaging.Broker
+	left       int64               // messages still to take
+	firstTaken time.Time           // when the first message was taken
+	firstAt    int64               // when the first message had arrived, epoch milliseconds
+	batch      []messaging.Message // due and not published
+	bytes      int
+	refused    int64
+	waiting    bool  // the broker could not be reached at the last attempt
+	err        error // why the replay must end
 }
 
-// take takes a message when it is due, and tells whether more are wanted.
-func (s *sender) take(ctx context.Context, m messaging.Message) bool {
-	if s.begun.IsZero() {
-		s.begun, s.first = s.clock.Now(), m.At
+// send takes a message when it is due, and reports whether to continue.
+func (s *sender) send(ctx context.Context, m messaging.Message) bool {
+	if s.firstTaken.IsZero() {
+		s.firstTaken, s.firstAt = s.clock.Now(), m.At
 	}
-	if !s.await(ctx, s.offset(m.At)) {
+	if !s.waitUntilDue(ctx, s.offset(m.At)) {
 		return false
 	}
 	if len(s.batch) == maxBatch || s.bytes+m.Size() > maxBatchBytes {
 		s.flush(ctx)
 	}
-	s.add(m)
+	s.enqueue(m)
 	s.left--
 	return s.err == nil && s.left > 0
 }
 
-// add puts a message into the batch as it is to be published.
-func (s *sender) add(m messaging.Message) {
+// enqueue adds a message to the batch in the form in which it is published.
+func (s *sender) enqueue(m messaging.Message) {
 	m.Topic, m.ExpiresAt = s.request.ReplayTopic, 0
 	if s.stream.TargetQoS >= 0 {
 		m.QoS = byte(s.stream.TargetQoS)
@@ -217,42 +220,42 @@ func (s *sender) add(m messaging.Message) {
 	s.bytes += m.Size()
 }
 
-// offset tells how long after the first message one is due that had come at the
-// given time.
+// offset returns the delay after the first message at which a message is due
+// that had arrived at the given time.
 func (s *sender) offset(at int64) time.Duration {
 	if s.request.Speed == 0 {
 		return 0
 	}
-	ns := math.Abs(float64(at)-float64(s.first)) * float64(time.Millisecond) / s.request.Speed
+	ns := math.Abs(float64(at)-float64(s.firstAt)) * float64(time.Millisecond) / s.request.Speed
 	if ns >= math.MaxInt64 {
 		return math.MaxInt64
 	}
 	return time.Duration(ns)
 }
 
-// await waits until a message is due, after having published those before. It
-// tells whether that one can be taken.
-func (s *sender) await(ctx context.Context, offset time.Duration) bool {
-	if offset == 0 || s.clock.Now().Sub(s.begun) >= offset {
+// waitUntilDue publishes the batch, waits until a message is due, and reports
+// whether it can be taken.
+func (s *sender) waitUntilDue(ctx context.Context, offset time.Duration) bool {
+	if offset == 0 || s.clock.Now().Sub(s.firstTaken) >= offset {
 		return true
 	}
 	s.flush(ctx)
 	for s.err == nil {
-		d := offset - s.clock.Now().Sub(s.begun)
+		d := offset - s.clock.Now().Sub(s.firstTaken)
 		if d <= 0 {
 			return true
 		}
-		if !rest(ctx, s.clock, d) {
+		if !sleep(ctx, s.clock, d) {
 			s.err = ctx.Err()
 		}
 	}
 	return false
 }
 
-// flush publishes the batch. While the broker is not reached, it waits and goes
-// on with what is left.
+// flush publishes the batch. While the broker cannot be reached, it waits and
+// continues with the rest.
 func (s *sender) flush(ctx context.Context) {
-	pause := firstRetry
+	pause := minRetryPause
 	for left := s.batch; len(left) > 0 && s.err == nil; {
 		s.messaging.WaitForCapacity(ctx, s.request.ReplayTopic)
 		done, refused, err := s.messaging.Publish(ctx, left)
@@ -263,19 +266,19 @@ func (s *sender) flush(ctx context.Context) {
 			break
 		}
 		if done > 0 {
-			pause = firstRetry
+			pause = minRetryPause
 		}
-		s.err = s.wait(ctx, pause, err)
-		pause = min(2*pause, slowestRetry)
+		s.err = s.waitForRetry(ctx, pause, err)
+		pause = min(2*pause, maxRetryPause)
 	}
 	clear(s.batch) // the messages are no longer needed
 	s.batch, s.bytes = s.batch[:0], 0
 }
 
-// wait waits before a further attempt, and tells so once until one succeeds.
-// The error says why there is none: what failed was not that the broker is out
-// of reach, or the context ended.
-func (s *sender) wait(ctx context.Context, pause time.Duration, cause error) error {
+// waitForRetry waits before another attempt, and logs the first one of an
+// outage. It returns an error if there must be none: the cause is not that the
+// broker cannot be reached, or the context ended.
+func (s *sender) waitForRetry(ctx context.Context, pause time.Duration, cause error) error {
 	if broker.KindOf(cause) != broker.Unavailable {
 		return cause
 	}
@@ -283,7 +286,7 @@ func (s *sender) wait(ctx context.Context, pause time.Duration, cause error) err
 		s.waiting = true
 		s.log.Warn("a replay waits for the broker", "error", cause)
 	}
-	if !rest(ctx, s.clock, pause) {
+	if !sleep(ctx, s.clock, pause) {
 		return ctx.Err()
 	}
 	return nil

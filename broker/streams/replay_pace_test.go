@@ -17,70 +17,71 @@ func TestReplayPace(t *testing.T) {
 	t.Parallel()
 	t.Run("keeps the distances", func(t *testing.T) {
 		t.Parallel()
-		w := try(broker.StreamReplay{Limit: -1, Speed: 1}, came(10_000, 10_000, 11_500, 12_000)).begin(t)
-		w.target.takes(t, "10000 10000")
-		w.clock.waits(t, 1500*time.Millisecond)
-		w.target.none(t)
+		w := newReplayTest(broker.StreamReplay{Limit: -1, Speed: 1}, messagesAt(10_000, 10_000, 11_500, 12_000)).begin(t)
+		w.target.wantBatch(t, "10000 10000")
+		w.clock.wantWait(t, 1500*time.Millisecond)
+		w.target.wantNone(t)
 		w.clock.advance(1500 * time.Millisecond)
-		w.target.takes(t, "11500")
-		w.clock.waits(t, 500*time.Millisecond)
+		w.target.wantBatch(t, "11500")
+		w.clock.wantWait(t, 500*time.Millisecond)
 		w.clock.advance(500 * time.Millisecond)
-		w.target.takes(t, "12000")
-		w.ends(t, 4)
+		w.target.wantBatch(t, "12000")
+		w.wantSent(t, 4)
 	})
 	t.Run("divides the distances by the speed", func(t *testing.T) {
 		t.Parallel()
-		w := try(broker.StreamReplay{Limit: -1, Speed: 2.5}, came(0, 5000)).begin(t)
-		w.clock.waits(t, 2*time.Second)
+		w := newReplayTest(broker.StreamReplay{Limit: -1, Speed: 2.5}, messagesAt(0, 5000)).begin(t)
+		w.clock.wantWait(t, 2*time.Second)
 		w.clock.advance(2 * time.Second)
-		w.ends(t, 2)
+		w.wantSent(t, 2)
 	})
 	t.Run("keeps the distances backwards", func(t *testing.T) {
 		t.Parallel()
-		w := try(broker.StreamReplay{Limit: -1, Speed: 0.5, Reverse: true}, came(0, 5000, 6000)).begin(t)
-		w.target.takes(t, "6000")
-		w.clock.waits(t, 2*time.Second)
+		w := newReplayTest(broker.StreamReplay{Limit: -1, Speed: 0.5, Reverse: true}, messagesAt(0, 5000, 6000)).begin(t)
+		w.target.wantBatch(t, "6000")
+		w.clock.wantWait(t, 2*time.Second)
 		w.clock.advance(2 * time.Second)
-		w.target.takes(t, "5000")
-		w.clock.waits(t, 10*time.Second)
+		w.target.wantBatch(t, "5000")
+		w.clock.wantWait(t, 10*time.Second)
 		w.clock.advance(10 * time.Second)
-		w.target.takes(t, "0")
-		w.ends(t, 3)
+		w.target.wantBatch(t, "0")
+		w.wantSent(t, 3)
 	})
 	t.Run("catches up when it is late", func(t *testing.T) {
 		t.Parallel()
-		w := try(broker.StreamReplay{Limit: -1, Speed: 1}, came(0, 1000, 2000, 3000, 4000)).begin(t)
-		w.target.takes(t, "0")
-		w.clock.waits(t, time.Second)
+		w := newReplayTest(broker.StreamReplay{Limit: -1, Speed: 1}, messagesAt(0, 1000, 2000, 3000, 4000)).begin(t)
+		w.target.wantBatch(t, "0")
+		w.clock.wantWait(t, time.Second)
 		w.clock.advance(3250 * time.Millisecond)
-		w.target.takes(t, "1000 2000 3000")
-		w.clock.waits(t, 750*time.Millisecond)
+		w.target.wantBatch(t, "1000 2000 3000")
+		w.clock.wantWait(t, 750*time.Millisecond)
 		w.clock.advance(750 * time.Millisecond)
-		w.target.takes(t, "4000")
-		w.ends(t, 5)
+		w.target.wantBatch(t, "4000")
+		w.wantSent(t, 5)
 	})
 	t.Run("waits again when it is rung too early", func(t *testing.T) {
 		t.Parallel()
-		w := try(broker.StreamReplay{Limit: -1, Speed: 1}, came(0, 1000)).begin(t)
-		w.target.takes(t, "0")
-		w.clock.waits(t, time.Second)
+		w := newReplayTest(broker.StreamReplay{Limit: -1, Speed: 1}, messagesAt(0, 1000)).begin(t)
+		w.target.wantBatch(t, "0")
+		w.clock.wantWait(t, time.Second)
 		w.clock.mu.Lock()
-		w.clock.alarms[0].due <- w.clock.now
+		w.clock.timers[0].due <- w.clock.now
 		w.clock.mu.Unlock()
-		w.clock.waits(t, time.Second)
-		w.target.none(t)
+		w.clock.wantWait(t, time.Second)
+		w.target.wantNone(t)
 		w.clock.advance(time.Second)
-		w.ends(t, 2)
+		w.wantSent(t, 2)
 	})
 	t.Run("has no pauses at speed 0", func(t *testing.T) {
 		t.Parallel()
-		w := try(broker.StreamReplay{Limit: -1, Speed: 0}, came(0, math.MaxInt64)).begin(t)
-		w.target.takes(t, "0 9223372036854775807")
-		w.ends(t, 2)
+		w := newReplayTest(broker.StreamReplay{Limit: -1, Speed: 0}, messagesAt(0, math.MaxInt64)).begin(t)
+		w.target.wantBatch(t, "0 9223372036854775807")
+		w.wantSent(t, 2)
 	})
 }
 
-// TestReplayIsStopped while it waits for years, and longer than can be told.
+// TestReplayIsStopped stops replays that wait for years, and longer than a
+// Duration.
 func TestReplayIsStopped(t *testing.T) {
 	t.Parallel()
 	const years = 10 * 365 * 24 * time.Hour
@@ -94,14 +95,14 @@ func TestReplayIsStopped(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := try(broker.StreamReplay{Limit: -1, Speed: test.speed}, came(0, test.at)).begin(t)
-			w.target.takes(t, "0")
-			w.clock.waits(t, test.want)
+			w := newReplayTest(broker.StreamReplay{Limit: -1, Speed: test.speed}, messagesAt(0, test.at)).begin(t)
+			w.target.wantBatch(t, "0")
+			w.clock.wantWait(t, test.want)
 			w.cancel()
 			if err := receive(t, w.ended); !errors.Is(err, context.Canceled) {
 				t.Errorf("ended with %v, want that it was cancelled", err)
 			}
-			w.target.none(t)
+			w.target.wantNone(t)
 			if got := w.progress().Sent; got != 1 {
 				t.Errorf("sent %d, want 1", got)
 			}
@@ -112,10 +113,10 @@ func TestReplayIsStopped(t *testing.T) {
 	}
 }
 
-// TestReplayIsStoppedWhilePublishing has Publish end with the context.
+// TestReplayIsStoppedWhilePublishing stops a replay during Publish.
 func TestReplayIsStoppedWhilePublishing(t *testing.T) {
 	t.Parallel()
-	w := try(broker.StreamReplay{Limit: -1}, came(0))
+	w := newReplayTest(broker.StreamReplay{Limit: -1}, messagesAt(0))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := w.run(ctx, w.kept, w.target); !errors.Is(err, context.Canceled) {
@@ -125,56 +126,56 @@ func TestReplayIsStoppedWhilePublishing(t *testing.T) {
 
 var errAway = &broker.Error{Kind: broker.Unavailable, Msg: "the broker is not reached"}
 
-// TestReplayWaitsForTheBroker goes on where it was, at growing distances, and
-// then catches up.
+// TestReplayWaitsForTheBroker checks that a replay retries with growing pauses,
+// continues where it stopped, and then catches up.
 func TestReplayWaitsForTheBroker(t *testing.T) {
 	t.Parallel()
-	w := try(broker.StreamReplay{Limit: -1, Speed: 1}, came(0, 0, 0, 10_000, 1_000_000))
+	w := newReplayTest(broker.StreamReplay{Limit: -1, Speed: 1}, messagesAt(0, 0, 0, 10_000, 1_000_000))
 	for range 7 {
-		w.target.answers <- answer{err: errAway}
+		w.target.results <- result{err: errAway}
 	}
-	w.target.answers <- answer{done: 2, err: fmt.Errorf("publish: %w", errAway)}
+	w.target.results <- result{done: 2, err: fmt.Errorf("publish: %w", errAway)}
 	w.begin(t)
 	for _, seconds := range []time.Duration{1, 2, 4, 8, 16, 30, 30} {
-		w.target.takes(t, "0 0 0")
-		w.clock.waits(t, seconds*time.Second)
-		w.target.none(t)
+		w.target.wantBatch(t, "0 0 0")
+		w.clock.wantWait(t, seconds*time.Second)
+		w.target.wantNone(t)
 		w.clock.advance(seconds * time.Second)
 	}
-	w.target.takes(t, "0 0 0")
-	w.clock.waits(t, time.Second) // as it went on a little
+	w.target.wantBatch(t, "0 0 0")
+	w.clock.wantWait(t, time.Second) // the shortest pause, because there was progress
 	if got := w.progress().Sent; got != 2 {
 		t.Errorf("sent %d, want 2", got)
 	}
 	w.clock.advance(time.Second)
-	w.target.takes(t, "0")
-	w.target.takes(t, "10000")
-	w.clock.waits(t, (1000-92)*time.Second)
+	w.target.wantBatch(t, "0")
+	w.target.wantBatch(t, "10000")
+	w.clock.wantWait(t, (1000-92)*time.Second)
 	w.clock.advance(1000 * time.Second)
-	w.target.takes(t, "1000000")
-	w.ends(t, 5)
+	w.target.wantBatch(t, "1000000")
+	w.wantSent(t, 5)
 	if got := strings.Count(w.logged.String(), "waits for the broker"); got != 1 {
 		t.Errorf("told of it %d times, want once:\n%s", got, w.logged)
 	}
 }
 
-// TestReplayTellsOfEachOutage once.
-func TestReplayTellsOfEachOutage(t *testing.T) {
+// TestReplayLogsEachOutageOnce checks the number of log entries.
+func TestReplayLogsEachOutageOnce(t *testing.T) {
 	t.Parallel()
-	w := try(broker.StreamReplay{Limit: -1, Speed: 1}, came(0, 1, 2))
-	for _, a := range []answer{{err: errAway}, {done: 1}, {err: errAway}, {done: 2}} {
-		w.target.answers <- a
+	w := newReplayTest(broker.StreamReplay{Limit: -1, Speed: 1}, messagesAt(0, 1, 2))
+	for _, a := range []result{{err: errAway}, {done: 1}, {err: errAway}, {done: 2}} {
+		w.target.results <- a
 	}
 	w.begin(t)
-	w.clock.waits(t, time.Second)
-	w.target.takes(t, "0")
+	w.clock.wantWait(t, time.Second)
+	w.target.wantBatch(t, "0")
 	w.clock.advance(time.Second)
-	w.target.takes(t, "0")
-	w.target.takes(t, "1 2") // both are late
-	w.clock.waits(t, time.Second)
+	w.target.wantBatch(t, "0")
+	w.target.wantBatch(t, "1 2") // both are overdue
+	w.clock.wantWait(t, time.Second)
 	w.clock.advance(time.Second)
-	w.target.takes(t, "1 2")
-	w.ends(t, 3)
+	w.target.wantBatch(t, "1 2")
+	w.wantSent(t, 3)
 	if got := strings.Count(w.logged.String(), "waits for the broker"); got != 2 {
 		t.Errorf("told of it %d times, want twice:\n%s", got, w.logged)
 	}
@@ -182,20 +183,21 @@ func TestReplayTellsOfEachOutage(t *testing.T) {
 
 func TestReplayIsStoppedWhileItWaits(t *testing.T) {
 	t.Parallel()
-	w := try(broker.StreamReplay{Limit: -1}, came(0))
-	w.target.answers <- answer{err: errAway}
+	w := newReplayTest(broker.StreamReplay{Limit: -1}, messagesAt(0))
+	w.target.results <- result{err: errAway}
 	w.begin(t)
-	w.clock.waits(t, time.Second)
+	w.clock.wantWait(t, time.Second)
 	w.cancel()
 	if err := receive(t, w.ended); !errors.Is(err, context.Canceled) {
 		t.Errorf("ended with %v, want that it was cancelled", err)
 	}
 }
 
-// TestReplayIsStoppedWhileReading tells of that rather than of what it broke.
+// TestReplayIsStoppedWhileReading checks that the error is that of the context,
+// not the read error that results.
 func TestReplayIsStoppedWhileReading(t *testing.T) {
 	t.Parallel()
-	w := try(broker.StreamReplay{Limit: -1}, nil)
+	w := newReplayTest(broker.StreamReplay{Limit: -1}, nil)
 	w.count, w.kept.err = 1, errors.New("interrupted")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -209,14 +211,14 @@ func TestReplayFails(t *testing.T) {
 	t.Run("when the broker takes no more", func(t *testing.T) {
 		t.Parallel()
 		broken := &broker.Error{Kind: broker.Unconfirmed, Msg: "no answer"}
-		w := try(broker.StreamReplay{Limit: -1}, came(make([]int64, 1000)...))
-		w.target.answers <- answer{done: 100, err: broken}
+		w := newReplayTest(broker.StreamReplay{Limit: -1}, messagesAt(make([]int64, 1000)...))
+		w.target.results <- result{done: 100, err: broken}
 		w.begin(t)
 		if err := receive(t, w.ended); !errors.Is(err, broken) {
 			t.Errorf("ended with %v, want %v", err, broken)
 		}
 		receive(t, w.target.batches)
-		w.target.none(t)
+		w.target.wantNone(t)
 		if got := w.progress().Sent; got != 100 {
 			t.Errorf("sent %d, want 100", got)
 		}
@@ -227,23 +229,24 @@ func TestReplayFails(t *testing.T) {
 	t.Run("when what is kept cannot be read", func(t *testing.T) {
 		t.Parallel()
 		broken := errors.New("broken")
-		for _, kept := range [][]messaging.Message{nil, came(0)} { // when it looks for the end, and later
-			w := try(broker.StreamReplay{Limit: -1}, kept)
+		for _, kept := range [][]messaging.Message{nil, messagesAt(0)} { // at the search for the end, and later
+			w := newReplayTest(broker.StreamReplay{Limit: -1}, kept)
 			w.count, w.kept.err = 2, broken
 			if err := w.run(t.Context(), w.kept, w.target); !errors.Is(err, broken) {
 				t.Errorf("ended with %v, want %v", err, broken)
 			}
-			w.target.none(t)
+			w.target.wantNone(t)
 		}
 	})
 }
 
-// TestReplayGoesOnAfterRefusals does not count as sent what was refused.
+// TestReplayGoesOnAfterRefusals checks that refused messages do not count as
+// sent.
 func TestReplayGoesOnAfterRefusals(t *testing.T) {
 	t.Parallel()
-	w := try(broker.StreamReplay{Limit: -1}, came(make([]int64, 300)...))
-	w.target.answers <- answer{done: 256, refused: 6}
-	w.begin(t).ends(t, 294)
+	w := newReplayTest(broker.StreamReplay{Limit: -1}, messagesAt(make([]int64, 300)...))
+	w.target.results <- result{done: 256, refused: 6}
+	w.begin(t).wantSent(t, 294)
 	if !strings.Contains(w.logged.String(), "refused=6") {
 		t.Errorf("the refusals are not told of: %q", w.logged)
 	}

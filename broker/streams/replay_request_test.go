@@ -18,7 +18,7 @@ func TestRangeOf(t *testing.T) {
 		{nil, nil, everything},
 		{seconds(5), seconds(5), Range{5000, 5000}},
 		{seconds(1.0001), seconds(1.0099), Range{1001, 1009}},
-		{seconds(1.001), seconds(1.001), Range{1001, 1001}}, // whose products are not 1001
+		{seconds(1.001), seconds(1.001), Range{1001, 1001}}, // whose products are not exactly 1001
 		{seconds(4.035), seconds(4.035), Range{4035, 4035}},
 		{seconds(1_700_000_000.123), seconds(1_700_000_000.123), Range{1_700_000_000_123, 1_700_000_000_123}},
 		{seconds(-1.5), seconds(-0.5), Range{-1500, -500}},
@@ -37,13 +37,13 @@ func TestRangeOf(t *testing.T) {
 		{2, 1, "lte"}, {math.NaN(), 1, "gte"}, {1, math.NaN(), "lte"}, {math.Inf(-1), math.Inf(1), "gte lte"},
 	} {
 		_, err := rangeOf(&test.gte, &test.lte)
-		if got := refusal(t, err, ""); got != test.want {
+		if got := refusedFields(t, err, ""); got != test.want {
 			t.Errorf("from %v to %v refused %q, want %q", test.gte, test.lte, got, test.want)
 		}
 	}
 }
 
-// FuzzRangeOf holds ranges of whole milliseconds against them.
+// FuzzRangeOf compares ranges with whole milliseconds.
 func FuzzRangeOf(f *testing.F) {
 	f.Add(int64(0), int64(0))
 	f.Add(int64(1_700_000_000_123), int64(4_102_444_800_999))
@@ -83,18 +83,18 @@ func TestCheckReplay(t *testing.T) {
 			t.Parallel()
 			r := good
 			test.change(&r)
-			if got := refusal(t, checkReplay(Definition{}, r), opReplay); got != test.want {
+			if got := refusedFields(t, checkReplay(Definition{}, r), opReplay); got != test.want {
 				t.Errorf("refused %q, want %q", got, test.want)
 			}
 		})
 	}
 	for _, speed := range []float64{0, 0.001, 1, 1e9} {
 		good.Speed = speed
-		if err := checkReplay(keeper, good); err != nil {
+		if err := checkReplay(persistingStream, good); err != nil {
 			t.Error(err)
 		}
 	}
-	forgetful := keeper
+	forgetful := persistingStream
 	forgetful.Persist = false
 	if err := checkReplay(forgetful, good); broker.KindOf(err) != broker.Conflict {
 		t.Errorf("of a stream that keeps nothing: got %v, want a conflict", err)

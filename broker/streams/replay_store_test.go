@@ -18,34 +18,34 @@ import (
 	"signalbox/scripts/suite"
 )
 
-// diary is a broker that writes down what is published to it.
-type diary struct {
+// recorder is a broker that records what is published to it.
+type recorder struct {
 	messaging.Broker
 	messages []messaging.Message
 }
 
-func (d *diary) Publish(_ context.Context, messages []messaging.Message) (done, refused int, err error) {
+func (d *recorder) Publish(_ context.Context, messages []messaging.Message) (done, refused int, err error) {
 	d.messages = append(d.messages, messages...)
 	return len(messages), 0, nil
 }
 
-// WaitForCapacity is always there.
-func (*diary) WaitForCapacity(context.Context, string) {}
+// WaitForCapacity returns at once.
+func (*recorder) WaitForCapacity(context.Context, string) {}
 
-func (*diary) Retained(context.Context, string) iter.Seq2[messaging.Message, error] {
+func (*recorder) Retained(context.Context, string) iter.Seq2[messaging.Message, error] {
 	return func(func(messaging.Message, error) bool) {}
 }
 
-func (*diary) Refused(string) bool { return false }
+func (*recorder) Refused(string) bool { return false }
 
-// origin is when the first message of a filled log came, in epoch milliseconds.
+// origin is when the first message of a new log arrived, in epoch milliseconds.
 const origin = 1_700_000_000_000
 
-// filled opens a log on disk that keeps n messages, each a millisecond after the
-// one before, whose payloads are their numbers.
-func filled(tb testing.TB, n int) streams.Log {
+// newLog opens a log on disk with n messages, one millisecond apart, whose
+// payloads are their numbers.
+func newLog(tb testing.TB, n int) streams.Log {
 	tb.Helper()
-	ctx := context.Background() // that of a test ends before its cleanup
+	ctx := context.Background() // the context of a test ends before its cleanup
 	s, err := store.Open(ctx, filepath.Join(tb.TempDir(), "streams.db"), store.Options{})
 	if err != nil {
 		tb.Fatal(err)
@@ -68,23 +68,23 @@ func filled(tb testing.TB, n int) streams.Log {
 			tb.Error(err)
 		}
 	})
-	fill(tb, kept, n)
+	appendAll(tb, kept, n)
 	return kept
 }
 
-// fill hands over messages in batches and waits until they are stored.
-func fill(tb testing.TB, kept streams.Log, n int) {
+// appendAll appends messages in batches and waits until they are stored.
+func appendAll(tb testing.TB, kept streams.Log, n int) {
 	tb.Helper()
 	batches := slices.Collect(slices.Chunk(numbered(n), 100))
-	settled := make(chan error, len(batches))
+	committed := make(chan error, len(batches))
 	for _, batch := range batches {
-		if err := kept.Append(context.Background(), batch, nil, func(err error) { settled <- err }); err != nil {
+		if err := kept.Append(context.Background(), batch, nil, func(err error) { committed <- err }); err != nil {
 			tb.Fatal(err)
 		}
 	}
 	for range batches {
 		select {
-		case err := <-settled:
+		case err := <-committed:
 			if err != nil {
 				tb.Fatal(err)
 			}
@@ -104,7 +104,7 @@ func numbered(n int) []messaging.Message {
 	return all
 }
 
-// replayed gives what is published of messages from one number to another.
+// replayed returns the published messages with the numbers in [from, to).
 func replayed(from, to int, reverse bool) []messaging.Message {
 	all := numbered(to + 1)[from:]
 	for i := range all {
@@ -120,7 +120,7 @@ func replayed(from, to int, reverse bool) []messaging.Message {
 func TestReplayFromDisk(t *testing.T) {
 	t.Parallel()
 	const n = 20_000
-	kept := filled(t, n)
+	kept := newLog(t, n)
 	at := func(i int) *float64 { return new(float64(origin+i) / 1000) }
 	for name, test := range map[string]struct {
 		r        broker.StreamReplay
@@ -138,7 +138,7 @@ func TestReplayFromDisk(t *testing.T) {
 			t.Parallel()
 			test.r.StreamName, test.r.ReplayTopic = "s", "again"
 			d := streams.Definition{Stream: broker.Stream{StreamName: "s", TargetQoS: -1}}
-			var to diary
+			var to recorder
 			progress, err := streams.Replay(t.Context(), kept, &to, d, test.r, n)
 			if err != nil {
 				t.Fatal(err)
@@ -157,10 +157,10 @@ func TestReplayFromDisk(t *testing.T) {
 // BenchmarkReplay replays 100,000 messages as fast as possible.
 func BenchmarkReplay(b *testing.B) {
 	const n = 100_000
-	kept := filled(b, n)
+	kept := newLog(b, n)
 	d := streams.Definition{Stream: broker.Stream{StreamName: "s", TargetQoS: -1}}
 	for b.Loop() {
-		to := diary{messages: make([]messaging.Message, 0, n)}
+		to := recorder{messages: make([]messaging.Message, 0, n)}
 		p, err := streams.Replay(b.Context(), kept, &to, d, broker.StreamReplay{ReplayTopic: "again", Limit: -1}, math.MaxInt64)
 		if err != nil || p.Sent != n {
 			b.Fatalf("sent %d, error %v", p.Sent, err)

@@ -17,22 +17,22 @@ import (
 	"signalbox/broker/messaging"
 )
 
-// memory is a Log of messages in order.
-type memory struct {
+// memoryLog is a Log in memory.
+type memoryLog struct {
 	Log
 	mu       sync.Mutex // guards messages and reads
 	messages []messaging.Message
 	reads    int   // of single messages
-	err      error // what Read ends with
+	err      error // returned by Read
 }
 
-func (l *memory) keep(messages ...messaging.Message) {
+func (l *memoryLog) keep(messages ...messaging.Message) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.messages = append(l.messages, messages...)
 }
 
-func (l *memory) Read(ctx context.Context, r Range, reverse bool, yield func(messaging.Message) bool) error {
+func (l *memoryLog) Read(ctx context.Context, r Range, reverse bool, yield func(messaging.Message) bool) error {
 	for i := 0; ; i++ {
 		m, ok := l.at(i, reverse)
 		if !ok {
@@ -44,7 +44,7 @@ func (l *memory) Read(ctx context.Context, r Range, reverse bool, yield func(mes
 	}
 }
 
-func (l *memory) at(i int, reverse bool) (messaging.Message, bool) {
+func (l *memoryLog) at(i int, reverse bool) (messaging.Message, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if i >= len(l.messages) {
@@ -57,50 +57,52 @@ func (l *memory) at(i int, reverse bool) (messaging.Message, bool) {
 	return l.messages[i], true
 }
 
-// target is a broker that takes batches, if it is not told otherwise.
-type target struct {
+// fakeTarget is a broker that takes batches, unless it has other results.
+type fakeTarget struct {
 	messaging.Broker
 	batches chan []messaging.Message
-	answers chan answer // to the next batches; without one all is taken
-	asked   []string    // the topics that room was asked for, to be read at the end
+	results chan result // of the next batches; without one all messages are taken
+	asked   []string    // the topics of WaitForCapacity, to be read at the end
 }
 
-// answer is what Publish gives.
-type answer struct {
+// result is the result of Publish.
+type result struct {
 	done, refused int
 	err           error
 }
 
-func newTarget() *target {
-	return &target{batches: make(chan []messaging.Message, 1000), answers: make(chan answer, 100)}
+func newTarget() *fakeTarget {
+	return &fakeTarget{batches: make(chan []messaging.Message, 1000), results: make(chan result, 100)}
 }
 
-// WaitForCapacity is always there. It is asked for by the goroutine of the replay only.
-func (b *target) WaitForCapacity(_ context.Context, topic string) { b.asked = append(b.asked, topic) }
+// WaitForCapacity returns at once. Only the goroutine of the replay calls it.
+func (b *fakeTarget) WaitForCapacity(_ context.Context, topic string) {
+	b.asked = append(b.asked, topic)
+}
 
-func (b *target) Publish(ctx context.Context, messages []messaging.Message) (done, refused int, err error) {
+func (b *fakeTarget) Publish(ctx context.Context, messages []messaging.Message) (done, refused int, err error) {
 	if err := ctx.Err(); err != nil {
 		return 0, 0, err
 	}
 	b.batches <- slices.Clone(messages)
 	select {
-	case a := <-b.answers:
+	case a := <-b.results:
 		return a.done, a.refused, a.err
 	default:
 		return len(messages), 0, nil
 	}
 }
 
-// takes holds against want the payloads of the next batch.
-func (b *target) takes(t *testing.T, want string) {
+// wantBatch compares the payloads of the next batch.
+func (b *fakeTarget) wantBatch(t *testing.T, want string) {
 	t.Helper()
 	if got := payloads(receive(t, b.batches)); got != want {
 		t.Fatalf("published %q, want %q", got, want)
 	}
 }
 
-// none fails if a batch was published.
-func (b *target) none(t *testing.T) {
+// wantNone fails the test if a batch was published.
+func (b *fakeTarget) wantNone(t *testing.T) {
 	t.Helper()
 	select {
 	case batch := <-b.batches:
@@ -117,9 +119,9 @@ func payloads(batch []messaging.Message) string {
 	return strings.Join(parts, " ")
 }
 
-// came makes messages that came at the given milliseconds after a time, which
-// are their payloads.
-func came(at ...int64) []messaging.Message {
+// messagesAt returns messages that arrived at the given milliseconds after a
+// time, which are their payloads.
+func messagesAt(at ...int64) []messaging.Message {
 	var all []messaging.Message
 	for _, ms := range at {
 		all = append(all, messaging.Message{Topic: "source", Payload: fmt.Append(nil, ms), At: ms})
@@ -127,30 +129,30 @@ func came(at ...int64) []messaging.Message {
 	return all
 }
 
-// trial is a replay at work.
-type trial struct {
+// replayTest is a replay with its clock, log and broker.
+type replayTest struct {
 	*replay
 	clock  *drivenClock
-	kept   *memory
-	target *target
+	kept   *memoryLog
+	target *fakeTarget
 	logged *bytes.Buffer // to be read at the end
 	cancel context.CancelFunc
 	ended  chan error
 }
 
-var keeper = Definition{Stream: broker.Stream{StreamName: "s", SourceTopic: "source", TargetQoS: -1, Active: true, Persist: true}}
+var persistingStream = Definition{Stream: broker.Stream{StreamName: "s", SourceTopic: "source", TargetQoS: -1, Active: true, Persist: true}}
 
-// try makes a replay of messages. Begin runs it.
-func try(r broker.StreamReplay, messages []messaging.Message) *trial {
+// newReplayTest returns a replay of messages, which begin starts.
+func newReplayTest(r broker.StreamReplay, messages []messaging.Message) *replayTest {
 	r.ReplayTopic = "again"
-	w := &trial{clock: newDrivenClock(), kept: &memory{messages: messages}, target: newTarget(), logged: new(bytes.Buffer), ended: make(chan error, 1)}
-	w.replay = newReplay(keeper, r, int64(len(messages)), w.clock)
+	w := &replayTest{clock: newDrivenClock(), kept: &memoryLog{messages: messages}, target: newTarget(), logged: new(bytes.Buffer), ended: make(chan error, 1)}
+	w.replay = newReplay(persistingStream, r, int64(len(messages)), w.clock)
 	w.log = slog.New(slog.NewTextHandler(w.logged, nil))
 	return w
 }
 
-// begin runs the replay until the end of the test at the latest.
-func (w *trial) begin(t *testing.T) *trial {
+// begin runs the replay, until the end of the test at the latest.
+func (w *replayTest) begin(t *testing.T) *replayTest {
 	ctx, cancel := context.WithCancel(t.Context())
 	w.cancel = cancel
 	var running sync.WaitGroup
@@ -162,8 +164,8 @@ func (w *trial) begin(t *testing.T) *trial {
 	return w
 }
 
-// ends waits for the end and holds the messages sent against want.
-func (w *trial) ends(t *testing.T, want int64) {
+// wantSent waits for the end and compares the number of messages sent.
+func (w *replayTest) wantSent(t *testing.T, want int64) {
 	t.Helper()
 	if err := receive(t, w.ended); err != nil {
 		t.Fatal(err)
@@ -180,9 +182,9 @@ func TestReplayMessages(t *testing.T) {
 		{Topic: "source/x", Payload: nil, QoS: 0, At: 5},
 	}
 	for qos, want := range map[int][]byte{-1: {2, 0}, 0: {0, 0}, 1: {1, 1}, 2: {2, 2}} {
-		w := try(broker.StreamReplay{Limit: -1, Speed: 0}, slices.Clone(kept))
+		w := newReplayTest(broker.StreamReplay{Limit: -1, Speed: 0}, slices.Clone(kept))
 		w.stream.TargetQoS = qos
-		w.begin(t).ends(t, 2)
+		w.begin(t).wantSent(t, 2)
 		wanted := []messaging.Message{
 			{Topic: "again", Payload: []byte("p"), Properties: []byte{1, 0}, QoS: want[0], At: 5},
 			{Topic: "again", QoS: want[1], At: 5},
@@ -218,98 +220,100 @@ func TestReplaySelection(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := try(test.r, came(1000, 2000, 2500, 3000, 3000)).begin(t)
-			w.ends(t, int64(len(strings.Fields(test.want))))
+			w := newReplayTest(test.r, messagesAt(1000, 2000, 2500, 3000, 3000)).begin(t)
+			w.wantSent(t, int64(len(strings.Fields(test.want))))
 			if test.want != "" {
-				w.target.takes(t, test.want)
+				w.target.wantBatch(t, test.want)
 			}
-			w.target.none(t)
+			w.target.wantNone(t)
 		})
 	}
 }
 
-// TestReplayOfNothing is of a stream that keeps none, though some were counted.
+// TestReplayOfNothing replays a stream without messages, although some were
+// counted.
 func TestReplayOfNothing(t *testing.T) {
 	t.Parallel()
 	for _, reverse := range []bool{false, true} {
-		w := try(broker.StreamReplay{Limit: -1, Reverse: reverse}, nil)
+		w := newReplayTest(broker.StreamReplay{Limit: -1, Reverse: reverse}, nil)
 		w.count = 5
-		w.begin(t).ends(t, 0)
-		w.target.none(t)
+		w.begin(t).wantSent(t, 0)
+		w.target.wantNone(t)
 	}
 }
 
-// growing is a Log that keeps one more message whenever it was read.
-type growing struct{ *memory }
+// growingLog is a Log that gets one more message whenever it is read.
+type growingLog struct{ *memoryLog }
 
-func (l growing) Read(ctx context.Context, r Range, reverse bool, yield func(messaging.Message) bool) error {
-	defer l.keep(came(1)...)
-	return l.memory.Read(ctx, r, reverse, yield)
+func (l growingLog) Read(ctx context.Context, r Range, reverse bool, yield func(messaging.Message) bool) error {
+	defer l.keep(messagesAt(1)...)
+	return l.memoryLog.Read(ctx, r, reverse, yield)
 }
 
-// TestReplayOfTheFuture does not send the first message that is ever kept.
+// TestReplayOfTheFuture does not send the first message that is ever stored.
 func TestReplayOfTheFuture(t *testing.T) {
 	t.Parallel()
-	w := try(broker.StreamReplay{Limit: -1}, nil)
+	w := newReplayTest(broker.StreamReplay{Limit: -1}, nil)
 	w.count = 1
-	if err := w.run(t.Context(), growing{w.kept}, w.target); err != nil {
+	if err := w.run(t.Context(), growingLog{w.kept}, w.target); err != nil {
 		t.Error(err)
 	}
-	w.target.none(t)
+	w.target.wantNone(t)
 }
 
-// TestReplayIsClosed keeps more messages while those before are replayed, after
-// the clock was set back.
+// TestReplayIsClosed stores more messages during a replay, after the clock was
+// set back; they are not replayed.
 func TestReplayIsClosed(t *testing.T) {
 	t.Parallel()
-	kept := came(1000, 2000)
-	w := try(broker.StreamReplay{Limit: -1, Speed: 1}, kept)
+	kept := messagesAt(1000, 2000)
+	w := newReplayTest(broker.StreamReplay{Limit: -1, Speed: 1}, kept)
 	w.count = 10 // as if it had been counted later
 	w.begin(t)
-	w.clock.waits(t, time.Second)
-	w.kept.keep(came(2001, 2002)...)
+	w.clock.wantWait(t, time.Second)
+	w.kept.keep(messagesAt(2001, 2002)...)
 	w.clock.advance(time.Second)
-	w.ends(t, 2)
+	w.wantSent(t, 2)
 }
 
-// TestReplayIsCounted does not go beyond what was there where times are equal.
+// TestReplayIsCounted does not send more messages than were stored at the
+// start, even if their times are equal.
 func TestReplayIsCounted(t *testing.T) {
 	t.Parallel()
-	w := try(broker.StreamReplay{Limit: -1, Speed: 1}, came(1000, 2000)).begin(t)
-	w.clock.waits(t, time.Second)
-	w.kept.keep(came(2000)...)
+	w := newReplayTest(broker.StreamReplay{Limit: -1, Speed: 1}, messagesAt(1000, 2000)).begin(t)
+	w.clock.wantWait(t, time.Second)
+	w.kept.keep(messagesAt(2000)...)
 	w.clock.advance(time.Second)
-	w.ends(t, 2)
+	w.wantSent(t, 2)
 }
 
 func TestReplayBatches(t *testing.T) {
 	t.Parallel()
 	t.Run("of 256 messages at most", func(t *testing.T) {
 		t.Parallel()
-		w := try(broker.StreamReplay{Limit: -1}, came(make([]int64, 600)...)).begin(t)
+		w := newReplayTest(broker.StreamReplay{Limit: -1}, messagesAt(make([]int64, 600)...)).begin(t)
 		for _, want := range []int{256, 256, 88} {
 			if got := len(receive(t, w.target.batches)); got != want {
 				t.Errorf("a batch has %d messages, want %d", got, want)
 			}
 		}
-		w.ends(t, 600)
+		w.wantSent(t, 600)
 		if diff := cmp.Diff([]string{"again", "again", "again"}, w.target.asked); diff != "" {
 			t.Errorf("room was asked for (-want +got):\n%s", diff)
 		}
 	})
 	t.Run("of a mebibyte at most, but for a single message", func(t *testing.T) {
 		t.Parallel()
-		kept := came(0, 0, 0, 0, 0, 0)
+		kept := messagesAt(0, 0, 0, 0, 0, 0)
 		for i, size := range []int{400_000, 600_000, 100_000, 2_000_000, 10, 10} {
 			kept[i].Payload = make([]byte, size)
 		}
-		w := try(broker.StreamReplay{Limit: -1}, kept).begin(t)
+		w := newReplayTest(broker.StreamReplay{Limit: -1}, kept).begin(t)
 		for _, want := range []int{2, 1, 1, 2} {
 			if got := len(receive(t, w.target.batches)); got != want {
 				t.Errorf("a batch has %d messages, want %d", got, want)
 			}
 		}
-		w.ends(t, 6)
+		w.wantSent(t, 6)
 	})
 }
 
@@ -318,7 +322,7 @@ func TestReplayProgress(t *testing.T) {
 	clock := newDrivenClock()
 	want := broker.StreamProgress{ReplayTopic: "again", Total: 3, StartedAt: clock.Now().UnixMilli(), Speed: 2, Reverse: true}
 	for limit, total := range map[int64]int64{-1: 10, 3: 3, 0: 0, 11: 10} {
-		p := newReplay(keeper, broker.StreamReplay{ReplayTopic: "again", Limit: limit, Speed: 2, Reverse: true}, 10, clock)
+		p := newReplay(persistingStream, broker.StreamReplay{ReplayTopic: "again", Limit: limit, Speed: 2, Reverse: true}, 10, clock)
 		want.Total = total
 		if diff := cmp.Diff(want, p.progress()); diff != "" {
 			t.Errorf("with limit %d (-want +got):\n%s", limit, diff)

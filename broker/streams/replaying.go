@@ -7,26 +7,26 @@ import (
 	"signalbox/broker"
 )
 
-// running is a replay that is under way.
-type running struct {
+// runningReplay is a replay in progress.
+type runningReplay struct {
 	replay *replay
 	cancel context.CancelFunc
 	done   chan struct{}
 }
 
-// replay begins a replay, unless one is running.
-func (s *stream) replay(ctx context.Context, r broker.StreamReplay) error {
+// startReplay starts a replay, unless one is running.
+func (s *stream) startReplay(ctx context.Context, r broker.StreamReplay) error {
 	d := s.plan.Load().Definition
-	span, err := rangeOf(r.GTE, r.LTE)
+	times, err := rangeOf(r.GTE, r.LTE)
 	if err != nil {
-		return during(opReplay, err)
+		return withOp(opReplay, err)
 	}
-	total, err := s.kept.Count(ctx, span)
+	total, err := s.messageLog.Count(ctx, times)
 	if err != nil {
 		return s.engine.StoreFailed(opReplay, err)
 	}
-	life, cancel := context.WithCancel(s.life)
-	now := &running{replay: newReplay(d, r, total, s.engine.host.clock), cancel: cancel, done: make(chan struct{})}
+	replayCtx, cancel := context.WithCancel(s.lifetime)
+	now := &runningReplay{replay: newReplay(d, r, total, s.engine.host.clock), cancel: cancel, done: make(chan struct{})}
 	now.replay.log = s.log
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -35,31 +35,31 @@ func (s *stream) replay(ctx context.Context, r broker.StreamReplay) error {
 		return &broker.Error{Kind: broker.Conflict, Op: opReplay, Msg: "a replay of this stream is running; wait for its end or stop it"}
 	}
 	s.running = now
-	s.replays.Go(func() { s.follow(life, now) })
+	s.replays.Go(func() { s.runReplay(replayCtx, now) })
 	return nil
 }
 
-// follow runs a replay to its end.
-func (s *stream) follow(ctx context.Context, now *running) {
+// runReplay runs a replay to its end.
+func (s *stream) runReplay(ctx context.Context, now *runningReplay) {
 	defer close(now.done)
 	defer now.cancel()
-	err := now.replay.run(ctx, s.kept, s.engine.messaging)
+	err := now.replay.run(ctx, s.messageLog, s.engine.messaging)
 	sent := now.replay.progress().Sent
 	if err != nil && !errors.Is(err, context.Canceled) {
-		s.log.Warn("a replay broke off", "sent", sent, "error", err)
+		s.log.Warn("a replay ended early", "sent", sent, "error", err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.meters.replayed.Add(sent)
+	s.counters.replayed.Add(sent)
 	s.running = nil
 }
 
-// replaying gives the progress of the replay that runs, nil for none, and how
-// many messages all replays have sent.
-func (s *stream) replaying() (now *broker.StreamProgress, sent int64) {
+// replayProgress returns the progress of the running replay, nil if there is
+// none, and the number of messages that all replays have sent.
+func (s *stream) replayProgress() (now *broker.StreamProgress, sent int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	sent = s.meters.replayed.Load()
+	sent = s.counters.replayed.Load()
 	if s.running == nil {
 		return nil, sent
 	}
@@ -67,8 +67,8 @@ func (s *stream) replaying() (now *broker.StreamProgress, sent int64) {
 	return &p, sent + p.Sent
 }
 
-// stopReplay ends the replay that runs and waits for that. It tells whether one
-// ran.
+// stopReplay stops the running replay and waits for its end. It reports whether
+// there was one.
 func (s *stream) stopReplay() bool {
 	s.mu.Lock()
 	now := s.running

@@ -17,22 +17,22 @@ import (
 // again is a replay of stream "s" to "again".
 var again = broker.StreamReplay{StreamName: "s", ReplayTopic: "again", Limit: -1}
 
-// replaying gives the streams with a stream "s" that keeps a thousand messages,
-// whose replay waits for the broker, which has entered; leave lets it go on.
-func replaying(t *testing.T, change ...func(*broker.StreamSpec)) (r *rig, leave func()) {
+// startBlockedReplay returns a stream "s" with a thousand messages and a replay
+// that is blocked in Publish until leave is called.
+func startBlockedReplay(t *testing.T, change ...func(*broker.StreamSpec)) (r *fixture, leave func()) {
 	t.Helper()
 	r = start(t, nil, streams.DefaultConfig())
-	r.has(append(change, persist)...)
+	r.create(append(change, persist)...)
 	r.desk.say(1, numbers(0, 1000)...)
 	r.counts("all are kept", func(s broker.StreamStats) bool { return s.Persisted == 1000 })
 	entered, leave := r.desk.blocks()
 	must(t, r.ReplayStream(t.Context(), again))
-	closes(t, entered)
+	wantClosed(t, entered)
 	return r, leave
 }
 
 // ended waits until no replay of stream "s" runs.
-func (r *rig) ended() {
+func (r *fixture) ended() {
 	r.tb.Helper()
 	await(r.tb, func() error {
 		if s, err := r.GetStream(context.Background(), "s"); err != nil || s.Replaying || s.Replay != nil {
@@ -42,10 +42,11 @@ func (r *rig) ended() {
 	})
 }
 
-// TestReplayIsOne shows one replay at a time, and counts what it sends.
+// TestReplayIsOne checks that there is one replay at a time, and counts what it
+// sends.
 func TestReplayIsOne(t *testing.T) {
 	t.Parallel()
-	r, leave := replaying(t)
+	r, leave := startBlockedReplay(t)
 	if e := wantKind(t, r.ReplayStream(t.Context(), again), broker.Conflict); !strings.Contains(e.Msg, "stop it") {
 		t.Errorf("the error says %q", e.Msg)
 	}
@@ -67,10 +68,11 @@ func TestReplayIsOne(t *testing.T) {
 	wantKind(t, r.StopStreamReplay(t.Context(), "s"), broker.Conflict)
 }
 
-// TestReplayProgressShown counts a replay's messages while it runs.
+// TestReplayProgressShown checks the progress in the record while a replay
+// runs.
 func TestReplayProgressShown(t *testing.T) {
 	t.Parallel()
-	r, leave := replaying(t)
+	r, leave := startBlockedReplay(t)
 	taken, second := 0, make(chan struct{})
 	r.desk.answers(func(ctx context.Context, list []messaging.Message) (int, int, error) {
 		if taken += len(list); taken > 500 {
@@ -81,7 +83,7 @@ func TestReplayProgressShown(t *testing.T) {
 		return len(list), 0, nil
 	})
 	leave()
-	closes(t, second)
+	wantClosed(t, second)
 	s, err := r.GetStream(t.Context(), "s")
 	must(t, err)
 	sent := s.Replay.Sent
@@ -94,28 +96,28 @@ func TestReplayProgressShown(t *testing.T) {
 	}
 }
 
-// TestReplayIsStopped by being told so, with its stream, and with the engine; each
-// waits for it.
+// TestReplayIsStopped stops a replay explicitly, with its stream, and with the
+// engine; each waits for it.
 func TestReplayIsStopped(t *testing.T) {
 	t.Parallel()
-	for name, stop := range map[string]func(*rig) error{
-		"stop":   func(r *rig) error { return r.StopStreamReplay(context.Background(), "s") },
-		"delete": func(r *rig) error { return r.DeleteStream(context.Background(), "s") },
-		"close":  func(r *rig) error { return r.Close(context.Background()) },
+	for name, stop := range map[string]func(*fixture) error{
+		"stop":   func(r *fixture) error { return r.StopStreamReplay(context.Background(), "s") },
+		"delete": func(r *fixture) error { return r.DeleteStream(context.Background(), "s") },
+		"close":  func(r *fixture) error { return r.Close(context.Background()) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r, leave := replaying(t)
+			r, leave := startBlockedReplay(t)
 			entered, left := make(chan struct{}), make(chan struct{})
 			r.desk.answers(func(ctx context.Context, _ []messaging.Message) (int, int, error) {
 				close(entered)
 				<-ctx.Done()
-				<-time.After(20 * time.Millisecond) // somebody who does not wait is gone by then
+				<-time.After(20 * time.Millisecond) // long enough for a call that does not wait to return
 				close(left)
 				return 0, 0, ctx.Err()
 			})
 			leave()
-			closes(t, entered)
+			wantClosed(t, entered)
 			begun := time.Now()
 			must(t, stop(r))
 			select {
@@ -128,7 +130,7 @@ func TestReplayIsStopped(t *testing.T) {
 			}
 			tries := r.desk.tries()
 			r.desk.answers(nil)
-			r.again()
+			r.restart()
 			if s := r.Streams(); len(s) > 0 && s[0].Replaying {
 				t.Error("it is still replayed")
 			}
@@ -139,24 +141,26 @@ func TestReplayIsStopped(t *testing.T) {
 	}
 }
 
-// TestReplayOutlivesChange of its stream to one that is not active.
+// TestReplayOutlivesChange checks that a replay continues when its stream
+// becomes inactive.
 func TestReplayOutlivesChange(t *testing.T) {
 	t.Parallel()
-	r, leave := replaying(t)
+	r, leave := startBlockedReplay(t)
 	r.modify(inactive, from("elsewhere"), func(s *broker.StreamSpec) { s.Persist = new(false) })
 	leave()
 	r.ended()
 	if got := len(r.desk.payloads("again")); got != 1000 {
 		t.Errorf("%d messages were replayed", got)
 	}
-	wantKind(t, r.ReplayStream(t.Context(), again), broker.Conflict) // it does not keep any more
+	wantKind(t, r.ReplayStream(t.Context(), again), broker.Conflict) // it does not persist messages any more
 }
 
-// TestReplayNotReached is refused before it begins.
+// TestReplayNotReached checks that a replay is refused if the broker cannot be
+// reached.
 func TestReplayNotReached(t *testing.T) {
 	t.Parallel()
 	r := start(t, nil, streams.DefaultConfig())
-	r.has(persist)
+	r.create(persist)
 	r.desk.mu.Lock()
 	r.desk.away = errAway
 	r.desk.mu.Unlock()
@@ -165,20 +169,20 @@ func TestReplayNotReached(t *testing.T) {
 	}
 }
 
-// TestReplayLoops has no stream take what is being replayed back to where it is
-// kept, though it was not active when the replay began.
+// TestReplayLoops checks that no stream can be activated that would take the
+// messages of a running replay back to its stream.
 func TestReplayLoops(t *testing.T) {
 	t.Parallel()
 	on := func(s *broker.StreamSpec) { s.Active = new(true) }
 	t.Run("when it is enabled", func(t *testing.T) {
 		t.Parallel()
-		r, leave := replaying(t)
+		r, leave := startBlockedReplay(t)
 		leave()
 		r.ended()
 		r.modify(inactive)
 		entered, leave := r.desk.blocks()
 		must(t, r.ReplayStream(t.Context(), broker.StreamReplay{StreamName: "s", ReplayTopic: "in", Limit: -1}))
-		closes(t, entered)
+		wantClosed(t, entered)
 		e := wantKind(t, r.ModifyStream(t.Context(), spec(on), false), broker.Conflict)
 		if want := `"s" → "in" → "s"`; !strings.Contains(e.Msg, want) || e.Op == "" {
 			t.Errorf("the error says %q, want %q", e.Msg, want)
@@ -190,9 +194,9 @@ func TestReplayLoops(t *testing.T) {
 	})
 	t.Run("through others", func(t *testing.T) {
 		t.Parallel()
-		r, leave := replaying(t)
-		r.has(named("a"), from("again"), to("b"))
-		r.has(named("c"), from("b"), to("in"), inactive)
+		r, leave := startBlockedReplay(t)
+		r.create(named("a"), from("again"), to("b"))
+		r.create(named("c"), from("b"), to("in"), inactive)
 		way := `"s" → "again" → "a" → "b" → "c" → "in" → "s"`
 		for _, change := range []broker.StreamSpec{{StreamName: "c", Active: new(true)}, spec(named("c"), from("b"), to("in"))} {
 			e := wantKind(t, r.ModifyStream(t.Context(), change, false || change.TargetTopic != nil), broker.Conflict)

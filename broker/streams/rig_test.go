@@ -36,7 +36,7 @@ func wantKind(tb testing.TB, err error, want broker.Kind) *broker.Error {
 	return e
 }
 
-// await waits until something holds, which tells why it does not yet.
+// await waits until holds returns nil.
 func await(tb testing.TB, holds func() error) {
 	tb.Helper()
 	tick := time.NewTicker(time.Millisecond)
@@ -56,8 +56,8 @@ func await(tb testing.TB, holds func() error) {
 	}
 }
 
-// closes fails the test if nothing closes a channel.
-func closes(tb testing.TB, c <-chan struct{}) {
+// wantClosed fails the test if a channel is not closed in time.
+func wantClosed(tb testing.TB, c <-chan struct{}) {
 	tb.Helper()
 	select {
 	case <-c:
@@ -66,7 +66,7 @@ func closes(tb testing.TB, c <-chan struct{}) {
 	}
 }
 
-// open opens the store of a directory. The caller shuts it.
+// open opens the store of a directory. The caller closes it.
 func open(tb testing.TB, dir string) *store.Store {
 	tb.Helper()
 	s, err := store.Open(context.Background(), filepath.Join(dir, "streams.db"), store.Options{Durability: storage.Process})
@@ -74,8 +74,8 @@ func open(tb testing.TB, dir string) *store.Store {
 	return s
 }
 
-// rig is the streams of one broker, on a real store.
-type rig struct {
+// fixture is the stream engine of one broker, on a real store.
+type fixture struct {
 	*streams.Engine
 	tb    testing.TB
 	host  *streams.Host
@@ -83,16 +83,16 @@ type rig struct {
 	desk  *desk
 }
 
-// start opens the streams of broker "b" and ends them with the test. A store
-// that is nil is a new one.
-func start(tb testing.TB, s streams.Store, c streams.Config) *rig {
+// start opens the streams of broker "b" and closes them at the end of the test.
+// If the store is nil, it creates one.
+func start(tb testing.TB, s streams.Store, c streams.Config) *fixture {
 	tb.Helper()
 	if s == nil {
 		disk := open(tb, tb.TempDir())
 		tb.Cleanup(func() { must(tb, disk.Close(context.Background())) })
 		s = disk
 	}
-	r := &rig{tb: tb, host: streams.NewHost(c, s, slog.New(slog.DiscardHandler)), store: s, desk: &desk{}}
+	r := &fixture{tb: tb, host: streams.NewHost(c, s, slog.New(slog.DiscardHandler)), store: s, desk: &desk{}}
 	r.Engine = r.host.Open("b", r.desk)
 	tb.Cleanup(r.stop)
 	must(tb, r.Ready(context.Background()))
@@ -100,20 +100,20 @@ func start(tb testing.TB, s streams.Store, c streams.Config) *rig {
 }
 
 // stop closes the engine.
-func (r *rig) stop() {
+func (r *fixture) stop() {
 	r.tb.Helper()
 	must(r.tb, r.Close(context.Background()))
 }
 
-// again closes the engine and opens another on the same store.
-func (r *rig) again() {
+// restart closes the engine and opens another one on the same store.
+func (r *fixture) restart() {
 	r.tb.Helper()
 	r.stop()
 	r.Engine = r.host.Open("b", r.desk)
 	must(r.tb, r.Ready(context.Background()))
 }
 
-// spec is what a test wishes of a stream "s" from "in".
+// spec returns the spec of a stream "s" from "in", with changes.
 func spec(change ...func(*broker.StreamSpec)) broker.StreamSpec {
 	s := broker.StreamSpec{StreamName: "s", SourceTopic: new("in")}
 	for _, c := range change {
@@ -137,21 +137,21 @@ func to(topic string) func(*broker.StreamSpec) {
 func persist(s *broker.StreamSpec)  { s.Persist = new(true) }
 func inactive(s *broker.StreamSpec) { s.Active = new(false) }
 
-func asking(query string) func(*broker.StreamSpec) {
+func withQuery(query string) func(*broker.StreamSpec) {
 	return func(s *broker.StreamSpec) { s.Query = []byte(query) }
 }
 
 // counting is a query that counts messages.
 const counting = `{"select":[{"target":"[n]","function":{"name":"count"}}]}`
 
-// has makes a stream.
-func (r *rig) has(change ...func(*broker.StreamSpec)) {
+// create creates a stream.
+func (r *fixture) create(change ...func(*broker.StreamSpec)) {
 	r.tb.Helper()
 	must(r.tb, r.CreateStream(context.Background(), spec(change...)))
 }
 
-// modify changes stream "s", merging.
-func (r *rig) modify(change ...func(*broker.StreamSpec)) {
+// modify modifies stream "s" without replace.
+func (r *fixture) modify(change ...func(*broker.StreamSpec)) {
 	r.tb.Helper()
 	s := broker.StreamSpec{StreamName: "s"}
 	for _, c := range change {
@@ -160,16 +160,16 @@ func (r *rig) modify(change ...func(*broker.StreamSpec)) {
 	must(r.tb, r.ModifyStream(context.Background(), s, false))
 }
 
-// stats gives the numbers of a stream.
-func (r *rig) stats(name string) broker.StreamStats {
+// stats returns the statistics of a stream.
+func (r *fixture) stats(name string) broker.StreamStats {
 	r.tb.Helper()
 	s, err := r.GetStream(context.Background(), name)
 	must(r.tb, err)
 	return *s.Stats
 }
 
-// counts waits until the numbers of stream "s" are as a function wants them.
-func (r *rig) counts(what string, as func(broker.StreamStats) bool) {
+// counts waits until the statistics of stream "s" meet a condition.
+func (r *fixture) counts(what string, as func(broker.StreamStats) bool) {
 	r.tb.Helper()
 	await(r.tb, func() error {
 		if s := r.stats("s"); !as(s) {
@@ -179,8 +179,8 @@ func (r *rig) counts(what string, as func(broker.StreamStats) bool) {
 	})
 }
 
-// kept gives the payloads that stream "s" keeps, in order, by replaying them.
-func (r *rig) kept() []string {
+// stored returns the stored payloads of stream "s", in order, by a replay.
+func (r *fixture) stored() []string {
 	r.tb.Helper()
 	r.desk.forget()
 	must(r.tb, r.ReplayStream(context.Background(), broker.StreamReplay{StreamName: "s", ReplayTopic: "kept", Limit: -1}))
@@ -193,7 +193,7 @@ func (r *rig) kept() []string {
 	return r.desk.payloads("kept")
 }
 
-// numbers gives the texts of the numbers from one up to and without another.
+// numbers returns the numbers in [from, to) as texts.
 func numbers(from, to int) (all []string) {
 	for i := from; i < to; i++ {
 		all = append(all, fmt.Sprint(i))

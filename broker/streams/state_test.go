@@ -12,23 +12,23 @@ import (
 	"signalbox/broker/streams"
 )
 
-// next says something to "in" and gives what comes out.
-func (r *rig) next() string {
+// next publishes to "in" and returns the output.
+func (r *fixture) next() string {
 	r.tb.Helper()
 	r.desk.forget()
 	r.desk.say(0, `{"v":1}`)
 	return r.desk.comes(r.tb, "out", 1)[0]
 }
 
-// TestStateAcrossEngines goes on where messages are kept, and begins anew where
-// they are not.
+// TestStateAcrossEngines checks that the state continues in the next engine if
+// messages are stored, and is new otherwise.
 func TestStateAcrossEngines(t *testing.T) {
 	t.Parallel()
 	for _, keeps := range []bool{true, false} {
 		t.Run(fmt.Sprint(keeps), func(t *testing.T) {
 			t.Parallel()
 			r := start(t, nil, streams.DefaultConfig())
-			r.has(to("out"), asking(counting), func(s *broker.StreamSpec) { s.Persist = &keeps })
+			r.create(to("out"), withQuery(counting), func(s *broker.StreamSpec) { s.Persist = &keeps })
 			for i := range 5 {
 				want := `{"n":1}`
 				if keeps {
@@ -37,49 +37,50 @@ func TestStateAcrossEngines(t *testing.T) {
 				if got := r.next(); got != want {
 					t.Errorf("after %d restarts: got %s, want %s", i, got, want)
 				}
-				r.again()
+				r.restart()
 			}
 		})
 	}
 }
 
-// tenth is a query that lets through what comes behind nine others.
+// tenth is a query that matches from the tenth message on.
 const tenth = `{"select":[{"target":"[n]","alias":"n","function":{"name":"count"}}],"where":[{"operator":">=","left":"n","right":10}]}`
 
-// TestStateOfFiltered keeps the state also of messages that are counted and not
-// let through, before their source is acknowledged.
+// TestStateOfFiltered checks that the state is stored even if its messages are
+// filtered, before their source is notified.
 func TestStateOfFiltered(t *testing.T) {
 	t.Parallel()
 	disk := open(t, t.TempDir())
 	t.Cleanup(func() { must(t, disk.Close(context.Background())) })
-	s := &faulty{Store: disk}
+	s := &faultyStore{Store: disk}
 	r := start(t, s, streams.DefaultConfig())
-	r.has(to("out"), persist, asking(tenth))
-	var given receipts
+	r.create(to("out"), persist, withQuery(tenth))
+	var given notifiers
 	for range 9 {
 		r.desk.send(messaging.Message{Topic: "in", Payload: []byte(`{}`), QoS: 1}, given.next())
 		given.wants(t, 0)
-		r.again()
+		r.restart()
 	}
 	if got := r.next(); got != `{"n":10}` {
 		t.Errorf("got %s", got)
 	}
 	s.fails("append")
-	r.modify(asking(`{"select":[{"target":"[n]","alias":"n","function":{"name":"count"}}],"where":[{"operator":">=","left":"n","right":100}]}`))
+	r.modify(withQuery(`{"select":[{"target":"[n]","alias":"n","function":{"name":"count"}}],"where":[{"operator":">=","left":"n","right":100}]}`))
 	r.desk.send(messaging.Message{Topic: "in", Payload: []byte(`{}`), QoS: 1}, given.next())
 	given.wants(t, 1)
 }
 
-// TestStateUnchanged keeps nothing for messages that no aggregate has seen.
+// TestStateUnchanged checks that nothing is stored for messages that change no
+// aggregate.
 func TestStateUnchanged(t *testing.T) {
 	t.Parallel()
 	disk := open(t, t.TempDir())
 	t.Cleanup(func() { must(t, disk.Close(context.Background())) })
-	s := &faulty{Store: disk}
+	s := &faultyStore{Store: disk}
 	r := start(t, s, streams.DefaultConfig())
-	r.has(persist, asking(`{"select":[{"target":"[n]","function":{"name":"count"}}],"where":[{"operator":"==","left":"[v]","right":5}]}`))
+	r.create(persist, withQuery(`{"select":[{"target":"[n]","function":{"name":"count"}}],"where":[{"operator":"==","left":"[v]","right":5}]}`))
 	s.fails("append")
-	var given receipts
+	var given notifiers
 	for range 100 {
 		r.desk.send(messaging.Message{Topic: "in", Payload: []byte(`{"v":1}`), QoS: 1}, given.next())
 	}
@@ -87,11 +88,11 @@ func TestStateUnchanged(t *testing.T) {
 	r.counts("all are filtered", func(s broker.StreamStats) bool { return s.Filtered == 100 && s.Dropped == 0 })
 }
 
-// TestStateOfQuery stays as long as the query does.
+// TestStateOfQuery checks that the state is kept as long as the query is.
 func TestStateOfQuery(t *testing.T) {
 	t.Parallel()
 	r := start(t, nil, streams.DefaultConfig())
-	r.has(to("out"), persist, asking(counting))
+	r.create(to("out"), persist, withQuery(counting))
 	r.next()
 	for name, change := range map[string]func(*broker.StreamSpec){
 		"a text":        func(s *broker.StreamSpec) { s.TextName = new("text") },
@@ -99,7 +100,7 @@ func TestStateOfQuery(t *testing.T) {
 		"the QoS":       func(s *broker.StreamSpec) { s.TargetQoS = new(2) },
 		"active":        inactive,
 		"persist":       func(s *broker.StreamSpec) { s.Persist = new(false) },
-		"the same once": asking(" " + counting + " "),
+		"the same once": withQuery(" " + counting + " "),
 	} {
 		before := r.next()
 		r.modify(change)
@@ -108,13 +109,13 @@ func TestStateOfQuery(t *testing.T) {
 			t.Errorf("after a change of %s the count went from %s to %d", name, before, got)
 		}
 	}
-	r.modify(asking(`{"select":[{"target":"[n]","function":{"name":"count"}},{"source":"[v]","target":"[v]"}]}`))
+	r.modify(withQuery(`{"select":[{"target":"[n]","function":{"name":"count"}},{"source":"[v]","target":"[v]"}]}`))
 	if got := r.next(); got != `{"n":1,"v":1}` {
 		t.Errorf("another query goes on with %s", got)
 	}
 }
 
-// count gives the count in an output.
+// count returns the count of an output.
 func count(t *testing.T, output string) int {
 	t.Helper()
 	var v struct{ N json.Number }

@@ -13,9 +13,10 @@ import (
 	"signalbox/broker/streams"
 )
 
-// TestCampaignStorm changes a stream at random while publishers wait for what they send,
-// the broker comes and goes and the disk fails: each message is settled once, and
-// as many are kept as are counted.
+// TestCampaignStorm changes a stream at random while publishers wait for their
+// messages, the broker fails and recovers, and the disk fails. The source of
+// each message is notified once, and the number of stored messages matches the
+// statistics.
 func TestCampaignStorm(t *testing.T) {
 	t.Parallel()
 	for _, seed := range []uint64{1, 2, 3, rand.Uint64()} {
@@ -23,12 +24,12 @@ func TestCampaignStorm(t *testing.T) {
 			t.Parallel()
 			disk := open(t, t.TempDir())
 			t.Cleanup(func() { must(t, disk.Close(context.Background())) })
-			s := &faulty{Store: disk}
+			s := &faultyStore{Store: disk}
 			c := streams.DefaultConfig()
 			c.QueueMessages = 100
 			r := start(t, s, c)
-			r.has(persist)
-			var given receipts
+			r.create(persist)
+			var given notifiers
 			var publishers sync.WaitGroup
 			for p := range uint64(3) {
 				publishers.Go(func() { publish(r, &given, rand.New(rand.NewPCG(seed, p))) })
@@ -43,25 +44,25 @@ func TestCampaignStorm(t *testing.T) {
 				t.Errorf("%d messages were received, of %d", last.Received, given.taken())
 			}
 			r.desk.answers(nil)
-			r.again()
+			r.restart()
 			r.modify(inactive, persist)
-			if got := int64(len(r.kept())); got != last.Persisted {
+			if got := int64(len(r.stored())); got != last.Persisted {
 				t.Errorf("%d messages are kept, %d were", got, last.Persisted)
 			}
 		})
 	}
 }
 
-// publish sends messages of which some suit the queries and some do not.
-func publish(r *rig, given *receipts, random *rand.Rand) {
+// publish sends messages, some of which match the queries.
+func publish(r *fixture, given *notifiers, random *rand.Rand) {
 	payloads := []string{`{"v":1}`, `{"v":9}`, `{}`, `nothing`, ``}
 	for range 2000 {
 		r.desk.give(messaging.Message{Topic: "in", QoS: byte(random.IntN(3)), Payload: []byte(payloads[random.IntN(len(payloads))])}, given)
 	}
 }
 
-// change changes what stream "s" does, and what the broker and the disk do.
-func change(t *testing.T, r *rig, s *faulty, random *rand.Rand) {
+// change changes stream "s", the broker or the disk at random.
+func change(t *testing.T, r *fixture, s *faultyStore, random *rand.Rand) {
 	t.Helper()
 	for range 150 {
 		var err error
@@ -80,7 +81,7 @@ func change(t *testing.T, r *rig, s *faulty, random *rand.Rand) {
 		case 5:
 			err = r.ClearStreamMessages(t.Context(), "s", nil, new(float64(-1)))
 		default:
-			err = r.ModifyStream(t.Context(), wish(random), true)
+			err = r.ModifyStream(t.Context(), randomSpec(random), true)
 		}
 		if err != nil && broker.KindOf(err) != broker.Conflict {
 			t.Fatal(err, errors.Unwrap(err))
@@ -91,8 +92,8 @@ func change(t *testing.T, r *rig, s *faulty, random *rand.Rand) {
 	r.desk.answers(nil)
 }
 
-// wish is any definition of stream "s".
-func wish(random *rand.Rand) broker.StreamSpec {
+// randomSpec returns a random definition of stream "s".
+func randomSpec(random *rand.Rand) broker.StreamSpec {
 	w := spec()
 	if random.IntN(2) == 0 {
 		w.TargetTopic = new("out")

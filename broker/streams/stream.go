@@ -13,76 +13,76 @@ import (
 	"signalbox/broker/streams/query"
 )
 
-// stream is one stream at work.
+// stream is one stream in operation.
 type stream struct {
-	engine *Engine
-	log    *slog.Logger
-	kept   Log
-	queue  queue
-	meters *meters
-	plan   atomic.Pointer[plan]
+	engine     *Engine
+	log        *slog.Logger
+	messageLog Log
+	queue      queue
+	counters   *counters
+	plan       atomic.Pointer[plan]
 
-	// What follows is the working goroutine's.
-	handed  []byte // the state that was handed to the log last
-	longest int    // output of the last portion, in bytes
+	// The fields of the worker.
+	lastState     []byte // that was appended to the log last
+	longestOutput int    // of the last batch, in bytes
 
-	life context.Context // ends with close; replays end with it
-	end  context.CancelFunc
-	send context.Context // ends publishing, leaveTime later
-	stop context.CancelFunc
+	lifetime       context.Context // until close; replays end with it
+	endLifetime    context.CancelFunc
+	publishing     context.Context // until drainTimeout after close
+	stopPublishing context.CancelFunc
 
-	mu       sync.Mutex // guards what follows; not held while calling out
-	cancel   func()     // ends the subscription; nil for none
-	running  *running   // the replay; nil for none
+	mu       sync.Mutex     // guards the fields below; not held while calling out
+	cancel   func()         // ends the subscription; nil without one
+	running  *runningReplay // nil without a replay
 	replays  sync.WaitGroup
-	detached bool // never to subscribe again
+	detached bool // must not subscribe again
 }
 
-// plan is what a stream is to do. It is never changed, but for the state of its
-// query, which is the working goroutine's.
+// plan is the definition that is in force. It is immutable, except for the
+// state of the query, which belongs to the worker.
 type plan struct {
 	Definition
-	query *query.Query // nil where messages pass as they are
-	state *query.State // nil where it keeps none
+	query *query.Query // nil if messages pass unchanged
+	state *query.State // nil if the query has no aggregates
 }
 
-// meters count messages.
-type meters struct {
+// counters count messages.
+type counters struct {
 	received, republished, persisted, replayed, filtered, invalid, dropped atomic.Int64
 }
 
-// open makes a stream of a definition, which does not take messages yet. The
-// state of its query is the one that was kept last.
+// open returns a stream that is not subscribed yet. The state of its query is
+// the one that was stored last.
 func (e *Engine) open(ctx context.Context, d Definition) (*stream, error) {
 	q, err := query.Compile(d.Query)
 	if err != nil {
 		return nil, err
 	}
-	kept, err := e.host.store.Open(ctx, d.ID)
+	messageLog, err := e.host.store.Open(ctx, d.ID)
 	if err != nil {
 		return nil, err
 	}
 	p := newPlan(d, q)
-	if err := p.restore(ctx, kept); err != nil {
-		return nil, errors.Join(err, kept.Close(ctx))
+	if err := p.restoreState(ctx, messageLog); err != nil {
+		return nil, errors.Join(err, messageLog.Close(ctx))
 	}
-	kept.SetTTL(d.TTL)
+	messageLog.SetTTL(d.TTL)
 	c := e.host.config
 	s := &stream{
-		engine: e, log: e.log.With("stream", d.StreamName), kept: kept, meters: &meters{},
+		engine: e, log: e.log.With("stream", d.StreamName), messageLog: messageLog, counters: &counters{},
 		queue: queue{messages: c.QueueMessages, bytes: int(c.QueueBytes)},
 	}
-	s.life, s.end = context.WithCancel(context.Background())
-	s.send, s.stop = context.WithCancel(context.Background())
+	s.lifetime, s.endLifetime = context.WithCancel(context.Background())
+	s.publishing, s.stopPublishing = context.WithCancel(context.Background())
 	s.plan.Store(p)
-	s.handed = p.encoded()
+	s.lastState = p.encodedState()
 	return s, nil
 }
 
-// goOn has a stream that was opened just now go on from where another one of the
-// same definition ended.
-func (s *stream) goOn(old *stream) {
-	s.meters, s.handed = old.meters, old.handed
+// continueFrom continues, in a stream that was just opened, from the end of
+// another one of the same definition.
+func (s *stream) continueFrom(old *stream) {
+	s.counters, s.lastState = old.counters, old.lastState
 	s.plan.Store(old.plan.Load())
 }
 
@@ -97,20 +97,20 @@ func newPlan(d Definition, q *query.Query) *plan {
 	return p
 }
 
-// encoded gives the state of the query as it is kept, nil for none.
-func (p *plan) encoded() []byte {
+// encodedState returns the stored form of the query's state, nil for none.
+func (p *plan) encodedState() []byte {
 	if p.state == nil {
 		return nil
 	}
 	return p.state.Append(nil)
 }
 
-// restore takes over the state that was kept, if it is of this query.
-func (p *plan) restore(ctx context.Context, kept Log) error {
+// restoreState restores the stored state, if it belongs to this query.
+func (p *plan) restoreState(ctx context.Context, messageLog Log) error {
 	if p.state == nil || !p.Persist {
 		return nil
 	}
-	b, err := kept.State(ctx)
+	b, err := messageLog.State(ctx)
 	if err != nil || b == nil {
 		return err
 	}
@@ -120,13 +120,13 @@ func (p *plan) restore(ctx context.Context, kept Log) error {
 	return nil
 }
 
-// attach has the stream take messages, if it is to.
+// attach subscribes the stream if it is active and not detached.
 func (s *stream) attach() {
 	d := s.plan.Load()
 	s.mu.Lock()
 	wanted := d.Active && !s.detached && s.cancel == nil
 	s.mu.Unlock()
-	if !wanted { // attach and detach are called within Lifecycle.Change, or while loading
+	if !wanted { // no race: attach and detach are called within Lifecycle.Change, or while loading
 		return
 	}
 	cancel := s.engine.messaging.Subscribe(d.SourceTopic, s)
@@ -135,7 +135,7 @@ func (s *stream) attach() {
 	s.mu.Unlock()
 }
 
-// unsubscribe has the stream take no more messages for now.
+// unsubscribe ends the subscription for now.
 func (s *stream) unsubscribe() {
 	s.mu.Lock()
 	cancel := s.cancel
@@ -146,7 +146,7 @@ func (s *stream) unsubscribe() {
 	}
 }
 
-// detach is unsubscribe for good, and ends the replay.
+// detach ends the subscription for good, and stops the replay.
 func (s *stream) detach() {
 	s.mu.Lock()
 	s.detached = true
@@ -156,54 +156,55 @@ func (s *stream) detach() {
 	s.queue.close()
 }
 
-// leaving tells whether the stream has been detached.
-func (s *stream) leaving() bool {
+// isDetached reports whether the stream was detached.
+func (s *stream) isDetached() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.detached
 }
 
-// leaveTime is how long a broker has to take what a stream has left to publish
-// when it ends.
-const leaveTime = 2 * time.Second
+// drainTimeout is how long a broker has to take the remaining messages of a
+// stream that is closed.
+const drainTimeout = 2 * time.Second
 
-// close waits until all that was taken is dealt with and kept. Detach comes
-// before.
+// close waits until all messages that were taken are processed and stored. It
+// must be called after detach.
 func (s *stream) close(ctx context.Context) {
-	s.end()
-	hurry := time.AfterFunc(leaveTime, s.stop)
+	s.endLifetime()
+	deadline := time.AfterFunc(drainTimeout, s.stopPublishing)
 	s.queue.work.Wait()
 	s.replays.Wait()
-	hurry.Stop()
-	s.stop()
-	if err := s.kept.Close(ctx); err != nil {
-		s.log.Warn("what a stream keeps could not be closed", "error", err)
+	deadline.Stop()
+	s.stopPublishing()
+	if err := s.messageLog.Close(ctx); err != nil {
+		s.log.Warn("the log of a stream could not be closed", "error", err)
 	}
 }
 
-// modify goes on with another definition. A query that stays keeps its state.
+// modify changes the definition. The state of a query that stays the same is
+// kept.
 func (s *stream) modify(d Definition, q *query.Query) {
 	old := s.plan.Load()
 	p := newPlan(d, q)
 	if p.state != nil && old.state != nil && string(d.Query) == string(old.Query) {
 		p.state = old.state
 	}
-	again := d.SourceTopic != old.SourceTopic || !d.Active
-	if again {
+	resubscribe := d.SourceTopic != old.SourceTopic || !d.Active
+	if resubscribe {
 		s.unsubscribe()
 	}
-	s.kept.SetTTL(d.TTL)
+	s.messageLog.SetTTL(d.TTL)
 	s.plan.Store(p)
 	s.attach()
 }
 
-// Keeps tells whether what is taken is to be safe before it is acknowledged.
+// Keeps reports whether messages must be stored before they are acknowledged.
 func (s *stream) Keeps() bool { return s.plan.Load().Persist }
 
 // Take queues a message.
 func (s *stream) Take(m messaging.Message, notifier messaging.CommitNotifier) {
-	m.Retain = false // a stream sees what a plain subscriber does
-	s.meters.received.Add(1)
+	m.Retain = false // as for a plain subscriber
+	s.counters.received.Add(1)
 	taken, wake := s.queue.put(m, notifier)
 	if wake {
 		go s.run()
@@ -211,25 +212,25 @@ func (s *stream) Take(m messaging.Message, notifier messaging.CommitNotifier) {
 	if taken {
 		return
 	}
-	s.meters.dropped.Add(1)
+	s.counters.dropped.Add(1)
 	if notifier != nil {
 		notifier.Committed(errFull)
 	}
 }
 
-// record gives the stream as its owner sees it.
+// record returns the record of the stream as users see it.
 func (s *stream) record() broker.Stream {
 	r := s.plan.Load().Stream
-	m, u := s.meters, s.kept.Usage()
+	m, u := s.counters, s.messageLog.Usage()
 	r.Stats = &broker.StreamStats{
 		Received: m.received.Load(), Republished: m.republished.Load(), Persisted: m.persisted.Load(),
 		Filtered: m.filtered.Load(), Invalid: m.invalid.Load(), Dropped: m.dropped.Load(),
 		Evicted: u.Evicted, Expired: u.Expired, Messages: u.Messages, Bytes: u.Bytes,
 	}
-	r.Replay, r.Stats.Replayed = s.replaying()
+	r.Replay, r.Stats.Replayed = s.replayProgress()
 	r.Replaying = r.Replay != nil
 	if r.Active && s.engine.messaging.Refused(r.SourceTopic) {
-		r.Error = "the broker does not let the user of its connection subscribe to the source topic, or too many sources overlap; the log tells which"
+		r.Error = "the broker does not let the user of its connection subscribe to the source topic, or too many sources overlap; see the log for details"
 	}
 	return r
 }

@@ -1,11 +1,12 @@
 // Package streams is the stream engine of one broker: it takes the messages of
-// topics, transforms them by a query, publishes them to other topics, keeps them
-// and replays them. It implements broker.Streams on a messaging.Broker, in this
-// process or far away.
+// topics, transforms them by a query, publishes them to other topics, stores
+// them and replays them. It implements broker.Streams on a messaging.Broker,
+// which may be embedded or remote.
 //
-// Of this module it imports broker, broker/messaging and broker/streams/query
-// only; it must not import an MQTT library, a database or net/http. DESIGN.md tells how a message
-// travels and what is safe when.
+// Of this module it imports only broker, broker/messaging and
+// broker/streams/query; it must not import an MQTT library, a database or
+// net/http. DESIGN.md describes how a message is processed and what is durable
+// when.
 package streams
 
 import (
@@ -24,12 +25,12 @@ type Config struct {
 	QueueBytes     int64  `mapstructure:"max_queued_bytes"`
 }
 
-// DefaultConfig gives the configuration of an empty file.
+// DefaultConfig returns the configuration of an empty file.
 func DefaultConfig() Config {
 	return Config{Durability: "full", MaxBytes: 10 << 30, QueueMessages: 10_000, QueueBytes: 16 << 20}
 }
 
-// Validate names every key whose value cannot be used.
+// Validate returns an error with every key whose value is not valid.
 func (c Config) Validate() error {
 	var errs []error
 	if c.Durability != "full" && c.Durability != "process" {
@@ -50,7 +51,7 @@ func (c Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Host is what the streams of all brokers share. All methods are safe for
+// Host manages the stream engines of all brokers. All methods are safe for
 // concurrent use.
 type Host struct {
 	*messaging.Host[*Engine]
@@ -65,8 +66,9 @@ func NewHost(c Config, s Store, log *slog.Logger) *Host {
 	return &Host{Host: messaging.NewHost[*Engine](s), config: c, store: s, log: log, clock: realClock{}}
 }
 
-// Open returns the stream engine of a broker at once. It reads the definitions in
-// the background, after an older engine of the same broker was closed.
+// Open returns the stream engine of a broker at once. The engine reads the
+// definitions in the background, after an older engine of the same broker was
+// closed.
 func (h *Host) Open(brokerID string, m messaging.Broker) *Engine {
 	log := h.log.With("broker", brokerID)
 	e := &Engine{Lifecycle: messaging.NewLifecycle(brokerID, "stream", log), host: h, brokerID: brokerID, messaging: m, log: log, streams: map[string]*stream{}}

@@ -13,79 +13,81 @@ import (
 	"signalbox/broker/streams/query"
 )
 
-// portion is how many messages are worked on at a time.
-const portion = 256
+// batchSize is how many messages are processed at a time.
+const batchSize = 256
 
-// The room in bytes that outputs share, of which one that is kept keeps all; and
-// the longest output: a query may copy a payload many times over.
+// outputBuffer is the size in bytes of a buffer that outputs share. A reference
+// to one of them keeps the whole buffer alive. maxOutput limits a single
+// output, because a query may copy a payload many times.
 const (
-	sharedRoom = 16 << 10
-	maxOutput  = 2 << 20
+	outputBuffer = 16 << 10
+	maxOutput    = 2 << 20
 )
 
-// The pauses before messages above QoS 0 are published again to a broker that
-// was not reached.
+// The pauses between attempts to republish messages above QoS 0 while the
+// broker cannot be reached.
 const (
 	minPause = 100 * time.Millisecond
 	maxPause = 5 * time.Second
 )
 
-// run works on the queue until there is nothing in it.
+// run processes the queue until it is empty.
 func (s *stream) run() {
 	defer s.queue.work.Done()
-	w := workers.Get().(*worker) //nolint:forcetypeassert // it has nothing else
+	w := workers.Get().(*worker) //nolint:forcetypeassert // it has no other type
 	defer workers.Put(w)
-	for list, more := s.queue.take(w.spare); more; list, more = s.queue.take(w.spare) {
-		for at := 0; at < len(list); at += portion {
-			w.work(s, list[at:min(at+portion, len(list))])
+	for list, more := s.queue.take(w.queueList); more; list, more = s.queue.take(w.queueList) {
+		for at := 0; at < len(list); at += batchSize {
+			w.work(s, list[at:min(at+batchSize, len(list))])
 		}
 		clear(list) // the messages are no longer needed
-		w.spare = list
+		w.queueList = list
 	}
 }
 
-// worker is the room that a goroutine needs to work on a stream's messages.
+// worker has the buffers of a goroutine that processes the messages of a
+// stream.
 type worker struct {
-	spare     []item                     // for the queue
-	out       []messaging.Message        // after the query
-	notifiers []messaging.CommitNotifier // of those in out, and of those that only the state tells of
-	room      []byte                     // for outputs; some share it, none is changed
+	queueList []item                     // reused by the queue
+	out       []messaging.Message        // results of the query
+	notifiers []messaging.CommitNotifier // those of out, and of filtered messages that are part of the stored state
+	outputs   []byte                     // buffer that outputs share; they are never changed
 }
 
-// workers are those that nobody uses.
+// workers are those that are not in use.
 var workers = sync.Pool{New: func() any { return new(worker) }}
 
-// work transforms messages, hands them over to be kept and publishes them. The
-// order in which that happens is the order in which they came.
+// work transforms messages, submits them to the log and publishes them. Both
+// happen in order of arrival.
 func (w *worker) work(s *stream, list []item) {
 	p := s.plan.Load()
 	w.out, w.notifiers = w.out[:0], w.notifiers[:0]
 	w.transform(s, p, list)
-	var kept *join
+	var committed *join
 	if p.Persist {
-		kept = w.persist(s, p)
+		committed = w.persist(s, p)
 	}
 	if p.TargetTopic != "" && len(w.out) > 0 {
 		s.republish(p, w.out)
 	}
-	if kept != nil {
-		kept.part(nil)
+	if committed != nil {
+		committed.done(nil)
 	} else {
-		settle(w.notifiers, nil)
+		notifyAll(w.notifiers, nil)
 	}
 	clear(w.out)
 	clear(w.notifiers)
 }
 
-// transform fills out with what the query makes of messages.
+// transform fills out with the results of the query.
 func (w *worker) transform(s *stream, p *plan, list []item) {
-	expected := min(s.longest, sharedRoom)
-	s.longest = 0
+	expected := min(s.longestOutput, outputBuffer)
+	s.longestOutput = 0
 	for i := range list {
 		m, notifier := list[i].Message, list[i].notifier
 		if p.query != nil {
-			if w.room == nil || len(w.room)+expected > sharedRoom {
-				w.room = make([]byte, 0, min((len(list)-i)*expected, sharedRoom))
+			if w.outputs == nil || len(w.outputs)+expected > outputBuffer {
+				w.outputs = make([]byte, 0, min((len(list)-i)*expected, outputBuffer))
 			}
 			var v query.Verdict
 			if m.Payload, v = w.apply(s, p, &m); v != query.Match {
@@ -98,31 +100,32 @@ func (w *worker) transform(s *stream, p *plan, list []item) {
 			w.notifiers = append(w.notifiers, notifier)
 		}
 	}
-	w.room = nil // it is the outputs' now
+	w.outputs = nil // its memory belongs to the outputs now
 }
 
 // apply runs the query on a message.
 func (w *worker) apply(s *stream, p *plan, m *messaging.Message) (output []byte, v query.Verdict) {
-	before := len(w.room)
-	if w.room, v = p.query.Run(w.room, m.Payload, m.At, p.state); v != query.Match {
+	start := len(w.outputs)
+	if w.outputs, v = p.query.Run(w.outputs, m.Payload, m.At, p.state); v != query.Match {
 		return nil, v
 	}
-	n := len(w.room) - before
+	n := len(w.outputs) - start
 	if n > maxOutput {
-		w.room = nil
+		w.outputs = nil
 		return nil, query.Invalid
 	}
-	s.longest = max(s.longest, n)
-	return w.room[before:len(w.room):len(w.room)], query.Match
+	s.longestOutput = max(s.longestOutput, n)
+	return w.outputs[start:len(w.outputs):len(w.outputs)], query.Match
 }
 
-// drop counts a message that the query does not let through, and settles it. One
-// that it counted, and whose state is kept, is settled with that.
+// drop counts a message that is filtered or invalid, and notifies its source.
+// If a filtered message is part of a state that is stored, the source is
+// notified when that is.
 func (w *worker) drop(s *stream, p *plan, v query.Verdict, notifier messaging.CommitNotifier) {
 	if v == query.Filtered {
-		s.meters.filtered.Add(1)
+		s.counters.filtered.Add(1)
 	} else {
-		s.meters.invalid.Add(1)
+		s.counters.invalid.Add(1)
 	}
 	switch {
 	case notifier == nil:
@@ -133,37 +136,38 @@ func (w *worker) drop(s *stream, p *plan, v query.Verdict, notifier messaging.Co
 	}
 }
 
-// persist hands messages over to be kept, together with the state of the query;
-// without messages only a state that has changed. It gives what settles them,
-// where the caller has a part in; nil where nothing was handed over.
+// persist submits messages to the log, with the state of the query; without
+// messages only a state that has changed. It returns the join that notifies the
+// sources, which the caller must complete as well; nil if nothing was
+// submitted.
 func (w *worker) persist(s *stream, p *plan) *join {
-	state := p.encoded()
-	if len(w.out) == 0 && (state == nil || bytes.Equal(state, s.handed)) {
+	state := p.encodedState()
+	if len(w.out) == 0 && (state == nil || bytes.Equal(state, s.lastState)) {
 		return nil
 	}
-	s.handed = state
+	s.lastState = state
 	n, j := int64(len(w.out)), newJoin(w.notifiers)
-	stored := func(err error) {
+	committed := func(err error) {
 		s.persisted(n, err)
-		j.part(err)
+		j.done(err)
 	}
-	if err := s.kept.Append(context.Background(), w.out, state, stored); err != nil {
-		stored(err)
+	if err := s.messageLog.Append(context.Background(), w.out, state, committed); err != nil {
+		committed(err)
 	}
 	return j
 }
 
 func (s *stream) persisted(n int64, err error) {
 	if err != nil {
-		s.meters.dropped.Add(n)
+		s.counters.dropped.Add(n)
 		return
 	}
-	s.meters.persisted.Add(n)
+	s.counters.persisted.Add(n)
 }
 
-// republish publishes messages to the target. Where the broker is not reached,
-// those of QoS 0 are lost; the others are tried again until the stream has ended
-// and its leave time is over, while the queue fills.
+// republish publishes messages to the target. While the broker cannot be
+// reached, those of QoS 0 are dropped; the others are retried until the stream
+// was closed and its drain timeout has passed, while the queue fills.
 func (s *stream) republish(p *plan, list []messaging.Message) {
 	for i := range list {
 		list[i].Topic = p.TargetTopic
@@ -172,75 +176,76 @@ func (s *stream) republish(p *plan, list []messaging.Message) {
 		}
 	}
 	for pause := minPause; ; pause = min(2*pause, maxPause) {
-		done, refused, err := s.engine.messaging.Publish(s.send, list)
-		s.meters.republished.Add(int64(done - refused))
-		s.meters.dropped.Add(int64(refused))
+		done, refused, err := s.engine.messaging.Publish(s.publishing, list)
+		s.counters.republished.Add(int64(done - refused))
+		s.counters.dropped.Add(int64(refused))
 		if list = list[done:]; len(list) == 0 {
 			return
 		}
 		if broker.KindOf(err) == broker.Unavailable {
-			list = s.insisted(list)
+			list = s.dropQoS0(list)
 		}
 		if len(list) == 0 {
 			return
 		}
 		if broker.KindOf(err) != broker.Unavailable || !s.pause(pause) {
-			s.meters.dropped.Add(int64(len(list)))
+			s.counters.dropped.Add(int64(len(list)))
 			return
 		}
 	}
 }
 
-// pause waits before a further attempt to publish, less when the stream ends. It
-// tells whether there is to be one.
+// pause waits before another attempt to publish, less when the stream is
+// closed. It reports whether there is to be one.
 func (s *stream) pause(d time.Duration) bool {
-	until := s.life
-	if s.life.Err() != nil {
-		until, d = s.send, minPause
+	until := s.lifetime
+	if s.lifetime.Err() != nil {
+		until, d = s.publishing, minPause
 	}
-	rest(until, s.engine.host.clock, d)
-	return s.send.Err() == nil
+	sleep(until, s.engine.host.clock, d)
+	return s.publishing.Err() == nil
 }
 
-// insisted gives the messages above QoS 0; the others are lost.
-func (s *stream) insisted(list []messaging.Message) []messaging.Message {
+// dropQoS0 returns the messages above QoS 0, and counts the others as dropped.
+func (s *stream) dropQoS0(list []messaging.Message) []messaging.Message {
 	kept := list[:0]
 	for _, m := range list {
 		if m.QoS > 0 {
 			kept = append(kept, m)
 		}
 	}
-	s.meters.dropped.Add(int64(len(list) - len(kept)))
+	s.counters.dropped.Add(int64(len(list) - len(kept)))
 	return kept
 }
 
-// settle tells all what became of their messages.
-func settle(notifiers []messaging.CommitNotifier, err error) {
+// notifyAll notifies all sources of the outcome.
+func notifyAll(notifiers []messaging.CommitNotifier, err error) {
 	for _, s := range notifiers {
 		s.Committed(err)
 	}
 }
 
-// join settles messages when two parts are done: they are stored, and published.
+// join notifies sources when two operations are complete: the messages are
+// stored, and published.
 type join struct {
 	notifiers []messaging.CommitNotifier
-	parts     atomic.Int32
+	pending   atomic.Int32
 	err       error // why they are not stored
 }
 
-// newJoin begins a join. The notifiers are copied.
+// newJoin returns a join. It copies the notifiers.
 func newJoin(notifiers []messaging.CommitNotifier) *join {
 	j := &join{notifiers: slices.Clone(notifiers)}
-	j.parts.Store(2)
+	j.pending.Store(2)
 	return j
 }
 
-// part ends a part; only that of being stored can fail.
-func (j *join) part(err error) {
+// done completes an operation. Only storing can fail.
+func (j *join) done(err error) {
 	if err != nil {
 		j.err = err
 	}
-	if j.parts.Add(-1) == 0 {
-		settle(j.notifiers, j.err)
+	if j.pending.Add(-1) == 0 {
+		notifyAll(j.notifiers, j.err)
 	}
 }

@@ -17,22 +17,22 @@ import (
 	"signalbox/broker/streams"
 )
 
-// small has queues of ten messages.
-func small() streams.Config {
+// smallConfig has queues of ten messages.
+func smallConfig() streams.Config {
 	c := streams.DefaultConfig()
 	c.QueueMessages = 10
 	return c
 }
 
-// TestRepublish publishes messages as they are to the target, in order, at the
-// QoS that is wanted.
+// TestRepublish checks that messages are published unchanged to the target, in
+// order, at the configured QoS.
 func TestRepublish(t *testing.T) {
 	t.Parallel()
 	for qos := -1; qos <= 2; qos++ {
 		t.Run(fmt.Sprint(qos), func(t *testing.T) {
 			t.Parallel()
 			r := start(t, nil, streams.DefaultConfig())
-			r.has(to("out"), func(s *broker.StreamSpec) { s.TargetQoS = &qos })
+			r.create(to("out"), func(s *broker.StreamSpec) { s.TargetQoS = &qos })
 			want := make([]messaging.Message, 0, 3000)
 			for i := range 3000 {
 				m := messaging.Message{Topic: "in", Payload: fmt.Append(nil, i), Properties: []byte{1, 1}, QoS: byte(i % 3), At: origin + int64(i), ExpiresAt: 2 * origin}
@@ -54,12 +54,12 @@ func TestRepublish(t *testing.T) {
 	}
 }
 
-// TestChain passes messages through streams one behind another.
+// TestChain passes messages through consecutive streams.
 func TestChain(t *testing.T) {
 	t.Parallel()
 	r := start(t, nil, streams.DefaultConfig())
 	for i := range 20 {
-		r.has(named(fmt.Sprint(i)), from(fmt.Sprintf("t%d", i)), to(fmt.Sprintf("t%d", i+1)))
+		r.create(named(fmt.Sprint(i)), from(fmt.Sprintf("t%d", i)), to(fmt.Sprintf("t%d", i+1)))
 	}
 	for _, p := range numbers(0, 1000) {
 		r.desk.send(messaging.Message{Topic: "t0", Payload: []byte(p)}, nil)
@@ -69,8 +69,8 @@ func TestChain(t *testing.T) {
 	}
 }
 
-// TestUnreachable loses messages of QoS 0, and publishes the others when the
-// broker is back, in order and with what came meanwhile.
+// TestUnreachable checks that messages of QoS 0 are dropped, and that others
+// are published when the broker has recovered, in order and with later ones.
 func TestUnreachable(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -78,12 +78,12 @@ func TestUnreachable(t *testing.T) {
 		defer func() { must(t, disk.Close(context.Background())) }()
 		r := start(t, disk, streams.DefaultConfig())
 		defer r.stop()
-		r.has(to("out"))
+		r.create(to("out"))
 		attempts, all := 0, make(chan struct{})
 		r.desk.answers(func(_ context.Context, list []messaging.Message) (int, int, error) {
 			switch attempts++; attempts {
 			case 1:
-				<-all // are in the queue, so that they are tried together
+				<-all // in the queue, so that they are tried together
 				return len(list), 0, nil
 			case 2:
 				return 1, 0, errAway
@@ -118,8 +118,9 @@ func TestUnreachable(t *testing.T) {
 	})
 }
 
-// TestRefused counts what the broker refuses, and what fails for another reason
-// than that it is not reached, as dropped; nothing is tried again.
+// TestRefused checks that messages count as dropped and are not retried if the
+// broker refuses them, or if Publish fails for another reason than that it
+// cannot be reached.
 func TestRefused(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -136,7 +137,7 @@ func TestRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := start(t, nil, streams.DefaultConfig())
-			r.has(to("out"))
+			r.create(to("out"))
 			r.desk.answers(test.answer)
 			r.desk.say(1, numbers(0, 10)...)
 			r.counts("all are dropped", func(s broker.StreamStats) bool {
@@ -146,20 +147,21 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestFullQueue loses the newest messages, and tells whoever waits for them.
+// TestFullQueue checks that the newest messages are dropped and their sources
+// notified.
 func TestFullQueue(t *testing.T) {
 	t.Parallel()
-	r := start(t, nil, small())
+	r := start(t, nil, smallConfig())
 	entered, leave := r.desk.blocks()
-	r.has(to("out"), persist)
-	var given receipts
+	r.create(to("out"), persist)
+	var given notifiers
 	r.desk.send(messaging.Message{Topic: "in", Payload: []byte("0"), QoS: 1}, given.next())
-	closes(t, entered)
+	wantClosed(t, entered)
 	for _, p := range numbers(1, 31) {
 		r.desk.send(messaging.Message{Topic: "in", Payload: []byte(p), QoS: 1}, given.next())
 	}
-	if all, failed := given.settled(t); all != 10 || failed != 10 {
-		t.Errorf("%d are settled, of which %d refused; want the 10 that are beyond the queue", all, failed)
+	if all, failed := given.committed(t); all != 10 || failed != 10 {
+		t.Errorf("%d are reported, of which %d refused; want the 10 that are beyond the queue", all, failed)
 	}
 	leave()
 	given.wants(t, 10)
@@ -171,12 +173,13 @@ func TestFullQueue(t *testing.T) {
 	}
 }
 
-// TestQueryVerdicts counts what a query does not let through, and settles it.
+// TestQueryVerdicts checks the statistics and the notifications of messages
+// that do not match.
 func TestQueryVerdicts(t *testing.T) {
 	t.Parallel()
 	r := start(t, nil, streams.DefaultConfig())
-	r.has(to("out"), persist, asking(`{"select":[{"source":"[v]","target":"[w]","alias":"v"}],"where":[{"operator":">","left":"v","right":1}]}`))
-	var given receipts
+	r.create(to("out"), persist, withQuery(`{"select":[{"source":"[v]","target":"[w]","alias":"v"}],"where":[{"operator":">","left":"v","right":1}]}`))
+	var given notifiers
 	for _, p := range []string{`{"v":1}`, `{"v":2}`, `no`, `{}`, `{"v":3}`, ``} {
 		r.desk.send(messaging.Message{Topic: "in", Payload: []byte(p), QoS: 1}, given.next())
 	}
@@ -188,23 +191,24 @@ func TestQueryVerdicts(t *testing.T) {
 	if s := r.stats("s"); s.Filtered != 2 || s.Invalid != 2 || s.Republished != 2 || s.Persisted != 2 || s.Dropped != 0 || s.Received != 6 {
 		t.Errorf("got %+v", s)
 	}
-	if got := r.kept(); !slices.Equal(got, want) {
+	if got := r.stored(); !slices.Equal(got, want) {
 		t.Errorf("kept %q", got)
 	}
 }
 
-// TestWithoutProcess passes messages by a query that is not to be applied.
+// TestWithoutProcess checks that a query is not applied without process.
 func TestWithoutProcess(t *testing.T) {
 	t.Parallel()
 	r := start(t, nil, streams.DefaultConfig())
-	r.has(to("out"), asking(counting), func(s *broker.StreamSpec) { s.Process = new(false) })
+	r.create(to("out"), withQuery(counting), func(s *broker.StreamSpec) { s.Process = new(false) })
 	r.desk.say(0, "no JSON")
 	if got := r.desk.comes(t, "out", 1); got[0] != "no JSON" {
 		t.Errorf("got %q", got)
 	}
 }
 
-// TestLongOutput is invalid, and others come through beside it.
+// TestLongOutput checks that an output which is too long is invalid, and does
+// not affect others.
 func TestLongOutput(t *testing.T) {
 	t.Parallel()
 	r := start(t, nil, streams.DefaultConfig())
@@ -212,7 +216,7 @@ func TestLongOutput(t *testing.T) {
 	for i := range 50 {
 		selects = append(selects, fmt.Sprintf(`{"source":"[v]","target":"[w%d]"}`, i))
 	}
-	r.has(to("out"), asking(`{"select":[`+strings.Join(selects, ",")+`]}`))
+	r.create(to("out"), withQuery(`{"select":[`+strings.Join(selects, ",")+`]}`))
 	long := `{"v":"` + strings.Repeat("x", 60_000) + `"}`
 	r.desk.say(0, `{"v":1}`, long, `{"v":2}`)
 	got := r.desk.comes(t, "out", 2)
@@ -222,12 +226,12 @@ func TestLongOutput(t *testing.T) {
 	r.counts("one is invalid", func(s broker.StreamStats) bool { return s.Invalid == 1 && s.Republished == 2 })
 }
 
-// TestPersistAndRepublish keeps what the query makes, with the source's topic,
-// QoS and time, beside publishing it.
+// TestPersistAndRepublish checks that outputs are stored, with the source's
+// topic, QoS and time, and published.
 func TestPersistAndRepublish(t *testing.T) {
 	t.Parallel()
 	r := start(t, nil, streams.DefaultConfig())
-	r.has(to("out"), persist, asking(counting), func(s *broker.StreamSpec) { s.TargetQoS = new(0) })
+	r.create(to("out"), persist, withQuery(counting), func(s *broker.StreamSpec) { s.TargetQoS = new(0) })
 	for range 1000 {
 		r.desk.say(2, `{}`)
 	}
@@ -240,7 +244,7 @@ func TestPersistAndRepublish(t *testing.T) {
 	}
 	r.counts("all are kept", func(s broker.StreamStats) bool { return s.Persisted == 1000 && s.Messages == 1000 && s.Bytes > 0 })
 	r.modify(func(s *broker.StreamSpec) { s.TargetQoS = new(-1) })
-	if got := r.kept(); !slices.Equal(got, want) {
+	if got := r.stored(); !slices.Equal(got, want) {
 		t.Error("other messages were kept than the query made")
 	}
 	if m := r.desk.messages("kept")[0]; m.QoS != 2 || m.At != origin {
@@ -248,56 +252,56 @@ func TestPersistAndRepublish(t *testing.T) {
 	}
 }
 
-// TestSettledAtLast settles messages when they are stored and published, and not
-// before.
-func TestSettledAtLast(t *testing.T) {
+// TestCommittedAfterStoringAndPublishing checks that sources are notified when
+// their messages are stored and published, and not before.
+func TestCommittedAfterStoringAndPublishing(t *testing.T) {
 	t.Parallel()
 	disk := open(t, t.TempDir())
 	t.Cleanup(func() { must(t, disk.Close(context.Background())) })
-	s := &faulty{Store: disk}
+	s := &faultyStore{Store: disk}
 	r := start(t, s, streams.DefaultConfig())
-	r.has(persist, to("out"))
-	var given receipts
+	r.create(persist, to("out"))
+	var given notifiers
 	entered, leave := r.desk.blocks()
 	r.desk.give(messaging.Message{Topic: "in", QoS: 1}, &given)
-	closes(t, entered)
+	wantClosed(t, entered)
 	r.counts("it is stored", func(s broker.StreamStats) bool { return s.Persisted == 1 })
-	if n, _ := given.settled(t); n != 0 {
-		t.Error("a message is settled that is not published")
+	if n, _ := given.committed(t); n != 0 {
+		t.Error("a message is reported as committed that is not published")
 	}
 	leave()
 	given.wants(t, 0)
 
 	storing, stored := make(chan struct{}), make(chan struct{})
-	s.on("settle", func() error {
+	s.on("committed", func() error {
 		close(storing)
 		<-stored
 		return nil
 	})
 	r.desk.give(messaging.Message{Topic: "in", QoS: 1}, &given)
-	closes(t, storing)
+	wantClosed(t, storing)
 	r.counts("it is published", func(s broker.StreamStats) bool { return s.Republished == 2 })
-	if n, _ := given.settled(t); n != 1 {
-		t.Error("a message is settled that is not stored")
+	if n, _ := given.committed(t); n != 1 {
+		t.Error("a message is reported as committed that is not stored")
 	}
 	close(stored)
 	given.wants(t, 0)
 }
 
-// TestUnsafe refuses messages that could not be kept, though they were published,
-// and counts them as dropped.
-func TestUnsafe(t *testing.T) {
+// TestNotStored checks that messages which cannot be stored are refused and
+// count as dropped, although they were published.
+func TestNotStored(t *testing.T) {
 	t.Parallel()
 	for _, op := range []string{"append", "commit"} {
 		t.Run(op, func(t *testing.T) {
 			t.Parallel()
 			disk := open(t, t.TempDir())
 			t.Cleanup(func() { must(t, disk.Close(context.Background())) })
-			s := &faulty{Store: disk}
+			s := &faultyStore{Store: disk}
 			r := start(t, s, streams.DefaultConfig())
-			r.has(persist, to("out"))
+			r.create(persist, to("out"))
 			s.fails(op)
-			var given receipts
+			var given notifiers
 			for range 600 {
 				r.desk.send(messaging.Message{Topic: "in", QoS: 1}, given.next())
 			}
