@@ -17,10 +17,10 @@ import (
 // forUsersOnly are the operations that make no sense for a project token.
 var forUsersOnly = []string{"createProject", "logout", "changePassword", "takeToken"}
 
-// lastRows are the operations that would spoil the others of a matrix.
+// lastRows are the operations that would break the others of a matrix.
 var lastRows = []string{"deleteBroker", "logout"}
 
-// mayCall says who may call a row, written down once more.
+// mayCall reports whether a caller may call a row, specified a second time.
 func mayCall(row *route, caller string) bool {
 	needs := map[auth.Role]int{auth.SignedIn: 0, auth.Viewer: 1, auth.Editor: 2, auth.Admin: 3, auth.Root: 4}[row.Role]
 	has := map[string]int{"viewer": 1, "editor": 2, "admin": 3, "root": 4, "restricted": 2}[caller]

@@ -14,9 +14,9 @@ import (
 	"signalbox/handlers/auth"
 )
 
-// admit decides whether the caller may do what the row does: first who is
-// calling (401), then whether the caller's role allows it (403), a project that
-// is not there being 404. The context that it returns carries the principal.
+// admit decides whether the caller may use the row: first it authenticates the caller
+// (401), then it checks the role (403); a project that does not exist is 404. The
+// returned context carries the principal.
 func (rt *router) admit(r *http.Request, row *route, params httprouter.Params) (context.Context, error) {
 	ctx := r.Context()
 	if row.Role == auth.Public {
@@ -29,7 +29,7 @@ func (rt *router) admit(r *http.Request, row *route, params httprouter.Params) (
 	if err != nil {
 		return nil, err
 	}
-	exchangeOf(ctx).principal = p
+	infoOf(ctx).principal = p
 	if p.ViaCookie && row.writes() && !sameOrigin(r) {
 		return nil, handlers.Forbidden("a change with the session cookie must come from the console's own origin")
 	}
@@ -39,7 +39,7 @@ func (rt *router) admit(r *http.Request, row *route, params httprouter.Params) (
 	return auth.WithPrincipal(ctx, p), nil
 }
 
-// identify finds out who is calling. The header wins over the cookie.
+// identify authenticates the caller. The header takes precedence over the cookie.
 func (rt *router) identify(r *http.Request) (*auth.Principal, error) {
 	if header := r.Header.Get("Authorization"); header != "" {
 		token, ok := bearer(header)
@@ -89,7 +89,7 @@ func (rt *router) authorize(ctx context.Context, p *auth.Principal, row *route, 
 	return restrict(p, row, params)
 }
 
-// noProject names what is not there.
+// noProject is the error for a project that does not exist.
 func noProject(err error) error {
 	e := *handlers.ErrorFor(err)
 	if e.Code == handlers.CodeNotFound {
@@ -98,7 +98,7 @@ func noProject(err error) error {
 	return &e
 }
 
-// restrict keeps a restricted token to its brokers.
+// restrict limits a restricted token to its brokers.
 func restrict(p *auth.Principal, row *route, params httprouter.Params) error {
 	switch {
 	case !p.Restricted():
@@ -117,8 +117,8 @@ func allow(ok bool, message string) error {
 }
 
 // sameOrigin reports whether the request comes from a page of this service, by the
-// headers that scripts cannot forge: at least one of them must confirm it, and none
-// may contradict it.
+// headers that scripts cannot set: at least one of them must confirm it, and none may
+// contradict it.
 func sameOrigin(r *http.Request) bool {
 	site, origin := r.Header.Get("Sec-Fetch-Site"), r.Header.Get("Origin")
 	switch {
@@ -130,8 +130,8 @@ func sameOrigin(r *http.Request) bool {
 	return origin == "" || isOwnOrigin(r, origin)
 }
 
-// isOwnOrigin compares host and port. The scheme counts only where it is ours:
-// a proxy in front may end TLS.
+// isOwnOrigin compares host and port. The scheme is compared only under our own TLS: a
+// proxy in front may terminate TLS.
 func isOwnOrigin(r *http.Request, origin string) bool {
 	u, err := url.Parse(origin)
 	if err != nil || u.Host == "" || !strings.EqualFold(u.Host, r.Host) {
@@ -140,8 +140,8 @@ func isOwnOrigin(r *http.Request, origin string) bool {
 	return u.Scheme == "https" || u.Scheme == "http" && r.TLS == nil
 }
 
-// refuseCrossSite keeps other sites from logging a browser in as another user.
-// A caller that is no browser sends none of the headers.
+// refuseCrossSite prevents other sites from logging a browser in as another user. A
+// caller that is not a browser sends none of the headers.
 func refuseCrossSite(r *http.Request) error {
 	browser := r.Header.Get("Sec-Fetch-Site") != "" || r.Header.Get("Origin") != ""
 	return allow(!changesState(r.Method) || !browser || sameOrigin(r), "this must come from the console's own origin")
@@ -154,8 +154,8 @@ func (rt *router) isScraper(r *http.Request) bool {
 	return ok && want != "" && equal(token, want)
 }
 
-// equal compares in a time that does not depend on where they differ, nor on
-// their lengths.
+// equal compares in a time that does not depend on where they differ, nor on their
+// lengths.
 func equal(a, b string) bool {
 	x, y := sha256.Sum256([]byte(a)), sha256.Sum256([]byte(b))
 	return subtle.ConstantTimeCompare(x[:], y[:]) == 1

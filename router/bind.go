@@ -16,17 +16,17 @@ import (
 	"signalbox/handlers"
 )
 
-// plan is how a request is decoded into a Go value. It is computed when the router is
-// built, so that nothing but the values is looked at while it serves.
+// plan describes how a request is decoded into a Go value. It is computed when the
+// router is built, so that serving only handles values.
 type plan struct {
 	typ   reflect.Type // of the request, a struct
 	path  []parameter
 	query []parameter
-	meta  []parameter // facts about the request that are not part of it
-	body  *parameter  // nil where the operation has none
+	meta  []parameter // properties of the request's connection
+	body  *parameter  // nil if the operation has none
 }
 
-// parameter is a field of the request and where its value comes from.
+// parameter is a field of the request and the source of its value.
 type parameter struct {
 	name  string
 	index []int
@@ -34,8 +34,7 @@ type parameter struct {
 	rules rules
 }
 
-// metaAddress is the one fact about a request that operations ask for: where the
-// caller is, for limits.
+// metaAddress is the caller's address, the only such property that operations need.
 const metaAddress = "address"
 
 // planOf computes the plan of a request type.
@@ -88,7 +87,7 @@ func (s shapes) addParameter(p *plan, f reflect.StructField, index []int) error 
 		}
 	case f.Name == "Body":
 		param.name, p.body = "body", &param
-		if sh.answerOnly {
+		if sh.responseOnly {
 			err = errors.New("holds an embedded pointer, which cannot be bound")
 		}
 	default:
@@ -129,8 +128,8 @@ func (p *plan) bindPath(req reflect.Value, params httprouter.Params, address fun
 	}
 }
 
-// bindQuery sets the query parameters and notes every one that is wrong.
-// Parameters that the operation does not know are passed over.
+// bindQuery sets the query parameters and records every invalid one. Parameters that
+// the operation does not have are ignored.
 func (p *plan) bindQuery(bad *problems, req reflect.Value, raw string) {
 	if len(p.query) == 0 {
 		return
@@ -152,8 +151,8 @@ func (p *plan) bindQuery(bad *problems, req reflect.Value, raw string) {
 	}
 }
 
-// alone returns the parameter beside which the others are passed over, whatever
-// they say; nil where the query has none.
+// alone returns the parameter that makes the others ignored, whatever their values; nil
+// if the query has none.
 func (p *plan) alone(values url.Values) *parameter {
 	for i := range p.query {
 		if q := &p.query[i]; q.rules.alone && values.Get(q.name) != "" {
@@ -163,7 +162,7 @@ func (p *plan) alone(values url.Values) *parameter {
 	return nil
 }
 
-// bind sets v from the values given for the parameter.
+// bind sets v from the values of the parameter.
 func (p *parameter) bind(given []string, v reflect.Value) string {
 	switch {
 	case len(given) > 1:
@@ -178,7 +177,7 @@ func (p *parameter) bind(given []string, v reflect.Value) string {
 	return ""
 }
 
-// set sets v from text and returns what is wrong with it, or "".
+// set sets v from text and returns the error text, or "".
 func (p *parameter) set(value string, v reflect.Value) string {
 	if p.shape.opt {
 		v.Field(1).SetBool(true)
@@ -222,7 +221,7 @@ func readBody(w http.ResponseWriter, r *http.Request, max int64) ([]byte, error)
 	return body, nil
 }
 
-// bindBody sets the body and notes everything that is wrong with it.
+// bindBody sets the body and records all its errors.
 func (p *plan) bindBody(bad *problems, req reflect.Value, body []byte) {
 	root := &place{name: "body"}
 	if p.body.rules.optional && len(skipSpace(body)) == 0 {
@@ -237,8 +236,8 @@ func (p *plan) bindBody(bad *problems, req reflect.Value, body []byte) {
 	p.body.shape.decode(bad, root, value, &p.body.rules, req.FieldByIndex(p.body.index))
 }
 
-// addOwn adds what the request itself finds wrong, but for fields that are
-// named already: a value that could not be read is not missing too.
+// addOwn adds the errors that the request itself reports, except for fields that have
+// an error already: a value that cannot be decoded is not missing as well.
 func (p *problems) addOwn(own []handlers.FieldError) {
 	for _, f := range own {
 		known := slices.ContainsFunc(p.list, func(e handlers.FieldError) bool { return e.Field == f.Field })

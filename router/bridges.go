@@ -5,7 +5,7 @@ import (
 	"signalbox/handlers/auth"
 )
 
-// deadLetterPath is where the dead letters of a connection are.
+// deadLetterPath is the path of the dead letters of a connection.
 const deadLetterPath = bridgePath + "/connections/{connectionName}/deadletters"
 
 // bridgeRoutes are operations 44 to 47.
@@ -35,8 +35,7 @@ func bridgeRoutes(h *handlers.API) []route {
 	}
 }
 
-// bridgeExtensions describe and try configurations, and manage what targets do not
-// take.
+// bridgeExtensions describe and test configurations, and manage dead letters.
 func bridgeExtensions(h *handlers.API) []route {
 	return []route{
 		{ID: "getBridgeSchema", Method: "GET", Path: bridgePath + "/schema", Role: auth.Viewer, Status: 200,

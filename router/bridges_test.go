@@ -11,7 +11,7 @@ import (
 	"signalbox/handlers"
 )
 
-func TestBody_may_be_left_out_where_a_row_says_so(t *testing.T) {
+func TestBody_may_be_omitted_if_a_row_allows_it(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	for id, bodies := range map[string]map[string]bool{

@@ -9,29 +9,29 @@ import (
 	"time"
 )
 
-// certificates serves the configured certificate and reads it again when a file
-// has changed, so that a renewal needs no restart.
+// certificates serves the configured certificate and reads it again after a file has
+// changed, so that a renewal needs no restart.
 type certificates struct {
 	files TLSConfig
 	log   *slog.Logger
 
-	mu      sync.Mutex // guards the fields below
+	mu      sync.Mutex // protects the fields below
 	current *tls.Certificate
 	stamp   [2]fileStamp
 	checked time.Time
 }
 
-// fileStamp tells one state of a file from another.
+// fileStamp identifies a version of a file.
 type fileStamp struct {
 	modified time.Time
 	size     int64
 }
 
-// recheck is how often the files are looked at, at most.
+// recheck is the minimum interval between two checks of the files.
 const recheck = time.Second
 
-// Check reads the files that the configuration names, as the start will; the
-// error names the key.
+// Check reads the files that the configuration names, as the start does; the error
+// names the key.
 func (c Config) Check() error {
 	if c.TLS.CertFile == "" {
 		return nil
@@ -59,8 +59,8 @@ func (c *certificates) config() *tls.Config {
 	}
 }
 
-// get returns the certificate as the files have it. While they cannot be read, as
-// in the middle of a renewal, the last one stays.
+// get returns the certificate in the files. While they cannot be read, as in the middle
+// of a renewal, it returns the previous one.
 func (c *certificates) get(now time.Time) *tls.Certificate {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -74,14 +74,14 @@ func (c *certificates) get(now time.Time) *tls.Certificate {
 	return c.current
 }
 
-// reload reads the files now, whether they look changed or not.
+// reload reads the files now, whether or not they seem to have changed.
 func (c *certificates) reload() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.read()
 }
 
-// read takes up what the files hold, if it can be used. The lock is held.
+// read uses the content of the files, if it is valid. The lock is held.
 func (c *certificates) read() {
 	stamp := stampOf(c.files)
 	cert, err := tls.LoadX509KeyPair(c.files.CertFile, c.files.KeyFile)

@@ -9,23 +9,23 @@ import (
 	"signalbox/broker"
 )
 
-// Config is how the service is reached over HTTP; its keys stand under "http.".
+// Config is the configuration of the HTTP server; its keys are under "http.".
 type Config struct {
 	Listen       string        `mapstructure:"listen"`
 	TLS          TLSConfig     `mapstructure:"tls"`
 	ReadTimeout  time.Duration `mapstructure:"read_timeout"`
 	WriteTimeout time.Duration `mapstructure:"write_timeout"`
 	IdleTimeout  time.Duration `mapstructure:"idle_timeout"`
-	// MaxConnections and MaxConnectionsPerAddress bound open connections; 0 for no
-	// bound. Trusted proxies are exempt from the latter.
+	// MaxConnections and MaxConnectionsPerAddress bound open connections; 0 is
+	// unbounded. Trusted proxies are exempt from the latter.
 	MaxConnections           int           `mapstructure:"max_connections"`
 	MaxConnectionsPerAddress int           `mapstructure:"max_connections_per_address"`
 	TrustedProxies           []string      `mapstructure:"trusted_proxies"`
 	MetricsToken             broker.Secret `mapstructure:"metrics_token"`
 }
 
-// TLSConfig names the PEM files of the certificate and its key. Both empty
-// means plain HTTP. The files are read again when they change.
+// TLSConfig names the PEM files of the certificate and its key. Both empty means plain
+// HTTP. The files are read again when they change.
 type TLSConfig struct {
 	CertFile string `mapstructure:"cert_file"`
 	KeyFile  string `mapstructure:"key_file"`
@@ -44,10 +44,10 @@ func DefaultConfig() Config {
 	}
 }
 
-// mostConnections bounds the bounds on connections.
+// mostConnections bounds the configured bounds.
 const mostConnections = 1_000_000
 
-// Validate names every key that is wrong, each in a sentence of its own.
+// Validate names every invalid key, each in a sentence of its own.
 func (c Config) Validate() error {
 	var errs []error
 	if _, _, err := net.SplitHostPort(c.Listen); err != nil {

@@ -13,30 +13,30 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// connections bounds the HTTP connections, overall and of each address. Where
-// there is no room, a connection without a request under way is closed for the
-// newcomer's sake: of the newcomer's own address, or of the one with most. So a
-// request gets through however many connections say nothing. Where all of them are
-// busy, the address with most loses its oldest one, or the newcomer is closed where
-// that is its own address: requests whose bodies never end keep no other address out.
+// connections bounds the HTTP connections, overall and per address. At a bound, a
+// connection without a request in progress is closed in favour of the new one: of the
+// new one's own address, or of the address with most connections. So requests are
+// served however many connections are idle. If all are busy, the address with most
+// loses its oldest one, or the new connection is closed if that is its own address:
+// requests whose bodies never end keep no other address out.
 type connections struct {
-	most, mostEach int     // 0 for no bound
-	exempt         proxies // from mostEach: many callers are behind each
+	most, mostEach int     // 0 is unbounded
+	exempt         proxies // from mostEach: proxies forward for many callers
 	log            *slog.Logger
 	closed         *prometheus.CounterVec
 
-	mu      sync.Mutex // guards what follows, and the fields of boundedConn
+	mu      sync.Mutex // protects what follows, and the fields of boundedConn
 	open    int
 	each    map[netip.Addr]int
-	all     fifo.List            // of *boundedConn, the oldest first
-	waiting fifo.List            // of *boundedConn without a request under way, the oldest first
+	all     fifo.List            // of *boundedConn, oldest first
+	waiting fifo.List            // of *boundedConn without a request in progress, oldest first
 	logged  map[string]time.Time // when a cause was last logged
 }
 
-// logInterval is how often a cause is logged at most.
+// logInterval is the minimum interval between two log lines of a cause.
 const logInterval = time.Minute
 
-// The causes for which connections are closed, or not accepted.
+// The causes of closed and refused connections.
 const (
 	causeMost     = "max_connections"
 	causeMostEach = "max_connections_per_address"
@@ -71,7 +71,7 @@ type boundedListener struct {
 	connections *connections
 }
 
-// Accept returns the next connection that there is room for.
+// Accept returns the next connection within the bounds.
 func (l *boundedListener) Accept() (net.Conn, error) {
 	for {
 		raw, err := l.Listener.Accept()
@@ -84,22 +84,22 @@ func (l *boundedListener) Accept() (net.Conn, error) {
 		if c := l.connections.admit(raw); c != nil {
 			return c, nil
 		}
-		raw.Close() //nolint:errcheck // there is no room for it
+		raw.Close() //nolint:errcheck // it exceeds a bound
 	}
 }
 
-// boundedConn is a connection that is counted until it is closed.
+// boundedConn is a connection that counts until it is closed.
 type boundedConn struct {
 	net.Conn
 	connections *connections
 	address     netip.Addr
 	exempt      bool          // from the bound of its address
 	place       *fifo.Element // in connections.all
-	waiting     *fifo.Element // nil while a request is under way
+	waiting     *fifo.Element // nil while a request is in progress
 	over        bool
 }
 
-// Close closes the connection and makes room for another.
+// Close closes the connection, which then no longer counts.
 func (c *boundedConn) Close() error {
 	c.connections.release(c)
 	return c.Conn.Close()
@@ -113,7 +113,7 @@ func (c *boundedConn) CloseWrite() error {
 	return errors.ErrUnsupported
 }
 
-// admit counts a connection, or returns nil where there is no room for it.
+// admit counts a connection, or returns nil if a bound does not allow it.
 func (cs *connections) admit(raw net.Conn) *boundedConn {
 	c := &boundedConn{Conn: raw, connections: cs}
 	c.address, c.exempt = cs.addressOf(raw)
@@ -122,7 +122,7 @@ func (cs *connections) admit(raw net.Conn) *boundedConn {
 		cs.note(cause, raw.RemoteAddr(), nil)
 	}
 	if victim != nil {
-		victim.Close() //nolint:errcheck // whatever was under way
+		victim.Close() //nolint:errcheck // whatever is in progress
 	}
 	if !ok {
 		return nil
@@ -130,7 +130,7 @@ func (cs *connections) admit(raw net.Conn) *boundedConn {
 	return c
 }
 
-// enter counts a connection and chooses the one that is to be closed for it.
+// enter counts a connection and chooses the one to close in its favour.
 func (cs *connections) enter(c *boundedConn) (victim *boundedConn, cause string, ok bool) {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
@@ -156,10 +156,10 @@ func (cs *connections) enter(c *boundedConn) (victim *boundedConn, cause string,
 	return victim, cause, true
 }
 
-// oldestWaiting returns a connection of an address without a request under way.
+// oldestWaiting returns a connection of an address without a request in progress.
 func (cs *connections) oldestWaiting(address netip.Addr) *boundedConn {
 	for e := cs.waiting.Front(); e != nil; e = e.Next() {
-		if c := e.Value.(*boundedConn); c.address == address { //nolint:forcetypeassert // nothing else is in it
+		if c := e.Value.(*boundedConn); c.address == address { //nolint:forcetypeassert // the list has only these
 			return c
 		}
 	}
@@ -167,11 +167,11 @@ func (cs *connections) oldestWaiting(address netip.Addr) *boundedConn {
 }
 
 // ofLargest returns the first connection of a list whose address has most connections,
-// or nil where none has more than least. Trusted proxies have many callers behind them,
-// and lose only what waits.
+// or nil if none has more than least. Trusted proxies forward for many callers, and
+// lose only idle connections.
 func (cs *connections) ofLargest(list *fifo.List, least int) (found *boundedConn) {
 	for e := list.Front(); e != nil; e = e.Next() {
-		c := e.Value.(*boundedConn) //nolint:forcetypeassert // nothing else is in it
+		c := e.Value.(*boundedConn) //nolint:forcetypeassert // the list has only these
 		if has := cs.each[c.address]; has > least && (c.waiting != nil || !c.exempt) {
 			found, least = c, has
 		}
@@ -185,7 +185,7 @@ func (cs *connections) release(c *boundedConn) {
 	cs.forget(c)
 }
 
-// forget does not count a connection any longer. mu is held.
+// forget stops counting a connection. mu is held.
 func (cs *connections) forget(c *boundedConn) {
 	if c.over {
 		return
@@ -199,7 +199,7 @@ func (cs *connections) forget(c *boundedConn) {
 	}
 }
 
-// setWaiting notes whether a request is under way. mu is held.
+// setWaiting records whether a request is in progress. mu is held.
 func (cs *connections) setWaiting(c *boundedConn, waiting bool) {
 	if c.waiting != nil {
 		cs.waiting.Remove(c.waiting)
@@ -235,8 +235,8 @@ func innermost(conn net.Conn) net.Conn {
 	}
 }
 
-// note counts what went wrong, and logs it now and then: there may be as much of
-// it as an attacker likes.
+// note counts a cause, and logs it at most once per interval: an attacker may produce
+// any number.
 func (cs *connections) note(cause string, remote net.Addr, err error) {
 	cs.closed.WithLabelValues(cause).Inc()
 	now := time.Now()
@@ -256,8 +256,8 @@ func (cs *connections) note(cause string, remote net.Addr, err error) {
 	}
 }
 
-// addressOf returns the address of a peer, or its /64 network for IPv6, which is
-// what one site gets, and reports whether the bound of an address does not hold.
+// addressOf returns the address of a peer, or its /64 network for IPv6, which is what
+// one site gets, and reports whether it is exempt from the bound per address.
 func (cs *connections) addressOf(c net.Conn) (key netip.Addr, exempt bool) {
 	tcp, ok := c.RemoteAddr().(*net.TCPAddr)
 	if !ok {

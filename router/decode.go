@@ -12,11 +12,10 @@ import (
 	"signalbox/handlers"
 )
 
-// maxFieldErrors bounds the list of bad fields in one answer.
+// maxFieldErrors bounds the list of invalid fields in one response.
 const maxFieldErrors = 100
 
-// place is where in the request a value stands; it becomes text only when
-// there is a problem to report.
+// place is the position of a value in the request; it is formatted only for an error.
 type place struct {
 	parent *place
 	name   string
@@ -33,7 +32,7 @@ func (p *place) String() string {
 	return p.parent.String() + "." + p.name
 }
 
-// problems collects what is wrong with a request.
+// problems collects the errors of a request.
 type problems struct{ list []handlers.FieldError }
 
 func (p *problems) add(at *place, message string) {
@@ -42,9 +41,9 @@ func (p *problems) add(at *place, message string) {
 	}
 }
 
-// decode sets v from raw, one valid JSON value, and notes every offence. Names
-// of members count exactly as written; a member given twice is refused, since
-// readers differ about which one counts.
+// decode sets v from raw, one valid JSON value, and records every error. Names of
+// members are case-sensitive; a duplicate member is refused, since parsers differ about
+// which one counts.
 func (s *shape) decode(p *problems, at *place, raw json.RawMessage, r *rules, v reflect.Value) {
 	if raw[0] == 'n' {
 		s.decodeNull(p, at, r, v)
@@ -138,7 +137,7 @@ func (s *shape) decodeList(p *problems, at *place, raw json.RawMessage, r *rules
 	p.add(at, r.checkLen(n))
 }
 
-// elemSlice returns the slice type of a list, also where it is inside an Opt.
+// elemSlice returns the slice type of a list, also inside an Opt.
 func (s *shape) elemSlice() reflect.Type { return reflect.SliceOf(s.elem.typ) }
 
 func (s *shape) decodeTable(p *problems, at *place, raw json.RawMessage, v reflect.Value) {
@@ -154,7 +153,7 @@ func (s *shape) decodeTable(p *problems, at *place, raw json.RawMessage, v refle
 	}
 }
 
-// decodeFree hands a value over as it is, or to the type's own reader.
+// decodeFree stores a value unchanged, or calls the type's own decoder.
 func decodeFree(raw json.RawMessage, r *rules, v reflect.Value) string {
 	if r.object && raw[0] != '{' {
 		return "must be an object"
@@ -224,8 +223,8 @@ func (s *shape) noun() string {
 	return "a number"
 }
 
-// setNumber sets a number that is written in decimal. An integer may be written
-// with a fraction of zero or an exponent, as JSON has but one kind of number.
+// setNumber sets a number that is written in decimal. An integer may be written with a
+// fraction of zero or an exponent, as JSON has only one type of number.
 func (s *shape) setNumber(literal string, r *rules, v reflect.Value) string {
 	f, err := strconv.ParseFloat(literal, 64)
 	if err != nil {
@@ -244,7 +243,7 @@ func (s *shape) setNumber(literal string, r *rules, v reflect.Value) string {
 	return r.checkNumber(f)
 }
 
-// exactFloat is the first integer beyond which a float64 skips some.
+// exactFloat is the first integer beyond which a float64 is not exact.
 const exactFloat = 1 << 53
 
 // setInteger reports whether the number fits the Go type.

@@ -14,7 +14,7 @@ import (
 	"signalbox/handlers"
 )
 
-// sample is a request with every kind of value.
+// sample is a request with every type of value.
 type sample struct {
 	Count  int    `query:"count" default:"-1" min:"-1"`
 	Flag   bool   `query:"flag" default:"true"`
@@ -71,7 +71,7 @@ func samplePlan(t testing.TB) *plan {
 	return p
 }
 
-// decodeSample gives the body and, as "field: message", what is wrong with it.
+// decodeSample returns the body and its errors, as "field: message".
 func decodeSample(t testing.TB, body string) (sampleBody, []string) {
 	t.Helper()
 	p := samplePlan(t)
@@ -284,8 +284,8 @@ type (
 
 type endless struct{ Next *endless }
 
-// FuzzBindBody checks that no body makes the binder panic, and that what it
-// takes for free values is what encoding/json reads.
+// FuzzBindBody checks that no body makes the binder panic, and that it decodes free
+// values as encoding/json does.
 func FuzzBindBody(f *testing.F) {
 	for _, s := range []string{`{"must":"m"}`, `{"must":"m","list":[{"name":"a"}],"any":{"a":[1,{"b":"}"}]}}`, `{"any":"\"]"}`, "[]", "\xff", `{"int":1e3,"small":-0}`, `{"":{}}`, ` { "a" : [ ] } `} {
 		f.Add([]byte(s))
@@ -313,8 +313,7 @@ func FuzzBindBody(f *testing.F) {
 	})
 }
 
-// FuzzQuery checks that a query either binds or is refused, and that what binds
-// is what net/url reads.
+// FuzzQuery checks that a query is either bound as net/url parses it, or refused.
 func FuzzQuery(f *testing.F) {
 	for _, s := range []string{"name=ab", "name=ab&count=5", "name=ab;", "%zz", "count=-1&count=2", "one=%00", "name=%ff%fe"} {
 		f.Add(s)

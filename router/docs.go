@@ -16,13 +16,12 @@ const (
 	manualPath  = "/docs"
 )
 
-// docsPolicy lets the documentation page load its parts from this service and
-// nothing from elsewhere. Its library writes style attributes.
+// docsPolicy lets the documentation page load its parts from this service only. Its
+// library sets style attributes.
 const docsPolicy = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; " +
 	"connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-// docsPage is a page of our own rather than the library's, which needs inline
-// scripts.
+// docsPage is a page of our own: the library's page needs inline scripts.
 const docsPage = `<!DOCTYPE html>
 <html lang="en">
 <head>
@@ -93,8 +92,8 @@ func serveDocs(w http.ResponseWriter, _ *http.Request) {
 	writeBody(w, http.StatusOK, "text/html; charset=utf-8", []byte(docsPage))
 }
 
-// docsAssets serves the parts of the page from the library's embedded files,
-// compressed where the caller takes it so.
+// docsAssets serves the parts of the page from the library's embedded files, compressed
+// if the caller accepts that.
 func docsAssets() http.Handler {
 	library := v5emb.New("", openAPIPath, docsPath)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -112,7 +111,7 @@ func docsAssets() http.Handler {
 	})
 }
 
-// isAsset reports whether the library has the file, as it is or compressed.
+// isAsset reports whether the library has the file, plain or compressed.
 func isAsset(name string) bool {
 	for _, n := range []string{name, name + ".gz"} {
 		if f, err := fs.Stat(static.FS, n); err == nil && !f.IsDir() {

@@ -11,23 +11,23 @@ import (
 	"signalbox/handlers"
 )
 
-// endpoint is an operation in the one form that the router calls.
+// endpoint is an operation in the uniform form that the router calls.
 type endpoint struct {
 	request reflect.Type
-	answer  reflect.Type // nil where there is none
+	result  reflect.Type // nil if there is none
 	call    func(ctx context.Context, request any) (any, error)
 }
 
-// query makes an endpoint of an operation that answers with a value.
+// query returns an endpoint for an operation with a result.
 func query[Q, A any](do func(context.Context, *Q) (A, error)) endpoint {
 	return endpoint{
 		request: reflect.TypeFor[Q](),
-		answer:  reflect.TypeFor[A](),
+		result:  reflect.TypeFor[A](),
 		call:    func(ctx context.Context, r any) (any, error) { return do(ctx, r.(*Q)) },
 	}
 }
 
-// command makes an endpoint of an operation whose answer has no body.
+// command returns an endpoint for an operation without a result.
 func command[Q any](do func(context.Context, *Q) error) endpoint {
 	return endpoint{
 		request: reflect.TypeFor[Q](),
@@ -35,15 +35,15 @@ func command[Q any](do func(context.Context, *Q) error) endpoint {
 	}
 }
 
-// resolver is a request that finds what its path names, before its query and
-// body are looked at: 404 comes before 400.
+// resolver is a request that looks up what its path names before its query and body are
+// checked: 404 comes before 400.
 type resolver interface {
 	Resolve(ctx context.Context, a *handlers.API) error
 }
 
-// locator is a request whose path names something that only its operation looks
-// for. Locate is called where query or body are invalid; its error, a 404, then
-// comes before theirs.
+// locator is a request whose path names something that only its operation looks up.
+// Locate is called if query or body are invalid; its error, a 404, then takes
+// precedence.
 type locator interface {
 	Locate(ctx context.Context, a *handlers.API) error
 }
@@ -66,8 +66,8 @@ func (rt *router) call(ctx context.Context, w http.ResponseWriter, r *http.Reque
 	return row.Do.call(ctx, v.Interface())
 }
 
-// located returns the error of an invalid request, or that what its path names does
-// not exist.
+// located returns the 404 for what the path of an invalid request names, otherwise its
+// own error.
 func (rt *router) located(ctx context.Context, v reflect.Value, invalid error) error {
 	if q, ok := v.Interface().(locator); ok {
 		return cmp.Or(q.Locate(ctx, rt.api), invalid)
@@ -75,7 +75,7 @@ func (rt *router) located(ctx context.Context, v reflect.Value, invalid error) e
 	return invalid
 }
 
-// bindRest binds and validates query and body; its error names every bad field.
+// bindRest binds and validates query and body; its error names every invalid field.
 func (row *route) bindRest(w http.ResponseWriter, r *http.Request, v reflect.Value) error {
 	var bad problems
 	row.plan.bindQuery(&bad, v.Elem(), r.URL.RawQuery)

@@ -11,17 +11,17 @@ import (
 	"signalbox/handlers"
 )
 
-// noExample as the tag example leaves a member out of examples: one of two
-// alternatives, or a part of a response that is usually absent.
+// noExample as the tag example omits a member from examples: one of two alternatives,
+// or a part of a response that is usually absent.
 const noExample = "-"
 
-// exampleTime is the example of a date and time without one of its own.
+// exampleTime is the default example of a date and time.
 const exampleTime = "2026-01-31T12:00:00Z"
 
-// example returns an example of a value as JSON: what the tag example of its field
-// states, otherwise one that is composed of the examples of its parts, otherwise the
-// first value of an enum, the default, or false. Its error names the part that has
-// none. A list of strings is written with | between them.
+// example returns an example of a value as JSON: the tag example of its field,
+// otherwise one composed of the examples of its parts, otherwise the first value of an
+// enum, the default, or false. Its error names the part that has none. In the tag,
+// entries of a list of strings are separated by |.
 func (s *shape) example(r *rules) (json.RawMessage, error) {
 	if s.isJSON(r.example) {
 		return json.RawMessage(r.example), nil
@@ -37,7 +37,7 @@ func (s *shape) example(r *rules) (json.RawMessage, error) {
 	return s.exampleScalar(r)
 }
 
-// isJSON reports whether a tag example is JSON as it stands.
+// isJSON reports whether a tag example is already JSON.
 func (s *shape) isJSON(example string) bool {
 	switch s.kind {
 	case text:
@@ -79,7 +79,7 @@ func first(list []string) string {
 func quote(s string) json.RawMessage {
 	b, err := json.Marshal(s)
 	if err != nil {
-		panic(err) // a string always has a JSON form
+		panic(err) // a string can always be encoded
 	}
 	return b
 }
@@ -129,10 +129,10 @@ func (row *route) responseExample(types shapes) (json.RawMessage, error) {
 	if row.Example != "" {
 		return json.RawMessage(row.Example), nil
 	}
-	if row.Do.answer == nil || row.Do.answer == typeOf[handlers.Raw]() {
+	if row.Do.result == nil || row.Do.result == typeOf[handlers.Raw]() {
 		return nil, errors.New("has no example")
 	}
-	t, isList := row.Do.answer, false
+	t, isList := row.Do.result, false
 	if l, ok := reflect.Zero(t).Interface().(listed); ok {
 		t, isList = reflect.TypeOf(l.Item()), true
 	}

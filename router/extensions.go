@@ -8,8 +8,8 @@ import (
 	"signalbox/handlers/auth"
 )
 
-// extensions are the operations that the specification needs but does not list,
-// and those about the service itself.
+// extensions are the operations that the specification requires without listing them,
+// and those of the service itself.
 func (rt *router) extensions() []*route {
 	h := rt.api
 	rows := slices.Concat(
@@ -32,7 +32,7 @@ func (rt *router) extensions() []*route {
 	return rows
 }
 
-// sessionRoutes begin and end sessions.
+// sessionRoutes start and end sessions.
 func sessionRoutes(h *handlers.API) []route {
 	return []route{
 		{ID: "login", Method: "POST", Path: "/api/auth/login", Role: auth.Public, Status: 200, Errors: []int{401, 403, 429},
@@ -51,7 +51,7 @@ func sessionRoutes(h *handlers.API) []route {
 	}
 }
 
-// projectExtensions manage projects and who is in them.
+// projectExtensions manage projects and their members.
 func projectExtensions(h *handlers.API) []route {
 	return []route{
 		{ID: "createProject", Method: "POST", Path: "/api/projects", Role: auth.SignedIn, Status: 200,
@@ -99,7 +99,7 @@ func userExtensions(h *handlers.API) []route {
 	}
 }
 
-// clusterExtensions go beyond what the specification asks of a cluster.
+// clusterExtensions exceed the specification of clusters.
 func clusterExtensions(h *handlers.API) []route {
 	return []route{
 		{ID: "setClusterLeader", Method: "PUT", Path: clusterPath + "/leader", Role: auth.Editor, Status: 204, Errors: []int{500, 503},
@@ -108,7 +108,7 @@ func clusterExtensions(h *handlers.API) []route {
 	}
 }
 
-// brokerExtensions go beyond what the specification asks of a broker.
+// brokerExtensions exceed the specification of brokers.
 func brokerExtensions(h *handlers.API) []route {
 	return []route{
 		{ID: "testBroker", Method: "POST", Path: projectPath + "/brokers/test", Role: auth.Admin, Status: 200,
@@ -138,7 +138,7 @@ func inspectionExtensions(h *handlers.API) []route {
 	}
 }
 
-// messageExtensions read and change what a broker retains, and publish.
+// messageExtensions read and delete retained messages, and publish.
 func messageExtensions(h *handlers.API) []route {
 	return []route{
 		{ID: "publish", Method: "POST", Path: brokerPath + "/messages", Role: auth.Editor, Status: 204,
@@ -157,8 +157,8 @@ func messageExtensions(h *handlers.API) []route {
 	}
 }
 
-// streamExtensions read a stream alone, count and delete a part of what it
-// keeps, and end a replay.
+// streamExtensions read a single stream, count and delete a part of its messages, and
+// stop a replay.
 func streamExtensions(h *handlers.API) []route {
 	return []route{
 		{ID: "getStream", Method: "GET", Path: brokerPath + "/streams/detail", Role: auth.Viewer, Status: 200,

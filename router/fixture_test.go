@@ -29,18 +29,18 @@ import (
 
 var update = flag.Bool("update", false, "write golden files anew")
 
-// fixture is the API in this process over a real database. Its two brokers are
-// records of an embedded broker that is switched off: every operation on them
-// gets as far as the broker and then is 503.
+// fixture is the API in this process over a real database. Its two brokers are records
+// of a disabled embedded broker: every operation on them reaches the broker and then
+// returns 503.
 type fixture struct {
 	*Server
 	db      *db.DB
 	auth    *auth.Auth
-	log     *bytes.Buffer // of the router; read it when the requests are over
+	log     *bytes.Buffer // of the router; read it after the requests
 	owner   db.User
 	project string
 	broker  string
-	other   string // a broker that the restricted token does not reach
+	other   string // a broker that the restricted token does not allow
 	tokens  map[string]string
 }
 
@@ -49,7 +49,7 @@ const (
 	ownerPassword = "correct horse battery"
 )
 
-// newFixture makes the API; change adapts the configuration.
+// newFixture returns the API; change adapts the configuration.
 func newFixture(t testing.TB, change ...func(*Config, *auth.Config)) *fixture {
 	t.Helper()
 	cfg, authCfg := DefaultConfig(), auth.DefaultConfig()
@@ -106,14 +106,14 @@ func (f *fixture) addToken(t testing.TB, token db.Token) string {
 	return value
 }
 
-// ownerHash hashes the owner's password, once for all tests: that is slow by
-// intention.
+// ownerHash hashes the owner's password, once for all tests, because that is slow on
+// purpose.
 var ownerHash = sync.OnceValues(func() (string, error) {
 	a := auth.New(nil, auth.DefaultConfig(), time.Now, slog.New(slog.DiscardHandler))
 	return a.HashPassword(context.Background(), ownerPassword)
 })
 
-// login gives the owner a password and a session.
+// login sets a password for the owner and returns a session.
 func (f *fixture) login(t *testing.T) string {
 	t.Helper()
 	hash, err := ownerHash()
@@ -124,7 +124,7 @@ func (f *fixture) login(t *testing.T) string {
 	return s.Token
 }
 
-// do sends a request; token may be "", body "" for none.
+// do sends a request; token and body may be "" for none.
 func (f *fixture) do(t *testing.T, method, target, token, body string, header ...string) *http.Response {
 	t.Helper()
 	r := httptest.NewRequest(method, target, strings.NewReader(body))
@@ -139,7 +139,7 @@ func (f *fixture) do(t *testing.T, method, target, token, body string, header ..
 	return w.Result()
 }
 
-// path puts the fixture's ids into a path of the table.
+// path inserts the fixture's ids into a path of the table.
 func (f *fixture) path(p string) string {
 	return strings.NewReplacer("{projectId}", f.project, "{brokerId}", f.broker, "{userId}", f.owner.ID,
 		"{clusterId}", newID(), "{tokenId}", newID(), "{bridgeId}", "b1", "{connectionName}", "c1", "{file}", docsScriptName).Replace(p)
@@ -154,7 +154,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// wantError checks that an answer is the error object with status and code.
+// wantError checks that a response is the error object with status and code.
 func wantError(t *testing.T, resp *http.Response, status int, code string) handlers.ErrorObject {
 	t.Helper()
 	body, err := io.ReadAll(resp.Body)
@@ -175,7 +175,7 @@ func wantError(t *testing.T, resp *http.Response, status int, code string) handl
 	return got
 }
 
-// row finds a row by its id.
+// row returns a row by its id.
 func (f *fixture) row(t testing.TB, id string) *route {
 	t.Helper()
 	for _, row := range f.router.rows {
@@ -187,7 +187,7 @@ func (f *fixture) row(t testing.TB, id string) *route {
 	return nil
 }
 
-// bindJSON binds a body alone and gives what is wrong with it.
+// bindJSON binds a body alone and returns its errors.
 func (row *route) bindJSON(body string) []handlers.FieldError {
 	var bad problems
 	row.plan.bindBody(&bad, reflect.New(row.plan.typ).Elem(), []byte(body))

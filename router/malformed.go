@@ -13,9 +13,9 @@ import (
 	"signalbox/handlers"
 )
 
-// Requests that are not HTTP never reach a handler: net/http itself answers them, in
-// plain text and with one write to the connection. A connection of objectListener
-// recognises these responses and sends the error object in their place.
+// Requests that are not HTTP never reach a handler: net/http itself responds to them,
+// in plain text and with one write to the connection. A connection of objectListener
+// recognises these responses and sends the error object instead.
 
 // objectListener accepts connections without TLS; tlsListener those with it.
 type objectListener struct{ net.Listener }
@@ -31,10 +31,10 @@ func (l objectListener) Accept() (net.Conn, error) {
 
 type objectConn struct{ net.Conn }
 
-// NetConn returns the connection that this one writes to.
+// NetConn returns the underlying connection.
 func (c *objectConn) NetConn() net.Conn { return c.Conn }
 
-// Write sends b, or the error object where b is a response of net/http's own.
+// Write sends b, or the error object if b is a response of net/http itself.
 func (c *objectConn) Write(b []byte) (int, error) {
 	status, reason, ok := parseRefusal(b)
 	if !ok {
@@ -46,8 +46,8 @@ func (c *objectConn) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// CloseWrite closes the sending side, with which net/http lets a caller read the
-// response who is still sending.
+// CloseWrite closes the sending side, by which net/http lets a caller that is still
+// sending read the response.
 func (c *objectConn) CloseWrite() error {
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()
@@ -55,7 +55,7 @@ func (c *objectConn) CloseWrite() error {
 	return errors.ErrUnsupported
 }
 
-// How the responses of net/http's own begin. No operation answers with 417, nor with a
+// The prefixes of net/http's own responses. No operation responds with 417, nor with a
 // header that begins like the other one.
 const (
 	refusalStart   = "HTTP/1.1 "
@@ -63,8 +63,8 @@ const (
 	expectationRow = "HTTP/1.1 417 "
 )
 
-// parseRefusal reports whether b is a response of net/http's own, and returns its
-// status and the problem that it names, "" where it does not.
+// parseRefusal reports whether b is a response of net/http itself, and returns its
+// status and the problem that it names, "" if it names none.
 func parseRefusal(b []byte) (status int, reason string, ok bool) {
 	if !bytes.HasPrefix(b, []byte(refusalStart)) {
 		return 0, "", false
@@ -98,7 +98,8 @@ func refusal(status int, reason string) []byte {
 	return withError(e)
 }
 
-// withError returns a response with an error object, after which the connection ends.
+// withError returns a response with an error object, after which the connection is
+// closed.
 func withError(e handlers.ErrorObject) []byte {
 	body, err := json.Marshal(e)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 )
 
 // exchangeRaw sends text to the server and reads a response. It reports whether the
-// server closes the connection after it.
+// server then closes the connection.
 func exchangeRaw(t *testing.T, c net.Conn, text string) (resp *http.Response, body []byte, closed bool) {
 	t.Helper()
 	defer c.Close()            //nolint:errcheck // the test is over
@@ -34,7 +34,8 @@ func exchangeRaw(t *testing.T, c net.Conn, text string) (resp *http.Response, bo
 	return resp, body, closed
 }
 
-// started returns a server that serves, with TLS or without, and what connects to it.
+// started returns a running server, with TLS or without, and a function that connects
+// to it.
 func started(t *testing.T, secure bool, change ...func(*Config, *auth.Config)) (f *fixture, dial func(t *testing.T) net.Conn) {
 	t.Helper()
 	if !secure {
@@ -57,8 +58,8 @@ func started(t *testing.T, secure bool, change ...func(*Config, *auth.Config)) (
 	}
 }
 
-// TestMalformedRequests_are_answered_with_the_error_object sends what net/http answers
-// itself, before any handler.
+// TestMalformedRequests_are_answered_with_the_error_object sends requests to which
+// net/http itself responds, before any handler.
 func TestMalformedRequests_are_answered_with_the_error_object(t *testing.T) {
 	t.Parallel()
 	_, plain := started(t, false)
@@ -95,8 +96,8 @@ func TestMalformedRequests_are_answered_with_the_error_object(t *testing.T) {
 	}
 }
 
-// TestLengthAndCoding_end_the_connection: whoever sends both may be smuggling a request
-// [RFC 9112, 6.3].
+// TestLengthAndCoding_end_the_connection: a request with both may be smuggling another
+// one [RFC 9112, 6.3].
 func TestLengthAndCoding_end_the_connection(t *testing.T) {
 	t.Parallel()
 	_, dial := started(t, false)
@@ -107,7 +108,7 @@ func TestLengthAndCoding_end_the_connection(t *testing.T) {
 	}
 }
 
-// FuzzParseRefusal finds nothing that a handler could have written.
+// FuzzParseRefusal checks that nothing is recognised that a handler could have written.
 func FuzzParseRefusal(f *testing.F) {
 	f.Add("HTTP/1.1 400 Bad Request: missing required Host header" + refusalHeader + "400 Bad Request")
 	f.Add("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n{}")

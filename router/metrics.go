@@ -14,15 +14,15 @@ import (
 	"signalbox/handlers"
 )
 
-// metrics counts what the router answers, in a registry of its own. Operations
-// are the only label that grows with the table; nothing grows with callers.
+// metrics counts the router's responses, in a registry of its own. Operations are the
+// only label whose values grow with the table; none grow with callers.
 type metrics struct {
 	registry *prometheus.Registry
 	requests *prometheus.CounterVec
 	duration *prometheus.HistogramVec
 }
 
-// newMetrics makes the registry; more is what else shall be collected.
+// newMetrics returns a registry with the given collectors as well.
 func newMetrics(version string, more ...prometheus.Collector) *metrics {
 	m := &metrics{
 		registry: prometheus.NewRegistry(),
@@ -64,10 +64,10 @@ func newBrokerGauge(api *handlers.API) *brokerGauge {
 // Describe names the metric.
 func (g *brokerGauge) Describe(out chan<- *prometheus.Desc) { out <- g.desc }
 
-// scrapeTimeout bounds the look into the database for a scrape.
+// scrapeTimeout bounds the database query of a scrape.
 const scrapeTimeout = 5 * time.Second
 
-// Collect counts. A broker that was never asked for is not reached.
+// Collect counts the brokers. One that was never used counts as not reached.
 func (g *brokerGauge) Collect(out chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
 	defer cancel()
@@ -88,7 +88,7 @@ func (g *brokerGauge) Collect(out chan<- prometheus.Metric) {
 	out <- prometheus.MustNewConstMetric(g.desc, prometheus.GaugeValue, float64(count[1]), "true")
 }
 
-// noOperation stands for requests that no row matched.
+// noOperation is the label of requests that no row matched.
 const noOperation = "none"
 
 func (m *metrics) observe(op string, status int, took time.Duration) {

@@ -12,23 +12,24 @@ import (
 	"signalbox/handlers"
 )
 
-// answer notes what was written, for the access log and for recovery.
-type answer struct {
+// responseRecorder is a ResponseWriter that records what was written, for the access log and for
+// recovery.
+type responseRecorder struct {
 	http.ResponseWriter
-	status int // 0 until the header is out
+	status int // 0 until the header is sent
 	bytes  int64
 }
 
-// WriteHeader notes the status.
-func (a *answer) WriteHeader(status int) {
+// WriteHeader records the status.
+func (a *responseRecorder) WriteHeader(status int) {
 	if a.status == 0 {
 		a.status = status
 	}
 	a.ResponseWriter.WriteHeader(status)
 }
 
-// Write notes the number of bytes.
-func (a *answer) Write(b []byte) (int, error) {
+// Write counts the bytes.
+func (a *responseRecorder) Write(b []byte) (int, error) {
 	if a.status == 0 {
 		a.status = http.StatusOK
 	}
@@ -38,16 +39,15 @@ func (a *answer) Write(b []byte) (int, error) {
 }
 
 // Unwrap lets http.ResponseController reach the connection.
-func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
+func (a *responseRecorder) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
-// ServeHTTP is the outermost handler: it gives the request an id, sets the
-// headers that every answer carries, keeps a panic from killing the process,
-// and writes one line to the access log.
+// ServeHTTP is the outermost handler: it adds a request id and the headers of every
+// response, recovers from panics, and writes one line to the access log.
 func (rt *router) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	start := rt.now()
-	x := &exchange{id: requestID(r)}
-	r = r.WithContext(context.WithValue(r.Context(), exchangeKey{}, x))
-	out := &answer{ResponseWriter: w}
+	x := &requestInfo{id: requestID(r)}
+	r = r.WithContext(context.WithValue(r.Context(), requestInfoKey{}, x))
+	out := &responseRecorder{ResponseWriter: w}
 	setHeaders(w.Header(), x.id)
 	if len(r.TransferEncoding) > 0 {
 		// A Content-Length beside it, which net/http drops, may hide another request [RFC 9112, 6.3].
@@ -70,10 +70,10 @@ func setHeaders(h http.Header, id string) {
 	h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
 }
 
-// serveSafely turns a panic into an answer. http.ErrAbortHandler, and a panic
-// after the header went out, break the connection off instead: the caller must
-// see that the answer is not whole.
-func (rt *router) serveSafely(w *answer, r *http.Request, x *exchange) {
+// serveSafely turns a panic into an error response. On http.ErrAbortHandler, and on a
+// panic after the header was sent, it aborts the connection instead: the caller must
+// see that the response is incomplete.
+func (rt *router) serveSafely(w *responseRecorder, r *http.Request, x *requestInfo) {
 	defer func() {
 		v := recover()
 		if v == nil {
@@ -94,9 +94,9 @@ func (rt *router) serveSafely(w *answer, r *http.Request, x *exchange) {
 	rt.mux.ServeHTTP(w, keepSlashes(r))
 }
 
-// observe writes the access log and counts. Neither path parameters beyond the
-// ids nor the query are logged: names of clients may stand in them.
-func (rt *router) observe(r *http.Request, x *exchange, w *answer, took time.Duration, aborted bool) {
+// observe writes the access log and updates the metrics. Neither path parameters other
+// than ids nor the query are logged: they may contain names of clients.
+func (rt *router) observe(r *http.Request, x *requestInfo, w *responseRecorder, took time.Duration, aborted bool) {
 	rt.metrics.observe(x.op, w.status, took)
 	level := slog.LevelInfo
 	if x.quiet && w.status < http.StatusInternalServerError {

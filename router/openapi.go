@@ -12,8 +12,8 @@ import (
 	"signalbox/handlers/auth"
 )
 
-// The parts of an OpenAPI 3.1 document that ours has. Maps are written in order
-// of their keys, so the document is the same every time.
+// The parts of OpenAPI 3.1 that our document uses. Maps are written in the order of
+// their keys, so that the document is reproducible.
 type (
 	openAPI struct {
 		OpenAPI    string                           `json:"openapi"`
@@ -83,7 +83,7 @@ type (
 	}
 )
 
-// failures are the statuses of failure: what each means to a caller, and an example.
+// failures are the error statuses: what each means to a caller, and an example.
 var failures = map[int]struct{ meaning, code, message string }{
 	http.StatusBadRequest: {"The request is invalid, or it conflicts with the current state. `info.errors` names every invalid field.",
 		handlers.CodeInvalidRequest, "body.username: is required"},
@@ -119,8 +119,8 @@ func (rt *router) serveOpenAPI(w http.ResponseWriter, _ *http.Request) {
 	writeBody(w, http.StatusOK, "application/json", rt.document)
 }
 
-// writeOpenAPI writes the document of the table. It also returns the gaps: what has
-// no description or no example yet.
+// writeOpenAPI returns the document of the table. It also returns the gaps: what has no
+// description or no example yet.
 func (rt *router) writeOpenAPI(types shapes) (document []byte, gaps []string, err error) {
 	d := &openAPI{
 		OpenAPI: "3.1.0",
@@ -178,14 +178,14 @@ func (d *openAPI) add(s *schemas, row *route) error {
 	return nil
 }
 
-// needs notes a gap unless something is present.
+// needs records a gap unless something is present.
 func (s *schemas) needs(present bool, gap string) {
 	if !present {
 		s.gaps = append(s.gaps, gap)
 	}
 }
 
-// orGap returns a function that passes an example on, or notes that there is none.
+// orGap returns a function that returns an example, or records that there is none.
 func (s *schemas) orGap(where string) func(json.RawMessage, error) json.RawMessage {
 	return func(example json.RawMessage, err error) json.RawMessage {
 		if err != nil {
@@ -196,7 +196,7 @@ func (s *schemas) orGap(where string) func(json.RawMessage, error) json.RawMessa
 	}
 }
 
-// security returns the credentials that a row accepts; none where it needs none.
+// security returns the credentials that a row accepts; none if it is public.
 func security(row *route) []map[string][]any {
 	if row.Role == auth.Public {
 		return []map[string][]any{}
@@ -233,7 +233,7 @@ func jsonMedia(s *schema) map[string]docMedia {
 	return map[string]docMedia{"application/json": {Schema: s}}
 }
 
-// addErrors adds one response per status of failure; rows refer to it.
+// addErrors adds one response per error status; rows refer to it.
 func (d *openAPI) addErrors(s *schemas) error {
 	sh, err := s.types.of(typeOf[handlers.ErrorObject]())
 	if err != nil {
@@ -252,7 +252,7 @@ func (d *openAPI) addErrors(s *schemas) error {
 	return nil
 }
 
-// responseName names the shared response of a status, "NotFound".
+// responseName returns the name of the shared response of a status, "NotFound".
 func responseName(status int) string {
 	return strings.ReplaceAll(http.StatusText(status), " ", "")
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 )
 
-// loaded reads the document as a tool of our users would.
+// loaded reads the document as a user's tool would.
 func loaded(t *testing.T, document []byte) *openapi3.T {
 	t.Helper()
 	d, err := openapi3.NewLoader().LoadFromData(document)
@@ -115,8 +115,8 @@ func TestOpenAPI_examples_are_what_operations_take_and_return(t *testing.T) {
 	}
 }
 
-// wantExample reports an example that is missing. That examples fit their schemas is
-// part of the validity of the document.
+// wantExample reports a missing example. The validation of the document includes that
+// examples match their schemas.
 func wantExample(t *testing.T, where string, media *openapi3.MediaType) {
 	t.Helper()
 	if media.Example == nil {

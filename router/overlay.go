@@ -9,21 +9,21 @@ import (
 	"strings"
 )
 
-// overlay is a set of rows of one method that share a pattern of httprouter,
-// which does not let a literal and a parameter stand in the same place. The
-// shared pattern has the parameter there, and the row is picked by the path's
-// literals; each row keeps its own role.
+// overlay is a set of rows of one method that share a pattern of httprouter, which does
+// not allow a literal and a parameter in the same position. The shared pattern has the
+// parameter there, and the row is chosen by the literals of the path; each row keeps
+// its own role.
 //
-// Two things follow. A literal beside a parameter ("status", "admins", "test")
-// is a reserved id; ours are generated, so none is ever lost. And a path may fit
-// the shared pattern and yet no row.
+// Two consequences: A literal beside a parameter ("status", "admins", "test") is a
+// reserved id; ours are generated, so there is no collision. And a path may match the
+// shared pattern and yet no row.
 type overlay struct {
 	method  string
 	pattern string   // in httprouter's form
 	rows    []*route // most literals first
 }
 
-// pick returns the row for a path that fits the pattern, or nil.
+// pick returns the row for a path that matches the pattern, or nil.
 func (o *overlay) pick(path string) *route {
 	for _, row := range o.rows {
 		if row.matches(path) {
@@ -33,7 +33,7 @@ func (o *overlay) pick(path string) *route {
 	return nil
 }
 
-// matches reports whether the row's path, literals and parameters, is this one. A
+// matches reports whether the path matches the row's literals and parameters. A
 // parameter is never empty.
 func (row *route) matches(path string) bool {
 	for _, want := range row.segments {
@@ -57,15 +57,15 @@ func (row *route) matches(path string) bool {
 	return path == ""
 }
 
-// innerSlash stands for a slash that belongs to a name in a path, where it was
-// escaped, so that rows are found by the slashes between names.
+// innerSlash replaces an escaped slash in a path, which is part of a name, so that rows
+// are found by the slashes between names.
 const innerSlash = "\x00"
 
-// givenName is the parameter for a name that users choose, which may hold slashes;
-// all others are ids.
+// givenName is the parameter for a name chosen by users, which may contain slashes; all
+// others are ids.
 const givenName = ":connectionName"
 
-// keepSlashes returns the request with such slashes kept apart.
+// keepSlashes returns the request with escaped slashes replaced.
 func keepSlashes(r *http.Request) *http.Request {
 	escaped := r.URL.EscapedPath()
 	if !strings.Contains(strings.ToLower(escaped), "%2f") {
@@ -96,9 +96,8 @@ func segmentsOf(path string) []string {
 	return parts
 }
 
-// overlays groups the rows by the pattern under which httprouter can hold them.
-// It fails where two rows answer the same path, or name a parameter in the same
-// place differently.
+// overlays groups the rows by their shared pattern. It fails if two rows have the same
+// path, or name a parameter in the same position differently.
 func overlays(rows []*route) ([]*overlay, error) {
 	groups := map[string]*overlay{}
 	for _, row := range rows {
@@ -144,8 +143,8 @@ func (row *route) literals() int {
 	return n
 }
 
-// sharedPattern returns the row's pattern with a parameter wherever another row
-// of the method has one after the same beginning.
+// sharedPattern returns the row's pattern with a parameter wherever another row of the
+// method has one after the same prefix.
 func sharedPattern(row *route, rows []*route) (string, error) {
 	shared := slices.Clone(row.segments)
 	for i := range shared {
@@ -162,8 +161,8 @@ func sharedPattern(row *route, rows []*route) (string, error) {
 	return "/" + strings.Join(shared, "/"), nil
 }
 
-// sameStart reports whether a row can stand behind the shared beginning: a
-// parameter there covers a literal.
+// sameStart reports whether a row matches the shared prefix: a parameter there covers a
+// literal.
 func sameStart(shared, segments []string) bool {
 	for i, s := range shared {
 		if s[0] != ':' && s != segments[i] {

@@ -21,7 +21,7 @@ import (
 	"signalbox/handlers/auth"
 )
 
-// newTable makes a router of the given rows, open to everybody, and its log.
+// newTable returns a router of the given rows, without authentication, and its log.
 func newTable(t *testing.T, rows ...*route) (*router, *bytes.Buffer) {
 	t.Helper()
 	var log bytes.Buffer
@@ -118,7 +118,7 @@ func TestHead_answers_as_Get(t *testing.T) {
 	f := newFixture(t)
 	must(t, f.Start(t.Context()))
 	defer f.Close(t.Context()) //nolint:errcheck // the test is over
-	// Its use is not noted within the test, so that lists of tokens are the same twice.
+	// Its use is not recorded within the test, so that lists of tokens do not change.
 	token := f.addToken(t, db.Token{ProjectID: f.project, Role: "viewer", Type: "unrestricted", LastUsedAt: time.Now()})
 	for _, path := range []string{"/healthz", "/api/openapi.json", "/api/docs", "/api/projects", "/api/projects/" + f.project + "/tokens", "/api/auth/me", "/nothing"} {
 		var got [2]*http.Response
@@ -344,7 +344,7 @@ func TestAccessLog_names_operation_and_caller_and_no_secret(t *testing.T) {
 	}
 }
 
-func TestReadiness_tells_what_a_broker_says_and_nothing_else(t *testing.T) {
+func TestReadiness_shows_the_message_of_a_broker_only(t *testing.T) {
 	t.Parallel()
 	rt, log := newTable(t)
 	rt.ready = func(context.Context) error { return errors.New("disk full at /var") }

@@ -8,11 +8,11 @@ import (
 	"strings"
 )
 
-// proxies are the addresses whose X-Forwarded headers are believed. Without
-// any, a caller could choose the address under which its failed log-ins count.
+// proxies are the addresses whose X-Forwarded headers are trusted. Otherwise a caller
+// could choose the address for which its failed log-ins are counted.
 type proxies []netip.Prefix
 
-// parseProxies reads addresses and prefixes, "127.0.0.1" or "10.0.0.0/8".
+// parseProxies parses addresses and prefixes, "127.0.0.1" or "10.0.0.0/8".
 func parseProxies(list []string) (proxies, error) {
 	var ps proxies
 	for _, s := range list {
@@ -45,14 +45,14 @@ func (ps proxies) trust(a netip.Addr) bool {
 	return false
 }
 
-// peer returns the address at the other end of the connection.
+// peer returns the remote address of the connection.
 func peer(r *http.Request) netip.Addr {
 	ap, _ := netip.ParseAddrPort(r.RemoteAddr)
 	return ap.Addr().Unmap().WithZone("")
 }
 
-// address returns the caller's address: the peer's, or where that is a trusted
-// proxy, the last one in X-Forwarded-For that no trusted proxy has.
+// address returns the caller's address: the peer's, or if that is a trusted proxy, the
+// last one in X-Forwarded-For that is not a trusted proxy.
 func (ps proxies) address(r *http.Request) netip.Addr {
 	at := peer(r)
 	if !ps.trust(at) {
@@ -74,9 +74,9 @@ func (ps proxies) address(r *http.Request) netip.Addr {
 // forwarding are the headers that proxies add.
 var forwarding = []string{"X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Real-Ip", "Forwarded", "Via"}
 
-// caller names where the caller is, for limits: its address, which is loopback only
-// for who is on this machine. Whatever else comes from there was passed on by a
-// proxy that is not trusted, for anyone: such callers count as one.
+// caller returns the caller's address for limits, which is loopback only for a caller
+// on this machine. All other requests from loopback were forwarded by an untrusted
+// proxy: their callers share one limit.
 func (ps proxies) caller(r *http.Request) string {
 	at := ps.address(r)
 	if at.IsLoopback() && !isDirect(r) {
@@ -85,9 +85,9 @@ func (ps proxies) caller(r *http.Request) string {
 	return at.String()
 }
 
-// isDirect reports whether nothing shows that a proxy passed the request on: none of
-// its headers, a host that only this machine calls itself, and no HTTP/1.0, which nginx
-// speaks to what it stands before, with such a host, unless it is told otherwise.
+// isDirect reports whether nothing indicates a proxy: none of its headers, a host name
+// that only this machine uses for itself, and not HTTP/1.0, which nginx speaks to its
+// upstream by default, with such a host name.
 func isDirect(r *http.Request) bool {
 	if !r.ProtoAtLeast(1, 1) {
 		return false
@@ -104,7 +104,7 @@ func isDirect(r *http.Request) bool {
 	return strings.EqualFold(host, "localhost")
 }
 
-// secure reports whether the caller came in by TLS.
+// secure reports whether the caller uses TLS.
 func (ps proxies) secure(r *http.Request) bool {
 	if r.TLS != nil {
 		return true

@@ -13,15 +13,15 @@ import (
 	"signalbox/handlers"
 )
 
-// The forms that an operation's answer may have, beside any JSON value.
+// The forms of an operation's result other than a JSON value.
 type (
 	// streamed is a list that is written while it is read.
 	streamed interface {
 		TotalCount() int
 		Each(yield func(any) error) error
 	}
-	// sessionCookie is an answer that sets the console's cookie, or with an
-	// empty value removes it.
+	// sessionCookie is a result that sets the console's cookie, or with an empty value
+	// deletes it.
 	sessionCookie interface {
 		SessionCookie() (value string, expires time.Time)
 	}
@@ -30,7 +30,7 @@ type (
 // cookieName is the cookie that carries a session for the console.
 const cookieName = "signalbox_session"
 
-// respond writes the answer of a row.
+// respond writes the response of a row.
 func (rt *router) respond(w http.ResponseWriter, r *http.Request, row *route, answer any) error {
 	if c, ok := answer.(sessionCookie); ok {
 		rt.setCookie(w, r, c)
@@ -59,10 +59,10 @@ func writeBody(w http.ResponseWriter, status int, contentType string, body []byt
 	h.Set("Content-Type", contentType)
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(status)
-	w.Write(body) //nolint:errcheck // a caller who left needs no answer
+	w.Write(body) //nolint:errcheck // a disconnected caller needs no response
 }
 
-// encode appends a value as JSON, "<anonymous>" as it is.
+// encode appends a value as JSON, without escaping of HTML.
 func encode(b *bytes.Buffer, v any) error {
 	e := json.NewEncoder(b)
 	e.SetEscapeHTML(false)
@@ -85,22 +85,22 @@ func (rt *router) setCookie(w http.ResponseWriter, r *http.Request, c sessionCoo
 	http.SetCookie(w, cookie)
 }
 
-// listChunk is how much of a list is held in memory before it is sent.
+// listChunk is how much of a list is buffered before it is sent.
 const listChunk = 32 << 10
 
-// listWriter writes a JSON array. Nothing is sent before the first chunk is
-// full, so that a list that fails early is still answered as a failure.
+// listWriter writes a JSON array. Nothing is sent before the first chunk is full, so
+// that a list that fails early can still become an error response.
 type listWriter struct {
 	w       http.ResponseWriter
-	timeout time.Duration // for each chunk, not for the whole list
+	timeout time.Duration // per chunk, not for the whole list
 	status  int
 	buf     bytes.Buffer
 	encoder *json.Encoder
 	sent    bool
 }
 
-// respondList streams a list. After the first chunk a failure can only be told
-// by breaking the connection off: a caller must not take a part for the whole.
+// respondList streams a list. After the first chunk a failure aborts the connection: a
+// caller must not take a part for the whole.
 func (rt *router) respondList(w http.ResponseWriter, r *http.Request, status int, list streamed) error {
 	l := &listWriter{w: w, timeout: rt.cfg.WriteTimeout, status: status}
 	l.encoder = json.NewEncoder(&l.buf)
@@ -144,7 +144,7 @@ func (l *listWriter) flush() error {
 		l.sendHeader()
 	}
 	deadline := time.Now().Add(l.timeout)
-	http.NewResponseController(l.w).SetWriteDeadline(deadline) //nolint:errcheck // a connection without deadlines has time enough
+	http.NewResponseController(l.w).SetWriteDeadline(deadline) //nolint:errcheck // a connection without deadlines needs none
 	_, err := l.w.Write(l.buf.Bytes())
 	l.buf.Reset()
 	return err
@@ -156,22 +156,21 @@ func (l *listWriter) sendHeader() {
 	l.w.WriteHeader(l.status)
 }
 
-// fail returns the failure where a response is still possible.
+// fail returns the failure if an error response is still possible.
 func (l *listWriter) fail(r *http.Request, err error, log *slog.Logger) error {
 	if !l.sent {
 		l.w.Header().Del("X-Total-Count")
 		return err
 	}
-	if r.Context().Err() == nil { // otherwise the caller left, which is no failure
-		log.WarnContext(r.Context(), "list broken off", "request_id", exchangeOf(r.Context()).id, "error", err)
+	if r.Context().Err() == nil { // otherwise the caller disconnected, which is not a failure
+		log.WarnContext(r.Context(), "list broken off", "request_id", infoOf(r.Context()).id, "error", err)
 	}
 	panic(http.ErrAbortHandler)
 }
 
-// refuse answers with the error object and logs the cause of what is ours to
-// mend.
+// refuse writes the error object and logs the cause of internal errors.
 func (rt *router) refuse(w http.ResponseWriter, r *http.Request, row *route, err error) {
-	x := exchangeOf(r.Context())
+	x := infoOf(r.Context())
 	e := *handlers.ErrorFor(err)
 	e.Status = row.narrow(e.Status)
 	if e.Code == handlers.CodeInternalError {
@@ -184,8 +183,8 @@ func (rt *router) refuse(w http.ResponseWriter, r *http.Request, row *route, err
 	writeError(w, &e)
 }
 
-// failureLevel keeps a broker that is away, and is asked for again and again,
-// from filling the log; its record shows why it is unavailable.
+// failureLevel keeps repeated requests to an unavailable broker from filling the log;
+// the broker's record shows why it is unavailable.
 func failureLevel(code string) slog.Level {
 	if code == handlers.CodeBrokerUnavailable || code == handlers.CodeBrokerTimeout {
 		return slog.LevelDebug
@@ -193,7 +192,7 @@ func failureLevel(code string) slog.Level {
 	return slog.LevelError
 }
 
-// cause returns what the log shall name.
+// cause returns the error to log.
 func cause(e *handlers.Error) error {
 	if inner := errors.Unwrap(e); inner != nil {
 		return inner
@@ -210,7 +209,7 @@ func writeError(w http.ResponseWriter, e *handlers.Error) {
 		w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(e.RetryAfter.Seconds()))))
 	}
 	var b bytes.Buffer
-	if err := encode(&b, e.Object()); err != nil { // Info that has no JSON form
+	if err := encode(&b, e.Object()); err != nil { // Info that cannot be encoded
 		b.Reset()
 		encode(&b, &handlers.ErrorObject{Message: e.Message, Code: e.Code, Status: e.Status}) //nolint:errcheck // strings and an int
 	}

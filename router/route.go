@@ -10,32 +10,32 @@ import (
 	"signalbox/handlers/auth"
 )
 
-// route is a row of the table: everything that the router knows about an
-// operation. Routing, authorisation, binding, the OpenAPI document and the
-// guard tests read it; nothing else states these facts.
+// route is a row of the table: all that the router knows about an operation. Routing,
+// authorisation, binding, the OpenAPI document and the guard tests use it; nothing else
+// defines these properties.
 type route struct {
 	ID      string // name of the operation, as in the log and the OpenAPI document
 	Method  string
 	Path    string // with parameters as {name}
 	Role    auth.Role
 	Status  int   // of success
-	Errors  []int // statuses that the operation promises beside those of promises
+	Errors  []int // error statuses in addition to the computed ones
 	Tag     string
 	Summary string
 
 	Description string // more than the summary, in Markdown
 	BodyExample string // JSON of a request's body
-	Example     string // JSON of an answer
+	Example     string // JSON of a response
 
-	Extension  bool // stands in decisions of ours, not in the specification
-	Restricted bool // open to a restricted token though the path names no broker
-	UsersOnly  bool // makes no sense for a project token
-	Creators   bool // only for who may create projects
+	Extension  bool // defined by our decisions, not by the specification
+	Restricted bool // open to a restricted token although the path names no broker
+	UsersOnly  bool // not available to project tokens
+	Creators   bool // only for callers who may create projects
 	Scrape     bool // open to the configured scrape token too
-	Large      bool // bodies of up to largeBody bytes, and the time that they need
+	Large      bool // bodies of up to largeBody bytes, and more time
 
 	Do       endpoint
-	Serve    http.Handler // instead of Do: what is no JSON operation, e.g. assets
+	Serve    http.Handler // instead of Do, for operations that are not JSON, such as assets
 	Produces string       // media type of Serve
 
 	segments []string
@@ -49,15 +49,14 @@ const (
 	largeBody = 64 << 20
 )
 
-// The error sets of the specification.
+// The sets of error statuses of the specification.
 var (
 	setA = []int{401, 403, 404, 405, 500}
 	setB = []int{401, 403, 404, 500}
 	setC = []int{401, 403, 500}
 )
 
-// prepare completes the row and refuses one that is incomplete or contradicts
-// itself.
+// prepare completes the row and refuses one that is incomplete or inconsistent.
 func (row *route) prepare(s shapes) error {
 	if err := row.check(); err != nil {
 		return fmt.Errorf("row %q %s %s: %w", row.ID, row.Method, row.Path, err)
@@ -94,8 +93,8 @@ func (row *route) check() error {
 	return nil
 }
 
-// needsProject reports whether the role can be held in a project only. A viewer
-// of the list of projects sees the projects that it is a viewer of.
+// needsProject reports whether the role exists in a project only. A viewer of the list
+// of projects sees the projects that it is a viewer of.
 func (row *route) needsProject() bool { return row.Role == auth.Editor || row.Role == auth.Admin }
 
 func (row *route) checkParameters() error {
@@ -133,8 +132,8 @@ func (row *route) maxBody() int64 {
 	return usualBody
 }
 
-// promises returns the statuses of failure that the operation may answer, in
-// order: its own, and those that the way to it makes possible.
+// promises returns the error statuses of the operation, in order: its own, and those
+// that result from routing, authorization and binding.
 func (row *route) promises() []int {
 	all := append([]int{http.StatusInternalServerError}, row.Errors...)
 	if row.Do.call != nil {
@@ -146,16 +145,16 @@ func (row *route) promises() []int {
 	if strings.Contains(row.Path, "{") {
 		all = append(all, http.StatusNotFound)
 	}
-	if row.inBroker() || row.Tag == tagClusters { // which may be away, or lack the feature
+	if row.inBroker() || row.Tag == tagClusters { // which may be unavailable, or lack the feature
 		all = append(all, http.StatusServiceUnavailable, http.StatusMethodNotAllowed)
 	}
 	slices.Sort(all)
 	return slices.Compact(all)
 }
 
-// narrow returns the status with which a failure is answered: its own where the
-// row promises it, otherwise the nearest that every operation may answer. The
-// code of the error object is never narrowed.
+// narrow returns the status for a failure: its own if the row promises it, otherwise
+// the nearest that every operation may return. The code of the error object is never
+// narrowed.
 func (row *route) narrow(status int) int {
 	switch {
 	case slices.Contains(row.promised, status), status == http.StatusServiceUnavailable:

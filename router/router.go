@@ -1,10 +1,9 @@
-// Package router is everything that knows net/http: the table of operations,
-// the way of a request to one of them (authenticate, authorise, bind, call,
-// encode), the OpenAPI document written from the same table, the metrics and
-// the server.
+// Package router contains everything that knows net/http: the table of operations, the
+// processing of a request (authenticate, authorise, bind, call, encode), the OpenAPI
+// document written from the same table, the metrics and the server.
 //
-// It must not import a database driver, SQL, an MQTT library or a kind of
-// broker: what an operation does is in package handlers.
+// It must not import a database driver, SQL, an MQTT library or a kind of broker:
+// package handlers implements the operations.
 package router
 
 import (
@@ -23,7 +22,7 @@ import (
 	"signalbox/router/manual"
 )
 
-// router answers the requests of the API. It is immutable once built.
+// router serves the requests of the API. It is immutable once built.
 type router struct {
 	api     *handlers.API
 	auth    *auth.Auth
@@ -41,8 +40,8 @@ type router struct {
 	document []byte // OpenAPI
 }
 
-// build completes the table and hangs it into httprouter. It fails on a row
-// that is incomplete or contradicts another.
+// build completes the table and registers it with httprouter. It fails on a row that is
+// incomplete or contradicts another.
 func (rt *router) build() error {
 	types := shapes{}
 	for _, row := range rt.rows {
@@ -64,7 +63,7 @@ func (rt *router) build() error {
 	return nil
 }
 
-// register hangs an overlay in; HEAD is answered as GET.
+// register registers an overlay; HEAD is served as GET.
 func (rt *router) register(o *overlay) {
 	handle := func(w http.ResponseWriter, r *http.Request, params httprouter.Params) {
 		row := o.pick(r.URL.Path)
@@ -80,9 +79,9 @@ func (rt *router) register(o *overlay) {
 	}
 }
 
-// serve answers a request for a row.
+// serve processes a request for a row.
 func (rt *router) serve(w http.ResponseWriter, r *http.Request, row *route, params httprouter.Params) {
-	x := exchangeOf(r.Context())
+	x := infoOf(r.Context())
 	x.op, x.quiet = row.ID, row.Serve != nil || row.Role == auth.Public && !row.writes()
 	x.project, x.broker = logID(params.ByName("projectId")), logID(params.ByName("brokerId"))
 	ctx, err := rt.admit(r, row, params)
@@ -104,27 +103,25 @@ func (rt *router) serve(w http.ResponseWriter, r *http.Request, row *route, para
 	}
 }
 
-// logID shortens what a caller wrote where an id belongs.
+// logID truncates a caller's text in the place of an id.
 func logID(s string) string { return s[:min(len(s), maxRequestID)] }
 
-// largeTransfer is how long a large body, the work on it and its answer may
-// take.
+// largeTransfer bounds the time for a large body, its processing and its response.
 const largeTransfer = 10 * time.Minute
 
-// allowTime allows an operation with large bodies more time than the server allows
-// the others.
+// allowTime allows an operation with large bodies more time than the server's default.
 func allowTime(w http.ResponseWriter, row *route) {
 	if !row.Large {
 		return
 	}
 	deadline := time.Now().Add(largeTransfer)
 	c := http.NewResponseController(w)
-	c.SetReadDeadline(deadline)  //nolint:errcheck // a connection without deadlines has time enough
+	c.SetReadDeadline(deadline)  //nolint:errcheck // a connection without deadlines needs none
 	c.SetWriteDeadline(deadline) //nolint:errcheck // as above
 }
 
-// noRow answers where no row has method and path: OPTIONS returns what is
-// allowed, a path that exists under another method is 405, the rest 404.
+// noRow responds if no row has method and path: OPTIONS returns the allowed methods, a
+// path with other methods is 405, the rest 404.
 func (rt *router) noRow(w http.ResponseWriter, r *http.Request) {
 	allowed := rt.allowed(r.URL.Path)
 	switch {
@@ -141,7 +138,7 @@ func (rt *router) noRow(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// allowed returns the methods that a path takes, none where it does not exist.
+// allowed returns the methods of a path, none if it does not exist.
 func (rt *router) allowed(path string) []string {
 	var methods []string
 	for _, row := range rt.rows {

@@ -7,7 +7,7 @@ import (
 	"signalbox/handlers/auth"
 )
 
-// The beginnings of paths.
+// The prefixes of paths.
 const (
 	projectPath = "/api/projects/{projectId}"
 	brokerPath  = projectPath + "/brokers/{brokerId}"
@@ -15,8 +15,8 @@ const (
 	clusterPath = projectPath + "/clusters/{clusterId}"
 )
 
-// routes is THE table. An operation that is not in it does not exist; what
-// stands in a row is stated nowhere else.
+// routes is the table. An operation that is not in it does not exist; the properties in
+// a row are stated nowhere else.
 func (rt *router) routes() []*route {
 	h := rt.api
 	return slices.Concat(

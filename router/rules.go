@@ -12,25 +12,25 @@ import (
 	"unicode/utf8"
 )
 
-// rules are the constraints that a field's tags state. The binder enforces and
-// the OpenAPI document shows the same value, so they cannot differ.
+// rules are the constraints in a field's tags. The binder enforces and the OpenAPI
+// document shows the same value, so they cannot differ.
 type rules struct {
 	required bool
 	nullable bool
 	object   bool // a free value that must be an object
-	optional bool // a body that may be left out
-	nul      bool // a string that may hold U+0000
-	alone    bool // a query parameter beside which the others do not count
+	optional bool // a body that may be omitted
+	nul      bool // a string that may contain U+0000
+	alone    bool // a query parameter that makes the others ignored
 	minLen   int  // characters of a string, entries of a list
 	enum     []string
 	min, max *float64
 	format   string // "", "email" or "date-time"
 	fallback string // value of a query parameter that is absent
 	doc      string
-	example  string // as JSON, but for strings and lists of them; "-" is none
+	example  string // as JSON, except for strings and lists of them; "-" is none
 }
 
-// parseRules reads the constraint tags. Its error names the tag.
+// parseRules parses the constraint tags. Its error names the tag.
 func parseRules(tag reflect.StructTag) (rules, error) {
 	r := rules{
 		required: tag.Get("required") == "true",
@@ -78,10 +78,10 @@ func parseBound(tag reflect.StructTag, name string) (*float64, error) {
 	return &f, nil
 }
 
-// checkText returns what is wrong with a string, or "".
+// checkText returns the error text for a string, or "".
 func (r *rules) checkText(s string) string {
 	switch {
-	case !r.nul && strings.IndexByte(s, 0) >= 0: // brokers written in C take what is before it for the whole
+	case !r.nul && strings.IndexByte(s, 0) >= 0: // brokers written in C would truncate it
 		return "must not hold U+0000"
 	case r.minLen > 0 && utf8.RuneCountInString(s) < r.minLen:
 		return "must have at least " + count(r.minLen, "character")
@@ -95,7 +95,7 @@ func (r *rules) checkText(s string) string {
 	return ""
 }
 
-// checkLen returns what is wrong with the number of entries of a list, or "".
+// checkLen returns the error text for the number of entries of a list, or "".
 func (r *rules) checkLen(n int) string {
 	if n < r.minLen {
 		return "must have at least " + count(r.minLen, "entry")
@@ -103,7 +103,7 @@ func (r *rules) checkLen(n int) string {
 	return ""
 }
 
-// checkNumber returns what is wrong with a number, or "".
+// checkNumber returns the error text for a number, or "".
 func (r *rules) checkNumber(f float64) string {
 	switch {
 	case r.min != nil && f < *r.min:
@@ -128,7 +128,7 @@ func isDateTime(s string) bool {
 
 func formatNumber(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
 
-// count writes a number with its noun.
+// count returns a number with its noun.
 func count(n int, noun string) string {
 	plural := map[string]string{"entry": "entries", "character": "characters"}
 	if n == 1 {

@@ -9,7 +9,7 @@ import (
 	"signalbox/handlers"
 )
 
-// schema is a JSON Schema, as far as ours go.
+// schema is a JSON Schema, as far as we use it.
 type schema struct {
 	Ref         string             `json:"$ref,omitempty"`
 	Description string             `json:"description,omitempty"`
@@ -28,8 +28,8 @@ type schema struct {
 	AnyOf       []*schema          `json:"anyOf,omitempty"`
 }
 
-// direction is which way a value goes. A request must hold what is required; an
-// answer holds everything that is not left out when empty.
+// direction distinguishes requests and responses. A request must contain what is
+// required; a response contains everything that is not omitted when empty.
 type direction int
 
 const (
@@ -37,7 +37,7 @@ const (
 	forAnswer
 )
 
-// schemas writes shapes as schemas and collects those that have a name.
+// schemas converts shapes to schemas and collects the named ones.
 type schemas struct {
 	types shapes
 	named map[string]*schema
@@ -45,8 +45,8 @@ type schemas struct {
 	gaps  []string         // what has no description or example
 }
 
-// usage is a type as it goes one way: a request's schema may ask for less than
-// an answer's promises.
+// usage is a type in one direction: a request's schema may require less than a
+// response's.
 type usage struct {
 	typ reflect.Type
 	dir direction
@@ -60,11 +60,11 @@ var kindNames = map[kind]string{
 	object: "object", table: "object", list: "array",
 }
 
-// anyType names every JSON type: some tools take a schema without a type for one
-// that excludes null.
+// anyType names every JSON type: some tools treat a schema without a type as one that
+// excludes null.
 var anyType = []string{"string", "number", "object", "array", "boolean", "null"}
 
-// of returns the schema of a shape: a reference where the type has a name.
+// of returns the schema of a shape: a reference if the type has a name.
 func (s *schemas) of(sh *shape, dir direction) *schema {
 	for sh.inner != nil {
 		sh = sh.inner
@@ -80,9 +80,8 @@ func (s *schemas) of(sh *shape, dir direction) *schema {
 	return &schema{Ref: "#/components/schemas/" + name}
 }
 
-// name returns the name under which a type stands in the document. The first to
-// come has the plain name; another type adds its package, another direction
-// its own.
+// name returns the name of a type in the document. The first type has the plain name;
+// another type adds its package, another direction its own.
 func (s *schemas) name(u usage) string {
 	name := u.typ.Name()
 	if other, ok := s.owner[name]; ok && other.typ != u.typ {
@@ -98,7 +97,7 @@ func packageOf(t reflect.Type) string {
 	return t.PkgPath()[strings.LastIndexByte(t.PkgPath(), '/')+1:]
 }
 
-// inline writes a schema out.
+// inline returns a schema without a reference.
 func (s *schemas) inline(sh *shape, dir direction) *schema {
 	out := &schema{Format: sh.rules.format}
 	if name := kindNames[sh.kind]; name != "" {
@@ -148,12 +147,12 @@ func (s *schemas) ofParameter(p *parameter) *schema {
 	out := s.constrain(p.shape, &p.rules, p.rules.nullable, forRequest)
 	out.Default = p.fallback()
 	if p.name != "body" {
-		out.Description = "" // stands with the parameter
+		out.Description = "" // it is with the parameter
 	}
 	return out
 }
 
-// fallback returns the default as JSON shows it.
+// fallback returns the default as JSON.
 func (p *parameter) fallback() any {
 	if p.rules.fallback == "" {
 		return nil
@@ -164,7 +163,7 @@ func (p *parameter) fallback() any {
 	return json.RawMessage(p.rules.fallback)
 }
 
-// constrain adds to a type's schema what a field's tags state.
+// constrain adds the constraints of a field's tags to a type's schema.
 func (s *schemas) constrain(sh *shape, r *rules, nullable bool, dir direction) *schema {
 	out := s.of(sh, dir)
 	out.Description = r.doc
@@ -196,7 +195,7 @@ func enumValue(sh *shape, e string) any {
 	return json.RawMessage(e)
 }
 
-// orNull lets a value be null too.
+// orNull makes a value nullable.
 func orNull(s *schema) *schema {
 	if name, ok := s.Type.(string); ok {
 		s.Type = []string{name, "null"}
@@ -213,7 +212,7 @@ func orNull(s *schema) *schema {
 	return &schema{Description: doc, AnyOf: []*schema{s, {Type: "null"}}}
 }
 
-// success describes a row's answer.
+// success describes a row's response.
 func (s *schemas) success(row *route) (*response, error) {
 	out := &response{Description: http.StatusText(row.Status)}
 	switch {
@@ -223,14 +222,14 @@ func (s *schemas) success(row *route) (*response, error) {
 	case row.Serve != nil:
 		out.Content = map[string]docMedia{row.Produces: {Schema: &schema{}}}
 		return out, nil
-	case row.Do.answer == typeOf[handlers.Raw]():
+	case row.Do.result == typeOf[handlers.Raw]():
 		out.Content = jsonMedia(&schema{Type: "object"})
 		return out, nil
 	}
-	if l, ok := reflect.Zero(row.Do.answer).Interface().(listed); ok {
+	if l, ok := reflect.Zero(row.Do.result).Interface().(listed); ok {
 		return s.listResponse(out, l)
 	}
-	sh, err := s.types.of(row.Do.answer)
+	sh, err := s.types.of(row.Do.result)
 	if err != nil {
 		return nil, err
 	}

@@ -27,7 +27,7 @@ type Server struct {
 	bounds *connections
 	log    *slog.Logger
 
-	mu       sync.Mutex // guards listener and done
+	mu       sync.Mutex // protects listener and done
 	listener net.Listener
 	done     chan struct{} // closed when serving has ended
 }
@@ -35,15 +35,15 @@ type Server struct {
 // headerTimeout bounds how long a caller may take to send a request's header.
 const headerTimeout = 10 * time.Second
 
-// Program is what the service shows of the program that it is.
+// Program is the part of the program that the service shows.
 type Program struct {
 	Version       string
 	ConfigExample string // text of config.example.yaml, for the manual
 }
 
-// New builds the server from its parts; it binds nothing. ready reports whether
-// the service can do its work; more is shown beside the server's own metrics. The error names a bad configuration, or a row of
-// the table that contradicts itself.
+// New builds the server from its parts; it binds no address. ready reports whether the
+// service is ready; more is exposed with the server's own metrics. The error names an
+// invalid configuration, or a row of the table that contradicts another.
 func New(api *handlers.API, a *auth.Auth, cfg Config, ready func(context.Context) error, program Program, log *slog.Logger, more ...prometheus.Collector) (*Server, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -95,7 +95,7 @@ func (s *Server) Start(ctx context.Context) error {
 }
 
 // ReloadCertificates reads the certificate's files now, instead of when a client
-// connects after they have changed. It is called after Start.
+// connects after they have changed. It must be called after Start.
 func (s *Server) ReloadCertificates() {
 	if s.certs != nil {
 		s.certs.reload()
@@ -139,8 +139,8 @@ func (s *Server) URL() string {
 	return ""
 }
 
-// Close stops accepting, lets the requests in flight finish and returns when
-// serving has ended. Requests that outlast ctx are broken off; its error is then
+// Close stops accepting, waits for the requests in flight and returns when serving has
+// ended. Requests that are not complete when ctx is done are aborted; its error is then
 // returned. It may be called more than once, and without Start.
 func (s *Server) Close(ctx context.Context) error {
 	err := s.http.Shutdown(ctx)

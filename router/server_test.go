@@ -108,7 +108,7 @@ func TestServer_speaks_TLS_from_1_2(t *testing.T) {
 	}
 	old := &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11}
 	if c, err := tls.Dial("tcp", f.Addr(), old); err == nil {
-		c.Close() //nolint:errcheck // it should not have opened
+		c.Close() //nolint:errcheck // it should have been refused
 		t.Error("TLS 1.1 is spoken")
 	}
 }
@@ -125,7 +125,7 @@ func TestServer_sets_a_secure_cookie_under_TLS(t *testing.T) {
 	}
 }
 
-func TestServer_start_says_what_to_do(t *testing.T) {
+func TestServer_start_error_names_the_remedy(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
@@ -145,7 +145,7 @@ func TestServer_start_says_what_to_do(t *testing.T) {
 	must(t, f.Close(t.Context()))
 }
 
-// slowServer serves one row that answers when it is let go.
+// slowServer serves one row that responds when letGo is closed.
 func slowServer(t *testing.T) (s *Server, entered, letGo chan struct{}) {
 	t.Helper()
 	entered, letGo = make(chan struct{}), make(chan struct{})
@@ -185,7 +185,7 @@ func TestServer_close_finishes_requests_in_flight(t *testing.T) {
 	must(t, s.Close(t.Context()))
 }
 
-// waitRefused waits until nobody accepts connections at addr any more.
+// waitRefused waits until addr refuses connections.
 func waitRefused(t *testing.T, addr string) {
 	t.Helper()
 	for {
@@ -193,7 +193,7 @@ func waitRefused(t *testing.T, addr string) {
 		if err != nil {
 			return
 		}
-		c.Close() //nolint:errcheck // it was a trial
+		c.Close() //nolint:errcheck // it was only a test
 		if err := t.Context().Err(); err != nil {
 			t.Fatal("the server still accepts connections")
 		}
@@ -208,7 +208,7 @@ func TestServer_close_breaks_off_what_outlasts_the_deadline(t *testing.T) {
 	go func() {
 		resp, err := http.Get(s.URL() + "/x") //nolint:noctx // ends with the server
 		if err == nil {
-			resp.Body.Close() //nolint:errcheck // it should not have come
+			resp.Body.Close() //nolint:errcheck // it should have been refused
 		}
 		failed <- err
 	}()

@@ -19,14 +19,14 @@ type Health struct {
 	Version string `json:"version" doc:"Version of the service." example:"1.0.0"`
 }
 
-// getHealth answers as long as the process does.
+// getHealth succeeds as long as the process runs.
 func (rt *router) getHealth(context.Context, *noParts) (Health, error) {
 	return Health{Status: "ok", Version: rt.version}, nil
 }
 
-// getReadiness answers 503 while the service cannot do its work. Anyone may
-// ask; so the message of a broker is shown, which is meant for every caller,
-// and any other reason is for the log only.
+// getReadiness returns 503 while the service is not ready. It is public; so the message
+// of a broker is shown, which is meant for every caller, and any other reason is only
+// logged.
 func (rt *router) getReadiness(ctx context.Context, _ *noParts) (Health, error) {
 	if err := rt.ready(ctx); err != nil {
 		message := "the service is not ready; its log holds the reason"

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// kind is what a JSON value of a Go type looks like.
+// kind is the JSON form of a Go type.
 type kind int
 
 const (
@@ -24,21 +24,21 @@ const (
 	choice              // one of several shapes
 )
 
-// shape describes a Go type as JSON: the binder decodes by it, the OpenAPI
-// document is written from it. It is computed once, when the router is built.
+// shape describes a Go type as JSON: the binder decodes by it, the OpenAPI document is
+// written from it. It is computed once, when the router is built.
 type shape struct {
 	kind    kind
 	typ     reflect.Type
 	members []member // of an object
 	elem    *shape   // of a list or table
 	choices []*shape // of a choice
-	strict  bool     // an object that allows no other members
+	strict  bool     // an object without additional members
 	inner   *shape   // of a pointer or an Opt
 	opt     bool     // a handlers.Opt: the value is its field Value
 	pointer bool
-	rules   rules // that hold for every value of the type, e.g. format
+	rules   rules // that apply to every value of the type, e.g. format
 
-	answerOnly bool // has parts that may be missing as a whole, which no request can fill
+	responseOnly bool // has parts that may be missing as a whole, which a request cannot set
 }
 
 // member is a member of a JSON object.
@@ -47,12 +47,12 @@ type member struct {
 	index []int // of the Go field, through embedded structs
 	shape *shape
 	rules rules
-	maybe bool // left out of answers when empty
+	maybe bool // omitted from responses when empty
 
 	variant bool // in an embedded pointer: only some variants of the object have it
 }
 
-// shapes computes shapes, each type once. A nil entry is one under way.
+// shapes computes shapes, each type once. A nil entry is in progress.
 type shapes map[reflect.Type]*shape
 
 var (
@@ -63,8 +63,8 @@ var (
 // oneOf is implemented by types that are documented as a choice.
 type oneOf interface{ OneOf() []any }
 
-// of returns the shape of a type. It fails on types that JSON cannot show, that
-// contain themselves, and on tags that cannot be read.
+// of returns the shape of a type. It fails on types that JSON cannot represent, on
+// recursive types, and on invalid tags.
 func (s shapes) of(t reflect.Type) (*shape, error) {
 	if sh, ok := s[t]; ok {
 		if sh == nil {
@@ -124,7 +124,7 @@ func special(sh *shape, t reflect.Type) bool {
 	return true
 }
 
-// ownJSON reports whether a type reads or writes its JSON itself. An Opt does too,
+// ownJSON reports whether a type encodes or decodes its JSON itself. An Opt does too,
 // but its form is known.
 func ownJSON(t reflect.Type) bool {
 	if _, ok := optValue(t); ok || t.Kind() == reflect.Pointer {
@@ -182,8 +182,8 @@ func (s shapes) fillChoice(sh *shape, v oneOf) error {
 	return nil
 }
 
-// fillObject collects the members of a struct; those of embedded structs
-// without a name of their own stand beside them.
+// fillObject collects the members of a struct; those of embedded structs without a name
+// are promoted.
 func (s shapes) fillObject(sh *shape, t reflect.Type, prefix []int, maybe bool) error {
 	for f := range t.Fields() {
 		if f.Name == "_" && f.Tag.Get("strict") == "true" {
@@ -197,7 +197,7 @@ func (s shapes) fillObject(sh *shape, t reflect.Type, prefix []int, maybe bool) 
 		switch {
 		case name == "-":
 		case inner != nil:
-			sh.answerOnly = sh.answerOnly || pointer
+			sh.responseOnly = sh.responseOnly || pointer
 			err = s.fillObject(sh, inner, index, maybe || pointer)
 		case f.IsExported():
 			err = s.addMember(sh, f, member{name: cmp.Or(name, f.Name), index: index, maybe: maybe || leftOut(opts), variant: maybe})
@@ -209,8 +209,8 @@ func (s shapes) fillObject(sh *shape, t reflect.Type, prefix []int, maybe bool) 
 	return nil
 }
 
-// embedded returns the struct whose members a field puts beside its own, nil
-// where it does not, and whether it may be missing.
+// embedded returns the struct whose members a field promotes, nil if it does not, and
+// whether it may be missing.
 func embedded(f reflect.StructField, name string) (inner reflect.Type, pointer bool) {
 	if !f.Anonymous || name != "" {
 		return nil, false
@@ -238,7 +238,7 @@ func (s shapes) addMember(sh *shape, f reflect.StructField, m member) (err error
 		return err
 	}
 	m.rules.format = cmp.Or(m.rules.format, m.shape.rules.format)
-	sh.answerOnly = sh.answerOnly || m.shape.answerOnly
+	sh.responseOnly = sh.responseOnly || m.shape.responseOnly
 	i := sh.memberIndex(m.name)
 	switch {
 	case i < 0:
@@ -251,7 +251,7 @@ func (s shapes) addMember(sh *shape, f reflect.StructField, m member) (err error
 	return nil
 }
 
-// optValue recognises handlers.Opt[T] by its form and gives T.
+// optValue recognises handlers.Opt[T] by its form and returns T.
 func optValue(t reflect.Type) (reflect.Type, bool) {
 	if t.Kind() != reflect.Struct || t.NumField() != 3 {
 		return nil, false

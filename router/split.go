@@ -10,9 +10,9 @@ import (
 	"unicode/utf8"
 )
 
-// checkJSON returns what is wrong with a request body, or "". Only what passes
-// may be given to the functions below. Text that is not UTF-8 is refused
-// rather than repaired: a repaired name would be another name.
+// checkJSON returns the error of a request body, or "". The functions below require a
+// body that passed. Text that is not UTF-8 is refused rather than repaired: a repaired
+// name would be another name.
 func checkJSON(body []byte) string {
 	if len(bytes.TrimSpace(body)) == 0 {
 		return "is required and must be one JSON value"
@@ -26,9 +26,9 @@ func checkJSON(body []byte) string {
 	return ""
 }
 
-// members yields the members of a JSON object in order, names unescaped. The
-// standard library offers no such walk: it matches names regardless of case
-// and cannot tell a member that is given twice.
+// members yields the members of a JSON object in order, names unescaped. The standard
+// library has no such iterator: it matches names regardless of case and does not detect
+// duplicate members.
 func members(object []byte) iter.Seq2[string, json.RawMessage] {
 	return func(yield func(string, json.RawMessage) bool) {
 		rest := skipSpace(object[1:])
@@ -115,7 +115,7 @@ func nestedLen(b []byte) int {
 	}
 }
 
-// loneSurrogate is what is wrong with a value for which hasLoneSurrogate is true.
+// loneSurrogate is the error text for a value for which hasLoneSurrogate is true.
 const loneSurrogate = "holds half of a surrogate pair (\\ud800 to \\udfff), which stands for no character"
 
 // hasLoneSurrogate reports whether a JSON value escapes half of a UTF-16 surrogate

@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// FuzzLoneSurrogate holds hasLoneSurrogate against the standard library, which reads
+// FuzzLoneSurrogate compares hasLoneSurrogate with the standard library, which decodes
 // half a pair as U+FFFD.
 func FuzzLoneSurrogate(f *testing.F) {
 	for _, seed := range []string{`"a"`, `"\ud800"`, `"\udc00\ud800"`, `"\ud83d\ude00"`, `"\\ud800"`, `"\\\ud800"`, `"\ud800\u0041"`,
@@ -21,7 +21,7 @@ func FuzzLoneSurrogate(f *testing.F) {
 		}
 		text := string(raw)
 		if strings.ContainsRune(text, utf8.RuneError) || strings.Contains(strings.ToLower(text), "fffd") {
-			return // what is read as U+FFFD may be meant
+			return // the input may contain U+FFFD itself
 		}
 		if got, want := hasLoneSurrogate(raw), strings.ContainsRune(s, utf8.RuneError); got != want {
 			t.Errorf("%s: got %v, want %v", raw, got, want)

@@ -12,8 +12,8 @@ import (
 	"signalbox/handlers/auth"
 )
 
-// specified are the operations of the specification, written down once more:
-// number, method, path, role, status of success.
+// specified are the operations of the specification, stated a second time: number,
+// method, path, role, status of success.
 var specified = `
 1 GET P/clusters/{clusterId} viewer 200
 2 DELETE P/clusters/{clusterId} admin 200
@@ -133,7 +133,7 @@ func TestTable_every_row_is_reached_by_its_own_path(t *testing.T) {
 	}
 }
 
-func TestBuild_refuses_a_row_that_says_too_little(t *testing.T) {
+func TestBuild_refuses_an_incomplete_row(t *testing.T) {
 	t.Parallel()
 	good := route{ID: "x", Method: "GET", Path: "/x", Role: auth.Public, Status: 200, Tag: "T", Summary: "S",
 		Do: query((&router{}).getHealth)}

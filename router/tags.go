@@ -17,8 +17,8 @@ const (
 	tagService    = "Service"
 )
 
-// tags are the headings in the order in which the document shows them: from logging in
-// over what most callers use to what only administrators need.
+// tags are the headings in the order of the document: from logging in over what most
+// callers use to what only administrators need.
 var tags = []docTag{
 	{tagSession, "Log in and out, and read who is calling. The token of a session, or of a project (see Tokens), is sent in the header " +
 		"`Authorization: Bearer TOKEN`."},

@@ -16,27 +16,27 @@ import (
 )
 
 // tlsListener accepts connections and makes their TLS handshakes, each in a goroutine
-// of its own. Those that agree on HTTP/2 reach net/http as a *tls.Conn, which it needs
-// for that; all others as a connection that sends the error object in the place of
-// net/http's own responses.
+// of its own. Those that agree on HTTP/2 reach net/http as a *tls.Conn, which it
+// requires for that; all others as a connection that replaces net/http's own responses
+// by the error object.
 type tlsListener struct {
 	net.Listener
 	config *tls.Config
 	log    *slog.Logger
 
-	ctx      context.Context // ends with Close
+	ctx      context.Context // cancelled by Close
 	cancel   context.CancelFunc
 	accepted chan accepted
 	running  sync.WaitGroup
 }
 
-// accepted is what Accept returns.
+// accepted is the result of Accept.
 type accepted struct {
 	conn net.Conn
 	err  error
 }
 
-// newTLSListener begins to accept. The goroutines end with Close; wait waits for them.
+// newTLSListener starts to accept. The goroutines end with Close; wait waits for them.
 func newTLSListener(l net.Listener, config *tls.Config, log *slog.Logger) *tlsListener {
 	s := &tlsListener{Listener: l, config: config, log: log, accepted: make(chan accepted)}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
@@ -54,7 +54,7 @@ func (l *tlsListener) Accept() (net.Conn, error) {
 	}
 }
 
-// Close stops accepting and ends the handshakes under way.
+// Close stops accepting and aborts the handshakes in progress.
 func (l *tlsListener) Close() error {
 	l.cancel()
 	return l.Listener.Close()
@@ -74,7 +74,7 @@ func (l *tlsListener) acceptAll() {
 	}
 }
 
-// pass hands something to Accept. It reports whether that is still called.
+// pass passes a result to Accept. It reports whether that is still called.
 func (l *tlsListener) pass(a accepted) bool {
 	select {
 	case l.accepted <- a:
@@ -102,11 +102,12 @@ func (l *tlsListener) secure(raw net.Conn) {
 	}
 }
 
-// methods are how requests without TLS begin, as far as the header of a TLS record goes.
+// methods are the prefixes of requests without TLS, of the length of a TLS record
+// header.
 var methods = []string{"GET /", "HEAD ", "POST ", "PUT /", "DELET", "PATCH", "OPTIO", "TRACE", "CONNE"}
 
-// refuse ends a connection whose handshake has failed. A request that came without TLS
-// is answered.
+// refuse closes a connection whose handshake has failed. A request without TLS gets a
+// response.
 func (l *tlsListener) refuse(raw net.Conn, err error) {
 	defer raw.Close() //nolint:errcheck // the handshake has failed
 	l.log.Debug("TLS handshake failed", "remote", raw.RemoteAddr().String(), "error", err)
@@ -114,14 +115,14 @@ func (l *tlsListener) refuse(raw net.Conn, err error) {
 	if !ok || plain.Conn == nil || !slices.Contains(methods, string(plain.RecordHeader[:])) {
 		return
 	}
-	raw.SetDeadline(time.Now().Add(time.Second)) //nolint:errcheck // then it lasts as long as the other side wants
-	raw.Write(withoutTLS)                        //nolint:errcheck // a caller who left needs no response
+	raw.SetDeadline(time.Now().Add(time.Second)) //nolint:errcheck // otherwise it lasts as long as the peer wants
+	raw.Write(withoutTLS)                        //nolint:errcheck // a disconnected caller needs no response
 	if half, ok := raw.(interface{ CloseWrite() error }); ok && half.CloseWrite() == nil {
-		io.CopyN(io.Discard, raw, http.DefaultMaxHeaderBytes) //nolint:errcheck // to be closed with unread bytes would take the response away
+		io.CopyN(io.Discard, raw, http.DefaultMaxHeaderBytes) //nolint:errcheck // closing with unread bytes would discard the response
 	}
 }
 
-// withoutTLS is the response to a request that came without TLS.
+// withoutTLS is the response to a request without TLS.
 var withoutTLS = withError(handlers.ErrorObject{Status: http.StatusBadRequest, Code: handlers.CodeInvalidRequest,
 	Message: "the request came without TLS: begin the URL with https://"})
 

@@ -14,7 +14,7 @@ import (
 	"signalbox/handlers/auth"
 )
 
-// TestHTTP_at_a_port_for_HTTPS is answered with the error object, whatever the method.
+// TestHTTP_at_a_port_for_HTTPS expects the error object, whatever the method.
 func TestHTTP_at_a_port_for_HTTPS(t *testing.T) {
 	t.Parallel()
 	f, _ := started(t, true)
@@ -29,7 +29,8 @@ func TestHTTP_at_a_port_for_HTTPS(t *testing.T) {
 	}
 }
 
-// TestHandshakes_do_not_wait_for_each_other has a client that connects and says nothing.
+// TestHandshakes_do_not_wait_for_each_other has a client that connects and sends
+// nothing.
 func TestHandshakes_do_not_wait_for_each_other(t *testing.T) {
 	t.Parallel()
 	f, dial := started(t, true)
@@ -40,14 +41,14 @@ func TestHandshakes_do_not_wait_for_each_other(t *testing.T) {
 	if resp.StatusCode != 200 {
 		t.Errorf("got %d while another says nothing", resp.StatusCode)
 	}
-	must(t, f.Close(context.Background())) // the silent one keeps nothing from ending
+	must(t, f.Close(context.Background())) // the silent client does not delay the end
 	if _, err := silent.Read(make([]byte, 1)); err == nil {
 		t.Error("the silent one was sent something")
 	}
 }
 
-// TestHTTP1_with_TLS_is_known_to_be_secure: cookies are marked, and no proxy is needed
-// to say so.
+// TestHTTP1_with_TLS_is_known_to_be_secure: cookies are marked as secure, without a
+// proxy's headers.
 func TestHTTP1_with_TLS_is_known_to_be_secure(t *testing.T) {
 	t.Parallel()
 	for _, secure := range []bool{true, false} {
@@ -62,8 +63,9 @@ func TestHTTP1_with_TLS_is_known_to_be_secure(t *testing.T) {
 	}
 }
 
-// TestLogin_through_nginx_as_it_comes is delayed: it passes requests on with HTTP/1.0, the
-// address of the service as their host, and no word of who sent them.
+// TestLogin_through_nginx_as_it_comes is delayed: by default nginx forwards requests
+// with HTTP/1.0, the address of the service as their host, and without the caller's
+// address.
 func TestLogin_through_nginx_as_it_comes(t *testing.T) {
 	t.Parallel()
 	f, dial := started(t, false)
@@ -78,8 +80,8 @@ func TestLogin_through_nginx_as_it_comes(t *testing.T) {
 	t.Error("20 failures were not slowed down")
 }
 
-// TestRequests_under_way_are_not_ended_for_others: a connection gives way to another one
-// only while it has no request under way.
+// TestRequests_under_way_are_not_ended_for_others: a connection is closed in favour of
+// another one only while it has no request in progress.
 func TestRequests_under_way_are_not_ended_for_others(t *testing.T) {
 	t.Parallel()
 	for name, version := range map[string]string{"HTTP": "", "HTTP/1 with TLS": "http/1.1", "HTTP/2": "h2"} {

@@ -13,7 +13,7 @@ import (
 // hashing is the cost of a password: OWASP's second choice, 19 MiB and two passes.
 var hashing = &argon2id.Params{Memory: 19 * 1024, Iterations: 2, Parallelism: 1, SaltLength: 16, KeyLength: 32}
 
-// dummyHash returns a hash with the given cost that matches no known password. It is verified if
+// dummyHash returns a hash with the given cost that matches no known password. It is
 // verified if there is no other, so that a missing account takes as long as a wrong
 // password.
 func dummyHash(p *argon2id.Params) string {

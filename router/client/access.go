@@ -25,7 +25,7 @@ var _ broker.AccessTransfer = (*Access)(nil)
 // embedded one.
 func (c *Client) Access(id string) *Access { return &Access{client: c, id: id} }
 
-// ImportAccess has the broker take a document over, all or nothing.
+// ImportAccess imports a document into the broker, completely or not at all.
 func (a *Access) ImportAccess(ctx context.Context, document []byte, replace bool) (report broker.ImportReport, err error) {
 	path, err := a.path(ctx)
 	if err != nil {
@@ -48,7 +48,7 @@ func (a *Access) ExportAccess(ctx context.Context) ([]byte, error) {
 	return a.client.call(ctx, http.MethodGet, path+"/access/export", nil)
 }
 
-// found is a broker, and the project in which it was found.
+// found is a broker, and the project that contains it.
 type found struct {
 	ID      string `json:"id"`
 	Name    string `json:"name"`
@@ -58,7 +58,8 @@ type found struct {
 
 func (f found) path() string { return brokersPath(f.project) + "/" + url.PathEscape(f.ID) }
 
-// path finds the broker among those that the caller may see.
+// path returns the path of the broker, which it looks up among those that the caller
+// may see.
 func (a *Access) path(ctx context.Context) (string, error) {
 	all, err := a.client.brokers(ctx)
 	if err != nil {
@@ -81,7 +82,7 @@ func (a *Access) path(ctx context.Context) (string, error) {
 	return "", fmt.Errorf("the caller sees no broker %q; there are: %s", a.id, names(all))
 }
 
-// brokers lists the brokers of all projects of the caller.
+// brokers returns the brokers of all projects of the caller.
 func (c *Client) brokers(ctx context.Context) ([]found, error) {
 	var me struct {
 		Projects []struct {

@@ -1,8 +1,8 @@
-// Package client calls the HTTP API of a running service, for the commands of
-// the command line.
+// Package client calls the HTTP API of a running service, for the commands of the
+// command line.
 //
-// It must not import the server's packages: it knows the API as any caller does.
-// Of this module it shares only the vocabulary in package broker.
+// It must not import the server's packages: it knows only what every caller knows of
+// the API. Of this module it shares only the types in package broker.
 package client
 
 import (
@@ -32,15 +32,15 @@ const (
 	maxAnswer    = 1 << 28          // bytes
 )
 
-// New makes a client of the service at base, as in "http://127.0.0.1:8080",
-// that authenticates with a session token or a project token.
+// New returns a client of the service at base, as in "http://127.0.0.1:8080", that
+// authenticates with a session token or a project token.
 func New(base, token string) *Client {
 	return newClient(base, token, http.DefaultTransport)
 }
 
-// Local makes a client without credentials of the service that listens on this
-// machine at listen. With TLS it takes any certificate: it asks a process on
-// this machine, under an address that no certificate is made for.
+// Local returns a client without credentials of the service that listens on this
+// machine at listen. With TLS it accepts any certificate: certificates are not issued
+// for the address that it uses.
 func Local(listen string, secure bool) *Client {
 	scheme := "http"
 	if secure {
@@ -56,7 +56,7 @@ func newClient(base, token string, transport http.RoundTripper) *Client {
 		http: &http.Client{Timeout: timeout, Transport: transport, CheckRedirect: stay}}
 }
 
-// reachable returns an address to dial for one to listen on.
+// reachable returns an address to dial for an address to listen on.
 func reachable(listen string) string {
 	host, port, err := net.SplitHostPort(listen)
 	if err != nil {
@@ -71,7 +71,7 @@ func reachable(listen string) string {
 	return net.JoinHostPort(host, port)
 }
 
-// Healthcheck asks whether the service can do its work.
+// Healthcheck returns an error if the service is not ready.
 func (c *Client) Healthcheck(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
@@ -93,7 +93,7 @@ type Error struct {
 	} `json:"info"`
 }
 
-// Error returns the sentence, the code, and what else helps to find the cause.
+// Error returns the message, the code, and what else helps to find the cause.
 func (e *Error) Error() string {
 	s := fmt.Sprintf("%s (%s)", e.Message, e.Code)
 	if len(e.Info.Errors) > 1 {
@@ -107,8 +107,8 @@ func (e *Error) Error() string {
 	return s
 }
 
-// call sends a request and returns the body of a successful response; a failure is
-// an *Error where the service told it.
+// call sends a request and returns the body of a successful response; a failure is an
+// *Error if it is from the service.
 func (c *Client) call(ctx context.Context, method, path string, body []byte) ([]byte, error) {
 	r, err := http.NewRequestWithContext(ctx, method, c.base+path, bytes.NewReader(body))
 	if err != nil {
@@ -135,7 +135,7 @@ func (c *Client) call(ctx context.Context, method, path string, body []byte) ([]
 	return nil, failure(resp, answer)
 }
 
-// failure reads the error object; what is none did not come from the service.
+// failure decodes the error object; another body is not from the service.
 func failure(resp *http.Response, answer []byte) error {
 	e := &Error{}
 	if err := json.Unmarshal(answer, e); err != nil || e.Code == "" {
@@ -144,7 +144,7 @@ func failure(resp *http.Response, answer []byte) error {
 	return e
 }
 
-// get reads a JSON answer into v.
+// get decodes a JSON response into v.
 func (c *Client) get(ctx context.Context, path string, v any) error {
 	answer, err := c.call(ctx, http.MethodGet, path, nil)
 	if err != nil {

@@ -12,10 +12,10 @@ import (
 	"signalbox/router/client"
 )
 
-// service answers as the API does, and notes what it was asked.
+// service responds as the API does, and records the requests.
 type service struct {
 	*httptest.Server
-	brokers map[string]string // project id to the answer of its list
+	brokers map[string]string // project id to the response of its list
 	asked   []string
 	token   string
 	body    string
@@ -29,7 +29,7 @@ func newService(t *testing.T, brokers map[string]string) *service {
 	return s
 }
 
-// ServeHTTP knows the few operations that the client uses.
+// ServeHTTP implements the operations that the client uses.
 func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.asked = append(s.asked, r.Method+" "+r.URL.RequestURI())
 	s.token = r.Header.Get("Authorization")
@@ -92,7 +92,7 @@ func TestAccess_takes_the_named_broker(t *testing.T) {
 	}
 }
 
-func TestAccess_says_which_brokers_there_are(t *testing.T) {
+func TestAccess_lists_the_brokers(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ brokers, id, want string }{
 		"unknown id":       {`[{"id":"b1","name":"one"}]`, "b9", "b1 (one)"},

@@ -11,23 +11,23 @@ import (
 	"signalbox/broker/storage"
 )
 
-// The databases that tell whether a directory without an identity was used before.
+// The databases that indicate whether a directory without an identity was used before.
 const (
 	serviceDatabase = "signalbox.db"
 	brokerDatabase  = "broker.db"
 )
 
-// Directory is a data directory and the databases that are to be opened in it, by
-// their names below it. HadBroker reports whether the service's own database knows
-// an embedded broker; it is asked only for a directory without an identity.
+// Directory is a data directory and the databases to open in it, by their names below
+// it. HadBroker reports whether the service's own database knows an embedded broker; it
+// is called only for a directory without an identity.
 type Directory struct {
 	Path      string
 	Databases []string
 	HadBroker func(context.Context) (bool, error)
 }
 
-// look is what there is in a directory.
-type look struct {
+// contents is what a directory contains.
+type contents struct {
 	identity *identity // nil for none
 	found    map[string]storage.Content
 }
@@ -35,11 +35,11 @@ type look struct {
 // path returns the path of a database.
 func (d Directory) path(name string) string { return filepath.Join(d.Path, filepath.FromSlash(name)) }
 
-// Check refuses a directory that lacks a database which it had, or in which one
-// carries the identity of another directory. It changes nothing. The errors are
-// sentences that name the files and the way on.
+// Check refuses a directory without a database that it had, or with one that carries
+// the identity of another directory. It changes nothing. The errors are sentences that
+// name the files and the remedy.
 func (d Directory) Check(ctx context.Context) error {
-	l, err := d.look(ctx)
+	l, err := d.read(ctx)
 	if err != nil {
 		return err
 	}
@@ -50,10 +50,10 @@ func (d Directory) Check(ctx context.Context) error {
 	if len(missing) > 0 {
 		return d.refuseMissing(missing)
 	}
-	return d.refuseStrangers(l)
+	return d.refuseForeign(l)
 }
 
-func (d Directory) look(ctx context.Context) (l look, err error) {
+func (d Directory) read(ctx context.Context) (l contents, err error) {
 	if l.identity, err = load(d.Path); err != nil {
 		return l, err
 	}
@@ -66,8 +66,8 @@ func (d Directory) look(ctx context.Context) (l look, err error) {
 	return l, nil
 }
 
-// missing lists the databases that the directory had and does not have any more.
-func (d Directory) missing(ctx context.Context, l look) (names []string, err error) {
+// missing returns the databases that the directory had and no longer has.
+func (d Directory) missing(ctx context.Context, l contents) (names []string, err error) {
 	for _, name := range d.Databases {
 		if !l.found[name].Empty {
 			continue
@@ -85,10 +85,10 @@ func (d Directory) missing(ctx context.Context, l look) (names []string, err err
 	return names, nil
 }
 
-// hadBefore reports whether a directory without an identity, as releases before
-// identities left it, must have had a database. An import before the first start
-// leaves broker.db alone.
-func (d Directory) hadBefore(ctx context.Context, name string, l look) (bool, error) {
+// hadBefore reports whether a directory without an identity, from a release before
+// identities, must have had a database. An import before the first start creates
+// broker.db alone.
+func (d Directory) hadBefore(ctx context.Context, name string, l contents) (bool, error) {
 	switch {
 	case name == serviceDatabase:
 		return d.wasUsed(l), nil
@@ -98,15 +98,15 @@ func (d Directory) hadBefore(ctx context.Context, name string, l look) (bool, er
 		return d.HadBroker(ctx)
 	}
 	info, err := os.Stat(d.path(name))
-	if err != nil || info.Size() > 0 { // a release before this database
+	if err != nil || info.Size() > 0 { // from a release before this database
 		return false, nil
 	}
 	return d.HadBroker(ctx)
 }
 
-// wasUsed reports whether the directory holds what a first start creates after the
+// wasUsed reports whether the directory has files that a first start creates after the
 // service's own database.
-func (d Directory) wasUsed(l look) bool {
+func (d Directory) wasUsed(l contents) bool {
 	for name, c := range l.found {
 		if name != brokerDatabase && !c.Empty {
 			return true
@@ -126,21 +126,21 @@ func (d Directory) refuseMissing(names []string) error {
 		list, verb, d.Path, them, them, they, strings.Join(names, " "), files)
 }
 
-// refuseStrangers names the databases that do not belong to the directory.
-func (d Directory) refuseStrangers(l look) error {
+// refuseForeign names the databases that do not belong to the directory.
+func (d Directory) refuseForeign(l contents) error {
 	id, err := d.agreed(l)
 	if err != nil {
 		return err
 	}
 	for _, name := range d.Databases {
-		if err := d.refuseStranger(name, id, l); err != nil {
+		if err := d.refuseForeignDatabase(name, id, l); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (d Directory) refuseStranger(name, id string, l look) error {
+func (d Directory) refuseForeignDatabase(name, id string, l contents) error {
 	c := l.found[name]
 	switch carried := c.Identity; {
 	case c.Empty:
@@ -159,9 +159,9 @@ func (d Directory) misnamed(name, own string) error {
 	return fmt.Errorf("%s in the data directory %s is a copy of %s: put the right file back", name, d.Path, own)
 }
 
-// agreed returns the identity of the directory: that of its file, or that which its
-// databases carry, "" for none.
-func (d Directory) agreed(l look) (id string, err error) {
+// agreed returns the identity of the directory: that of its file, or the one in its
+// databases, "" for none.
+func (d Directory) agreed(l contents) (id string, err error) {
 	if l.identity != nil {
 		return l.identity.ID, nil
 	}
@@ -179,10 +179,11 @@ func (d Directory) agreed(l look) (id string, err error) {
 	return id, nil
 }
 
-// Register has every database that exists carry the directory's identity, and the
-// directory know it. It is called when the databases were opened, and after Check.
+// Register writes the directory's identity to every existing database, and the
+// databases to the identity. It is called when the databases were opened, and after
+// Check.
 func (d Directory) Register(ctx context.Context) error {
-	l, err := d.look(ctx)
+	l, err := d.read(ctx)
 	if err != nil {
 		return err
 	}

@@ -1,10 +1,10 @@
-// Package datadir keeps the databases of a data directory together: the directory
-// has an identity, which each of its databases carries, and knows which databases it
-// has. So one that was lost, emptied, replaced or brought from elsewhere is noticed,
+// Package datadir keeps the databases of a data directory together: the directory has
+// an identity, which each of its databases carries, and knows which databases it has.
+// So one that was lost, emptied, replaced or copied from another directory is noticed,
 // at the start and while the service runs.
 //
-// DESIGN.md says which cases there are. Of this module the package must import
-// nothing but broker/storage.
+// DESIGN.md lists the cases. Of this module the package must import nothing but
+// broker/storage.
 package datadir
 
 import (
@@ -25,8 +25,8 @@ const fileName = "identity"
 // maxFileBytes bounds the file; it holds an identity and a few names.
 const maxFileBytes = 64 << 10
 
-// identity is what the file holds: who the directory is, and which databases it has,
-// by their names below it, as in "broker.db" and "cluster/cluster.db".
+// identity is the content of the file: the id of the directory, and its databases, by
+// their names below it, as in "broker.db" and "cluster/cluster.db".
 type identity struct {
 	ID        string   `json:"id"`
 	Databases []string `json:"databases"`
@@ -36,7 +36,7 @@ func newIdentity() *identity { return &identity{ID: strings.ToLower(rand.Text())
 
 func (i *identity) has(name string) bool { return i != nil && slices.Contains(i.Databases, name) }
 
-// load reads the identity of a directory, nil where there is none.
+// load reads the identity of a directory, nil if it has none.
 func load(dir string) (*identity, error) {
 	path := filepath.Join(dir, fileName)
 	info, err := os.Stat(path)
@@ -57,7 +57,7 @@ func load(dir string) (*identity, error) {
 	return i, nil
 }
 
-// parse reads what save has written.
+// parse decodes what save has written.
 func parse(text []byte) (*identity, error) {
 	var i identity
 	if err := json.Unmarshal(text, &i); err != nil {
@@ -79,7 +79,7 @@ func unusable(path string, err error) error {
 	return fmt.Errorf("%s is damaged: put it back from a backup or move it away, since the databases carry the identity too (%w)", path, err)
 }
 
-// save replaces the file by one that is on disk before it has the name.
+// save replaces the file by one that is durable before it has the name.
 func (i *identity) save(dir string) error {
 	slices.Sort(i.Databases)
 	text, err := json.MarshalIndent(i, "", "  ")

@@ -9,12 +9,12 @@ import (
 	"signalbox/broker/storage"
 )
 
-// clusterDatabase is the database of the node of a cluster. What it and the broker's
-// database hold belongs together.
+// clusterDatabase is the database of a cluster's node. It is consistent only with the
+// broker's database.
 const clusterDatabase = "cluster/cluster.db"
 
-// Forget has the next start create databases anew that were lost, or removed on
-// purpose. It refuses those that exist; it removes nothing.
+// Forget makes the next start create databases anew that were lost, or removed on
+// purpose. It refuses existing ones; it removes nothing.
 func (d Directory) Forget(ctx context.Context, names []string) error {
 	l, err := d.lookFor(ctx, names)
 	if err != nil {
@@ -40,8 +40,8 @@ func (d Directory) Forget(ctx context.Context, names []string) error {
 	return i.save(d.Path)
 }
 
-// named makes an identity for a directory that has none.
-func (d Directory) named(l look) (*identity, error) {
+// named returns an identity for a directory that has none.
+func (d Directory) named(l contents) (*identity, error) {
 	i := newIdentity()
 	id, err := d.agreed(l)
 	if err != nil {
@@ -53,7 +53,7 @@ func (d Directory) named(l look) (*identity, error) {
 	return i, nil
 }
 
-// Adopt has databases carry the identity of this directory, whichever they carried.
+// Adopt writes the identity of this directory to databases, whichever they had.
 func (d Directory) Adopt(ctx context.Context, names []string) error {
 	l, err := d.lookFor(ctx, names)
 	if err != nil {
@@ -82,12 +82,13 @@ func (d Directory) Adopt(ctx context.Context, names []string) error {
 	return i.save(d.Path)
 }
 
-// lookFor looks at the directory and refuses names that are not databases of the service.
-func (d Directory) lookFor(ctx context.Context, names []string) (look, error) {
+// lookFor examines the directory and refuses names that are not databases of the
+// service.
+func (d Directory) lookFor(ctx context.Context, names []string) (contents, error) {
 	for _, name := range names {
 		if !slices.Contains(d.Databases, name) {
-			return look{}, fmt.Errorf("%s is not a database of the service; these are: %s", name, strings.Join(d.Databases, ", "))
+			return contents{}, fmt.Errorf("%s is not a database of the service; these are: %s", name, strings.Join(d.Databases, ", "))
 		}
 	}
-	return d.look(ctx)
+	return d.read(ctx)
 }

@@ -7,7 +7,7 @@ import (
 	"os"
 )
 
-// syncDir brings the names in a folder to the disk.
+// syncDir makes the names in a directory durable.
 func syncDir(path string) error {
 	dir, err := os.Open(path)
 	if err != nil {

@@ -1,4 +1,4 @@
 package datadir
 
-// syncDir does nothing: Windows has no way to bring a folder's names to the disk.
+// syncDir does nothing: Windows has no way to make a directory's names durable.
 func syncDir(string) error { return nil }

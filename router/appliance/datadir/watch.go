@@ -16,15 +16,15 @@ import (
 	"signalbox/broker/storage"
 )
 
-// lookEvery is how often the files of a running service are looked at.
+// lookEvery is the interval between two checks of the files of a running service.
 const lookEvery = time.Second
 
-// checkShare is how much of the time databases may be checked for damage at most: a
+// checkShare bounds the share of the time in which databases are checked for damage: a
 // check that took a second is followed by a pause of at least a hundred.
 const checkShare = 100
 
-// Watcher looks after the files of a service that runs: whether they are still those
-// that it has open, and whether they are damaged.
+// Watcher watches the files of a running service: whether they are still those that it
+// has open, and whether they are damaged.
 type Watcher struct {
 	log      *slog.Logger
 	interval time.Duration
@@ -37,9 +37,9 @@ type Watcher struct {
 	tasks  sync.WaitGroup
 }
 
-// Watch begins to look after the databases of the directory, which must be open, and
-// other files, by their names below it. Interval is the least time between two checks
-// for damage. The watcher must be closed.
+// Watch starts to watch the databases of the directory, which must be open, and other
+// files, by their names below it. Interval is the minimum time between two checks for
+// damage. The watcher must be closed.
 func (d Directory) Watch(ctx context.Context, interval time.Duration, log *slog.Logger, others ...string) (*Watcher, error) {
 	w := &Watcher{log: log, interval: interval, opened: map[string]os.FileInfo{}, lost: make(chan error, 1)}
 	for _, name := range d.Databases {
@@ -66,7 +66,7 @@ func (d Directory) Watch(ctx context.Context, interval time.Duration, log *slog.
 	return w, nil
 }
 
-// note remembers which file has a path.
+// note records which file has a path.
 func (w *Watcher) note(path string, required bool) error {
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) && !required {
@@ -79,17 +79,17 @@ func (w *Watcher) note(path string, required bool) error {
 	return nil
 }
 
-// Lost yields an error when a file was deleted or replaced. Whatever is written from
-// then on is lost, so the service must end.
+// Lost yields an error when a file was deleted or replaced. What is written afterwards
+// is lost, so the service must end.
 func (w *Watcher) Lost() <-chan error { return w.lost }
 
-// damage is what a check has found, and in which file.
+// damage is the result of a check, and its file.
 type damage struct {
 	path string
 	err  error
 }
 
-// Damage returns what the checks have found, nil for nothing, and in which file.
+// Damage returns the damage that the checks have found, nil for none, and its file.
 func (w *Watcher) Damage() (path string, err error) {
 	if found := w.damage.Load(); found != nil {
 		return found.path, found.err
@@ -97,7 +97,7 @@ func (w *Watcher) Damage() (path string, err error) {
 	return "", nil
 }
 
-// Close ends the watching.
+// Close stops watching.
 func (w *Watcher) Close() error {
 	w.stop()
 	w.tasks.Wait()
@@ -140,7 +140,7 @@ func lostError(path, how string) error {
 	return fmt.Errorf("%s was %s while the service used it, so what is written is lost and the service ends: put the file back from a backup, and stop the service before its files are changed", path, how)
 }
 
-// check looks for damage now and then, until it finds some.
+// check checks for damage periodically, until it finds some.
 func (w *Watcher) check(ctx context.Context) {
 	for {
 		began := time.Now()
@@ -172,7 +172,7 @@ func (w *Watcher) tell(path string, err error) {
 	w.damage.Store(&damage{path, err})
 }
 
-// bySize returns the paths, that of the smallest file first.
+// bySize returns the paths, ordered by the size of the files.
 func bySize(paths []string) []string {
 	size := func(path string) int64 {
 		info, err := os.Stat(path)
