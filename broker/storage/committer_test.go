@@ -16,7 +16,7 @@ import (
 )
 
 // errTestClosed is the error of submissions after Close.
-var errTestClosed = errors.New("gone")
+var errTestClosed = errors.New("closed")
 
 // testCommitter is a committer of notes. A note is stored under its number; one
 // that begins with "owed" is deferred while nothing can be stored.

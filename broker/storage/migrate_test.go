@@ -38,7 +38,7 @@ func TestSnapshotBeforeMigration(t *testing.T) {
 	whole := withSecond("CREATE TABLE more (x INTEGER) STRICT;\n")
 	db := closeAtEnd(t, openPool(path, 1, forWriter))
 	if err := migrate(t.Context(), db, path, broken, slog.New(slog.DiscardHandler)); err == nil {
-		t.Fatal("a migration that fails is no error")
+		t.Fatal("a failing migration has no error")
 	}
 	if v, err := version(t.Context(), db); v != 1 || err != nil {
 		t.Fatalf("after the failure the schema is %d (%v), want 1", v, err)
@@ -66,7 +66,7 @@ func TestFileWithoutVacuum(t *testing.T) {
 	must(t, err)
 	defer f.Close()
 	if n := one[int](t, f.db, `SELECT count(*) FROM note WHERE body = 'kept'`); n != 1 {
-		t.Error("what was stored is gone")
+		t.Error("what was stored was deleted")
 	}
 	if mode := one[int](t, f.db, `PRAGMA auto_vacuum`); mode != 2 {
 		t.Errorf("auto_vacuum is %d, want 2", mode)

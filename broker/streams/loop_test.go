@@ -236,7 +236,7 @@ func checkChain(t *testing.T, all []Definition, chain []string) {
 	for i := 0; i+2 < len(chain); i += 2 {
 		from, topic, to := find(chain[i]), chain[i+1], find(chain[i+2])
 		if from.TargetTopic != topic || !matches(to.SourceTopic, topic) || !from.Active || !to.Active {
-			t.Fatalf("%q is no way: %+v does not lead to %+v", chain, from, to)
+			t.Fatalf("%q is not a path: %+v does not lead to %+v", chain, from, to)
 		}
 	}
 }

@@ -66,15 +66,15 @@ func TestCheckReplay(t *testing.T) {
 		change func(*broker.StreamReplay)
 		want   string
 	}{
-		"no topic":                 {func(r *broker.StreamReplay) { r.ReplayTopic = "" }, "replaytopic"},
-		"a topic with a wildcard":  {func(r *broker.StreamReplay) { r.ReplayTopic = "a/+" }, "replaytopic"},
-		"a topic of the system":    {func(r *broker.StreamReplay) { r.ReplayTopic = "$SYS/x" }, "replaytopic"},
-		"an end before the begin":  {func(r *broker.StreamReplay) { r.GTE, r.LTE = new(2.0), new(1.0) }, "lte"},
-		"a begin that is no time":  {func(r *broker.StreamReplay) { r.GTE = new(math.NaN()) }, "gte"},
-		"a negative limit":         {func(r *broker.StreamReplay) { r.Limit = -2 }, "limit"},
-		"a negative speed":         {func(r *broker.StreamReplay) { r.Speed = -1 }, "speed"},
-		"an infinite speed":        {func(r *broker.StreamReplay) { r.Speed = math.Inf(1) }, "speed"},
-		"a speed that is no speed": {func(r *broker.StreamReplay) { r.Speed = math.NaN() }, "speed"},
+		"no topic":                     {func(r *broker.StreamReplay) { r.ReplayTopic = "" }, "replaytopic"},
+		"a topic with a wildcard":      {func(r *broker.StreamReplay) { r.ReplayTopic = "a/+" }, "replaytopic"},
+		"a topic of the system":        {func(r *broker.StreamReplay) { r.ReplayTopic = "$SYS/x" }, "replaytopic"},
+		"an end before the begin":      {func(r *broker.StreamReplay) { r.GTE, r.LTE = new(2.0), new(1.0) }, "lte"},
+		"a start that is not a time":   {func(r *broker.StreamReplay) { r.GTE = new(math.NaN()) }, "gte"},
+		"a negative limit":             {func(r *broker.StreamReplay) { r.Limit = -2 }, "limit"},
+		"a negative speed":             {func(r *broker.StreamReplay) { r.Speed = -1 }, "speed"},
+		"an infinite speed":            {func(r *broker.StreamReplay) { r.Speed = math.Inf(1) }, "speed"},
+		"a speed that is not a number": {func(r *broker.StreamReplay) { r.Speed = math.NaN() }, "speed"},
 		"everything at once": {func(r *broker.StreamReplay) {
 			*r = broker.StreamReplay{GTE: new(2.0), LTE: new(1.0), Limit: -5, Speed: -1}
 		}, "replaytopic lte limit speed"},

@@ -193,7 +193,7 @@ func TestReplayMessages(t *testing.T) {
 			t.Errorf("at target QoS %d (-want +got):\n%s", qos, diff)
 		}
 		if diff := cmp.Diff([]messaging.Message{{Topic: "source", Payload: []byte("p"), Properties: []byte{1, 0}, QoS: 2, At: 5, ExpiresAt: 9}, {Topic: "source/x", At: 5}}, w.kept.messages); diff != "" {
-			t.Errorf("what is kept has changed (-want +got):\n%s", diff)
+			t.Errorf("the stored messages have changed (-want +got):\n%s", diff)
 		}
 	}
 }
@@ -298,7 +298,7 @@ func TestReplayBatches(t *testing.T) {
 		}
 		w.wantSent(t, 600)
 		if diff := cmp.Diff([]string{"again", "again", "again"}, w.target.asked); diff != "" {
-			t.Errorf("room was asked for (-want +got):\n%s", diff)
+			t.Errorf("topics of WaitForCapacity (-want +got):\n%s", diff)
 		}
 	})
 	t.Run("of a mebibyte at most, but for a single message", func(t *testing.T) {

@@ -241,11 +241,11 @@ func TestWatched(t *testing.T) {
 	} {
 		tree, c := newTracker()
 		if tree.TTL(); tree.Watched() {
-			t.Error("it counts as a question what the TTL is")
+			t.Error("a request for the TTL makes the tree watched")
 		}
 		ask(tree)
 		if c.advance(600 * time.Second); !tree.Watched() {
-			t.Errorf("%s is no question", name)
+			t.Errorf("%s does not make the tree watched", name)
 		}
 		if c.advance(10 * time.Second); tree.Watched() {
 			t.Errorf("%s is remembered too long", name)
@@ -302,7 +302,7 @@ func TestExpiredTopicsAreReplaced(t *testing.T) {
 		publish(tree, fmt.Sprint("new", i))
 	}
 	if got := tree.NotTracked(); got != 0 {
-		t.Errorf("%d messages found no room", got)
+		t.Errorf("%d messages were not tracked", got)
 	}
 	if got := tree.Page(0, 0).PublishTopics.Count; got != topictree.DefaultLimit/2 {
 		t.Errorf("%d topics", got)

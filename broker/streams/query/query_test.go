@@ -66,7 +66,7 @@ func TestRun(t *testing.T) {
 		}},
 		{"a value inside another is copied with it", `{"select":[{"source":"[a]","target":"[x]"},{"source":"[a][b]","target":"[y]"}]}`,
 			[]message{{0, `{"a":{"b":1}}`, `{"x":{"b":1},"y":1}`}, {0, `{"a":1}`, "invalid"}}},
-		{"what is no JSON is invalid", `{"select":[{"source":"","target":"[x]"}]}`, []message{
+		{"a payload that is not JSON is invalid", `{"select":[{"source":"","target":"[x]"}]}`, []message{
 			{0, ``, "invalid"}, {0, `{"a":1`, "invalid"}, {0, `{"a":1}}`, "invalid"}, {0, `{"a":01}`, "invalid"}, {0, `{'a':1}`, "invalid"},
 			{0, "[\"\n\"]", "invalid"}, {0, `[1,]`, "invalid"}, {0, `{"a":1,}`, "invalid"}, {0, `NaN`, "invalid"}, {0, `"\x"`, "invalid"}, {0, `"\u00@0"`, "invalid"}, {0, `"\u00 0"`, "invalid"}, {0, `"\u00g0"`, "invalid"}, {0, `"\u00"`, "invalid"}, {0, "\xef\xbb\xbf1", "invalid"},
 			{0, strings.Repeat("[", 128) + strings.Repeat("]", 128), `{"x":` + strings.Repeat("[", 128) + strings.Repeat("]", 128) + `}`},

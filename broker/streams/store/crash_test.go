@@ -88,7 +88,7 @@ func verify(t *testing.T, path string, committed [logs]int64) {
 		var last int64
 		must(t, l.Read(t.Context(), allTimes, false, func(m messaging.Message) bool {
 			if m.At != last+1 || string(m.Payload) != fmt.Sprint("payload ", m.At) {
-				t.Errorf("log %d: %q of %d comes behind %d", i, m.Payload, m.At, last)
+				t.Errorf("log %d: %q of %d follows %d", i, m.Payload, m.At, last)
 			}
 			last = m.At
 			return !t.Failed()

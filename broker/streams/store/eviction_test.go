@@ -106,7 +106,7 @@ func TestSetTTL(t *testing.T) {
 		s = reopen(t, s, Options{})
 		elapse(50 * time.Second)
 		if n := s.logs.find(id).totals.messages; n != 0 {
-			t.Errorf("%d messages are kept of a stream that nobody has opened", n)
+			t.Errorf("%d messages are kept of a stream that is not open", n)
 		}
 	})
 }

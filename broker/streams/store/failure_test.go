@@ -89,7 +89,7 @@ func TestFullDiskCanBeCleared(t *testing.T) {
 		must(t, l.Clear(t.Context(), streams.Range{From: 2, To: 9}))
 		elapse(2 * storage.ProbeInterval)
 		if err := s.Err(); err != nil {
-			t.Errorf("there is room now: %v", err)
+			t.Errorf("the disk is not full any more: %v", err)
 		}
 		appendAndWait(t, l, messages(12, 1)...)
 		wantTimes(t, l, 1, 10, 12)
