@@ -10,15 +10,22 @@ import (
 	"signalbox/broker/storage"
 )
 
-// Apply stores changes of a log that several brokers share, together with the
-// index that they have there: in one transaction, after what was submitted
-// before. It returns when they are committed. Indexes grow; one that is applied
-// already is passed over. Done of the changes is not called, and no CommitNotifier may
-// call Apply.
+// Apply stores a group of changes of a log that several brokers share, together with
+// its index in the log, in one transaction. It runs after everything submitted before,
+// and returns when the transaction is committed. Indexes grow; an index that was
+// applied before is skipped. Done of the changes is not called, and no CommitNotifier
+// may call Apply.
 //
-// With an error nothing was stored, whether Owed or not. The caller must stop, and
-// may give the same index again. A change that contradicts what is stored, which
-// is a fault of this program, is left out and logged, as it would be elsewhere.
+// The result follows from the group and from what is stored, and does not depend on
+// how the log is divided into groups. So all brokers that apply the same log store the
+// same.
+//
+// An error means that nothing of the group was stored, Owed or not; the log still has
+// it. The caller must stop, and may apply the same index again. Owed changes from
+// before are stored first or Apply fails.
+//
+// A change that contradicts what is stored is a fault of this program, and would stop
+// all brokers at the same index for ever. It is left out and logged.
 func (s *Store) Apply(index uint64, group []*engine.Changes) error {
 	if index == 0 || index > math.MaxInt64 {
 		return fmt.Errorf("apply changes to the broker's messages: there is no index %d", index)
@@ -30,21 +37,20 @@ func (s *Store) Apply(index uint64, group []*engine.Changes) error {
 	return nil
 }
 
-// AppliedIndex is the index up to which a shared log is stored; 0 for a broker
-// that shares none.
+// AppliedIndex returns the index up to which a shared log is stored, 0 without one.
 func (s *Store) AppliedIndex() uint64 { return s.shared.Load().index }
 
-// Shared tells which part of the messages a shared log is about, and whether there
-// is one: the part that was attached or restored last, or Everything where none
-// was.
+// Shared returns the part of the messages that a shared log covers, which is the part
+// last attached or restored, and reports whether there is a log. Without one the part
+// is Everything.
 func (s *Store) Shared() (part Part, ok bool) {
 	at := s.shared.Load()
 	return at.part, at.index != 0
 }
 
-// Attach says that a part of the messages will be shared, before there is anything
-// of a log: after a crash it is known that what is here is not to be served. The
-// index is the least there is. A broker that shares messages already goes on.
+// Attach marks a part of the messages as shared, with the lowest index, before
+// anything of a log was applied: so after a crash it is known that the messages in this
+// file must not be served. It does nothing if that part is shared already.
 func (s *Store) Attach(ctx context.Context, part Part) error {
 	return s.send(ctx, func(c *committer) error {
 		at := *c.shared.Load()
@@ -60,8 +66,9 @@ func (s *Store) Attach(ctx context.Context, part Part) error {
 	})
 }
 
-// Detach ends the sharing: the broker keeps what it has and forgets the index, so
-// that it can begin with another log. The durability is again that of Options.
+// Detach ends the sharing: the messages stay and the index is deleted, so that the
+// broker can begin with another log. The durability of Options is set before the
+// commit, so that everything is on the disk when Detach returns.
 func (s *Store) Detach(ctx context.Context) error {
 	return s.send(ctx, func(c *committer) error {
 		if err := c.disk.SetDurability(s.durability); err != nil {
@@ -75,10 +82,10 @@ func (s *Store) Detach(ctx context.Context) error {
 	})
 }
 
-// SetDurability says what transactions outlive from now on, until Detach. Where
-// Everything is shared, changes need not be kept twice: the log has them until they
-// are in a snapshot. After a loss of power what is missing is given to Apply again,
-// as the index is missing with it.
+// SetDurability sets what transactions survive, until Detach. While Everything is
+// shared, a commit need not wait for the disk: the log has the changes until they are
+// in a snapshot. If a loss of power undoes commits, it undoes their index too, and
+// Apply is called with them again.
 func (s *Store) SetDurability(ctx context.Context, d storage.Durability) error {
 	return s.send(ctx, func(c *committer) error { return c.disk.SetDurability(d) })
 }
@@ -106,15 +113,15 @@ func (c *committer) apply(index uint64, group []*engine.Changes) error {
 	return nil
 }
 
-// writable tries to end a time in which nothing could be stored, and tells why it
-// lasts. What is owed comes before all else.
+// writable returns nil if the file can be written, after an attempt to recover from
+// an earlier failure; the error is why it cannot. Owed changes are stored first.
 func (c *committer) writable() error {
 	c.commits.Recover()
 	return c.Err()
 }
 
-// commitValid commits a group without those of its changes that contradict what is
-// stored.
+// commitValid commits a group change by change, each behind a savepoint in one
+// transaction, without the changes that contradict what is stored.
 func (c *committer) commitValid(group []*engine.Changes, at position) error {
 	return c.rewrite(context.Background(), c.counts, nil, &at, func() error {
 		for i := range group {
@@ -130,7 +137,8 @@ func (c *committer) commitValid(group []*engine.Changes, at position) error {
 	})
 }
 
-// writeOrRollback writes a group within a transaction, or nothing of it.
+// writeOrRollback writes a group within a transaction. If it contradicts what is stored,
+// nothing of it is written.
 func (c *committer) writeOrRollback(group []*engine.Changes) error {
 	if err := c.disk.Run(`SAVEPOINT attempt`); err != nil {
 		return err
@@ -149,9 +157,9 @@ func (c *committer) writeOrRollback(group []*engine.Changes) error {
 	return err
 }
 
-// rewrite makes a transaction of several steps, with which a position is reached.
-// Each step changes the ledger at once. Should it come to nothing, another ledger
-// counts, or with nil it is read anew. The steps may still change the position.
+// rewrite runs a transaction of several steps, at the end of which the position is at,
+// which the steps may still change. Each step changes counts at once. If the
+// transaction fails, otherwise replaces them; nil makes them be read from the file.
 func (c *committer) rewrite(ctx context.Context, counts, otherwise *refCounts, at *position, steps func() error) error {
 	c.setCounts(counts)
 	err := c.disk.Transact(ctx, func() error {

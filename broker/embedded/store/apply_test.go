@@ -18,7 +18,7 @@ import (
 	"signalbox/scripts/suite"
 )
 
-// wantIndex compares the index that is known and the one that is stored.
+// wantIndex checks the index in memory and the one in the file.
 func wantIndex(t testing.TB, s *opened, want uint64) {
 	t.Helper()
 	stored, err := readPosition(context.Background(), s.disk.SQL())
@@ -28,7 +28,7 @@ func wantIndex(t testing.TB, s *opened, want uint64) {
 	}
 }
 
-// wantShared expects a store to share a part, or with 0 nothing.
+// wantShared checks that a store shares a part, or nothing if part is 0.
 func wantShared(t testing.TB, s *opened, want Part) {
 	t.Helper()
 	part, ok := s.Shared()
@@ -37,7 +37,7 @@ func wantShared(t testing.TB, s *opened, want Part) {
 	}
 }
 
-// wantSame expects a store to hold what another one holds.
+// wantSame checks that two stores have the same contents.
 func wantSame(t testing.TB, want, got *opened) {
 	t.Helper()
 	if diff := cmp.Diff(describe(whole(t, want.Store)), describe(whole(t, got.Store))); diff != "" {
@@ -45,9 +45,8 @@ func wantSame(t testing.TB, want, got *opened) {
 	}
 }
 
-// TestLoadWhileApplying reads what is stored while more is applied: what Load
-// returns and logs must not be shared with the goroutine that applies. The race
-// detector looks on.
+// TestLoadWhileApplying loads while more is applied: what Load returns and logs must
+// not be shared with the goroutine that applies. It needs the race detector.
 func TestLoadWhileApplying(t *testing.T) {
 	t.Parallel()
 	s := fresh(t, Options{})
@@ -67,8 +66,8 @@ func TestLoadWhileApplying(t *testing.T) {
 	applying.Wait()
 }
 
-// TestApply applies groups of a log beside what is submitted. What was applied is
-// passed over, also after a restart.
+// TestApply applies groups of a log beside changes that are submitted. An index that was
+// applied is skipped, also after a restart.
 func TestApply(t *testing.T) {
 	t.Parallel()
 	s := fresh(t, Options{})
@@ -99,7 +98,7 @@ func TestApply(t *testing.T) {
 	}
 }
 
-// TestApplyWithoutLoad stores what follows a log in a store that nobody has read.
+// TestApplyWithoutLoad applies a log to a store that was never loaded.
 func TestApplyWithoutLoad(t *testing.T) {
 	t.Parallel()
 	s := fresh(t, Options{})
@@ -113,8 +112,8 @@ func TestApplyWithoutLoad(t *testing.T) {
 	sound(t, s)
 }
 
-// TestApplyWhereNothingCanBeStored gives an error also of what is owed, and takes
-// the same index when there is room again.
+// TestApplyWhereNothingCanBeStored expects an error also for owed changes, and the same
+// index to be accepted when there is space again.
 func TestApplyWhereNothingCanBeStored(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -140,7 +139,7 @@ func TestApplyWhereNothingCanBeStored(t *testing.T) {
 	})
 }
 
-// TestApplyBehindOwed does not pass by what is owed and cannot be stored.
+// TestApplyBehindOwed applies nothing while owed changes cannot be stored.
 func TestApplyBehindOwed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -181,7 +180,7 @@ func TestApplyContradiction(t *testing.T) {
 	sound(t, s)
 }
 
-// TestDetach keeps what there is and forgets the index.
+// TestDetach keeps the messages and deletes the index.
 func TestDetach(t *testing.T) {
 	t.Parallel()
 	s := fresh(t, Options{})
@@ -196,7 +195,7 @@ func TestDetach(t *testing.T) {
 	wantRows(t, s, map[string]int{"session": 1, "queue": 1, "message": 1})
 }
 
-// wantSynchronous asks for what SQLite waits: 2 for the disk, 1 not at each commit.
+// wantSynchronous checks SQLite's synchronous setting: 2 for FULL, 1 for NORMAL.
 func wantSynchronous(t testing.TB, s *opened, want int) {
 	t.Helper()
 	var got int
@@ -206,8 +205,8 @@ func wantSynchronous(t testing.TB, s *opened, want int) {
 	}
 }
 
-// TestLoadAgain reads what is stored while changes come, each time with all that
-// was submitted before.
+// TestLoadAgain loads while changes are submitted. Each time the result has all that was
+// submitted before.
 func TestLoadAgain(t *testing.T) {
 	t.Parallel()
 	s := fresh(t, Options{Durability: storage.Process})
@@ -225,9 +224,9 @@ func TestLoadAgain(t *testing.T) {
 	sound(t, s)
 }
 
-// TestErrandGivenUp does nothing for who has ceased to wait, and takes nothing
-// after the end.
-func TestErrandGivenUp(t *testing.T) {
+// TestTaskCancelled runs no task whose caller has given up, and accepts none after
+// Close.
+func TestTaskCancelled(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := open(t, t.TempDir(), Options{})
@@ -294,7 +293,7 @@ func TestApplyManyAtOnce(t *testing.T) {
 	}
 }
 
-// group makes some changes.
+// group returns some changes.
 func (m *model) group() (group []*engine.Changes) {
 	for range 1 + m.rand.IntN(10) {
 		group = append(group, m.changes())
@@ -302,7 +301,7 @@ func (m *model) group() (group []*engine.Changes) {
 	return group
 }
 
-// takeOver has sequence numbers go on behind what waits.
+// takeOver makes sequence numbers continue behind the queued messages.
 func (m *model) takeOver() {
 	m.seq = 0
 	for _, s := range m.sessions {
@@ -312,9 +311,9 @@ func (m *model) takeOver() {
 	}
 }
 
-// TestPlaceTakenAgain has a place in a queue left, taken and left twice, at once. Each
-// message loses one reference only.
-func TestPlaceTakenAgain(t *testing.T) {
+// TestSequenceNumberReused dequeues and enqueues the same sequence number twice in one
+// group. Each message loses one reference only.
+func TestSequenceNumberReused(t *testing.T) {
 	t.Parallel()
 	s := fresh(t, Options{})
 	m, n := message(1, "t"), message(2, "t")
@@ -330,7 +329,7 @@ func TestPlaceTakenAgain(t *testing.T) {
 	sound(t, s)
 }
 
-// TestAttach says what will be shared, and that nothing is lost by it.
+// TestAttach marks a part as shared and keeps what is stored.
 func TestAttach(t *testing.T) {
 	t.Parallel()
 	s := open(t, t.TempDir(), Options{})

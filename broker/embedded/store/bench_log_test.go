@@ -9,8 +9,8 @@ import (
 	"signalbox/broker/storage"
 )
 
-// BenchmarkApply applies groups of published messages, of which earlier ones are
-// acknowledged, as a follower does: encoded. An operation is a message.
+// BenchmarkApply applies encoded groups of published messages, as a follower does, while
+// earlier messages are acknowledged. An operation is a message.
 func BenchmarkApply(b *testing.B) {
 	for _, d := range durabilities {
 		for _, n := range []int{1, 16, 256} {

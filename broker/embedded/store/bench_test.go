@@ -11,8 +11,8 @@ import (
 	"signalbox/broker/storage"
 )
 
-// cpu reports the processor time of one operation, which a busy machine leaves
-// as it is. The returned function is called at the end.
+// cpu reports the processor time of one operation, which does not depend on how busy the
+// machine is. The returned function is called at the end.
 func cpu(b *testing.B) func() {
 	used := func() int64 {
 		var u syscall.Rusage
@@ -32,8 +32,8 @@ func small(id uint64) *engine.Message {
 
 var durabilities = []storage.Durability{storage.Full, storage.Process}
 
-// BenchmarkSubmit has publishers that wait for each message to be stored, and
-// consumers that acknowledge it a little later, when it is on the disk.
+// BenchmarkSubmit has publishers that wait for each message to be stored, and consumers
+// that acknowledge it once it is on the disk.
 func BenchmarkSubmit(b *testing.B) {
 	for _, d := range durabilities {
 		for _, publishers := range []int{1, 64} {
@@ -193,7 +193,7 @@ func BenchmarkLoad(b *testing.B) {
 	shut(b, s)
 }
 
-// BenchmarkMessages reads messages of a queue, which are neighbours or have those of
+// BenchmarkMessages reads messages of a queue, which are adjacent or have messages of
 // other queues between them. An operation is one message.
 func BenchmarkMessages(b *testing.B) {
 	const stored, atOnce = 50_000, 1000

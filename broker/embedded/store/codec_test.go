@@ -12,8 +12,7 @@ import (
 	"signalbox/scripts/suite"
 )
 
-// everything is a group in which every field of every member is set, beside
-// plain ones.
+// everything is a group with records in which every field is set, and plain ones.
 func everything() []*engine.Changes {
 	shared, kept, plain := message(1, "a/ü"), message(math.MaxInt64, "kept"), &engine.Message{ID: 4, Topic: "plain"}
 	shared.ExpiresAt = -1
@@ -51,8 +50,8 @@ func everything() []*engine.Changes {
 	}
 }
 
-// TestCodec decodes what was encoded behind something else. A message that
-// records share is one again.
+// TestCodec decodes what was appended to other bytes. Records that share a message share
+// it again.
 func TestCodec(t *testing.T) {
 	t.Parallel()
 	group := everything()
@@ -74,7 +73,7 @@ func TestCodec(t *testing.T) {
 	}
 }
 
-// list gives changes as text.
+// list returns changes as text.
 func list(group []*engine.Changes) (text string) {
 	for _, c := range group {
 		text += fmt.Sprintf("%+v\n", *c)
@@ -82,8 +81,8 @@ func list(group []*engine.Changes) (text string) {
 	return text
 }
 
-// TestCodecLeavesOut encodes what counts and no more: of what is dequeued, not
-// the message.
+// TestCodecLeavesOut encodes nothing that is not needed: not the message of a dequeued
+// row.
 func TestCodecLeavesOut(t *testing.T) {
 	t.Parallel()
 	large := &engine.Message{ID: 1, Topic: "t", Payload: make([]byte, 1<<20)}
@@ -99,8 +98,8 @@ func TestCodecLeavesOut(t *testing.T) {
 	}
 }
 
-// TestDecodeDamaged expects an error for everything that was cut short, has
-// something behind it, or claims what it cannot hold.
+// TestDecodeDamaged expects an error for an encoding that was cut short, is followed by
+// other bytes, or has a length that it cannot have.
 func TestDecodeDamaged(t *testing.T) {
 	t.Parallel()
 	whole := AppendChanges(nil, everything())
@@ -129,8 +128,8 @@ func TestDecodeDamaged(t *testing.T) {
 	}
 }
 
-// FuzzDecodeChanges expects that what can be decoded is encoded again to what
-// means the same.
+// FuzzDecodeChanges expects what can be decoded to be the same after it was encoded and
+// decoded again.
 func FuzzDecodeChanges(f *testing.F) {
 	f.Add(AppendChanges(nil, nil))
 	f.Add(AppendChanges(nil, everything()))
@@ -149,8 +148,8 @@ func FuzzDecodeChanges(f *testing.F) {
 	})
 }
 
-// published is a group as the engine makes it of messages for one session each,
-// of which earlier ones are acknowledged.
+// published returns a group as the engine makes it of messages for one session each,
+// while earlier messages are acknowledged.
 func published(n int, size int) (group []*engine.Changes) {
 	for i := range uint64(n) {
 		m := small(i + 1_000_000)
@@ -193,8 +192,8 @@ func BenchmarkDecodeChanges(b *testing.B) {
 	}
 }
 
-// TestCodecOfModel stores what random changes come to in two stores: in one as
-// they are, in the other encoded and decoded.
+// TestCodecOfModel applies random changes to two stores: to one as they are, to the other
+// encoded and decoded.
 func TestCodecOfModel(t *testing.T) {
 	t.Parallel()
 	seed := suite.Seed(t)

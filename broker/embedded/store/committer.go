@@ -10,14 +10,15 @@ import (
 )
 
 // Bounds of one transaction, and of what may be submitted and not committed before
-// Room waits, in changes; and what anything but a payload weighs, in bytes.
+// WaitForCapacity waits, in changes; and the weight of a record without its payload,
+// in bytes.
 const (
 	groupChanges      = 1024
 	maxPendingChanges = 16 << 10
 	recordWeight      = 64
 )
 
-// committer is what the goroutine that writes works with.
+// committer is the state of the goroutine that writes. It runs from Open on.
 type committer struct {
 	*Store
 	plan   *plan
@@ -35,7 +36,7 @@ func (s *Store) startCommitter() {
 	})
 }
 
-// weigh returns how much memory changes hold, roughly.
+// weigh estimates the memory that changes take, in bytes.
 func weigh(c *engine.Changes) int {
 	records := len(c.PutSessions) + len(c.Subscribed) + len(c.Unsubscribed) + len(c.Messages) + len(c.Enqueued) +
 		len(c.Released) + len(c.Received) + len(c.Retained) + len(c.Dequeued) + len(c.Forgotten) + len(c.EndedSessions)
@@ -46,8 +47,8 @@ func weigh(c *engine.Changes) int {
 	return w
 }
 
-// commit writes a group in one transaction, and the position that is reached with
-// it in a shared log, unless its index is 0.
+// commit writes a group in one transaction, together with its position in a shared
+// log unless the index of that is 0.
 func (c *committer) commit(group []*engine.Changes, at position) error {
 	defer c.plan.reset()
 	if err := c.loadCounts(context.Background()); err != nil {
@@ -61,7 +62,7 @@ func (c *committer) commit(group []*engine.Changes, at position) error {
 	return err
 }
 
-// loadCounts reads what is stored into the ledger, where it is not known.
+// loadCounts reads the reference counts from the file unless they are known.
 func (c *committer) loadCounts(ctx context.Context) error {
 	if c.counts != nil {
 		return nil
@@ -87,20 +88,20 @@ func (c *committer) load(ctx context.Context) (*loader, error) {
 	return l, nil
 }
 
-// setCounts has a ledger count from now on, or with nil has it read anew when it is
-// needed.
+// setCounts replaces the reference counts; nil makes the next use read them from the
+// file.
 func (c *committer) setCounts(counts *refCounts) {
 	c.counts, c.plan.counts = counts, counts
 }
 
 // omit logs changes that contradict what is stored. They are refused even if they are
-// owed: they would fail for ever.
+// owed, because they would always fail.
 func (c *committer) omit(_ []*engine.Changes, err error) error {
 	c.log.Error("changes contradict what is stored and were left out", slog.Any("err", err))
 	return err
 }
 
-// refuse keeps, of changes that cannot be stored, what is owed, and returns the rest.
+// refuse keeps the owed ones of changes that cannot be stored, and returns the others.
 func (c *committer) refuse(group []*engine.Changes) (refused []*engine.Changes) {
 	for _, changes := range group {
 		if changes.Owed {
@@ -112,8 +113,8 @@ func (c *committer) refuse(group []*engine.Changes) (refused []*engine.Changes) 
 	return refused
 }
 
-// resume stores what is owed where something can be stored again. Only then are new
-// changes taken.
+// resume stores what is owed once the file can be written again. New changes are
+// accepted only after that.
 func (c *committer) resume() error {
 	if err := c.commits.Probe(); err != nil {
 		return err
@@ -131,7 +132,7 @@ func (c *committer) resume() error {
 	return nil
 }
 
-// end stores what is owed, if that is possible at last.
+// end makes the last attempt to store what is owed.
 func (c *committer) end() error {
 	c.commits.Recover()
 	if len(c.owed) == 0 {
@@ -141,7 +142,7 @@ func (c *committer) end() error {
 	return fmt.Errorf("%d changes to sessions could not be stored: %w", len(c.owed), c.Err())
 }
 
-// report calls those who wait for changes.
+// report calls Done of the changes.
 func (c *committer) report(group []*engine.Changes, err error) {
 	for _, changes := range group {
 		if changes.Done != nil {

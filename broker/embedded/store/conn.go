@@ -7,8 +7,7 @@ import (
 	"signalbox/broker/storage"
 )
 
-// disk is the connection to broker.db that only Load and, from then on, the
-// committer use.
+// disk is the connection to broker.db of the committer.
 type disk struct{ *storage.Conn }
 
 // openDisk connects to a file and prepares all statements.

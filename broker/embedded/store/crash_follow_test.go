@@ -16,13 +16,13 @@ import (
 
 const followDir = "STORE_FOLLOW_DIR" // set for the process that follows a log and is killed
 
-// backward is how many changes the process applies beyond a snapshot before it
-// restores that; it does so after every period changes.
+// backward is how many changes the process applies after a snapshot before it restores
+// it; it does so after every period changes.
 const backward, period = 5, 10
 
-// TestCampaignKillFollower kills a process that applies a log and restores snapshots, again
-// and again on the same file. The index and the data that is found must belong
-// together, and be what the process said last or was about to say.
+// TestCampaignKillFollower repeatedly kills a process that applies a log to one file and
+// restores snapshots. The index and the data in the file must match each other, and be
+// what the process reported last or was about to report.
 func TestCampaignKillFollower(t *testing.T) {
 	t.Parallel()
 	dir, restoring, said := t.TempDir(), 0, uint64(0)
@@ -36,8 +36,8 @@ func TestCampaignKillFollower(t *testing.T) {
 	t.Logf("%d of the kills were while a snapshot was restored; applied up to %d", restoring, said)
 }
 
-// followAndKill lets a process work for some time and kills it, half of the times
-// when it begins to restore. It gives the last index that it said.
+// followAndKill runs a process for some time and kills it, half of the times when it
+// begins to restore. It returns the last index that the process reported.
 func followAndKill(t *testing.T, dir string, last uint64) (_ uint64, restoring bool) {
 	t.Helper()
 	process := exec.CommandContext(t.Context(), os.Args[0])
@@ -63,8 +63,8 @@ func followAndKill(t *testing.T, dir string, last uint64) (_ uint64, restoring b
 	return last, restoring
 }
 
-// verifyFollower opens the file after a kill. Every change puts the message of its
-// own index, so the newest one tells what was applied.
+// verifyFollower checks the file after a kill. Every change puts a message with its own
+// index as ID, so the newest message shows what was applied.
 func verifyFollower(t *testing.T, dir string, last uint64, restoring bool) uint64 {
 	t.Helper()
 	s := open(t, dir, Options{})
@@ -95,12 +95,12 @@ func verifyFollower(t *testing.T, dir string, last uint64, restoring bool) uint6
 	return index
 }
 
-// ballast is how many retained messages there are beside, so that to restore them
-// takes a while.
+// ballast is the number of additional retained messages, which make a restore take a
+// while.
 const ballast = 300
 
-// followUntilKilled is the process that TestCampaignKillFollower kills. It says each index
-// that is applied, and when it begins to restore.
+// followUntilKilled is the process that TestCampaignKillFollower kills. It reports each
+// index that it applied, and when it begins to restore.
 func followUntilKilled(dir string) {
 	s, err := openPlain(dir)
 	if err != nil {

@@ -20,18 +20,18 @@ import (
 
 const (
 	crashDir   = "STORE_CRASH_DIR"   // set for the process that is killed
-	crashRun   = "STORE_CRASH_RUN"   // how many were killed before it
-	crashKills = "STORE_CRASH_KILLS" // how often a test kills; a dozen if not set
+	crashRun   = "STORE_CRASH_RUN"   // how many processes were killed before it
+	crashKills = "STORE_CRASH_KILLS" // how many processes a test kills; default 12
 	queues     = 4
-	window     = 10 // messages that each session of the process keeps waiting
+	window     = 10 // queued messages of each session of the process
 )
 
-// TestCampaignKill kills a process that stores messages, again and again on the same
-// file. What it said was committed must be there when the file is opened again.
+// TestCampaignKill repeatedly kills a process that stores messages in one file. What the
+// process reported as committed must be in the file when it is opened again.
 //
-// The process has a session for each of some queues. It enqueues one message
-// after the other to all of them, retains it, and once window wait, dequeues the
-// oldest. Each step is one change, all or nothing.
+// The process enqueues one message after the other for each of its sessions, retains it,
+// and once window messages are queued, dequeues the oldest. Each step is one change, all
+// or nothing.
 func TestCampaignKill(t *testing.T) {
 	t.Parallel()
 	kills := howOften(t)
@@ -44,7 +44,7 @@ func TestCampaignKill(t *testing.T) {
 	t.Logf("%d kills, %d changes settled", kills, total)
 }
 
-// howOften tells how many processes are to be killed.
+// howOften returns how many processes are to be killed.
 func howOften(t *testing.T) int {
 	t.Helper()
 	s := os.Getenv(crashKills)
@@ -56,8 +56,8 @@ func howOften(t *testing.T) int {
 	return n
 }
 
-// runAndKill lets a process work until it has committed some changes, and kills
-// it. It gives how many it said were committed, in order.
+// runAndKill runs a process until it has committed some changes, and kills it. It returns
+// how many changes the process reported, in order.
 func runAndKill(t *testing.T, dir string, kill int) (settled int) {
 	t.Helper()
 	process := exec.CommandContext(t.Context(), os.Args[0])
@@ -66,7 +66,7 @@ func runAndKill(t *testing.T, dir string, kill int) (settled int) {
 	out, err := process.StdoutPipe()
 	must(t, err, process.Start())
 	killAfter := 1 + rand.IntN(2000)
-	for line := range readLines(bufio.NewScanner(out)) { // also what was said before it died
+	for line := range readLines(bufio.NewScanner(out)) { // also what it reported before it was killed
 		if settled++; line != strconv.Itoa(settled) {
 			t.Errorf("change %d was settled as %q, so out of order or not stored", settled, line)
 		}
@@ -80,7 +80,7 @@ func runAndKill(t *testing.T, dir string, kill int) (settled int) {
 	return settled
 }
 
-// readLines gives what a process says, until it ends.
+// readLines returns the output of a process, until it ends.
 func readLines(out *bufio.Scanner) func(yield func(string) bool) {
 	return func(yield func(string) bool) {
 		for out.Scan() && yield(out.Text()) {
@@ -88,8 +88,8 @@ func readLines(out *bufio.Scanner) func(yield func(string) bool) {
 	}
 }
 
-// verify opens the file after a kill. The process began behind message last and
-// put one message with each change; it gives the last one that is there.
+// verify checks the file after a kill. The process began after message last and put one
+// message with each change. verify returns the last message in the file.
 func verify(t *testing.T, dir string, last uint64, settled int) uint64 {
 	t.Helper()
 	s := open(t, dir, Options{})
@@ -131,7 +131,7 @@ func openPlain(dir string) (*opened, error) {
 	return &opened{s, f, snapshot}, err
 }
 
-// crier says the number of each change that was committed, in one write.
+// crier prints the number of each change that was committed, in one write.
 type crier struct{}
 
 func (crier) Committed(c *engine.Changes, err error) {

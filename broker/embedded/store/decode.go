@@ -9,11 +9,12 @@ import (
 	"signalbox/broker/embedded/engine"
 )
 
-// ErrDamaged is an encoding of changes, or a snapshot, that does not make sense.
+// ErrDamaged reports an encoding of changes, or a snapshot, that cannot be decoded.
 var ErrDamaged = errors.New("the encoding is damaged, or a newer release wrote it")
 
-// DecodeChanges decodes what AppendChanges wrote, into memory of its own. Who
-// referred to the same message in a group does so again.
+// DecodeChanges decodes what AppendChanges encoded, into memory of its own. Records that
+// referred to the same message refer to the same one again. The input is not trusted: a
+// length is compared with the bytes that are left before memory is allocated for it.
 func DecodeChanges(b []byte) ([]*engine.Changes, error) {
 	d := decoder{b: b}
 	if d.bits(math.MaxUint8) != codecVersion {
@@ -35,19 +36,19 @@ func DecodeChanges(b []byte) ([]*engine.Changes, error) {
 	return group, nil
 }
 
-// decoder reads from the beginning of b. After the first failure it reads zeros.
+// decoder decodes from the beginning of b. After the first error it returns zeros.
 type decoder struct {
 	b     []byte
 	err   error
 	known []*engine.Message // in order of appearance
-	texts [2]string         // the publisher and the user that came last
+	texts [2]string         // the last publisher and username
 }
 
 func (d *decoder) fail() {
 	d.b, d.err = nil, ErrDamaged
 }
 
-// number reads one that is not above a bound.
+// number decodes a number that is not above a bound.
 func (d *decoder) number(atMost uint64) uint64 {
 	n, size := binary.Uvarint(d.b)
 	if size <= 0 || n > atMost {
@@ -58,10 +59,10 @@ func (d *decoder) number(atMost uint64) uint64 {
 	return n
 }
 
-// id reads a number of what a table holds.
+// id decodes an ID, which SQLite stores as a signed integer.
 func (d *decoder) id() uint64 { return d.number(math.MaxInt64) }
 
-// count reads how many follow of what takes so many bytes at least.
+// count decodes the number of items that follow, each of at least so many bytes.
 func (d *decoder) count(bytes int) int {
 	n := d.number(math.MaxInt32)
 	if n > uint64(len(d.b)/bytes) {
@@ -81,7 +82,7 @@ func (d *decoder) time() int64 {
 	return n
 }
 
-// bits reads a byte that has no others than these.
+// bits decodes a byte that has no bits but those of of.
 func (d *decoder) bits(of byte) byte {
 	if len(d.b) == 0 || d.b[0]&^of != 0 {
 		d.fail()
@@ -92,7 +93,7 @@ func (d *decoder) bits(of byte) byte {
 	return b
 }
 
-// qos gives the QoS in bits.
+// qos returns the QoS in bits.
 func (d *decoder) qos(bits byte) byte {
 	if bits&qosBits == qosBits {
 		d.fail()
@@ -100,7 +101,7 @@ func (d *decoder) qos(bits byte) byte {
 	return bits & qosBits
 }
 
-// bytes reads a length and gives so many bytes where they are.
+// bytes decodes a length and returns so many bytes, without a copy.
 func (d *decoder) bytes() []byte {
 	n := d.count(1)
 	b := d.b[:n]
@@ -111,7 +112,7 @@ func (d *decoder) bytes() []byte {
 func (d *decoder) text() string { return string(d.bytes()) }
 func (d *decoder) blob() []byte { return append([]byte(nil), d.bytes()...) }
 
-// again reads a text that is often the same as the one before.
+// again decodes a text that is often equal to the one before, which it then reuses.
 func (d *decoder) again(last *string) string {
 	if b := d.bytes(); string(b) != *last {
 		*last = string(b)
@@ -137,7 +138,7 @@ func (d *decoder) changes() *engine.Changes {
 	}
 }
 
-// decodeList reads the records of a member, each of so many bytes at least.
+// decodeList decodes the records of a field, each of at least so many bytes.
 func decodeList[T any](d *decoder, has uint64, bytes int, decode func(*decoder) T) []T {
 	if has == 0 {
 		return nil

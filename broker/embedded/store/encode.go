@@ -9,7 +9,7 @@ import (
 // codecVersion is the first byte of encoded changes.
 const codecVersion = 1
 
-// Bits of what Changes hold: each stands for a member that is not empty.
+// Bits of the fields of Changes that are not empty.
 const (
 	hasOwed = 1 << iota
 	hasPutSessions
@@ -27,8 +27,7 @@ const (
 	hasAll = hasEndedSessions<<1 - 1
 )
 
-// Bits of a session, a Will, a message and a queue row. Where there is a QoS, it
-// has the lowest two.
+// Bits of a session, a Will, a message and a queue row. A QoS has the lowest two.
 const (
 	qosBits = 3
 
@@ -47,16 +46,17 @@ const (
 	queueShare    = 1 << 5
 )
 
-// What is said of a retained topic.
+// Kinds of retained records.
 const (
 	retainedCleared = iota
 	retainedSet     // to a message of the same topic
-	retainedOther   // to a message of another one
+	retainedOther   // to a message of another topic
 )
 
-// AppendChanges encodes changes one after the other, all but Done and Tag. A
-// message that several records refer to is written once; of what is dequeued and
-// released, only the session and the sequence number.
+// AppendChanges appends the encoding of changes, as brokers send them to each other and
+// store them in a shared log. Done and Tag are not encoded. A message to which several
+// records refer is encoded once. Of dequeued and released rows, only the session and the
+// sequence number are encoded: the reference counts of the receiver know the message.
 func AppendChanges(dst []byte, group []*engine.Changes) []byte {
 	e := encoder{b: append(dst, codecVersion)}
 	e.count(len(group))
@@ -66,12 +66,11 @@ func AppendChanges(dst []byte, group []*engine.Changes) []byte {
 	return e.b
 }
 
-// encoder writes to the end of b. Numbers are varints; a text, and what is like
-// one, follows its length.
+// encoder appends to b. Numbers are varints; texts and blobs follow their length.
 type encoder struct {
 	b     []byte
-	last  *engine.Message         // the one written last
-	known map[*engine.Message]int // numbers of those that were written
+	last  *engine.Message         // the message encoded last
+	known map[*engine.Message]int // encoded messages, numbered in order of appearance
 }
 
 func (e *encoder) changes(c *engine.Changes) {
@@ -89,7 +88,7 @@ func (e *encoder) changes(c *engine.Changes) {
 	encodeList(e, c.EndedSessions, func(e *encoder, id *uint64) { e.number(*id) })
 }
 
-// holds tells which members of changes are not empty.
+// holds returns which fields of changes are not empty.
 func holds(c *engine.Changes) (bits int) {
 	for i, filled := range [...]bool{
 		c.Owed, len(c.PutSessions) > 0, len(c.Subscribed) > 0, len(c.Unsubscribed) > 0, len(c.Messages) > 0, len(c.Enqueued) > 0,
@@ -102,8 +101,7 @@ func holds(c *engine.Changes) (bits int) {
 	return bits
 }
 
-// encodeList writes the records of one member with their number, or nothing of
-// an empty one.
+// encodeList encodes the number of records and the records; nothing if there are none.
 func encodeList[T any](e *encoder, records []T, encode func(*encoder, *T)) {
 	if len(records) == 0 {
 		return
@@ -129,7 +127,7 @@ func (e *encoder) blob(b []byte) {
 	e.b = append(e.b, b...)
 }
 
-// flag gives a bit where it is set.
+// flag returns bit if set, else 0.
 func flag(set bool, bit byte) byte {
 	if set {
 		return bit
@@ -176,10 +174,10 @@ func (e *encoder) unsubscription(r *engine.SubscriptionRecord) {
 	e.text(r.Filter)
 }
 
-// message writes the number of a message, counted from 0 in order of appearance,
-// and behind a new number the message itself.
+// message encodes the number of a message, counted from 0 in order of appearance, and
+// behind a new number the message itself.
 func (e *encoder) message(m *engine.Message) {
-	if m == e.last { // mostly, as what is published is enqueued at once
+	if m == e.last { // the common case: a message is enqueued for several sessions in turn
 		e.count(len(e.known) - 1)
 		return
 	}

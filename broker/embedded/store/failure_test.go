@@ -18,18 +18,18 @@ import (
 	"signalbox/broker/storage"
 )
 
-const limitDir = "STORE_LIMIT_DIR" // set for the process that has a limit to its files
+const limitDir = "STORE_LIMIT_DIR" // set for the process with a limit on the size of its files
 
-// big is a message that does not fit where there is little room.
+// big returns a message that does not fit where little space is left.
 func big(id uint64, topic string) *engine.Message {
 	m := message(id, topic)
 	m.Payload = make([]byte, 2*storage.ProbeBytes)
 	return m
 }
 
-// TestNothingCanBeStored makes the file full or read-only. What is not owed is
-// refused at once with a sentence that helps; what is owed waits, and is stored
-// in order as soon as that is possible.
+// TestNothingCanBeStored makes the file full or read-only. Changes that are not owed are
+// refused at once with advice; owed ones are kept, and stored in order as soon as that is
+// possible.
 func TestNothingCanBeStored(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct{ breaks, mends, hint string }{
@@ -91,7 +91,7 @@ func TestRetry(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := fresh(t, Options{})
-		s.Retry() // there is nothing to try
+		s.Retry() // has no effect: nothing has failed
 		within(t, s, `PRAGMA query_only = 1`)
 		if err := <-submit(s, &engine.Changes{PutSessions: []engine.SessionRecord{session(1)}}); err == nil {
 			t.Fatal("stored without leave to write")
@@ -109,7 +109,7 @@ func TestRetry(t *testing.T) {
 	})
 }
 
-// TestWaitForCapacityWhileFailing ends the wait for room when nothing can be stored.
+// TestWaitForCapacityWhileFailing ends the wait when nothing can be stored.
 func TestWaitForCapacityWhileFailing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -134,7 +134,7 @@ func TestWaitForCapacityWhileFailing(t *testing.T) {
 	})
 }
 
-// TestCloseWhileFailing tells what is lost.
+// TestCloseWhileFailing expects an error about what is lost.
 func TestCloseWhileFailing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -151,8 +151,8 @@ func TestCloseWhileFailing(t *testing.T) {
 	})
 }
 
-// TestFileLimit has a process whose files must not grow, which SQLite meets as
-// an error of the disk in the middle of writing its log.
+// TestFileLimit runs a process whose files cannot grow: SQLite gets an I/O error in the
+// middle of writing its WAL.
 func TestFileLimit(t *testing.T) {
 	t.Parallel()
 	process := exec.CommandContext(t.Context(), os.Args[0])

@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 	suite.Main(m)
 }
 
-// must fails the test at the first error.
+// must fails the test on the first error.
 func must(t testing.TB, errs ...error) {
 	t.Helper()
 	for _, err := range errs {
@@ -46,14 +46,14 @@ func must(t testing.TB, errs ...error) {
 	}
 }
 
-// opened is a store with its file and what was in it.
+// opened is a store with its file and the snapshot that was loaded.
 type opened struct {
 	*Store
 	file     *storage.File
 	snapshot *engine.Snapshot
 }
 
-// open opens the store in a directory. The caller shuts it.
+// open opens the store in a directory. The caller closes it.
 func open(t testing.TB, dir string, o Options) *opened {
 	t.Helper()
 	s := &opened{}
@@ -66,8 +66,8 @@ func open(t testing.TB, dir string, o Options) *opened {
 	return s
 }
 
-// whole loads a snapshot and reads the messages of the queues. Those that several
-// refer to are the same everywhere.
+// whole loads a snapshot and reads the messages of the queues. Records that refer to the
+// same message share it.
 func whole(t testing.TB, s *Store) *engine.Snapshot {
 	t.Helper()
 	snapshot, err := s.Load(context.Background())
@@ -94,7 +94,7 @@ func whole(t testing.TB, s *Store) *engine.Snapshot {
 	return snapshot
 }
 
-// fresh opens an empty store and shuts it with the test.
+// fresh opens an empty store, which the end of the test closes.
 func fresh(t testing.TB, o Options) *opened {
 	t.Helper()
 	s := open(t, t.TempDir(), o)
@@ -115,12 +115,12 @@ func reopen(t testing.TB, s *opened) *opened {
 	return open(t, dir, Options{})
 }
 
-// receipt is a CommitNotifier that passes on what it is told.
+// receipt is a CommitNotifier that passes on the outcome.
 type receipt chan error
 
 func (r receipt) Committed(_ *engine.Changes, err error) { r <- err }
 
-// submit hands over changes and gives what will tell what became of them.
+// submit submits changes and returns a channel with their outcome.
 func submit(s *opened, c *engine.Changes) receipt {
 	r := make(receipt, 1)
 	c.Done = r
@@ -136,7 +136,7 @@ func store(t testing.TB, s *opened, cs ...*engine.Changes) {
 	}
 }
 
-// message makes one with every field set.
+// message returns a message with every field set.
 func message(id uint64, topic string) *engine.Message {
 	return &engine.Message{
 		ID: id, Topic: topic, Payload: fmt.Appendf(nil, "payload %d", id), Properties: []byte{1, 1}, QoS: 1, Retain: true,
@@ -148,8 +148,8 @@ func session(id uint64) engine.SessionRecord {
 	return engine.SessionRecord{ID: id, ClientID: fmt.Sprint("client", id), Username: "user", Version: 5}
 }
 
-// queued puts messages into a session's queue, with sequence numbers equal to
-// their own.
+// queued returns changes that enqueue messages for a session, with their IDs as sequence
+// numbers.
 func queued(session uint64, ms ...*engine.Message) *engine.Changes {
 	c := &engine.Changes{Messages: ms}
 	for _, m := range ms {
@@ -166,8 +166,8 @@ func dequeued(session uint64, seqs ...uint64) *engine.Changes {
 	return c
 }
 
-// describe gives a snapshot as text, in an order of its own. That messages are
-// shared shows in their addresses being numbered.
+// describe returns a snapshot as sorted text. Messages are numbered by address, which
+// shows which records share one.
 func describe(s *engine.Snapshot) string {
 	var b strings.Builder
 	names := map[*engine.Message]int{}
@@ -195,7 +195,7 @@ func describe(s *engine.Snapshot) string {
 	return b.String()
 }
 
-// rows counts the rows of every table of ours.
+// rows returns the number of rows of every table of this package.
 func rows(t testing.TB, s *opened) map[string]int {
 	t.Helper()
 	n := map[string]int{}
@@ -216,7 +216,7 @@ func wantRows(t testing.TB, s *opened, want map[string]int) {
 	}
 }
 
-// sound checks the file, and that memory and file agree on who refers to what.
+// sound checks the integrity of the file, and that the reference counts match it.
 func sound(t testing.TB, s *opened) {
 	t.Helper()
 	var verdict string
@@ -234,7 +234,7 @@ func sound(t testing.TB, s *opened) {
 	}
 }
 
-// elapse lets time pass within a bubble, and all that happens in it.
+// elapse advances the time of a synctest bubble.
 func elapse(t testing.TB, d time.Duration) {
 	t.Helper()
 	<-time.After(d)

@@ -6,8 +6,7 @@ import (
 	"math"
 )
 
-// encodeIDs writes subscription identifiers one after the other, each as an
-// unsigned varint.
+// encodeIDs encodes each subscription identifier as an unsigned varint.
 func encodeIDs(ids []uint32) (b []byte) {
 	for _, id := range ids {
 		b = binary.AppendUvarint(b, uint64(id))
@@ -17,7 +16,7 @@ func encodeIDs(ids []uint32) (b []byte) {
 
 var errIDs = errors.New("subscription identifiers are damaged")
 
-// decodeIDs reads what encodeIDs wrote.
+// decodeIDs decodes what encodeIDs encoded.
 func decodeIDs(b []byte) (ids []uint32, err error) {
 	for len(b) > 0 {
 		id, n := binary.Uvarint(b)

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// FuzzDecodeIDs decodes anything: it must not panic, and what it gives must
-// come back after encoding.
+// FuzzDecodeIDs decodes any bytes: decoding must not panic, and its result must survive
+// encoding.
 func FuzzDecodeIDs(f *testing.F) {
 	f.Add([]byte{})
 	f.Add(encodeIDs([]uint32{0, 1, 127, 128, 268435455, 4294967295}))

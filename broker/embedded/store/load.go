@@ -10,23 +10,23 @@ import (
 	"signalbox/broker/embedded/engine"
 )
 
-// loader reads all tables in the order of their keys, once each, and puts
-// together what belongs together.
+// loader reads each table once, in the order of its key, and merges queues with
+// messages.
 type loader struct {
 	conn     *sql.Conn
 	snapshot *engine.Snapshot
 	counts   *refCounts
 	sessions map[uint64]*engine.StoredSession
-	messages []engine.Stub // in order of their numbers
-	at       int           // in messages, where the queues' rows have come to
-	retained []uint64      // numbers of messages, in order
+	messages []engine.Stub // in order of IDs
+	at       int           // index in messages that the queue rows have reached
+	retained []uint64      // message IDs, in order
 	shares   map[string]string
 	stored   int // messages
 	dropped  dropped
 }
 
-// dropped counts the rows that refer to nothing, or that nothing refers to.
-// Other ones are of subscriptions and packet identifiers.
+// dropped counts rows that refer to a missing row, or to which no row refers. Only
+// damage to the file causes them. Other counts subscriptions and packet identifiers.
 type dropped struct{ messages, queued, other int }
 
 func (k disk) load(ctx context.Context) (*loader, error) {
@@ -89,7 +89,7 @@ func (l *loader) readIncoming(ctx context.Context) error {
 	})
 }
 
-// readMessages reads what messages there are, but not what is in them.
+// readMessages reads the stubs of all messages.
 func (l *loader) readMessages(ctx context.Context) error {
 	return eachStub(ctx, l.conn, func(m engine.Stub, retained bool) error {
 		l.messages = append(l.messages, m)
@@ -101,8 +101,8 @@ func (l *loader) readMessages(ctx context.Context) error {
 	})
 }
 
-// readRetained reads the messages that are retained. Of two for one topic, which
-// only damage can cause, the newer one counts.
+// readRetained reads the retained messages. Of two for one topic, which only damage to
+// the file can cause, it keeps the newer one.
 func (l *loader) readRetained(ctx context.Context) error {
 	byTopic := make(map[string]*engine.Message, len(l.retained))
 	for _, s := range near(l.retained) {
@@ -140,8 +140,7 @@ func (l *loader) readQueues(ctx context.Context) error {
 	})
 }
 
-// same returns a text equal to share that all queues have in common: there may be as
-// many messages as there are, and few shares.
+// same returns a shared copy of share: many queue rows name the same few shares.
 func (l *loader) same(share string) string {
 	known, ok := l.shares[share]
 	if !ok {
@@ -150,7 +149,7 @@ func (l *loader) same(share string) string {
 	return known
 }
 
-// find returns a message. It must be asked in order.
+// find returns the stub of a message. Its calls must be in order of IDs.
 func (l *loader) find(id uint64) (engine.Stub, bool) {
 	for ; l.at < len(l.messages) && l.messages[l.at].ID <= id; l.at++ {
 		if l.messages[l.at].ID == id {
@@ -160,7 +159,7 @@ func (l *loader) find(id uint64) (engine.Stub, bool) {
 	return engine.Stub{}, false
 }
 
-// finish puts the queues in order and counts what nothing refers to.
+// finish sorts the queues and counts messages to which no row refers.
 func (l *loader) finish() {
 	for i := range l.snapshot.Sessions {
 		s := &l.snapshot.Sessions[i]
@@ -174,7 +173,7 @@ func (l *loader) finish() {
 	l.messages, l.retained = nil, nil
 }
 
-// clean deletes what load dropped.
+// clean deletes the rows that load dropped.
 func (k disk) clean(ctx context.Context) error {
 	return k.Transact(ctx, func() error {
 		for _, q := range []string{

@@ -12,19 +12,19 @@ import (
 	"signalbox/scripts/suite"
 )
 
-// model is what should be stored, kept the simplest way there is.
+// model is a simple model of what should be stored.
 type model struct {
 	rand     *rand.Rand
 	sessions []engine.StoredSession
 	retained map[string]*engine.Message
 	messages []*engine.Message // the last ones made
-	session  uint64            // last numbers
+	session  uint64            // the last ID
 	message  uint64
 	seq      uint64
 }
 
-// TestModel makes random changes, many to a transaction, and compares what is
-// found after each restart with what should be there.
+// TestModel makes random changes, many to a transaction, and compares the store with the
+// model after each restart.
 func TestModel(t *testing.T) {
 	t.Parallel()
 	for range 4 {
@@ -62,11 +62,11 @@ func (m *model) snapshot() *engine.Snapshot {
 	return s
 }
 
-// changes makes up to three random steps, as one.
+// changes returns up to three random steps as one change.
 func (m *model) changes() *engine.Changes {
 	c := &engine.Changes{Owed: m.chance(3)}
 	steps := []func(*engine.Changes){m.begin, m.publish, m.publish, m.publish, m.requeue, m.retain, m.take, m.take, m.take, m.release, m.end}
-	// Members of Changes are applied in their own order; so one kind of step only.
+	// The fields of Changes are applied in a fixed order; so one kind of step only.
 	step := steps[m.rand.IntN(len(steps))]
 	for range 1 + m.rand.IntN(3) {
 		step(c)
@@ -94,8 +94,8 @@ func (m *model) newMessage(c *engine.Changes) *engine.Message {
 	return made
 }
 
-// publish enqueues a new message for about half of the sessions, and retains
-// it at times.
+// publish enqueues a new message for about half of the sessions, and sometimes retains
+// it.
 func (m *model) publish(c *engine.Changes) {
 	made := m.newMessage(c)
 	for i := range m.sessions {
@@ -116,7 +116,7 @@ func (m *model) enqueue(c *engine.Changes, s *engine.StoredSession, made *engine
 	s.Queue = append(s.Queue, r)
 }
 
-// requeue enqueues a message that was there before, perhaps is no longer.
+// requeue enqueues a message that was enqueued before and may be deleted by now.
 func (m *model) requeue(c *engine.Changes) {
 	if len(m.messages) > 0 && len(m.sessions) > 0 {
 		m.enqueue(c, &m.sessions[m.rand.IntN(len(m.sessions))], m.messages[m.rand.IntN(len(m.messages))])
@@ -129,7 +129,7 @@ func (m *model) retain(c *engine.Changes) {
 	delete(m.retained, topic)
 }
 
-// take dequeues one message of a session: mostly the first, at times any.
+// take dequeues one message of a session: usually the first, sometimes any.
 func (m *model) take(c *engine.Changes) {
 	if s, i := m.anyQueued(); s != nil {
 		c.Dequeued = append(c.Dequeued, engine.QueueRecord{SessionID: s.ID, Seq: s.Queue[i].Seq})

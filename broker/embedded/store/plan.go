@@ -7,39 +7,40 @@ import (
 	"signalbox/broker/embedded/engine"
 )
 
-// plan is what a group of changes comes to in the tables that refer to each
-// other. What comes and goes within the group is not in it, and a message is
-// put or deleted only where its first reference comes or its last one goes.
+// plan is the net effect of a group of changes on the tables that refer to each other.
+// A row that is put and deleted within the group is not written at all. A message is
+// put with its first reference and deleted with its last.
 type plan struct {
 	counts *refCounts
 
 	ended    map[uint64]struct{}        // sessions
-	enqueued []engine.QueueRecord       // rows to be put; those with a nil Message left again
+	enqueued []engine.QueueRecord       // rows to be put; those with a nil Message were dequeued again
 	dequeued []queueRow                 // stored rows to be deleted
 	released []queueRow                 // stored rows of which PUBREC came
 	retained map[string]*engine.Message // by topic; nil clears
 	changes  []refChange                // of each message concerned
-	rowOf    map[queueKey]int           // index in join, or gone
-	changeOf map[uint64]int             // index in uses, by message
+	rowOf    map[queueKey]int           // index in enqueued, or deletedRow
+	changeOf map[uint64]int             // index in changes, by message
 }
 
-// queueKey names a queue row as the engine does, place as the table does.
+// queueKey identifies a queue row as the engine does.
 type queueKey struct{ session, seq uint64 }
 
+// queueRow identifies a queue row as the table does.
 type queueRow struct {
 	queueKey
 	message uint64
 }
 
-// deletedRow stands for a row that was stored and is deleted by the plan.
+// deletedRow marks a row that was stored and is deleted by the plan.
 const deletedRow = -1
 
-// refChange is what becomes of the references to a message.
+// refChange is the change in the number of references to a message.
 type refChange struct {
 	id       uint64
-	message  *engine.Message // nil where only references go
+	message  *engine.Message // nil if references are only removed
 	delta    int
-	retained int // 1 where a topic comes to retain it, -1 where one ceases to
+	retained int // 1 if a topic begins to retain it, -1 if one ceases to
 }
 
 func newPlan(counts *refCounts) *plan {
@@ -49,7 +50,7 @@ func newPlan(counts *refCounts) *plan {
 	}
 }
 
-// reset forgets everything, so that the memory can be used again.
+// reset empties the plan and keeps its memory for the next one.
 func (p *plan) reset() {
 	clear(p.enqueued)
 	clear(p.changes)
@@ -58,8 +59,8 @@ func (p *plan) reset() {
 	p.rowOf, p.changeOf = emptied(p.rowOf), emptied(p.changeOf)
 }
 
-// emptied gives an empty map, the same one unless it is so large that emptying
-// it each time would cost more than growing a new one.
+// emptied returns an empty map: the same one, unless it is so large that clearing it
+// each time would cost more than growing a new one.
 func emptied[K comparable, V any](m map[K]V) map[K]V {
 	if len(m) > 8*groupChanges {
 		return map[K]V{}
@@ -68,8 +69,8 @@ func emptied[K comparable, V any](m map[K]V) map[K]V {
 	return m
 }
 
-// build fills the plan from a group. Nothing of a session that ends in the group
-// is put, whatever the order: its number is never used again.
+// build fills the plan from a group. Nothing of a session that ends in the group is
+// put, whatever the order: its ID is never used again.
 func (p *plan) build(group []*engine.Changes) {
 	for _, c := range group {
 		for _, session := range c.EndedSessions {
@@ -128,7 +129,7 @@ func (p *plan) dequeue(s queueKey) {
 		p.addRefs(p.enqueued[i].Message, -1)
 		p.enqueued[i].Message = nil
 		delete(p.rowOf, s)
-		if message != 0 { // a row that was there before has left already
+		if message != 0 { // the stored row was dequeued before this one was enqueued
 			p.rowOf[s] = deletedRow
 		}
 	case message != 0 && !known:
@@ -142,7 +143,7 @@ func (p *plan) deleteRow(r queueRow) {
 	p.change(r.message).delta--
 }
 
-// deleteQueue deletes what still waits for a session.
+// deleteQueue deletes the remaining queue rows of a session.
 func (p *plan) deleteQueue(session uint64) {
 	q := p.counts.queues[session]
 	if q == nil {
@@ -156,7 +157,7 @@ func (p *plan) deleteQueue(session uint64) {
 	}
 }
 
-// countRetained counts the messages that topics come to retain and cease to.
+// countRetained counts the references that topics add and remove.
 func (p *plan) countRetained() {
 	for topic, m := range p.retained {
 		before := p.counts.retained[topic]
@@ -181,7 +182,8 @@ func (p *plan) addRefs(m *engine.Message, delta int) *refChange {
 	return u
 }
 
-// change gives the account of a message, valid until the next call.
+// change returns the reference change of a message. The pointer is valid until the next
+// call.
 func (p *plan) change(id uint64) *refChange {
 	i, ok := p.changeOf[id]
 	if !ok {
@@ -200,18 +202,18 @@ func (p *plan) hasEnded(session uint64) bool {
 	return ok
 }
 
-// span is a range of message numbers, both ends included.
+// span is a range of message IDs, both ends included.
 type span struct{ from, to uint64 }
 
-// writes are what becomes of the messages of a plan.
+// writes are the changes to the message table that a plan leads to.
 type writes struct {
-	put     []refChange // in order of their numbers
-	changed []refChange // only whether a topic retains them
+	put     []refChange // in order of IDs
+	changed []refChange // messages of which only the retained flag changes
 	deleted []uint64    // in order
-	spans   []span      // of dead
+	spans   []span      // of deleted
 }
 
-// writes tells the messages apart, in the memory of those before.
+// writes fills f from the plan and reuses its memory.
 func (p *plan) writes(f *writes) {
 	f.put, f.changed, f.deleted, f.spans = f.put[:0], f.changed[:0], f.deleted[:0], f.spans[:0]
 	for _, u := range p.changes {
@@ -232,8 +234,8 @@ func (p *plan) writes(f *writes) {
 	}
 }
 
-// extend adds a number to spans. Only neighbours join: between others there may
-// be messages that stay.
+// extend adds an ID to spans. Only adjacent IDs are joined: between others there may be
+// messages that stay.
 func extend(spans []span, id uint64) []span {
 	if n := len(spans); n > 0 && spans[n-1].to+1 == id {
 		spans[n-1].to = id
@@ -242,7 +244,7 @@ func extend(spans []span, id uint64) []span {
 	return append(spans, span{id, id})
 }
 
-// staysStored tells whether a message that the plan concerns stays stored.
+// staysStored reports whether a message of the plan is still referred to after it.
 func (p *plan) staysStored(message uint64) bool {
 	return p.counts.refs[message]+p.changes[p.changeOf[message]].delta > 0
 }

@@ -9,20 +9,20 @@ import (
 	"signalbox/broker/embedded/engine"
 )
 
-// position is how far a shared log is applied, and what that log is about. The
-// index is 0 where there is none.
+// position is the position in a shared log up to which it is applied, and the part of
+// the messages that the log covers. The index is 0 without a log.
 //
-// The last numbers are those that the log ever gave, though what had them may be
-// gone. Without them a broker that begins to serve could give them again, and
-// where several groups are applied at once, what had a number and what has it now
-// would be taken for the same.
+// The last IDs are the greatest that the log ever assigned, though their message or
+// session may be deleted. Without them a broker that begins to serve could assign them
+// again. Then, with several groups applied at once, the old message of an ID would be
+// taken for the new one, and the result would depend on how the log is grouped.
 type position struct {
 	index uint64
 	part  Part
 	last  lastIDs
 }
 
-// lastIDs are the last ones of a message and a session.
+// lastIDs are the greatest IDs of a message and of a session.
 type lastIDs struct{ message, session uint64 }
 
 // readPosition reads the stored position.
@@ -35,12 +35,12 @@ func readPosition(ctx context.Context, conn *sql.Conn) (at position, err error) 
 	return at, err
 }
 
-// values are the position as its table holds it.
+// values returns the position as a row of its table.
 func (at position) values() []driver.Value {
 	return []driver.Value{int64(at.index), int64(at.part), int64(at.last.message), int64(at.last.session)}
 }
 
-// advance goes on to where a group ends.
+// advance moves the position to the end of a group.
 func (at *position) advance(index uint64, group []*engine.Changes) {
 	at.index = index
 	for _, c := range group {
@@ -48,7 +48,7 @@ func (at *position) advance(index uint64, group []*engine.Changes) {
 	}
 }
 
-// add takes notice of the numbers that changes give.
+// add raises the IDs to those that changes assign.
 func (n *lastIDs) add(c *engine.Changes) {
 	for i := range c.PutSessions {
 		n.session = max(n.session, c.PutSessions[i].ID)
@@ -66,8 +66,8 @@ func (n *lastIDs) add(c *engine.Changes) {
 	}
 }
 
-// readLastIDs reads the last numbers that were given up to a position: those of the log,
-// and those of what was there before.
+// readLastIDs returns the greatest IDs up to a position: those of the log, and those of
+// what was stored before it.
 func readLastIDs(ctx context.Context, conn *sql.Conn, at position) (lastIDs, error) {
 	const q = `SELECT coalesce((SELECT max(id) FROM message), 0), coalesce((SELECT max(id) FROM session), 0)`
 	var stored lastIDs

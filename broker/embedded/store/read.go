@@ -10,19 +10,20 @@ import (
 	"signalbox/broker/embedded/engine"
 )
 
-// gap is how many other messages may lie between two that are read with one
-// statement.
+// gap is the greatest difference between the IDs of two neighbours that are read by one
+// range.
 const gap = 32
 
-// atOnce is how many numbers are read with one statement.
+// atOnce is how many messages one statement reads.
 const atOnce = 256
 
 func (s *Store) prepareMessages() (*sql.Stmt, error) {
 	return s.readers.Prepare(selectMessage + `WHERE id IN (SELECT value FROM json_each(?)) ORDER BY id`)
 }
 
-// Messages reads messages by their IDs, which ascend, as they were committed last.
-// Those that are not stored are left out. It waits for nobody who writes.
+// Messages returns messages by their IDs, which must ascend, as of the last commit. IDs
+// that are not stored are left out. It does not wait for a transaction that is being
+// written.
 func (s *Store) Messages(ctx context.Context, ids []uint64) ([]*engine.Message, error) {
 	statement, err := s.messages()
 	if err != nil {
@@ -44,7 +45,7 @@ func (s *Store) Messages(ctx context.Context, ids []uint64) ([]*engine.Message, 
 	return found, nil
 }
 
-// jsonArray returns numbers as JSON. Messages of one queue are rarely neighbours, and a
+// jsonArray returns IDs as JSON. The messages of one queue are rarely adjacent, and a
 // statement for each would cost more than reading it.
 func jsonArray(ids []uint64) string {
 	text := make([]byte, 0, 2+12*len(ids))
@@ -58,7 +59,7 @@ func jsonArray(ids []uint64) string {
 	return string(append(text, ']'))
 }
 
-// near returns ranges that hold numbers, which ascend, and few others.
+// near returns ranges that contain all IDs, which must ascend, and few others.
 func near(ids []uint64) (found []span) {
 	for _, id := range ids {
 		if n := len(found); n > 0 && id-found[n-1].to <= gap {

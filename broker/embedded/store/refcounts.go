@@ -7,19 +7,21 @@ import (
 	"signalbox/broker/embedded/engine"
 )
 
-// refCounts is what the committer knows by heart of what is stored: who refers to
-// which message. It changes only after a commit, so it never has to be undone.
+// refCounts is what the committer knows of the file without reading it: which queue
+// rows and retained topics refer to which message. It changes only after a commit, so
+// that a failed transaction leaves nothing to undo. It takes 16 bytes for a queue row
+// and about 50 for a message or a retained topic.
 type refCounts struct {
 	refs     map[uint64]int           // queue rows and retained topics, by message; absent where not stored
 	retained map[string]uint64        // message by topic
-	queues   map[uint64]*sessionQueue // what waits, by session
+	queues   map[uint64]*sessionQueue // queue rows, by session
 }
 
 func newRefCounts() *refCounts {
 	return &refCounts{refs: map[uint64]int{}, retained: map[string]uint64{}, queues: map[uint64]*sessionQueue{}}
 }
 
-// find gives the message that a session has under a sequence number, or 0.
+// find returns the message that a session has queued under a sequence number, or 0.
 func (l *refCounts) find(session, seq uint64) (message uint64) {
 	if q := l.queues[session]; q != nil {
 		if i, ok := q.search(seq); ok {
@@ -29,7 +31,7 @@ func (l *refCounts) find(session, seq uint64) (message uint64) {
 	return 0
 }
 
-// enqueue notes a queue row that was stored. References are counted apart.
+// enqueue adds a stored queue row. It does not count the reference.
 func (l *refCounts) enqueue(session, seq, message uint64) {
 	q := l.queues[session]
 	if q == nil {
@@ -39,7 +41,7 @@ func (l *refCounts) enqueue(session, seq, message uint64) {
 	q.push(queuedRef{seq, message})
 }
 
-// dequeue notes that a queue row was deleted.
+// dequeue removes a deleted queue row.
 func (l *refCounts) dequeue(session, seq uint64) {
 	q := l.queues[session]
 	if q == nil {
@@ -50,7 +52,7 @@ func (l *refCounts) dequeue(session, seq uint64) {
 	}
 }
 
-// apply takes over what a committed plan has changed.
+// apply makes the changes of a committed plan.
 func (l *refCounts) apply(p *plan) {
 	for _, u := range p.changes {
 		if after := l.refs[u.id] + u.delta; after > 0 {
@@ -80,8 +82,9 @@ func (l *refCounts) retain(topic string, m *engine.Message) {
 	l.retained[topic] = m.ID
 }
 
-// sessionQueue is what waits for one session, in order of sequence numbers. What left
-// out of turn stays with message 0 until all before it have left too.
+// sessionQueue is the queue of one session, in order of sequence numbers. A row that is
+// deleted out of order keeps its place, with message 0, until all rows before it are
+// deleted.
 type sessionQueue struct{ waiting []queuedRef }
 
 type queuedRef struct{ seq, message uint64 }

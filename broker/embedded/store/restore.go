@@ -14,20 +14,20 @@ import (
 	"signalbox/broker/storage"
 )
 
-// frameBytes is how long a frame of a snapshot may be: one message is at most 256
-// MiB [MQTT-2.1.4].
+// frameBytes bounds a frame of a snapshot. A message has at most 256 MiB [MQTT-2.1.4].
 const frameBytes = 512 << 20
 
-// Restore replaces a part of what is stored by that of a snapshot, and the index
-// by another, whatever it was. All is done in one transaction, after what was
-// submitted before; it is on the disk when Restore returns. With an error nothing
-// has changed. It reads not beyond the end of the snapshot.
+// Restore replaces a part of what is stored by a snapshot, and the index by another,
+// whatever it was. It does so in one transaction, after everything submitted before,
+// and the transaction is on the disk when Restore returns: the log before the snapshot
+// may be deleted by then. An error means that nothing has changed. Restore does not
+// read beyond the end of the snapshot.
 //
-// Of Everything, a Load tells afterwards what is stored. Of RetainedOnly, the
-// result are the messages that are retained now; they have new numbers, given by
-// number, as those of the snapshot count elsewhere. Messages that were retained
-// and are queued stay queued. number is called for RetainedOnly alone, and must not
-// call the store.
+// After Everything, Load returns what is stored. Of RetainedOnly, the result is the
+// messages that are retained now. They have new IDs, returned by number, because the
+// IDs of the snapshot are those of another broker. Messages that were retained and are
+// queued stay queued. number is called for RetainedOnly only, and must not call the
+// store.
 func (s *Store) Restore(ctx context.Context, index uint64, part Part, r io.Reader, number func() uint64) ([]*engine.Message, error) {
 	if index == 0 || index > math.MaxInt64 || !part.valid() {
 		return nil, fmt.Errorf("restore the broker's messages: there is no index %d or no part %d", index, part)
@@ -40,14 +40,14 @@ func (s *Store) Restore(ctx context.Context, index uint64, part Part, r io.Reade
 	return in.retained, nil
 }
 
-// snapshotReader is a snapshot that is being restored.
+// snapshotReader reads the snapshot that is being restored.
 type snapshotReader struct {
-	ctx      context.Context // ends it between two groups
+	ctx      context.Context // checked between two groups
 	at       position
 	r        io.Reader
 	buf      bytes.Buffer
 	number   func() uint64
-	retained []*engine.Message   // of RetainedOnly, with their new numbers
+	retained []*engine.Message   // of RetainedOnly, with their new IDs
 	topics   map[string]struct{} // of those
 }
 
@@ -70,14 +70,15 @@ func (c *committer) restore(in *snapshotReader) error {
 	return nil
 }
 
-// resetDurability goes back to a durability. Where that fails, a better one stays.
+// resetDurability sets the durability that was in force before. If that fails, the
+// stricter one stays.
 func (c *committer) resetDurability(d storage.Durability) {
 	if err := c.disk.SetDurability(d); err != nil {
 		c.log.Warn("the broker's messages stay as durable as they can be", slog.Any("err", err))
 	}
 }
 
-// replace makes the transaction of a restoration. The ledger of Everything begins
+// replace runs the transaction of Restore. For Everything the reference counts begin
 // empty, as the tables do.
 func (c *committer) replace(in *snapshotReader) error {
 	if in.at.part == Everything {
@@ -86,7 +87,7 @@ func (c *committer) replace(in *snapshotReader) error {
 	return c.rewrite(in.ctx, c.counts, nil, &in.at, func() error { return c.replaceRetained(in) })
 }
 
-// replaceEverything puts a snapshot of everything in place of what is stored.
+// replaceEverything replaces all rows by those of the snapshot.
 func (c *committer) replaceEverything(in *snapshotReader) error {
 	for _, q := range []string{
 		`DELETE FROM queue`, `DELETE FROM message`, `DELETE FROM incoming`, `DELETE FROM subscription`, `DELETE FROM session`,
@@ -98,7 +99,8 @@ func (c *committer) replaceEverything(in *snapshotReader) error {
 	return in.each(c.writeStep)
 }
 
-// replaceRetained retains what a snapshot has and clears all other topics.
+// replaceRetained sets the retained messages of the snapshot and clears all other
+// topics.
 func (c *committer) replaceRetained(in *snapshotReader) error {
 	in.topics = map[string]struct{}{}
 	err := in.each(func(group []*engine.Changes) error {
@@ -115,7 +117,7 @@ func (c *committer) replaceRetained(in *snapshotReader) error {
 	return c.clear(in.topics)
 }
 
-// renumber gives the messages of a snapshot new numbers.
+// renumber assigns new IDs to the messages of a snapshot.
 func (in *snapshotReader) renumber(changes *engine.Changes) error {
 	if holds(changes)&^hasRetained != 0 {
 		return ErrDamaged
@@ -134,7 +136,7 @@ func (in *snapshotReader) renumber(changes *engine.Changes) error {
 	return nil
 }
 
-// clear has all topics retain nothing but some.
+// clear clears all retained messages except those of some topics.
 func (c *committer) clear(but map[string]struct{}) error {
 	var others []engine.RetainedRecord
 	for topic := range c.counts.retained {
@@ -152,7 +154,8 @@ func (c *committer) clear(but map[string]struct{}) error {
 	return nil
 }
 
-// readHeader reads what comes before the groups. Numbers of RetainedOnly count elsewhere.
+// readHeader reads what precedes the groups. The IDs of RetainedOnly are those of
+// another broker, so they are ignored.
 func (in *snapshotReader) readHeader() error {
 	var head [headBytes]byte
 	if _, err := io.ReadFull(in.r, head[:]); err != nil {
@@ -168,7 +171,7 @@ func (in *snapshotReader) readHeader() error {
 	return nil
 }
 
-// each reads the snapshot to its end and calls f with each group.
+// each calls f with each group, up to the end of the snapshot.
 func (in *snapshotReader) each(f func([]*engine.Changes) error) error {
 	if err := in.readHeader(); err != nil {
 		return err
@@ -194,7 +197,8 @@ func (in *snapshotReader) each(f func([]*engine.Changes) error) error {
 	}
 }
 
-// frame reads a frame, in memory that grows with what comes and is used again.
+// frame returns the next frame, in memory that is reused. The memory grows with what
+// was read, not with the length that the frame claims.
 func (in *snapshotReader) frame() ([]byte, error) {
 	var length [4]byte
 	if _, err := io.ReadFull(in.r, length[:]); err != nil {
@@ -211,7 +215,7 @@ func (in *snapshotReader) frame() ([]byte, error) {
 	return in.buf.Bytes(), nil
 }
 
-// end reads how many frames there were.
+// end reads the number of frames and compares it.
 func (in *snapshotReader) end(n uint64) error {
 	var count [8]byte
 	if _, err := io.ReadFull(in.r, count[:]); err != nil {
@@ -223,7 +227,7 @@ func (in *snapshotReader) end(n uint64) error {
 	return nil
 }
 
-// unexpectedEOF makes of the end of a reader, which comes too early, an error that says so.
+// unexpectedEOF returns err, with io.EOF replaced by io.ErrUnexpectedEOF.
 func unexpectedEOF(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF

@@ -11,8 +11,8 @@ import (
 	"signalbox/broker/storage"
 )
 
-// TestSharedFile has access control and messages written to one file all the
-// time. Neither may find it taken, though neither waits within SQLite.
+// TestSharedFile continuously writes access control and messages to one file. Neither
+// may get SQLITE_BUSY, though neither waits within SQLite.
 func TestSharedFile(t *testing.T) {
 	t.Parallel()
 	s := fresh(t, Options{Durability: storage.Process})

@@ -12,11 +12,11 @@ import (
 	"signalbox/broker/embedded/engine"
 )
 
-// Part says what a snapshot holds.
+// Part is what a snapshot contains.
 type Part byte
 
-// Everything is sessions with what belongs to them, and messages, queued and
-// retained; RetainedOnly the retained messages.
+// Everything is all sessions with their subscriptions and queues, and all messages.
+// RetainedOnly is the retained messages.
 const (
 	Everything   Part = 1
 	RetainedOnly Part = 2
@@ -24,19 +24,20 @@ const (
 
 func (p Part) valid() bool { return p == Everything || p == RetainedOnly }
 
-// snapshotVersion begins a snapshot, followed by its part and the last numbers that
-// were given to a message and a session, in eight bytes each.
+// snapshotVersion is the first byte of a snapshot. The part follows, and the greatest
+// IDs of a message and a session, in eight bytes each.
 const (
 	snapshotVersion = 1
 	headBytes       = 18
 )
 
-// frameWeight is about how much a frame of a snapshot holds, in bytes; more only
-// where it has one large message.
+// frameWeight is the approximate size of a frame of a snapshot, in bytes. A frame is
+// larger only if it has one large message.
 const frameWeight = 1 << 20
 
-// Snapshot is what was stored at one moment. Until it is released, the log of the
-// file grows with what is committed. One goroutine uses it at a time.
+// Snapshot is what was stored at one moment: a read transaction on a connection of its
+// own. Until it is released, the WAL of the file grows with each commit. It is used by
+// one goroutine at a time.
 type Snapshot struct {
 	db    *sql.DB
 	conn  *sql.Conn
@@ -45,8 +46,8 @@ type Snapshot struct {
 	last  lastIDs
 }
 
-// Snapshot takes a view of what is stored, which later changes do not alter. It
-// waits for nobody. The snapshot must be released before the file is closed.
+// Snapshot returns a snapshot of what is stored, which later changes do not alter. It
+// does not wait for a writer. The snapshot must be released before the file is closed.
 func (s *Store) Snapshot(ctx context.Context, part Part) (*Snapshot, error) {
 	if !part.valid() {
 		return nil, fmt.Errorf("take a snapshot of the broker's messages: there is no part %d", part)
@@ -59,8 +60,8 @@ func (s *Store) Snapshot(ctx context.Context, part Part) (*Snapshot, error) {
 	return v, nil
 }
 
-// begin makes a connection and has it see from now on what it sees now: a
-// transaction begins with its first query.
+// begin opens a connection and begins its transaction, which SQLite does with the first
+// query.
 func (v *Snapshot) begin(ctx context.Context) (err error) {
 	if v.conn, err = v.db.Conn(ctx); err != nil {
 		return err
@@ -77,14 +78,14 @@ func (v *Snapshot) begin(ctx context.Context) (err error) {
 	return err
 }
 
-// Index is the index of the shared log up to which the snapshot goes.
+// Index returns the index of the shared log at which the snapshot was taken.
 func (v *Snapshot) Index() uint64 { return v.index }
 
-// Release ends the view. It may be called more than once.
+// Release releases the snapshot. It may be called more than once.
 func (v *Snapshot) Release() {
 	if v.conn != nil {
-		// Closing the connection for good ends its transaction too, so an error
-		// of either leaves nothing behind.
+		// Closing the connection ends its transaction too, so an error of either can
+		// be ignored.
 		v.conn.ExecContext(context.Background(), `ROLLBACK`) //nolint:errcheck
 		v.conn.Close()                                       //nolint:errcheck
 	}
@@ -92,8 +93,7 @@ func (v *Snapshot) Release() {
 	v.conn = nil
 }
 
-// WriteTo writes the snapshot for Restore, which knows where it ends. It needs
-// memory for some messages only.
+// WriteTo writes the snapshot for Restore. It keeps only a frame of it in memory.
 func (v *Snapshot) WriteTo(w io.Writer) (int64, error) {
 	if v.conn == nil {
 		return 0, errors.New("write a snapshot of the broker's messages: it was released")
@@ -157,9 +157,11 @@ func weighSession(r *engine.SessionRecord) int {
 	return w
 }
 
-// writeMessages writes messages, each with the queue rows that refer to it.
+// writeMessages writes messages in order of IDs, each with the queue rows that refer to
+// it, so that both tables are read once, side by side. A message with more rows than fit
+// into a frame is in each of its frames.
 func (v *Snapshot) writeMessages(out *frames) error {
-	var failed error // at reading the queues
+	var failed error // of reading the queues
 	next, stop := iter.Pull2(v.queues(&failed))
 	defer stop()
 	id, row, more := next()
@@ -177,7 +179,7 @@ func (v *Snapshot) writeMessages(out *frames) error {
 	return errors.Join(err, failed)
 }
 
-// queues gives the queues' rows by the numbers of their messages.
+// queues returns the queue rows with the IDs of their messages.
 func (v *Snapshot) queues(failed *error) iter.Seq2[uint64, engine.QueueRecord] {
 	return func(yield func(uint64, engine.QueueRecord) bool) {
 		err := eachQueued(context.Background(), v.conn, func(message uint64, r engine.QueueRecord) error {
@@ -192,18 +194,19 @@ func (v *Snapshot) queues(failed *error) iter.Seq2[uint64, engine.QueueRecord] {
 	}
 }
 
-// errEnough ends the reading of a table.
+// errEnough stops the reading of a table.
 var errEnough = errors.New("no more is asked for")
 
 func (v *Snapshot) writeRetained(out *frames) error {
 	return eachMessage(context.Background(), v.conn, RetainedOnly, out.message)
 }
 
-// frames writes groups of one Changes each, behind their length in four bytes. A
-// length of 0 and the number of groups before it in eight bytes are the end.
+// frames writes frames: a group of one Changes, preceded by its length in four bytes.
+// The end is a length of 0 and the number of frames in eight bytes; without it the
+// snapshot was cut short.
 type frames struct {
 	w       io.Writer
-	group   []*engine.Changes // one, with what is to be written
+	group   []*engine.Changes // of one Changes, the next frame
 	weight  int
 	count   uint64
 	written int64
@@ -231,8 +234,8 @@ func (f *frames) queued(r engine.QueueRecord) error {
 	return f.added(weight)
 }
 
-// added tells that a record of some weight was added, and writes the group when
-// that is enough.
+// added counts a record that was added to the frame, and writes the frame when it is
+// full.
 func (f *frames) added(weight int) error {
 	if f.weight += recordWeight + weight; f.weight < frameWeight {
 		return nil
@@ -240,7 +243,7 @@ func (f *frames) added(weight int) error {
 	return f.flush()
 }
 
-// flush writes the group and empties it, in memory that is used again.
+// flush writes the frame and empties it, keeping its memory.
 func (f *frames) flush() error {
 	if f.weight == 0 {
 		return nil

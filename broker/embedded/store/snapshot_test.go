@@ -33,7 +33,7 @@ func snap(t testing.TB, s *opened, part Part) []byte {
 	return b.Bytes()
 }
 
-// counting gives numbers for messages.
+// counting returns a function that returns successive IDs.
 func counting(from uint64) func() uint64 {
 	return func() uint64 {
 		from++
@@ -41,7 +41,7 @@ func counting(from uint64) func() uint64 {
 	}
 }
 
-// filled is a store with some of each kind, in which one message is both queued
+// filled returns a store with records of each kind, in which one message is both queued
 // and retained.
 func filled(t testing.TB) *opened {
 	t.Helper()
@@ -60,8 +60,8 @@ func filled(t testing.TB) *opened {
 	return s
 }
 
-// TestSnapshotOfEverything restores a snapshot in a store that holds something
-// else. Nothing of that is left.
+// TestSnapshotOfEverything restores a snapshot in a store with other contents, of which
+// nothing is left.
 func TestSnapshotOfEverything(t *testing.T) {
 	t.Parallel()
 	from, to := filled(t), fresh(t, Options{})
@@ -98,7 +98,7 @@ func TestSnapshotOfEverything(t *testing.T) {
 	sound(t, to)
 }
 
-// TestSnapshotOfRetained exchanges the retained messages and nothing else. What
+// TestSnapshotOfRetained replaces the retained messages and nothing else. A message that
 // was retained and is queued stays queued.
 func TestSnapshotOfRetained(t *testing.T) {
 	t.Parallel()
@@ -138,8 +138,8 @@ func TestSnapshotOfRetained(t *testing.T) {
 	wantIndex(t, to, 2)
 }
 
-// TestRestoreDamaged expects an error for a snapshot that is cut short anywhere,
-// is of another part, or fails at reading; and nothing to be changed by it.
+// TestRestoreDamaged expects an error for a snapshot that is cut short anywhere, is of
+// another part, or cannot be read; and no change of the store.
 func TestRestoreDamaged(t *testing.T) {
 	t.Parallel()
 	from, to := filled(t), filled(t)
@@ -171,12 +171,12 @@ func TestRestoreDamaged(t *testing.T) {
 	sound(t, to)
 }
 
-// failing is a reader that cannot be read.
+// failing is a reader that always fails.
 type failing struct{}
 
 func (failing) Read([]byte) (int, error) { return 0, errors.New("torn") }
 
-// TestSnapshotRefused asks for what there is not.
+// TestSnapshotRefused passes invalid arguments.
 func TestSnapshotRefused(t *testing.T) {
 	t.Parallel()
 	s := filled(t)
@@ -208,8 +208,8 @@ func TestSnapshotRefused(t *testing.T) {
 
 func (failing) Write([]byte) (int, error) { return 0, errors.New("torn") }
 
-// TestSnapshotOfMuch has more than one frame of each kind, and a message that is
-// queued for so many that its rows do not fit into one.
+// TestSnapshotOfMuch has more than one frame of each kind, and a message with more queue
+// rows than fit into a frame.
 func TestSnapshotOfMuch(t *testing.T) {
 	t.Parallel()
 	from, to := fresh(t, Options{Durability: storage.Process}), fresh(t, Options{Durability: storage.Process})
@@ -237,8 +237,8 @@ func TestSnapshotOfMuch(t *testing.T) {
 	}
 }
 
-// TestSnapshotOfModel makes random changes in one store, and in others, which
-// begin with a snapshot taken at some time and apply what came since.
+// TestSnapshotOfModel makes random changes in one store, and applies them to others that
+// begin with a snapshot.
 func TestSnapshotOfModel(t *testing.T) {
 	t.Parallel()
 	seed := suite.Seed(t)
@@ -267,7 +267,7 @@ func TestSnapshotOfModel(t *testing.T) {
 }
 
 // TestSnapshotBesideChanges takes and restores snapshots while changes are applied.
-// Each holds what its index says.
+// Each has the contents of its index.
 func TestSnapshotBesideChanges(t *testing.T) {
 	t.Parallel()
 	from, to := fresh(t, Options{Durability: storage.Process}), fresh(t, Options{Durability: storage.Process})
@@ -305,9 +305,9 @@ func TestSnapshotBesideChanges(t *testing.T) {
 	<-done
 }
 
-// FuzzRestoration reads snapshots that may be damaged. What it takes for whole has
-// an end, and is not read beyond.
-func FuzzRestoration(f *testing.F) {
+// FuzzRestore restores snapshots that may be damaged. One that is accepted is complete,
+// and is not read beyond its end.
+func FuzzRestore(f *testing.F) {
 	frame := AppendChanges(nil, everything())
 	head := append([]byte{snapshotVersion, byte(Everything)}, make([]byte, headBytes-2)...)
 	whole := binary.BigEndian.AppendUint32(head[:headBytes:headBytes], uint32(len(frame)))
@@ -334,10 +334,10 @@ func FuzzRestoration(f *testing.F) {
 	})
 }
 
-// TestNumbersDoNotComeAgain has a broker apply at once what others applied one after
-// the other, the later of them with numbers of what was gone by then. They give other
-// numbers therefore, also after a restart and after a snapshot was restored.
-func TestNumbersDoNotComeAgain(t *testing.T) {
+// TestIDsAreNotReused applies at once what other brokers applied in turn, after messages
+// and sessions were deleted. Each broker assigns new IDs, also after a restart and after
+// a restored snapshot.
+func TestIDsAreNotReused(t *testing.T) {
 	t.Parallel()
 	first, second, third := fresh(t, Options{}), fresh(t, Options{}), fresh(t, Options{})
 	store(t, first, &engine.Changes{PutSessions: []engine.SessionRecord{session(1), session(2)}}, queued(1, message(5, "t")))

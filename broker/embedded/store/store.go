@@ -1,9 +1,9 @@
-// Package store keeps the broker's messages, sessions, subscriptions and
+// Package store stores the broker's messages, sessions, subscriptions and
 // retained messages in broker.db, as an engine.Store.
 //
-// DESIGN.md tells what is in a table and in a transaction, what is durable when
-// and what happens where nothing can be written. The package must not import
-// an MQTT library, net/http, or any package of this module but
+// DESIGN.md describes the tables and transactions, what is durable when, and what
+// happens while nothing can be written. The package must not import an MQTT
+// library, net/http, or any package of this module except
 // broker/embedded/engine and broker/storage.
 package store
 
@@ -21,8 +21,8 @@ import (
 	"signalbox/broker/storage"
 )
 
-// Options say how messages are kept. The zero value has defaults: Full, no
-// log, the clock of the machine.
+// Options configure a Store. The defaults are Full, no log, and the clock of the
+// machine.
 type Options struct {
 	Durability storage.Durability
 	Log        *slog.Logger
@@ -34,11 +34,11 @@ type Options struct {
 type Store struct {
 	log        *slog.Logger
 	now        func() time.Time
-	durability storage.Durability        // where the broker is alone
+	durability storage.Durability        // without a shared log
 	disk       disk                      // the committer's
 	readers    *sql.DB                   // see Messages
 	messages   func() (*sql.Stmt, error) // reads from readers; prepared when first called
-	counts     *refCounts                // what is stored, nil while unknown; the committer's
+	counts     *refCounts                // nil until read from the file; the committer's
 	shared     atomic.Pointer[position]
 	commits    *storage.Committer[*engine.Changes]
 	committer  *committer
@@ -46,11 +46,11 @@ type Store struct {
 
 var _ engine.Store = (*Store)(nil)
 
-// errClosed is what becomes of changes that come too late.
+// errClosed is the outcome of changes that are submitted after Close.
 var errClosed = errors.New("the store of the broker's messages is closed")
 
-// Open prepares to keep messages in a file, which must stay open until Close
-// has returned. It must be closed.
+// Open returns a Store on a file, which must stay open until Close has returned.
+// The Store must be closed.
 func Open(ctx context.Context, f *storage.File, o Options) (*Store, error) {
 	o.setDefaults()
 	d, err := openDisk(ctx, f, o.Durability)
@@ -85,9 +85,9 @@ func (o *Options) setDefaults() {
 	}
 }
 
-// Load reads everything that is stored, with what was submitted before, but for the
-// messages of queues, of which it returns stubs. It may be called again and again:
-// what it returns is the caller's.
+// Load returns everything that is stored, including what was submitted before. Of
+// the messages of queues it returns stubs. It may be called repeatedly; the caller
+// owns the result.
 func (s *Store) Load(ctx context.Context) (*engine.Snapshot, error) {
 	began := s.now()
 	var snapshot *engine.Snapshot
@@ -108,32 +108,33 @@ func (s *Store) Load(ctx context.Context) (*engine.Snapshot, error) {
 	return snapshot, nil
 }
 
-// WaitForCapacity waits while much is submitted and not yet committed. What is owed and
-// cannot be stored does not count, so nobody waits for a disk that is full.
+// WaitForCapacity waits while 16,384 changes or 64 MiB are submitted and not yet
+// committed. Owed changes that cannot be stored do not count, so no caller waits for
+// a disk that is full.
 func (s *Store) WaitForCapacity() { s.commits.WaitForCapacity() }
 
-// Submit hands over changes; see engine.Store. What is submitted after Close is
-// lost and logged, and whoever waits for it is told.
+// Submit queues changes; see engine.Store. Changes submitted after Close are lost
+// and logged, and their Done is called with an error.
 func (s *Store) Submit(c *engine.Changes) {
 	if s.commits.Put(storage.Submission[*engine.Changes]{Entry: c, Weight: weigh(c)}) {
 		return
 	}
 	s.log.Error("changes came after the store of the broker's messages was closed, and are lost")
 	if c.Done != nil {
-		go c.Done.Committed(c, errClosed) // the settler has ended
+		go c.Done.Committed(c, errClosed) // the goroutine that reports outcomes has ended
 	}
 }
 
-// Err tells why nothing can be stored at present, in a sentence for an operator,
+// Err returns why nothing can be stored at present, as a sentence for an operator,
 // or nil.
 func (s *Store) Err() error { return s.commits.Err() }
 
-// Retry has the store find out at once whether it can write again, instead of
-// within a second.
+// Retry makes the store check at once whether it can write again. Otherwise it
+// checks once a second.
 func (s *Store) Retry() { s.commits.Retry() }
 
-// Close commits what was submitted and ends. The context bounds the waiting
-// only; the closing goes on behind it.
+// Close commits what was submitted and closes the store. The context bounds only how
+// long it waits; closing continues in the background.
 func (s *Store) Close(ctx context.Context) error {
 	return s.commits.Close(ctx, func() error { return errors.Join(s.readers.Close(), s.disk.Close()) })
 }

@@ -18,8 +18,7 @@ import (
 	"signalbox/broker/storage"
 )
 
-// TestRoundTrip stores every kind of record with every field set, and plain
-// ones beside them.
+// TestRoundTrip stores every kind of record, with every field set and with none.
 func TestRoundTrip(t *testing.T) {
 	t.Parallel()
 	full := engine.SessionRecord{
@@ -71,7 +70,7 @@ func TestRoundTrip(t *testing.T) {
 	sound(t, again)
 }
 
-// TestChangesOfRecords changes and takes away what was stored.
+// TestChangesOfRecords changes and deletes stored records.
 func TestChangesOfRecords(t *testing.T) {
 	t.Parallel()
 	s := fresh(t, Options{})
@@ -112,8 +111,8 @@ func TestChangesOfRecords(t *testing.T) {
 	wantRows(t, s, map[string]int{"session": 1, "subscription": 1})
 }
 
-// TestMessageOutlivesItsFirstReference has the last reference go before a new
-// one to the same message comes: it must be stored again.
+// TestMessageOutlivesItsFirstReference adds a reference to a message whose last reference
+// was removed: the message must be stored again.
 func TestMessageOutlivesItsFirstReference(t *testing.T) {
 	t.Parallel()
 	s := fresh(t, Options{})
@@ -125,7 +124,7 @@ func TestMessageOutlivesItsFirstReference(t *testing.T) {
 	sound(t, s)
 }
 
-// hold keeps the committer from writing until the returned function is called.
+// hold stops the committer from writing until the returned function is called.
 func hold(t testing.TB, s *opened) (release func()) {
 	t.Helper()
 	must(t, s.file.Lock(context.Background()))
@@ -134,7 +133,7 @@ func hold(t testing.TB, s *opened) (release func()) {
 	return release
 }
 
-// journal notes in which order changes were committed.
+// journal records the order in which changes were committed.
 type journal struct {
 	mu   sync.Mutex
 	tags []string
@@ -152,8 +151,8 @@ func (j *journal) all() []string {
 	return slices.Clone(j.tags)
 }
 
-// TestGroup submits while the file is taken: what comes and goes within a group
-// is not written, and all are committed in order.
+// TestGroup submits while the file is locked: what is put and deleted within a group is
+// not written, and all changes are committed in order.
 func TestGroup(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -194,8 +193,8 @@ func (k disk) changes(t testing.TB) (n int) {
 	return n
 }
 
-// TestFaultyChangesAreAlone submits changes that contradict what is stored
-// together with others: those are stored, in order.
+// TestFaultyChangesAreAlone submits changes that contradict what is stored together with
+// others: the others are stored, in order.
 func TestFaultyChangesAreAlone(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -228,8 +227,8 @@ func TestFaultyChangesAreAlone(t *testing.T) {
 	})
 }
 
-// TestLoadDropsOrphans plants rows that refer to nothing or that nothing refers
-// to, and expects them gone, and counted.
+// TestLoadDropsOrphans inserts rows that refer to a missing row, or to which none refers,
+// and expects them to be deleted and counted.
 func TestLoadDropsOrphans(t *testing.T) {
 	t.Parallel()
 	s := fresh(t, Options{})
@@ -257,7 +256,7 @@ func TestLoadDropsOrphans(t *testing.T) {
 	}
 }
 
-// TestWaitForCapacity fills the inbox beyond its bounds while the file is taken.
+// TestWaitForCapacity fills the inbox beyond its bounds while the file is locked.
 func TestWaitForCapacity(t *testing.T) {
 	t.Parallel()
 	for name, fill := range map[string]func(s *opened){
@@ -285,7 +284,7 @@ func TestWaitForCapacity(t *testing.T) {
 				synctest.Wait()
 				select {
 				case <-entered:
-					t.Error("there is room though nothing was committed")
+					t.Error("there is capacity though nothing was committed")
 				default:
 				}
 				release()
@@ -295,7 +294,7 @@ func TestWaitForCapacity(t *testing.T) {
 	}
 }
 
-// TestClose expects what was submitted to be stored, and nothing to be taken
+// TestClose expects what was submitted before to be stored, and nothing to be accepted
 // after.
 func TestClose(t *testing.T) {
 	t.Parallel()
@@ -328,7 +327,7 @@ func TestClose(t *testing.T) {
 	})
 }
 
-// TestCloseWithoutLoad closes a store that never was in use.
+// TestCloseWithoutLoad closes a store that was never used.
 func TestCloseWithoutLoad(t *testing.T) {
 	t.Parallel()
 	f, err := schema.Open(t.Context(), t.TempDir()+"/broker.db", slog.New(slog.DiscardHandler))
@@ -337,8 +336,8 @@ func TestCloseWithoutLoad(t *testing.T) {
 	must(t, err, s.Close(t.Context()), f.Close())
 }
 
-// TestIdle expects the log to be folded into the file, and the file to shrink
-// after much was deleted, once nothing happens any more.
+// TestIdle expects the WAL to be checkpointed, and the file to shrink after much was
+// deleted, once the store is idle.
 func TestIdle(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

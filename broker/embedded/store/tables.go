@@ -10,7 +10,7 @@ import (
 	"signalbox/broker/embedded/engine"
 )
 
-// eachSession reads the sessions in the order of their numbers.
+// eachSession reads the sessions in order of IDs.
 func eachSession(ctx context.Context, conn *sql.Conn, f func(engine.SessionRecord) error) error {
 	const q = `
 		SELECT id, clientid, username, anonymous, version, clean, keep_alive, expiry_interval,
@@ -53,8 +53,8 @@ func eachIncoming(ctx context.Context, conn *sql.Conn, f func(engine.IncomingRec
 	return each(ctx, conn, q, func() error { return f(r) }, &r.SessionID, &r.PacketID)
 }
 
-// eachMessage reads the messages in the order of their numbers, and whether a
-// topic retains each: all, or those that are retained.
+// eachMessage reads the messages of a part in order of IDs, and whether a topic retains
+// each.
 func eachMessage(ctx context.Context, conn *sql.Conn, part Part, f func(m *engine.Message, retained bool) error) error {
 	const q = selectMessage + `WHERE retained >= ? ORDER BY id`
 	rows, err := conn.QueryContext(ctx, q, part == RetainedOnly)
@@ -64,8 +64,7 @@ func eachMessage(ctx context.Context, conn *sql.Conn, part Part, f func(m *engin
 	return scanMessages(rows, f)
 }
 
-// eachMessageIn reads the messages whose numbers are in a span, in their order, and
-// whether a topic retains each.
+// eachMessageIn reads the retained messages of a span, in order of IDs.
 func eachMessageIn(ctx context.Context, conn *sql.Conn, s span, f func(m *engine.Message, retained bool) error) error {
 	rows, err := conn.QueryContext(ctx, selectMessage+`WHERE id BETWEEN ? AND ? AND retained ORDER BY id`, s.from, s.to)
 	if err != nil {
@@ -92,9 +91,10 @@ func scanMessages(rows *sql.Rows, f func(m *engine.Message, retained bool) error
 		&m.Publisher, &m.Username)
 }
 
-// eachStub reads what messages there are in the order of their numbers, and whether
-// a topic retains each. SQLite takes the lengths from the records' headers, and reads
-// no payload that does not stand on the pages of the table itself.
+// eachStub reads the stubs of all messages in order of IDs, and whether a topic retains
+// each. SQLite takes the lengths from the headers of the records, and finds the later
+// pages of a record by the pointer map that files with auto_vacuum have. So a message of
+// 2 MB costs no more than a small one.
 func eachStub(ctx context.Context, conn *sql.Conn, f func(m engine.Stub, retained bool) error) error {
 	const q = `
 		SELECT id, retained, expires_at,
@@ -105,8 +105,8 @@ func eachStub(ctx context.Context, conn *sql.Conn, f func(m engine.Stub, retaine
 	return each(ctx, conn, q, func() error { return f(m, retained) }, &m.ID, &retained, &m.ExpiresAt, &m.Size)
 }
 
-// eachQueued reads the queues in the order of the messages' numbers, which it
-// gives instead of the messages.
+// eachQueued reads the queue rows in order of message IDs, which it passes to f in
+// place of the messages.
 func eachQueued(ctx context.Context, conn *sql.Conn, f func(message uint64, r engine.QueueRecord) error) error {
 	const q = `
 		SELECT message, session, seq, qos, retain, released, subscription_ids, coalesce(share, '')
@@ -123,7 +123,7 @@ func eachQueued(ctx context.Context, conn *sql.Conn, f func(message uint64, r en
 	}, &message, &r.SessionID, &r.Seq, &r.QoS, &r.Retain, &r.Released, &ids, &r.Share)
 }
 
-// each runs a query and calls f for each row, with its columns in places.
+// each runs a query and calls f for each row, with its columns scanned into places.
 func each(ctx context.Context, conn *sql.Conn, q string, f func() error, places ...any) error {
 	rows, err := conn.QueryContext(ctx, q)
 	if err != nil {
@@ -132,7 +132,7 @@ func each(ctx context.Context, conn *sql.Conn, q string, f func() error, places 
 	return scanAll(rows, f, places...)
 }
 
-// scanAll calls f for each of the rows, with its columns in places, and closes them.
+// scanAll calls f for each row, with its columns scanned into places, and closes rows.
 func scanAll(rows *sql.Rows, f func() error, places ...any) (err error) {
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	for rows.Next() {

@@ -9,16 +9,16 @@ import (
 	"signalbox/broker/storage"
 )
 
-// task is something that the committer does between two groups of changes,
-// after all that was submitted before it.
+// task is a function that the committer runs between two groups of changes, after
+// everything that was submitted before it.
 type task struct {
 	do    func(*committer) error
-	begun atomic.Bool // begun by the committer, or given up by who waits
+	begun atomic.Bool // by the committer; or cancelled by the caller, so that it is not run
 	done  chan error
 }
 
-// send has the committer do something and waits for it. If the context ends
-// before it was begun, it is not done; begun, it is waited for.
+// send makes the committer run a function and waits for it. If the context ends
+// before the function was begun, it is not run. Once begun, it is waited for.
 func (s *Store) send(ctx context.Context, do func(*committer) error) error {
 	e := &task{do: do, done: make(chan error, 1)}
 	if !s.commits.Put(storage.Submission[*engine.Changes]{Task: func() { e.run(s.committer) }}) {
@@ -35,7 +35,7 @@ func (s *Store) send(ctx context.Context, do func(*committer) error) error {
 	}
 }
 
-// run does the errand unless nobody waits for it any longer.
+// run runs the function unless its caller has given up.
 func (e *task) run(c *committer) {
 	if e.begun.CompareAndSwap(false, true) {
 		e.done <- e.do(c)

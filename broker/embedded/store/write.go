@@ -8,8 +8,8 @@ import (
 	"signalbox/broker/embedded/engine"
 )
 
-// writer writes a group of changes within a transaction. After the first
-// failure, which it keeps, it does nothing more.
+// writer writes a group of changes within a transaction. After the first error, which
+// it keeps, it writes nothing more.
 type writer struct {
 	disk   disk
 	plan   *plan
@@ -17,9 +17,8 @@ type writer struct {
 	err    error
 }
 
-// write writes what a plan and its group come to, and unless its index is 0 up to
-// where a log is applied with them. Deletions come first: the number of a message that
-// went may come again.
+// write writes a group by its plan, and the position in a shared log unless the index
+// of that is 0. Rows are deleted before others are put.
 func (w *writer) write(group []*engine.Changes, at position) error {
 	w.err = nil
 	if at.index != 0 {
@@ -40,8 +39,8 @@ func (w *writer) write(group []*engine.Changes, at position) error {
 	return w.err
 }
 
-// exec runs a statement. Of what it failed at, only the statement is told: the
-// values are users'.
+// exec runs a statement. Its error names only the statement, because the values are
+// users' data.
 func (w *writer) exec(s statement, values ...driver.Value) {
 	if w.err != nil {
 		return
@@ -51,7 +50,7 @@ func (w *writer) exec(s statement, values ...driver.Value) {
 	}
 }
 
-// names are what the statements are called in errors.
+// names are the statements as errors name them.
 var names = [statements]string{
 	putSession: "put a session", deleteSession: "delete a session",
 	putSubscription: "put a subscription", deleteSubscription: "delete a subscription", deleteSubscriptions: "delete subscriptions",
@@ -114,8 +113,8 @@ func (w *writer) messages() {
 	}
 }
 
-// queues writes the rows of the queues. The rows of messages that go are deleted
-// with them, in spans.
+// queues writes the rows of the queues. The rows of deleted messages are deleted by the
+// spans of their messages.
 func (w *writer) queues() {
 	for _, s := range w.writes.spans {
 		w.exec(deleteQueues, int64(s.from), int64(s.to))
@@ -136,7 +135,7 @@ func (w *writer) queues() {
 	}
 }
 
-// bit, text and blob give values as the tables hold them.
+// bit, text and blob return values as the tables store them.
 func bit(b bool) driver.Value {
 	if b {
 		return int64(1)
