@@ -20,8 +20,8 @@ type Broker struct {
 	*engine.Engine
 	T        testing.TB
 	Addr     string
-	Store    engine.Store  // as the engine has it
-	Patience time.Duration // how long something is waited for that must come
+	Store    engine.Store  // the one that the engine uses
+	Patience time.Duration // time limit for what must happen
 
 	listener net.Listener
 	serving  sync.WaitGroup
@@ -29,8 +29,8 @@ type Broker struct {
 	file     *storage.File
 }
 
-// Start opens a broker on the file in dir, whose engine is neither loaded nor
-// resumed. Whoever starts it closes it.
+// Start opens a broker on the file in dir. Its engine is neither loaded nor resumed. The
+// caller closes it.
 func Start(t testing.TB, patience time.Duration, dir string, change ...func(*engine.Config, *engine.Parts)) *Broker {
 	t.Helper()
 	b := Unconnected(t, patience, dir, change...)
@@ -42,8 +42,8 @@ func Start(t testing.TB, patience time.Duration, dir string, change ...func(*eng
 	return b
 }
 
-// Unconnected is Start without a socket: clients come by Pipe, so that the broker
-// can run in virtual time. Connect and Dial do without a network, too.
+// Unconnected is Start without a socket: clients connect by Pipe, so that the broker can
+// run in virtual time. Connect and Dial do not use a network either.
 func Unconnected(t testing.TB, patience time.Duration, dir string, change ...func(*engine.Config, *engine.Parts)) *Broker {
 	t.Helper()
 	f, err := schema.Open(t.Context(), filepath.Join(dir, "broker.db"), slog.New(slog.DiscardHandler))
@@ -60,8 +60,8 @@ func Unconnected(t testing.TB, patience time.Duration, dir string, change ...fun
 	return &Broker{Engine: engine.New(c, p), T: t, Store: p.Store, Patience: patience, store: s, file: f}
 }
 
-// Pipe returns the other end of a connection to the broker without a network. The
-// broker writes only while the other end is read.
+// Pipe returns the client's end of an in-memory connection to the broker. The broker can
+// write only while the client's end is read.
 func (b *Broker) Pipe() net.Conn {
 	near, far := net.Pipe()
 	b.serving.Go(func() { b.Serve(&engine.Socket{Conn: near, Address: "127.0.0.1", Protocol: "MQTT"}) })
@@ -84,8 +84,8 @@ func (b *Broker) accept() {
 	}
 }
 
-// Close ends the engine, then what the others end that stand between it and the
-// store, then the store.
+// Close closes the engine, then calls others, which close what is between the engine and
+// the store, then closes the store.
 func (b *Broker) Close(others ...func()) {
 	if b.listener != nil {
 		b.listener.Close()
@@ -106,7 +106,7 @@ func (b *Broker) Close(others ...func()) {
 	Check(b.T, b.file.Close())
 }
 
-// CloseEngine ends the engine alone, which must not wait for the store.
+// CloseEngine closes only the engine, which must not wait for the store.
 func (b *Broker) CloseEngine() {
 	b.T.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), b.Patience)

@@ -12,18 +12,18 @@ import (
 	"signalbox/broker/mqtt/packet"
 )
 
-// Client is the other side of a connection, packet by packet.
+// Client is an MQTT client that sends and receives single packets.
 type Client struct {
 	net.Conn
 	T       testing.TB
-	In      *bufio.Reader // of what the connection gives
+	In      *bufio.Reader // of the connection
 	Version byte
-	Present bool // whether CONNACK told of a session
+	Present bool // Session Present of CONNACK
 
 	patience time.Duration
 }
 
-// Message is a PUBLISH as the client gets it.
+// Message is a PUBLISH that the client received.
 type Message struct {
 	Topic, Payload string
 	QoS            byte
@@ -31,20 +31,20 @@ type Message struct {
 	Dup            bool
 }
 
-// Refused is the reason in a CONNACK.
+// Refused is the reason code of a CONNACK, as an error.
 type Refused byte
 
 func (r Refused) Error() string { return fmt.Sprintf("refused: 0x%02x", byte(r)) }
 
-// Keeps is a CONNECT of a session that is kept.
+// Keeps returns a CONNECT of a session that outlives its connection.
 func Keeps(id string) packet.Connect {
 	return packet.Connect{ClientID: id, SessionExpiry: 3600, HasSessionExpiry: true}
 }
 
-// Fresh is a CONNECT of a session that ends with its connection.
+// Fresh returns a CONNECT of a new session that ends with its connection.
 func Fresh(id string) packet.Connect { return packet.Connect{ClientID: id, CleanStart: true} }
 
-// Dial opens a connection, which the end of the test closes.
+// Dial opens a connection. The end of the test closes it.
 func (b *Broker) Dial() *Client {
 	b.T.Helper()
 	c, err := b.dial()
@@ -61,7 +61,7 @@ func (b *Broker) dial() (*Client, error) {
 	return &Client{Conn: conn, T: b.T, In: bufio.NewReader(conn), Version: packet.V5, patience: b.Patience}, nil
 }
 
-// reach makes a connection to the broker.
+// reach opens a connection to the broker.
 func (b *Broker) reach() (net.Conn, error) {
 	if b.Addr == "" {
 		return Buffered(b.Pipe()), nil
@@ -69,8 +69,8 @@ func (b *Broker) reach() (net.Conn, error) {
 	return net.Dial("tcp", b.Addr)
 }
 
-// Connect opens a connection and waits for CONNACK, which must let it in. The
-// end of the test closes it.
+// Connect opens a connection and waits for CONNACK, which must accept it. The end of the
+// test closes it.
 func (b *Broker) Connect(h packet.Connect) *Client {
 	b.T.Helper()
 	c, err := b.TryConnect(h)
@@ -81,8 +81,8 @@ func (b *Broker) Connect(h packet.Connect) *Client {
 	return c
 }
 
-// TryConnect is Connect that may fail, with Refused when CONNACK says so. Nobody
-// closes the connection that it gives.
+// TryConnect is Connect that returns an error, of type Refused if CONNACK refuses. The
+// caller closes the connection.
 func (b *Broker) TryConnect(h packet.Connect) (*Client, error) {
 	c, err := b.dial()
 	if err != nil {
@@ -95,7 +95,7 @@ func (b *Broker) TryConnect(h packet.Connect) (*Client, error) {
 	return c, nil
 }
 
-// introduce sends CONNECT and takes CONNACK.
+// introduce sends CONNECT and reads CONNACK.
 func (c *Client) introduce(h packet.Connect) error {
 	if h.Version == 0 {
 		h.Version = packet.V5
@@ -128,7 +128,7 @@ func (c *Client) Send(p []byte) {
 	}
 }
 
-// TrySend is Send that may fail.
+// TrySend is Send that returns an error.
 func (c *Client) TrySend(p []byte) error {
 	_, err := c.Write(p)
 	return err
@@ -142,7 +142,7 @@ func (c *Client) Read() ([]byte, error) {
 	return c.Next()
 }
 
-// Next is Read for as long as the connection's deadline lets it take.
+// Next is Read with the read deadline that is set already.
 func (c *Client) Next() ([]byte, error) {
 	size := 0
 	for n := 2; size == 0; n++ {
@@ -159,7 +159,7 @@ func (c *Client) Next() ([]byte, error) {
 	return p, err
 }
 
-// Want returns the next packet, which must be of a type.
+// Want returns the next packet, which must be of the type.
 func (c *Client) Want(kind byte) []byte {
 	c.T.Helper()
 	p, err := c.Read()
@@ -214,7 +214,7 @@ func (c *Client) WantAck(kind byte) packet.Ack {
 	return a
 }
 
-// PacketID is that of an acknowledgement.
+// PacketID returns the packet identifier of an acknowledgement.
 func PacketID(p []byte) uint16 { return binary.BigEndian.Uint16(p[2:]) }
 
 // WantMessage returns the next packet as a message.
@@ -223,7 +223,7 @@ func (c *Client) WantMessage() Message {
 	return c.Parse(c.Want(packet.TypePublish))
 }
 
-// Parse reads a PUBLISH.
+// Parse decodes a PUBLISH.
 func (c *Client) Parse(p []byte) Message {
 	c.T.Helper()
 	var pk packet.Publish
@@ -233,7 +233,8 @@ func (c *Client) Parse(p []byte) Message {
 	return Message{string(pk.Topic), string(pk.Payload), pk.QoS, pk.PacketID, p[0]&8 != 0}
 }
 
-// Ping sees to it that all that was sent has been dealt with.
+// Ping waits until the broker has handled everything that was sent, and returns its
+// response.
 func (c *Client) Ping() []byte {
 	c.T.Helper()
 	c.Send(packet.AppendPingreq(nil))
@@ -242,7 +243,7 @@ func (c *Client) Ping() []byte {
 	return p
 }
 
-// Bye takes leave and waits for the connection to be gone.
+// Bye sends DISCONNECT and waits for the end of the connection.
 func (c *Client) Bye() {
 	c.T.Helper()
 	c.Send([]byte{packet.TypeDisconnect << 4, 0})

@@ -1,6 +1,6 @@
-// Package enginetest is what tests around the embedded engine share: Start,
-// which runs an engine with the real store behind a TCP socket, and Client, the
-// other side of a connection, packet by packet.
+// Package enginetest has what tests around the embedded engine share: Start, which runs
+// an engine with the real store behind a TCP socket, and Client, an MQTT client that sends
+// and receives single packets.
 //
 // Only tests import it.
 package enginetest
@@ -36,10 +36,10 @@ func Until(t testing.TB, patience time.Duration, what string, ok func() bool) {
 	}
 }
 
-// Permissive lets everybody do everything.
+// Permissive is an Authority that allows everything.
 type Permissive struct{}
 
-// Authenticate lets everybody in.
+// Authenticate accepts every client.
 func (Permissive) Authenticate(_ context.Context, l *engine.Login) (engine.Admission, error) {
 	return engine.Admission{Username: l.Username, Rights: Everything{}}, nil
 }
@@ -50,19 +50,19 @@ func (Permissive) Resume(string, string, bool) engine.Rights { return Everything
 // Epoch never changes.
 func (Permissive) Epoch() uint64 { return 0 }
 
-// Everything is the rights of who may do everything.
+// Everything is Rights that allow everything.
 type Everything struct{}
 
-// Allowed allows it.
+// Allowed returns true.
 func (Everything) Allowed(engine.Kind, string) bool { return true }
 
-// Cut never cuts a connection off.
+// Cut returns false.
 func (Everything) Cut() bool { return false }
 
-// Release holds nothing.
+// Release does nothing.
 func (Everything) Release() {}
 
-// blind watches nothing.
+// blind is a Watcher that ignores all events.
 type blind struct{}
 
 func (blind) Connected(engine.ClientEvent)                   {}

@@ -6,13 +6,13 @@ import (
 	"net"
 )
 
-// Buffered returns the end of a pipe whose other end stands for conn: what comes
-// from conn is taken also while nothing is read, as a network does.
+// Buffered returns a connection in front of conn that reads from conn also while it is not
+// read itself, as a network does.
 func Buffered(conn net.Conn) net.Conn {
 	near, far := net.Pipe()
 	chunks := make(chan []byte, 1<<12)
 	go func() {
-		io.Copy(conn, near) //nolint:errcheck // its end is the end of both
+		io.Copy(conn, near) //nolint:errcheck // either end closes both
 		conn.Close()
 	}()
 	go func() {

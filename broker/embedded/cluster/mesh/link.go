@@ -267,8 +267,8 @@ func (l *link) countLoss(p *messageFrame) {
 	l.countLossLocked(p)
 }
 
-// abandon gives up waiting for the peer, unless the link is up; with an error for good. It
-// returns the messages above QoS 0 that will not be sent.
+// abandon stops waiting for the peer, unless the link is up. With an error the link also
+// refuses further messages. It returns the messages above QoS 0 that will not be sent.
 func (l *link) abandon(err error) (waiting []messageFrame, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -66,7 +66,7 @@ func (p *peer) setUnreachable() {
 	p.graceTimer.Reset(p.mesh.grace)
 }
 
-// graceExpired gives up the messages that wait for the peer.
+// graceExpired stops waiting for the peer, and finishes the messages that wait for it.
 func (p *peer) graceExpired() {
 	p.mu.Lock()
 	waiting, abandoned := p.link.abandon(nil)

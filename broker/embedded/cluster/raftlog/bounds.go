@@ -59,7 +59,7 @@ func (e *logBounds) clear() {
 	e.first, e.sizes, e.bytes = 0, nil, 0
 }
 
-// Bounds of what is deleted in one transaction: whoever appends waits for that long.
+// Bounds of what is deleted in one transaction: appending waits for that long.
 const (
 	maxDeletion      = 2048
 	maxDeletionBytes = 8 << 20 // a single entry may have more

@@ -65,7 +65,7 @@ func entries(from uint64, n int) (all []*raft.Log) {
 	return all
 }
 
-// contents lists what a log holds, by what it says of itself.
+// contents returns the entries of a log, between its first and last index.
 func contents(t testing.TB, s raft.LogStore) (all []raft.Log) {
 	t.Helper()
 	first, err := s.FirstIndex()
@@ -238,7 +238,7 @@ func TestValues(t *testing.T) {
 func TestVoteWaitsForSpace(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(*Store){
-		"until there is room": func(s *Store) { s.pragma(t, `PRAGMA query_only = 0`) },
+		"until there is space": func(s *Store) { s.pragma(t, `PRAGMA query_only = 0`) },
 		"until it is released": func(s *Store) {
 			s.Release()
 			t.Cleanup(s.Reset)

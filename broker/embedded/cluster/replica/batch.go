@@ -6,17 +6,17 @@ import (
 	"signalbox/broker/embedded/engine"
 )
 
-// batch is what is agreed upon and settled together.
+// batch is a group of changes that are replicated together.
 type batch struct {
 	group  []*engine.Changes
 	weight int
-	wait   func(context.Context) error // for the consensus; nil where it was not asked
-	err    error                       // why this batch alone was not handed over
+	wait   func(context.Context) error // for the consensus; nil if the batch was not proposed
+	err    error                       // why this batch was not proposed
 }
 
 func newBatch() *batch { return &batch{} }
 
-// report calls the Settlers of the changes, which may be reused then.
+// report calls Done of the changes, which may be reused then.
 func (b *batch) report(err error) {
 	for _, c := range b.group {
 		if c.Done != nil {
@@ -30,15 +30,14 @@ func (b *batch) reset() {
 	*b = batch{group: b.group[:0]}
 }
 
-// What counts for a record besides what it refers to: more than the encoding of
-// its numbers takes.
+// The weight of a record without its texts, in bytes: more than its encoding takes.
 const (
 	recordWeight = 64
 	idWeight     = 5 // of a subscription identifier
 )
 
-// weigh returns how much memory changes hold and how long their encoding is, at
-// most.
+// weigh returns an upper bound of the encoding of changes, in bytes, which is also about
+// the memory they take. So a batch need not be encoded to know its size.
 func weigh(c *engine.Changes) int {
 	records := len(c.PutSessions) + len(c.Subscribed) + len(c.Unsubscribed) + len(c.Messages) + len(c.Enqueued) +
 		len(c.Released) + len(c.Received) + len(c.Retained) + len(c.Dequeued) + len(c.Forgotten) + len(c.EndedSessions)
@@ -63,8 +62,8 @@ func weighSession(r *engine.SessionRecord) int {
 	return w
 }
 
-// weighMessages weighs messages with what refers to them. A message that is not
-// among the new ones counts whenever another one is referred to before it.
+// weighMessages weighs messages and the records that refer to them. A message that is not
+// among the new ones counts each time the record before refers to another one.
 func weighMessages(c *engine.Changes) (w int) {
 	var last *engine.Message
 	for _, m := range c.Messages {

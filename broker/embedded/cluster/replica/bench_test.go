@@ -11,7 +11,7 @@ import (
 	"signalbox/broker/embedded/engine"
 )
 
-// agreeing is a consensus that agrees at once and applies nothing.
+// agreeing is a consensus that commits at once and applies nothing.
 type agreeing struct{ commands, bytes int }
 
 func (a *agreeing) Begin(command []byte) func(context.Context) error {
@@ -25,8 +25,8 @@ type tally struct{ settled atomic.Int64 }
 
 func (t *tally) Committed(*engine.Changes, error) { t.settled.Add(1) }
 
-// BenchmarkSubmit tells what a change costs in each mode besides its encoding and
-// what is done with it: the store behind settles at once.
+// BenchmarkSubmit measures a change in each mode without its encoding and storage: the
+// store behind reports the outcome at once.
 func BenchmarkSubmit(b *testing.B) {
 	bare := func(dst []byte, _ []*engine.Changes) []byte { return dst }
 	agreed := &agreeing{}
@@ -56,8 +56,7 @@ func BenchmarkSubmit(b *testing.B) {
 	}
 }
 
-// submitMany submits b.N changes from several goroutines and waits until all are
-// settled.
+// submitMany submits b.N changes from several goroutines and waits for all outcomes.
 func submitMany(b *testing.B, s *Store, makers int) {
 	b.Helper()
 	var done tally
@@ -76,7 +75,8 @@ func submitMany(b *testing.B, s *Store, makers int) {
 	}
 }
 
-// idle is a store that settles within Submit, as none may, and keeps nothing.
+// idle is a store that stores nothing and reports the outcome within Submit, which a real
+// one must not.
 type idle struct{}
 
 func (*idle) Load(context.Context) (*engine.Snapshot, error) { return &engine.Snapshot{}, nil }

@@ -23,7 +23,7 @@ import (
 	"signalbox/scripts/suite"
 )
 
-// machine has a node's consensus apply to its store.
+// machine is the state machine of a node, which applies to its store.
 type machine struct{ *member }
 
 func (m machine) Applied() uint64 { return m.disk.AppliedIndex() }
@@ -120,7 +120,7 @@ func (f *fleet) await(t testing.TB, holds func() bool) {
 	}
 }
 
-// lead has the node lead that the others have chosen.
+// lead makes the elected node lead.
 func (f *fleet) lead(t testing.TB) (leader int, lost <-chan struct{}) {
 	t.Helper()
 	f.await(t, func() bool {
@@ -136,8 +136,8 @@ func (f *fleet) lead(t testing.TB) (leader int, lost <-chan struct{}) {
 	return leader, lost
 }
 
-// TestCluster has three nodes agree upon what the leader submits, and loses the
-// leader under load.
+// TestCluster replicates what the leader of three nodes submits, and stops the leader
+// under load.
 func TestCluster(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 3)
@@ -170,22 +170,22 @@ func TestCluster(t *testing.T) {
 	}
 }
 
-// begin has a node lead, and makes sessions with the numbers from 1.
+// begin makes a node lead, and creates sessions with the IDs from 1.
 func (f *fleet) begin(t testing.TB, sessions int) (leader int, lost <-chan struct{}) {
 	t.Helper()
 	begin := &engine.Changes{}
 	for id := range uint64(sessions) {
 		begin.PutSessions = append(begin.PutSessions, engine.SessionRecord{ID: id + 1, ClientID: fmt.Sprint(id)})
 	}
-	f.await(t, func() bool { // unless the nodes change their minds
+	f.await(t, func() bool { // again if another node is elected meanwhile
 		leader, lost = f.lead(t)
 		return <-submit(f.members[leader].Store, begin) == nil
 	})
 	return leader, lost
 }
 
-// publish publishes one message after the other to session 1, until the
-// leadership is lost, and notes what was settled without an error.
+// publish publishes one message after the other to session 1, until the leadership is
+// lost, and records which were committed.
 func (f *fleet) publish(t *testing.T, leader int, lost <-chan struct{}, n int, kept map[string]bool) {
 	t.Helper()
 	_, id := f.members[leader].load(t)
@@ -207,7 +207,7 @@ func (f *fleet) publish(t *testing.T, leader int, lost <-chan struct{}, n int, k
 	}
 }
 
-// enqueue makes a new message for a session.
+// enqueue returns changes that enqueue a new message for a session.
 func enqueue(session uint64, payload string, id uint64) *engine.Changes {
 	m := &engine.Message{
 		ID: id, Topic: "bench/topic/level", Payload: []byte(payload), QoS: 1, CreatedAt: 1_700_000_000_000, Publisher: "publisher-12",
@@ -219,9 +219,9 @@ func enqueue(session uint64, payload string, id uint64) *engine.Changes {
 	}
 }
 
-// BenchmarkCluster has publishers that wait for each message to be agreed upon,
-// and consumers that acknowledge it a little later, as the store's benchmark does
-// for a node alone.
+// BenchmarkCluster has publishers that wait for each message to be committed, and
+// consumers that acknowledge it a little later, as the store's benchmark does for a node
+// alone.
 func BenchmarkCluster(b *testing.B) {
 	for _, nodes := range []int{1, 3} {
 		for _, publishers := range []int{1, 64, 512} {

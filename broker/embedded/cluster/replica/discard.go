@@ -6,10 +6,10 @@ import (
 	"signalbox/broker/embedded/engine"
 )
 
-// discarding keeps nothing: it settles all changes alike.
+// discarding stores nothing, and reports the same outcome for all changes.
 type discarding struct {
 	*queue
-	reason error // nil to settle without an error
+	reason error // the outcome
 	tasks  sync.WaitGroup
 }
 

@@ -24,24 +24,24 @@ func must(t testing.TB, errs ...error) {
 	}
 }
 
-// change makes a change with a number, which stands for all that it may hold.
+// change returns a change with a number, which stands for its contents.
 func change(number uint64) *engine.Changes {
 	return &engine.Changes{EndedSessions: []uint64{number}}
 }
 
-// sized makes a change of about as many bytes.
+// sized returns a change of about as many bytes.
 func sized(number uint64, size int) *engine.Changes {
 	c := change(number)
 	c.Messages = []*engine.Message{{Payload: make([]byte, size)}}
 	return c
 }
 
-// retained makes a change to a retained message with a number.
+// retained returns a change to a retained message with a number.
 func retained(number uint64) *engine.Changes {
 	return &engine.Changes{Retained: []engine.RetainedRecord{{Topic: "a", Message: &engine.Message{ID: number}}}}
 }
 
-// numberOf gives the number of a change.
+// numberOf returns the number of a change.
 func numberOf(c *engine.Changes) uint64 {
 	switch {
 	case len(c.EndedSessions) > 0:
@@ -49,10 +49,10 @@ func numberOf(c *engine.Changes) uint64 {
 	case len(c.Retained) > 0:
 		return c.Retained[0].Message.ID
 	}
-	return 0 // what waits until a store has come so far
+	return 0 // the change by which drain waits for the store
 }
 
-// encode writes the number and the size of each change, and as many bytes.
+// encode encodes each change as its number, its size and as many bytes.
 func encode(dst []byte, group []*engine.Changes) []byte {
 	for _, c := range group {
 		size := 0
@@ -83,7 +83,7 @@ func decode(b []byte) (group []*engine.Changes, err error) {
 	return group, nil
 }
 
-// numbers gives the numbers of the changes in a command.
+// numbers returns the numbers of the changes in a command.
 func numbers(t testing.TB, command []byte) (all []uint64) {
 	t.Helper()
 	group, err := decode(command)
@@ -94,14 +94,14 @@ func numbers(t testing.TB, command []byte) (all []uint64) {
 	return all
 }
 
-// local is a store that notes what it is given, and by whom.
+// local is a store that records its changes, and who submitted them.
 type local struct {
 	*discarding
 	mu        sync.Mutex
 	submitted []uint64 // by the engine
 	applied   []uint64 // by the cluster
 	index     uint64
-	failure   error // with which it refuses what is not owed
+	failure   error // with which it refuses changes that are not owed
 }
 
 func newLocal(t testing.TB) *local {
@@ -132,7 +132,7 @@ func (l *local) Submit(c *engine.Changes) {
 	l.submit(c)
 }
 
-// refusal is a CommitNotifier that passes an error on.
+// refusal is a CommitNotifier that reports an error instead of the outcome.
 type refusal struct {
 	changes *engine.Changes
 	err     error
@@ -140,7 +140,7 @@ type refusal struct {
 
 func (r refusal) Committed(*engine.Changes, error) { r.changes.Done.Committed(r.changes, r.err) }
 
-// fail has the store refuse what comes, or take it again.
+// fail makes the store refuse changes, or accept them again if err is nil.
 func (l *local) fail(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -159,14 +159,14 @@ func (l *local) Apply(index uint64, group []*engine.Changes) error {
 
 func (l *local) Close(context.Context) error { return nil }
 
-// kept gives what the store was given.
+// kept returns the changes of the store.
 func (l *local) kept() (submitted, applied []uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.Clone(l.submitted), slices.Clone(l.applied)
 }
 
-// open gives a Store in front of a local one, which is closed with the test.
+// open returns a Store in front of a local one. The end of the test closes it.
 func open(t testing.TB) (*Store, *local) {
 	t.Helper()
 	l := newLocal(t)
@@ -175,7 +175,7 @@ func open(t testing.TB) (*Store, *local) {
 	return s, l
 }
 
-// lead has a store lead.
+// lead makes a store lead.
 func lead(t testing.TB, s *Store, begin Proposer) (lost <-chan struct{}) {
 	t.Helper()
 	lost, err := s.Lead(t.Context(), begin)
@@ -183,7 +183,7 @@ func lead(t testing.TB, s *Store, begin Proposer) (lost <-chan struct{}) {
 	return lost
 }
 
-// submit hands over changes and gives what will tell what became of them.
+// submit submits changes and returns a channel with their outcome.
 func submit(s *Store, c *engine.Changes) outcome {
 	r := make(outcome, 1)
 	c.Done = r
@@ -191,12 +191,12 @@ func submit(s *Store, c *engine.Changes) outcome {
 	return r
 }
 
-// journal is a CommitNotifier that notes what it is told, in order.
+// journal is a CommitNotifier that records outcomes, in order.
 type journal struct {
 	mu      sync.Mutex
 	settled []uint64
 	errs    []error
-	more    chan struct{} // holds one entry when something was noted
+	more    chan struct{} // holds one entry when an outcome was recorded
 }
 
 func newJournal() *journal { return &journal{more: make(chan struct{}, 1)} }
@@ -211,7 +211,7 @@ func (j *journal) Committed(c *engine.Changes, err error) {
 	}
 }
 
-// wait waits until as many changes are settled.
+// wait waits until the outcomes of as many changes are recorded.
 func (j *journal) wait(n int) (settled []uint64, errs []error) {
 	for {
 		if settled, errs, ok := j.first(n); ok {
@@ -221,7 +221,7 @@ func (j *journal) wait(n int) (settled []uint64, errs []error) {
 	}
 }
 
-// first gives what is settled if that is at least as many.
+// first returns the recorded outcomes if there are at least as many.
 func (j *journal) first(n int) (settled []uint64, errs []error, ok bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -231,7 +231,7 @@ func (j *journal) first(n int) (settled []uint64, errs []error, ok bool) {
 	return j.settled[:len(j.settled):len(j.settled)], j.errs[:len(j.errs):len(j.errs)], true
 }
 
-// count makes changes with the numbers from first to last.
+// count returns changes with the numbers from first to last.
 func (j *journal) count(s *Store, first, last uint64) {
 	for n := first; n <= last; n++ {
 		c := change(n)
@@ -240,7 +240,7 @@ func (j *journal) count(s *Store, first, last uint64) {
 	}
 }
 
-// upTo gives the numbers from first to last.
+// upTo returns the numbers from first to last.
 func upTo(first, last uint64) (all []uint64) {
 	for n := first; n <= last; n++ {
 		all = append(all, n)
@@ -248,16 +248,16 @@ func upTo(first, last uint64) (all []uint64) {
 	return all
 }
 
-// consensus agrees at once, unless it is told to hold.
+// consensus commits at once, except after hold.
 type consensus struct {
 	store *Store
 
 	mu       sync.Mutex
 	index    uint64
-	held     chan struct{} // nil while it agrees at once
+	held     chan struct{} // nil while it commits at once
 	commands [][]byte
 	failAt   int // the command that fails, and all after it; 0 for none
-	now, max int // commands under way
+	now, max int // commands in flight
 }
 
 var errLost = errors.New("the leadership is lost")
@@ -290,7 +290,7 @@ func (c *consensus) wait(ctx context.Context, number int, held chan struct{}, co
 	return c.store.Apply(c.index, command)
 }
 
-// hold has commands wait until release is called.
+// hold makes commands wait until release is called.
 func (c *consensus) hold() (release func()) {
 	held := make(chan struct{})
 	c.mu.Lock()
@@ -304,7 +304,7 @@ func (c *consensus) hold() (release func()) {
 	}
 }
 
-// begun gives what was begun.
+// begun returns the commands that were proposed.
 func (c *consensus) begun() [][]byte {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -9,11 +9,11 @@ import (
 	"signalbox/broker/embedded/engine"
 )
 
-// maxInFlight is how many batches may be handed over and not settled. With more,
-// the next one gathers.
+// maxInFlight is how many batches may be proposed at once. The next one gathers
+// meanwhile.
 const maxInFlight = 4
 
-// MaxCommand is the most bytes of a command. Changes that have more by themselves
+// MaxCommand is the greatest length of a command, in bytes. Changes that alone are longer
 // are refused.
 const MaxCommand = 8 << 20
 
@@ -29,8 +29,8 @@ type uncertain struct{ error }
 func (u uncertain) Is(target error) bool { return target == engine.ErrUncertain }
 func (u uncertain) Unwrap() error        { return u.error }
 
-// leading replicates changes. Its context lasts as long as the leadership; its cause is
-// why that ended.
+// leading replicates changes. Its context ends with the leadership; the cause of the
+// context is why the leadership ended.
 type leading struct {
 	*queue
 	local  Local
@@ -40,8 +40,8 @@ type leading struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 
-	idle  chan *batch // those that are not under way
-	begun chan *batch // in the order in which they were handed over
+	idle  chan *batch // not in flight
+	begun chan *batch // proposed, in order
 	tasks sync.WaitGroup
 }
 
@@ -60,7 +60,7 @@ func newLeading(local Local, begin Proposer, encode func([]byte, []*engine.Chang
 func (l *leading) submit(c *engine.Changes) { l.put(c) }
 func (l *leading) keepsHere() bool          { return false }
 
-// err returns why the leadership has ended, or else what is wrong with the disk.
+// err returns why the leadership has ended, or else the error of the node's own store.
 func (l *leading) err() error {
 	if l.ctx.Err() != nil {
 		return context.Cause(l.ctx)
@@ -73,7 +73,7 @@ func (l *leading) start() {
 	l.tasks.Go(l.conclude)
 }
 
-// end settles everything that is not committed by now with an error.
+// end makes everything fail that is not committed by now.
 func (l *leading) end() {
 	l.cancel(errEnded)
 	l.close()
@@ -89,7 +89,7 @@ func (l *leading) finish(ctx context.Context) {
 	l.tasks.Wait()
 }
 
-// propose hands over batches in order, until the queue is closed and empty.
+// propose proposes batches in order, until the queue is closed and empty.
 func (l *leading) propose() {
 	defer close(l.begun)
 	for b := range l.idle {
@@ -101,7 +101,7 @@ func (l *leading) propose() {
 	}
 }
 
-// handOver begins a batch. One that comes after the leadership is only settled.
+// handOver proposes a batch. A batch that comes after the leadership is not proposed.
 func (l *leading) handOver(b *batch) {
 	if l.ctx.Err() != nil {
 		return
@@ -114,7 +114,7 @@ func (l *leading) handOver(b *batch) {
 	b.wait = l.begin(command)
 }
 
-// conclude settles batches in the order in which they were handed over.
+// conclude reports the outcome of batches in the order in which they were proposed.
 func (l *leading) conclude() {
 	for b := range l.begun {
 		b.report(l.await(b))

@@ -12,7 +12,7 @@ import (
 	"signalbox/broker/embedded/engine"
 )
 
-// TestLead settles what the cluster agrees upon, in the order of submission.
+// TestLead reports committed changes in the order of submission.
 func TestLead(t *testing.T) {
 	t.Parallel()
 	s, l := open(t)
@@ -28,8 +28,8 @@ func TestLead(t *testing.T) {
 	must(t, s.Err())
 }
 
-// TestLeadGathers hands a lone change over at once, and gathers when four
-// batches are under way.
+// TestLeadGathers proposes a single change at once, and gathers while four batches are in
+// flight.
 func TestLeadGathers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -60,8 +60,8 @@ func TestLeadGathers(t *testing.T) {
 	})
 }
 
-// TestLeadWeighs bounds a batch by its bytes; what is larger by itself is alone,
-// and what is too large for any is refused alone.
+// TestLeadWeighs bounds a batch by its bytes. A change that exceeds the bound is a batch
+// of its own, and one that is too large for any batch is refused.
 func TestLeadWeighs(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -142,8 +142,8 @@ func TestLeadLost(t *testing.T) {
 	}
 }
 
-// TestLeadEnds settles with an error what is pending when the owner ends the
-// leadership, and gives nothing of it to anybody.
+// TestLeadEnds makes pending changes fail when the owner ends the leadership, and stores
+// nothing of them.
 func TestLeadEnds(t *testing.T) {
 	t.Parallel()
 	s, l := open(t)
@@ -166,8 +166,8 @@ func TestLeadEnds(t *testing.T) {
 	}
 }
 
-// TestLeadRoom has those who make changes wait while too many are pending.
-func TestLeadRoom(t *testing.T) {
+// TestLeadWaitsForCapacity makes callers wait while too many changes are pending.
+func TestLeadWaitsForCapacity(t *testing.T) {
 	t.Parallel()
 	for _, what := range []struct {
 		name      string
@@ -251,7 +251,8 @@ type settlerFunc func(*engine.Changes, error)
 
 func (f settlerFunc) Committed(c *engine.Changes, err error) { f(c, err) }
 
-// TestClose has agreed upon what a leader has submitted, as far as time allows.
+// TestClose waits until what a leader has submitted is committed, as long as the context
+// lasts.
 func TestClose(t *testing.T) {
 	t.Parallel()
 	s, l := open(t)
@@ -275,7 +276,7 @@ func TestClose(t *testing.T) {
 	}
 }
 
-// TestCloseInTime does not wait for ever for a cluster.
+// TestCloseInTime does not wait longer than its context.
 func TestCloseInTime(t *testing.T) {
 	t.Parallel()
 	s, l := open(t)

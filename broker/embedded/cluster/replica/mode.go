@@ -7,25 +7,28 @@ import (
 	"signalbox/broker/embedded/engine"
 )
 
-// mode is what is done with changes.
+// mode is the way in which a Store handles changes.
 type mode interface {
-	// submit takes changes over. It does not wait; Store.mu is held.
+	// submit accepts changes. It does not wait; Store.mu is held.
 	submit(c *engine.Changes)
 	waitForCapacity()
 	err() error
 
-	// keepsHere reports whether the node's own store is given changes that the cluster
-	// has not agreed upon.
+	// keepsHere reports whether changes that the cluster has not committed are stored in
+	// the node's own store.
 	keepsHere() bool
 
-	// start begins the work, before the first changes come. end has settled what is
-	// pending, by the mode's own goroutines, and ends them; no more changes come then.
+	// start starts the goroutines of the mode, before the first changes are submitted. end
+	// waits until they have reported the outcome of all pending changes, and stops them; no
+	// more changes are submitted then.
 	start()
 	end()
 }
 
-// become changes the mode.
-func (s *Store) become(ctx context.Context, next mode) error {
+// switchTo changes the mode. If the next mode must not write to the node's own store, it
+// first waits until that store has committed everything; on an error the former mode
+// continues.
+func (s *Store) switchTo(ctx context.Context, next mode) error {
 	s.transition.Lock()
 	defer s.transition.Unlock()
 	if s.closed {
@@ -43,7 +46,7 @@ func (s *Store) become(ctx context.Context, next mode) error {
 	return nil
 }
 
-// replace ends a mode and starts the next. What is submitted meanwhile gathers.
+// replace ends a mode and starts the next. Changes submitted meanwhile are gathered.
 func (s *Store) replace(former, next mode) {
 	if _, gathers := s.current().(*gathering); !gathers {
 		s.set(newGathering())
@@ -53,7 +56,7 @@ func (s *Store) replace(former, next mode) {
 	s.set(next)
 }
 
-// set puts a mode in force, and hands it what has gathered, in order.
+// set sets the mode, and submits to it the changes that were gathered, in order.
 func (s *Store) set(next mode) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -64,8 +67,8 @@ func (s *Store) set(next mode) {
 	}
 }
 
-// drain waits until all that was submitted to the node's own store is settled. A
-// store that cannot write says so at once, and may keep what is Owed for later.
+// drain waits for the outcome of everything that was submitted to the node's own store. A
+// store that cannot write fails at once, and may keep Owed changes for later.
 func (s *Store) drain(ctx context.Context) error {
 	last := make(outcome, 1)
 	s.local.Submit(&engine.Changes{Done: last})
@@ -81,12 +84,12 @@ func (s *Store) drain(ctx context.Context) error {
 	return nil
 }
 
-// outcome is a CommitNotifier that passes on the result, once.
+// outcome is a CommitNotifier that receives one result.
 type outcome chan error
 
 func (v outcome) Committed(_ *engine.Changes, err error) { v <- err }
 
-// alone hands everything to the node's own store.
+// alone submits everything to the node's own store.
 type alone struct{ local Local }
 
 func (a alone) submit(c *engine.Changes) { a.local.Submit(c) }
@@ -96,7 +99,7 @@ func (a alone) keepsHere() bool          { return true }
 func (a alone) start()                   {}
 func (a alone) end()                     {}
 
-// gathering holds changes for the mode that comes next.
+// gathering queues changes for the next mode.
 type gathering struct{ *queue }
 
 func newGathering() *gathering { return &gathering{newQueue()} }
@@ -107,7 +110,7 @@ func (g *gathering) keepsHere() bool          { return false }
 func (g *gathering) start()                   {}
 func (g *gathering) end()                     {}
 
-// handTo hands over what has gathered, with Store.mu held for writing.
+// handTo submits the gathered changes to the next mode. Store.mu is held for writing.
 func (g *gathering) handTo(next mode) {
 	for b := newBatch(); g.take(b, groupChanges, groupWeight); b.reset() {
 		for _, c := range b.group {

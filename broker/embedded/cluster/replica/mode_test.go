@@ -15,7 +15,7 @@ import (
 
 var errRefused = errors.New("not now")
 
-// TestModes keeps changes where each mode says.
+// TestModes stores changes where each mode stores them.
 func TestModes(t *testing.T) {
 	t.Parallel()
 	s, l := open(t)
@@ -71,7 +71,7 @@ func TestApply(t *testing.T) {
 	}
 }
 
-// stuck is a store that settles nothing until it is released.
+// stuck is a store that reports nothing until it is released.
 type stuck struct {
 	*local
 	release chan struct{}
@@ -85,8 +85,7 @@ func (s *stuck) Submit(c *engine.Changes) {
 	})
 }
 
-// TestDrainInTime goes on as before when the node's own store cannot finish what
-// it was given.
+// TestDrainInTime keeps the mode when the node's own store does not commit in time.
 func TestDrainInTime(t *testing.T) {
 	t.Parallel()
 	l := &stuck{local: newLocal(t), release: make(chan struct{})}
@@ -110,9 +109,9 @@ func TestDrainInTime(t *testing.T) {
 	}
 }
 
-// TestChangesOfMode changes modes at random under load: everything is settled
-// once and in order, and what was settled without an error is stored once, but
-// for what a follower forgets.
+// TestChangesOfMode changes modes at random under load. Every outcome is reported once
+// and in order, and every committed change is stored once, except in a mode that stores
+// nothing.
 func TestChangesOfMode(t *testing.T) {
 	t.Parallel()
 	for _, follows := range []bool{false, false, false, true} {
@@ -146,8 +145,8 @@ func TestChangesOfMode(t *testing.T) {
 	}
 }
 
-// until makes changes until it is told to stop, and tells how many. At most 256
-// are pending.
+// until submits changes until stop is closed, and returns how many. At most 256 are
+// pending.
 func (j *journal) until(s *Store, first uint64, stop <-chan struct{}) (made uint64) {
 	for {
 		select {
@@ -162,8 +161,8 @@ func (j *journal) until(s *Store, first uint64, stop <-chan struct{}) (made uint
 	}
 }
 
-// changeModes goes through modes at random, and ends alone. In most it waits for
-// something to be settled.
+// changeModes goes through random modes, and ends alone. In most it waits for some
+// outcome.
 func changeModes(t *testing.T, s *Store, r *rand.Rand, follows bool) {
 	t.Helper()
 	modes := []func() error{
@@ -196,7 +195,7 @@ func changeModes(t *testing.T, s *Store, r *rand.Rand, follows bool) {
 	must(t, s.Alone(t.Context()))
 }
 
-// leadAlone leads where nothing is agreed upon, and gives up.
+// leadAlone leads while nothing is committed, and ends the leadership.
 func leadAlone(t *testing.T, s *Store) error {
 	t.Helper()
 	c := &consensus{store: s}
@@ -212,8 +211,7 @@ func leadAlone(t *testing.T, s *Store) error {
 	return nil
 }
 
-// stored gives what the store was given, and complains about what it was given
-// twice.
+// stored returns the changes of the store, and fails the test if one is there twice.
 func stored(t *testing.T, l *local) map[uint64]bool {
 	t.Helper()
 	known := map[uint64]bool{}
@@ -227,7 +225,7 @@ func stored(t *testing.T, l *local) map[uint64]bool {
 	return known
 }
 
-// forgotten counts changes that were settled without an error and are not stored.
+// forgotten counts changes that were reported as committed and are not stored.
 func forgotten(settled []uint64, errs []error, known map[uint64]bool) (n int) {
 	for i := range settled {
 		if errs[i] == nil && !known[settled[i]] {
@@ -237,8 +235,8 @@ func forgotten(settled []uint64, errs []error, known map[uint64]bool) (n int) {
 	return n
 }
 
-// TestDrainFullDisk goes on as before when the node's own store cannot write, and
-// waits for nobody.
+// TestDrainFullDisk keeps the mode when the node's own store cannot write, and does not
+// wait.
 func TestDrainFullDisk(t *testing.T) {
 	t.Parallel()
 	s, l := open(t)

@@ -7,8 +7,8 @@ import (
 	"signalbox/broker/embedded/engine"
 )
 
-// Bounds of one batch, and of what may be submitted and not settled before Room
-// waits. A weight is in bytes, and not less than the encoding of what it is of.
+// Bounds of one batch, and of the changes that may be pending before WaitForCapacity
+// waits. A weight is in bytes, and not less than the length of the encoding.
 const (
 	groupChanges      = 1024
 	groupWeight       = 384 << 10
@@ -16,17 +16,17 @@ const (
 	maxPendingWeight  = 64 << 20
 )
 
-// queue holds what was submitted to a mode, in order. It is not bounded itself:
-// Submit must not wait, so those who make changes wait in room before.
+// queue holds the changes that were submitted to a mode, in order. put does not wait, as
+// Submit must not; instead, the callers of Submit call waitForCapacity before.
 type queue struct {
-	wake chan struct{} // filled when there is something to do
+	wake chan struct{} // holds one when changes were added or the queue was closed
 
 	mu      sync.Mutex
-	space   *sync.Cond // on mu, signalled when room may end its wait
+	space   *sync.Cond // on mu, signalled when waitForCapacity may return
 	waiting []submitted
-	head    int // of waiting; those before were taken
-	changes int // put and not done
-	weight  int // the same in bytes
+	head    int // index in waiting of the first that was not taken
+	changes int // pending: put and not done
+	weight  int // of pending changes
 	stalled bool
 	closed  bool
 
@@ -44,7 +44,7 @@ func newQueue() *queue {
 	return q
 }
 
-// put takes changes, unless the queue is full and stalled.
+// put adds changes. It returns false if the queue is full and stalled.
 func (q *queue) put(c *engine.Changes) bool {
 	s := submitted{c, weigh(c)}
 	q.mu.Lock()
@@ -58,7 +58,7 @@ func (q *queue) put(c *engine.Changes) bool {
 	return true
 }
 
-// fill waits for changes and takes as many as a batch may have. It reports false
+// fill waits for changes and moves as many to the batch as it may have. It returns false
 // when the queue is closed and empty.
 func (q *queue) fill(b *batch, changes, weight int) bool {
 	for !q.take(b, changes, weight) {
@@ -70,8 +70,8 @@ func (q *queue) fill(b *batch, changes, weight int) bool {
 	return true
 }
 
-// take takes what fits into a batch, at least one change if there is any, and
-// reports whether there was one.
+// take moves what fits into a batch, at least one change if there is any, and reports
+// whether there was one.
 func (q *queue) take(b *batch, changes, weight int) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -93,14 +93,14 @@ func (q *queue) take(b *batch, changes, weight int) bool {
 	return len(b.group) > 0
 }
 
-// done notes that a batch is settled.
+// done removes a batch from the pending changes, after its outcome was reported.
 func (q *queue) done(b *batch) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.count(-len(b.group), -b.weight)
 }
 
-// count keeps account of what is not settled, with mu held.
+// count changes the number of pending changes. mu is held.
 func (q *queue) count(changes, weight int) {
 	q.changes += changes
 	q.weight += weight
@@ -122,8 +122,8 @@ func (q *queue) waitForCapacity() {
 	}
 }
 
-// stall sets whether the changes that wait make no progress. While it is set, no caller waits for
-// room; instead nothing more is taken by a full queue.
+// stall sets whether pending changes make no progress. While they do not, no caller waits
+// for capacity; instead a full queue accepts nothing more.
 func (q *queue) stall(stalled bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -133,7 +133,7 @@ func (q *queue) stall(stalled bool) {
 	}
 }
 
-// close ends the queue: nothing more is put.
+// close ends the queue: nothing is put afterwards.
 func (q *queue) close() {
 	q.mu.Lock()
 	defer q.mu.Unlock()

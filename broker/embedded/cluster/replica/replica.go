@@ -1,10 +1,10 @@
-// Package replica stands between the engine and the store of a node: it decides,
-// as the node's part in a cluster changes, whether what the engine hands over is
-// kept here, agreed upon with the other nodes first, or not kept at all.
+// Package replica is the store of an engine that may be part of a cluster. According to
+// the node's role in the cluster, it stores the engine's changes in the node's own store,
+// replicates them first, or discards them.
 //
 // DESIGN.md describes what each mode does, and what happens to changes when one follows
-// another. The package must not import a database, raft, or any package
-// of this module but broker/embedded/engine.
+// another. The package must not import a database, raft, or any package of this module
+// except broker/embedded/engine.
 package replica
 
 import (
@@ -20,42 +20,43 @@ import (
 type Local interface {
 	engine.Store
 
-	// Apply stores a group of changes, in order, and the index in the cluster's log
-	// with them: all or nothing. It returns once they are committed.
+	// Apply stores a group of changes, in order, together with the index in the cluster's
+	// log: all or nothing. It returns once they are committed.
 	Apply(index uint64, group []*engine.Changes) error
 }
 
-// Options are what a Store is made of. All are required.
+// Options configure a Store. All are required.
 type Options struct {
 	Local Local
 
-	// Encode appends the encoding of a group of changes; Decode reads one.
+	// Encode appends the encoding of a group of changes; Decode decodes it.
 	Encode func(dst []byte, group []*engine.Changes) []byte
 	Decode func(command []byte) ([]*engine.Changes, error)
 }
 
-// Proposer hands a command to the consensus, under one leadership of this node. It is
+// Proposer proposes a command to the consensus, under one leadership of this node. It is
 // called by one goroutine, and commands are applied in the order of the calls. It may
-// wait for a place in the queue of the consensus, but not for the command. The command
-// is not changed afterwards.
+// wait for space in the queue of the consensus, but not for the command. The command is
+// not changed afterwards.
 //
-// wait waits until the command is applied here, or is known not to be, or until the
-// context ends. Any error ends the leadership for the Store.
+// The returned function waits until the command is applied here, is known not to be
+// committed, or the context ends. Any error ends the leadership for the Store.
 type Proposer func(command []byte) (wait func(ctx context.Context) error)
 
-// Retaining has a batch of retained messages agreed upon. It returns nil once
-// that is so and they are in force here. An error that is engine.ErrUncertain says
-// that they may come into force, any other that they do not. It is called by one
-// goroutine, and returns when the context ends.
+// Retaining replicates retained messages.
 type Retaining interface {
+	// Retain replicates a batch of changes. It returns nil once they are committed and
+	// applied here. After engine.ErrUncertain they may still be applied, after any other
+	// error they are not. It is called by one goroutine, and returns when the context
+	// ends.
 	Retain(ctx context.Context, batch []byte) error
 }
 
-// Store is an engine.Store in front of that of the node. It is in one of five
-// modes, which only its owner changes: Alone at first. A change of mode first has
-// all settled that is pending in the former one; what is submitted meanwhile is
-// for the new one. It must not be asked for by a CommitNotifier, nor with a lock held
-// that a CommitNotifier needs.
+// Store is an engine.Store in front of the node's own store. It is in one of five modes,
+// which only its owner changes: at first Alone. Before a mode ends, the outcome of all
+// its pending changes is reported; changes submitted meanwhile are for the next mode. The
+// mode must not be changed by a CommitNotifier, nor with a lock held that a CommitNotifier
+// needs.
 //
 // All methods are safe for concurrent use.
 type Store struct {
@@ -63,10 +64,10 @@ type Store struct {
 	encode func(dst []byte, group []*engine.Changes) []byte
 	decode func(command []byte) ([]*engine.Changes, error)
 
-	transition sync.Mutex // held while the mode is changed; guards closed
+	transition sync.Mutex // held while the mode changes; guards closed
 	closed     bool
 
-	mu   sync.RWMutex // guards mode; held while changes are handed to it
+	mu   sync.RWMutex // guards mode; held while changes are submitted to it
 	mode mode
 }
 
@@ -77,52 +78,52 @@ func Open(o Options) *Store {
 	return &Store{local: o.Local, encode: o.Encode, decode: o.Decode, mode: alone{o.Local}}
 }
 
-// Alone keeps everything here and nowhere else. Where the former mode cannot end,
-// because the context does or the node's own store cannot write, it goes on and
-// there is an error; so it is with the methods that follow.
+// Alone stores everything in the node's own store only. If the former mode cannot end,
+// because the context ends or the node's own store cannot write, it continues and an
+// error is returned; so it is with Follow, Refuse, Lead and Share.
 func (s *Store) Alone(ctx context.Context) error {
-	return s.become(ctx, alone{s.local})
+	return s.switchTo(ctx, alone{s.local})
 }
 
-// Follow keeps nothing: whatever is submitted is settled as if it were stored,
-// and Load finds nothing.
+// Follow stores nothing: all changes are reported as committed, and Load returns an empty
+// snapshot.
 func (s *Store) Follow(ctx context.Context) error {
-	return s.become(ctx, newDiscarding(nil))
+	return s.switchTo(ctx, newDiscarding(nil))
 }
 
-// Refuse stores nothing: whatever is submitted is settled with an error, which Err
-// returns as well. It wraps the reason and is an engine.ErrUncertain, since even changes
-// that are Owed are not stored. It is for the time between a leadership that the owner
-// ends and the next mode, in which the engine has not yet closed its connections: no
-// client may be told that something is stored.
+// Refuse stores nothing: all changes fail with an error, which Err returns as well. It
+// wraps the reason and is an engine.ErrUncertain, since even changes that are Owed are not
+// stored. It is for the time between a leadership that the owner ends and the next mode,
+// in which the engine has not yet closed its connections: with Follow, publishers would
+// get acknowledgements for messages that are not stored.
 func (s *Store) Refuse(ctx context.Context, reason error) error {
-	return s.become(ctx, newDiscarding(uncertain{reason}))
+	return s.switchTo(ctx, newDiscarding(uncertain{reason}))
 }
 
-// Lead has all changes agreed upon by the cluster, in order. The first that is
-// not ends the leadership: that, all that is pending and all that comes until the
-// next change of mode is settled with one error, which Err returns from then on.
-// The channel is closed then, or when another mode follows.
+// Lead replicates all changes, in order. The first that fails ends the leadership: it, all
+// pending changes and all that are submitted before the next change of mode fail with one
+// error, which Err returns from then on. lost is closed then, or when another mode
+// follows.
 //
-// The error is engine.ErrUncertain: what could not be learnt in time may have been
-// agreed upon all the same.
+// The error is engine.ErrUncertain, because a change may be committed though its outcome
+// was not learnt.
 func (s *Store) Lead(ctx context.Context, begin Proposer) (lost <-chan struct{}, err error) {
 	m := newLeading(s.local, begin, s.encode)
-	if err := s.become(ctx, m); err != nil {
+	if err := s.switchTo(ctx, m); err != nil {
 		return nil, err
 	}
 	return m.ctx.Done(), nil
 }
 
-// Share has changes to retained messages, and nothing else, agreed upon by the
-// cluster, unless they are Owed. All else is kept here.
+// Share replicates changes to retained messages that are not Owed. All other changes are
+// stored in the node's own store only.
 func (s *Store) Share(ctx context.Context, r Retaining) error {
-	return s.become(ctx, newSharing(s.local, r, s.encode))
+	return s.switchTo(ctx, newSharing(s.local, r, s.encode))
 }
 
-// Apply stores what a command or several hold, with the index in the log of the
-// last one: all of them or none. The state machine calls it at every node for
-// commands that a Proposer was given.
+// Apply stores the changes of one or several commands, with the index of the last one in
+// the log: all of them or none. The state machine of every node calls it for the commands
+// that a Proposer proposed.
 func (s *Store) Apply(index uint64, commands ...[]byte) error {
 	var all []*engine.Changes
 	for _, command := range commands {
@@ -135,7 +136,7 @@ func (s *Store) Apply(index uint64, commands ...[]byte) error {
 	return s.local.Apply(index, all)
 }
 
-// Load returns what is stored here; in a mode that stores nothing, nothing.
+// Load returns what is stored here, or an empty snapshot in a mode that stores nothing.
 func (s *Store) Load(ctx context.Context) (*engine.Snapshot, error) {
 	if _, discards := s.current().(*discarding); discards {
 		return &engine.Snapshot{}, nil
@@ -143,12 +144,13 @@ func (s *Store) Load(ctx context.Context) (*engine.Snapshot, error) {
 	return s.local.Load(ctx)
 }
 
-// Messages reads messages that are stored here, whatever the mode.
+// Messages returns messages that are stored here, in any mode.
 func (s *Store) Messages(ctx context.Context, ids []uint64) ([]*engine.Message, error) {
 	return s.local.Messages(ctx, ids)
 }
 
-// WaitForCapacity waits while too much is submitted and not yet settled.
+// WaitForCapacity waits while too many changes are submitted and their outcome is not
+// reported.
 func (s *Store) WaitForCapacity() {
 	for {
 		m := s.current()
@@ -159,9 +161,8 @@ func (s *Store) WaitForCapacity() {
 	}
 }
 
-// Submit hands over changes; see engine.Store. While retained messages are
-// shared, two goroutines tell what became of changes: one about those, one about
-// all else.
+// Submit submits changes; see engine.Store. In the mode Share two goroutines report
+// outcomes: one for replicated changes, one for all others.
 func (s *Store) Submit(c *engine.Changes) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -174,9 +175,8 @@ func (s *Store) Err() error { return s.current().err() }
 // errClosed is the outcome of changes that are submitted after Close.
 var errClosed = errors.New("the store of the broker's messages is closed")
 
-// Close has settled what was submitted, as it would be without Close, and closes
-// the node's own store. The context bounds the waiting only; what is not agreed
-// upon by then is settled with an error.
+// Close waits for the outcome of all submitted changes, and closes the node's own store.
+// The context bounds the waiting only; changes that are not committed by then fail.
 func (s *Store) Close(ctx context.Context) error {
 	s.transition.Lock()
 	defer s.transition.Unlock()
@@ -191,7 +191,7 @@ func (s *Store) Close(ctx context.Context) error {
 	}
 	next := mode(closedMode{})
 	if m.keepsHere() {
-		next = alone{s.local} // which returns that it is closed
+		next = alone{s.local} // which returns its own error after Close
 	}
 	s.replace(m, next)
 	return s.local.Close(ctx)

@@ -19,7 +19,7 @@ import (
 	"signalbox/scripts/suite"
 )
 
-// member is a node with a store of its own, as it is in the product.
+// member is a node with a real store.
 type member struct {
 	*Store
 	disk *store.Store
@@ -37,8 +37,8 @@ func newMember(t testing.TB) *member {
 	return m
 }
 
-// queued is what the tests below read of a snapshot: which message has which
-// place in the queue of session 1.
+// queued is what the tests below read of a snapshot: the messages of the queue of session
+// 1, by sequence number.
 type queued struct {
 	Seq, ID uint64
 	Payload string
@@ -78,8 +78,8 @@ func (r *replicas) commit(command []byte) error {
 	return nil
 }
 
-// term is a leadership that ends with one of its commands, which is committed or
-// not; the leader does not learn which.
+// term is a leadership that ends with one of its commands. The leader does not learn
+// whether that command is committed.
 type term struct {
 	*replicas
 	begun     int
@@ -103,8 +103,8 @@ func (t *term) Begin(command []byte) func(context.Context) error {
 	}
 }
 
-// TestReplicas has members lead in turn, and lose the leadership under load. All
-// have the same afterwards: whatever was settled without an error, once.
+// TestReplicas makes members lead in turn, and lose the leadership under load. Afterwards
+// all have the same: every committed change, once.
 func TestReplicas(t *testing.T) {
 	t.Parallel()
 	seed := suite.Seed(t)
@@ -131,8 +131,8 @@ func TestReplicas(t *testing.T) {
 	r.compare(t, kept)
 }
 
-// publish leads until the leadership is lost, and tells what became of each
-// message. Up to 32 are pending.
+// publish leads until the leadership is lost, and returns the outcome of each message. Up
+// to 32 are pending.
 func (m *member) publish(t *testing.T, leadership *term, made *int) map[string]error {
 	t.Helper()
 	lost, err := m.Lead(t.Context(), leadership.Begin)
@@ -167,8 +167,7 @@ func (m *member) publish(t *testing.T, leadership *term, made *int) map[string]e
 	return outcomes
 }
 
-// compare holds all members against each other and against what was settled
-// without an error.
+// compare compares all members with each other and with what was committed.
 func (r *replicas) compare(t *testing.T, kept map[string]bool) {
 	t.Helper()
 	want, _ := r.members[0].load(t)
@@ -199,8 +198,8 @@ func (r *replicas) compare(t *testing.T, kept map[string]bool) {
 	}
 }
 
-// TestJoinAndLeave keeps what was there before a member followed nobody, and
-// after it did.
+// TestJoinAndLeave keeps what a member stored before it joined the others and after it
+// left them.
 func TestJoinAndLeave(t *testing.T) {
 	t.Parallel()
 	m := newMember(t)

@@ -10,8 +10,8 @@ import (
 	"signalbox/broker/embedded/engine"
 )
 
-// stallTimeout is how long retained messages may take to be agreed upon before
-// nobody waits for room among them any more.
+// stallTimeout is how long the replication of retained messages may take before callers
+// no longer wait for it: a full queue refuses retained messages then.
 const stallTimeout = time.Second
 
 // The errors of retained messages that are not committed.
@@ -20,8 +20,9 @@ var (
 	errBehind   = errors.New("the cluster does not agree upon retained messages, and too many wait for that")
 )
 
-// sharing has retained messages agreed upon, and keeps all else here. What is
-// agreed upon comes one batch at a time, so the next one gathers meanwhile.
+// sharing replicates retained messages and stores everything else in the node's own
+// store. One batch is in flight at a time, which keeps the order under any leader; the next
+// one gathers meanwhile.
 type sharing struct {
 	local     Local
 	retaining Retaining
@@ -29,8 +30,8 @@ type sharing struct {
 
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
-	waiting *queue      // to be agreed upon
-	refused *discarding // were too many
+	waiting *queue      // to be replicated
+	refused *discarding // because the queue was full and stalled
 	tasks   sync.WaitGroup
 }
 
@@ -49,15 +50,17 @@ func (s *sharing) submit(c *engine.Changes) {
 	}
 }
 
-// shared reports whether changes are to be agreed upon: those that do nothing but
-// set or clear retained messages, and can be refused.
+// shared reports whether changes are replicated: those that only set or clear retained
+// messages, and can be refused. Owed ones, such as the expiry of retained messages, are
+// made by every node itself.
 func shared(c *engine.Changes) bool {
 	return len(c.Retained) > 0 && !c.Owed &&
 		len(c.PutSessions) == 0 && len(c.Subscribed) == 0 && len(c.Unsubscribed) == 0 && len(c.Enqueued) == 0 &&
 		len(c.Released) == 0 && len(c.Received) == 0 && len(c.Dequeued) == 0 && len(c.Forgotten) == 0 && len(c.EndedSessions) == 0
 }
 
-// waitForCapacity waits for both: here, and for the cluster as long as that answers.
+// waitForCapacity waits for the node's own store, and for the cluster unless it is
+// stalled.
 func (s *sharing) waitForCapacity() {
 	s.local.WaitForCapacity()
 	s.waiting.waitForCapacity()
@@ -85,8 +88,8 @@ func (s *sharing) run() {
 	}
 }
 
-// retain has a batch agreed upon. The queue stalls when that takes long, and
-// until it succeeds again.
+// retain replicates a batch. The queue stalls when that takes long or fails, until a batch
+// succeeds again.
 func (s *sharing) retain(b *batch) error {
 	if s.ctx.Err() != nil {
 		return context.Cause(s.ctx)

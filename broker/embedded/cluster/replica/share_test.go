@@ -12,13 +12,13 @@ import (
 	"signalbox/broker/embedded/engine"
 )
 
-// retainer is a Retaining that agrees at once, fails, or hangs.
+// retainer is a Retaining that commits at once, fails, or hangs.
 type retainer struct {
 	mu      sync.Mutex
 	batches [][]byte
 	err     error
 	hangs   bool
-	now     int // under way
+	now     int // in flight
 	max     int
 }
 
@@ -47,7 +47,7 @@ func (r *retainer) set(err error, hangs bool) {
 	r.err, r.hangs = err, hangs
 }
 
-// TestShare shares what only changes retained messages and can be refused.
+// TestShare replicates only changes to retained messages that can be refused.
 func TestShare(t *testing.T) {
 	t.Parallel()
 	s, l := open(t)
@@ -68,7 +68,7 @@ func TestShare(t *testing.T) {
 	}
 }
 
-// TestShareInOrder agrees upon one batch after the other.
+// TestShareInOrder replicates one batch after the other.
 func TestShareInOrder(t *testing.T) {
 	t.Parallel()
 	s, _ := open(t)
@@ -91,7 +91,7 @@ func TestShareInOrder(t *testing.T) {
 	}
 }
 
-// TestShareFails refuses retained messages alone, and goes on.
+// TestShareFails refuses retained messages only, and recovers.
 func TestShareFails(t *testing.T) {
 	t.Parallel()
 	s, _ := open(t)
@@ -110,7 +110,7 @@ func TestShareFails(t *testing.T) {
 	must(t, <-submit(s, retained(4)))
 }
 
-// TestShareHangs keeps everything else going while the cluster does not answer.
+// TestShareHangs stores everything else while the cluster does not respond.
 func TestShareHangs(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -146,7 +146,8 @@ func TestShareHangs(t *testing.T) {
 	})
 }
 
-// TestShareRecovers takes retained messages again after a time without answer.
+// TestShareRecovers accepts retained messages again after the cluster did not respond for
+// a while.
 func TestShareRecovers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, testShareRecovers)
@@ -162,7 +163,7 @@ func testShareRecovers(t *testing.T) {
 		}
 	}
 	r.set(nil, false)
-	must(t, <-submit(s, retained(1))) // until then, nobody waits for room
+	must(t, <-submit(s, retained(1))) // until then, no caller waits for capacity
 	j := newJournal()
 	for n := range uint64(2 * maxPendingChanges) {
 		s.WaitForCapacity()

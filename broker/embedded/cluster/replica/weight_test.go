@@ -12,7 +12,7 @@ import (
 	"signalbox/scripts/suite"
 )
 
-// TestWeight compares weights with what changes come to when they are encoded.
+// TestWeight compares weights with the length of the encoding.
 func TestWeight(t *testing.T) {
 	t.Parallel()
 	seed := suite.Seed(t)
@@ -25,7 +25,7 @@ func TestWeight(t *testing.T) {
 	}
 }
 
-// records makes random ones, with numbers as large as they get.
+// records returns random records, with numbers as large as they can be.
 type records struct{ *rand.Rand }
 
 func (r *records) text() string {
@@ -66,7 +66,7 @@ func (r *records) queued(m *engine.Message) engine.QueueRecord {
 	return q
 }
 
-// changes makes changes of up to three kinds, with up to three records of each.
+// changes returns changes of up to three kinds, with up to three records of each.
 func (r *records) changes() *engine.Changes {
 	c := &engine.Changes{Owed: r.IntN(2) == 0}
 	ms := []*engine.Message{r.message(), r.message()}

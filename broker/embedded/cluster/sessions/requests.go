@@ -5,7 +5,7 @@ import "signalbox/broker/embedded/engine"
 // claimRequest claims the session of a client id.
 type claimRequest struct {
 	engine.Claim
-	anyUser bool // claimed by the node itself, whoever the session's user is
+	anyUser bool // claimed by the node itself, for a session of any user
 }
 
 func (q claimRequest) encode() []byte {

@@ -261,9 +261,9 @@ type confirmation struct {
 // when they are reconciled.
 const maxConfirmations = 65_536
 
-// confirm tells a node that its session was imported with the messages up to a sequence
-// number. It is repeated later if the node does not respond. It returns the status of the
-// reply, or 0.
+// confirm confirms to a node that its session was imported with the messages up to a
+// sequence number, and returns the status of the reply. If the node does not respond it
+// returns 0, and reconciling repeats the confirmation.
 func (c *Coordinator) confirm(o peerOffer, upTo uint64) (status byte) {
 	key := transferKey{o.from, o.transferID}
 	c.mu.Lock()
