@@ -71,8 +71,8 @@ type Config struct {
 }
 
 // Callbacks are the parts of a committer that depend on its user. The
-// committer's goroutine calls all but Report. All but Write and Report may be
-// nil.
+// committer's goroutine calls all but Report. All but Write, Report and Omit may
+// be nil.
 type Callbacks[E any] struct {
 	// Write commits a group in one transaction.
 	Write func(group []E) error

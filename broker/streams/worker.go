@@ -63,15 +63,15 @@ func (w *worker) work(s *stream, list []item) {
 	p := s.plan.Load()
 	w.out, w.notifiers = w.out[:0], w.notifiers[:0]
 	w.transform(s, p, list)
-	var committed *join
+	var j *join
 	if p.Persist {
-		committed = w.persist(s, p)
+		j = w.persist(s, p)
 	}
 	if p.TargetTopic != "" && len(w.out) > 0 {
 		s.republish(p, w.out)
 	}
-	if committed != nil {
-		committed.done(nil)
+	if j != nil {
+		j.done(nil)
 	} else {
 		notifyAll(w.notifiers, nil)
 	}

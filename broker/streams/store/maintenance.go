@@ -104,8 +104,8 @@ func (sl *storedLog) expires(now int64) bool {
 	return ttl > 0 && t.oldest.count > 0 && t.oldest.lastAt < now-ttl
 }
 
-// overTotalBudget reports whether all streams together exceed their budget. The
-// newest block does not count, as it is never evicted.
+// overTotalBudget reports whether all streams together exceed their budget. A
+// single block that is left does not: the newest one is never evicted.
 func (c *committer) overTotalBudget() bool {
 	if c.options.MaxBytes == 0 || c.logs.bytes <= c.options.MaxBytes {
 		return false
@@ -114,8 +114,8 @@ func (c *committer) overTotalBudget() bool {
 	return sl != nil && sl.totals.oldest.bytes < c.logs.bytes
 }
 
-// overStreamBudget reports whether a stream exceeds its budget. Its oldest
-// block does not count if it is the only one.
+// overStreamBudget reports whether a stream exceeds its budget. A single block
+// that is left does not, as it is never evicted.
 func (o *Options) overStreamBudget(t totals, oldest block) bool {
 	return o.MaxStreamBytes > 0 && t.bytes > o.MaxStreamBytes && oldest.bytes < t.bytes
 }

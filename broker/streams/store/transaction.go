@@ -114,7 +114,7 @@ func (tx *transaction) exec(s statement, values ...driver.Value) error {
 var statementNames = [statements]string{
 	putBlock: "put a block", setBlock: "change a block", deleteBlocks: "delete blocks", listBlocks: "list blocks", readBlock: "read a block",
 	setLog: "change a log", deleteLog: "delete a log", putState: "put a state", deleteState: "delete a state",
-	probeInsert: "fill", probeDelete: "drain",
+	probeInsert: "insert a probe", probeDelete: "delete a probe",
 }
 
 // write stores entries in blocks, log by log.
