@@ -18,15 +18,15 @@ const (
 	codeRateExceeded      = 0x9F
 )
 
-// authority is where the engine asks who may come in and what they may do.
+// authority decides for the engine which clients may connect and what they may do.
 type authority struct{ b *Broker }
 
-// Authenticate lets a client in that is neither banned nor too insistent and
-// whose credentials are right.
+// Authenticate admits a client that is not banned, whose address has not exceeded the limit
+// of failed log-ins, and whose credentials are right.
 func (a authority) Authenticate(ctx context.Context, l *engine.Login) (engine.Admission, error) {
 	b := a.b
 	addr := addressOf(l.Socket)
-	if err := b.wanted(addr); err != nil {
+	if err := b.loginAllowed(addr); err != nil {
 		return engine.Admission{}, err
 	}
 	username := l.Username
@@ -44,16 +44,17 @@ func (a authority) Authenticate(ctx context.Context, l *engine.Login) (engine.Ad
 	return admission, err
 }
 
-// wanted tells whether a log-in from an address is looked at.
-func (b *Broker) wanted(addr netip.Addr) error {
+// loginAllowed returns a refusal if log-ins from an address are refused without being
+// checked.
+func (b *Broker) loginAllowed(addr netip.Addr) error {
 	if b.limits.LoginAllowed(addr) == nil {
 		return nil
 	}
 	return &engine.Refusal{Reason: codeRateExceeded, Text: "too many failed log-ins from the address"}
 }
 
-// admit checks who the client is: by its certificate where the listener goes by
-// that, else by username and password.
+// admit identifies the client: by its certificate if the listener uses certificates as
+// users, else by username and password.
 func (a authority) admit(ctx context.Context, l *engine.Login) (engine.Admission, error) {
 	account, admission, err := a.account(ctx, l)
 	switch {
@@ -84,12 +85,12 @@ func (a authority) account(ctx context.Context, l *engine.Login) (*access.Accoun
 	}
 	account, err := control.Authenticate(ctx, access.Credentials{
 		Username: l.Username, HasUsername: l.HasUsername, Password: l.Password, HasPassword: l.HasPassword, ClientID: l.ClientID,
-		Recheck: func() error { return a.b.wanted(addressOf(l.Socket)) }, WhileConnected: l.WhileHere,
+		Recheck: func() error { return a.b.loginAllowed(addressOf(l.Socket)) }, WhileConnected: l.WhileHere,
 	})
 	return account, engine.Admission{Username: l.Username}, err
 }
 
-// Resume gives the rights of a session whose client is away.
+// Resume returns the rights of a session whose client is not connected.
 func (a authority) Resume(clientID, username string, anonymous bool) engine.Rights {
 	if anonymous {
 		return &rights{Account: a.b.control.Anonymous(), clientID: clientID}
@@ -97,7 +98,7 @@ func (a authority) Resume(clientID, username string, anonymous bool) engine.Righ
 	return &rights{Account: a.b.control.Resume(username), clientID: clientID}
 }
 
-// Epoch tells of changes of rights.
+// Epoch changes after every change of any rights.
 func (a authority) Epoch() uint64 { return a.b.control.Epoch() }
 
 // rights are those of an account under one client id.
@@ -111,12 +112,12 @@ var events = [...]dynsec.Event{
 	engine.Subscribe: dynsec.Subscribe, engine.Unsubscribe: dynsec.Unsubscribe,
 }
 
-// Allowed asks the account.
+// Allowed reports whether the account allows an event on a topic now.
 func (r *rights) Allowed(k engine.Kind, topic string) bool {
 	return r.Account.Allowed(events[k], r.clientID, topic)
 }
 
-// addressOf gives a peer's address, the zero one where it has none.
+// addressOf returns a peer's address, the zero Addr if it has none.
 func addressOf(s *engine.Socket) netip.Addr {
 	if p, err := netip.ParseAddrPort(s.RemoteAddr().String()); err == nil {
 		return p.Addr().Unmap()

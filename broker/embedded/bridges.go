@@ -10,25 +10,25 @@ import (
 	"signalbox/broker/embedded/engine"
 )
 
-// bridgesID is under which the bridges of this broker are kept.
+// bridgesID is the id under which the bridges of this broker are stored.
 const bridgesID = "embedded"
 
-// bridgesPatience is how long the stored configurations may take to be read.
-const bridgesPatience = 10 * time.Second
+// bridgesOpenTimeout bounds the reading of the stored configurations.
+const bridgesOpenTimeout = 10 * time.Second
 
-// maxTrials is how many requests may wait for other systems beside everything else
-// that their clients ask for.
-const maxTrials = 8
+// maxSlowRequests bounds the requests about bridges that run beside their clients' other
+// requests.
+const maxSlowRequests = 8
 
-// openBridges sets the bridges going, before the first message is published.
+// openBridges starts the bridges, before the first message is published.
 func (b *Broker) openBridges(ctx context.Context) error {
 	host := b.config.Bridges
 	if host == nil {
 		return nil
 	}
-	b.bridges = host.Open(bridgesID, host.Identity(), b.seam())
+	b.bridges = host.Open(bridgesID, host.Identity(), b.messaging())
 	b.Bridges = b.bridges
-	ctx, cancel := context.WithTimeout(ctx, bridgesPatience)
+	ctx, cancel := context.WithTimeout(ctx, bridgesOpenTimeout)
 	defer cancel()
 	if err := b.bridges.Ready(ctx); err != nil {
 		return fmt.Errorf("read the broker's stored bridges: %w; the log says what is wrong", err)
@@ -36,8 +36,8 @@ func (b *Broker) openBridges(ctx context.Context) error {
 	return nil
 }
 
-// closeBridges waits until what bridges have taken is kept. It comes after streams,
-// which publish what they have taken, and bridges may want that.
+// closeBridges waits until what bridges have accepted is stored. It is called after
+// closeStreams: bridges may accept what streams publish while they close.
 func (b *Broker) closeBridges(ctx context.Context) error {
 	if b.bridges == nil {
 		return nil
@@ -45,28 +45,28 @@ func (b *Broker) closeBridges(ctx context.Context) error {
 	return b.bridges.Close(ctx)
 }
 
-// bridgeOf gives the bridge that a control topic belongs to, if there is one.
+// bridgeOf returns the bridge that a control topic belongs to, if there is one.
 func (b *Broker) bridgeOf(topic string) (bridgeID string, ok bool) {
 	id, ok := control.BridgeID(topic)
 	return id, ok && b.bridges != nil && slices.Contains(b.config.Bridges.Kinds(), id)
 }
 
-// answerBridge does a request about a bridge. One that waits for other systems does
-// not keep its client from asking for something else, as long as there are few.
-func (b *Broker) answerBridge(bridgeID string, r *engine.Request) {
+// handleBridge handles a request about a bridge. Up to maxSlowRequests requests that wait
+// for other systems do not block the other requests of their clients.
+func (b *Broker) handleBridge(bridgeID string, r *engine.Request) {
 	do := func() {
 		ctx, cancel := context.WithTimeout(context.Background(), controlTimeout)
 		defer cancel()
-		b.answer(r.Topic+control.ResponseSuffix, control.Bridge(ctx, b, bridgeID, r.Payload))
+		b.respond(r.Topic+control.ResponseSuffix, control.Bridge(ctx, b, bridgeID, r.Payload))
 	}
 	if !control.TakesLong(r.Payload) {
 		do()
 		return
 	}
 	select {
-	case b.trials <- struct{}{}:
+	case b.slowRequests <- struct{}{}:
 		b.tasks.Go(func() {
-			defer func() { <-b.trials }()
+			defer func() { <-b.slowRequests }()
 			do()
 		})
 	default:
@@ -74,7 +74,7 @@ func (b *Broker) answerBridge(bridgeID string, r *engine.Request) {
 	}
 }
 
-// bridgePlugins are the bridges as parts of the broker with a control API.
+// bridgePlugins returns the bridges as plugins with a control API.
 func (b *Broker) bridgePlugins(ctx context.Context) []control.Plugin {
 	list, err := b.ListBridges(ctx)
 	if err != nil {

@@ -16,17 +16,17 @@ import (
 	"signalbox/broker/control"
 )
 
-// bridged has a broker offer bridges to targets in memory, all kept in memory.
+// bridged configures bridges to targets in memory, with their state in memory.
 func bridged(t *testing.T, c *Config, kinds ...bridges.Kind) {
 	c.Bridges = bridges.NewHost(&bridgestest.Store{}, kinds, slog.New(slog.NewTextHandler(testLog{t}, nil)))
 }
 
-// leads is a configuration of the fake bridge with one connection.
+// leads returns a configuration of the fake bridge with one connection.
 func leads(address string) json.RawMessage {
 	return json.RawMessage(`{"connections":[{"name":"c","connection":{"address":"` + address + `"},"topicMappings":[{"name":"m","mqttTopics":["in/#"],"target":"x"}]}]}`)
 }
 
-// slow is a kind whose connections are not made before they are let.
+// slow is a kind whose connections block until they are released.
 type slow struct {
 	bridgestest.Kind
 	let chan struct{}
@@ -51,8 +51,8 @@ func (c *slowly) Connect(ctx context.Context) error {
 	}
 }
 
-// TestBridgesOnControl answers on the topics of the bridges that there are, also
-// while one of them is being tried.
+// TestBridgesOnControl handles requests on the topics of the existing bridges, also while
+// one of them is being tested.
 func TestBridgesOnControl(t *testing.T) {
 	t.Parallel()
 	k := &slow{let: make(chan struct{})}
@@ -87,7 +87,7 @@ func TestBridgesOnControl(t *testing.T) {
 	eventually(t, "the message is delivered", func() bool { return slices.Equal(k.Target("a").Payloads(), []string{"x"}) })
 }
 
-// TestBridgesAreClosedToOthers keeps everybody out who has no right to the topics.
+// TestBridgesAreClosedToOthers refuses clients without a right to the topics.
 func TestBridgesAreClosedToOthers(t *testing.T) {
 	t.Parallel()
 	b := start(t, func(c *Config) { bridged(t, c, &bridgestest.Kind{}) })
@@ -102,12 +102,12 @@ func TestBridgesAreClosedToOthers(t *testing.T) {
 	}
 }
 
-// TestFullBridges has the bridge of the node that serves deliver, and those of the
-// others see nothing, until one of them takes its place.
+// TestFullBridges: only the bridge of the serving node delivers; those of the other nodes
+// receive no messages until their node serves.
 func TestFullBridges(t *testing.T) {
 	t.Parallel()
 	kinds := map[int]*bridgestest.Kind{}
-	all := gather(t, 3, "full", func(first *node) { allow(t, first.Broker, "dev", everything()...) }, func(n *node) {
+	all := newCluster(t, 3, "full", func(first *node) { allow(t, first.Broker, "dev", everything()...) }, func(n *node) {
 		k := &bridgestest.Kind{}
 		kinds[n.at.NodeID] = k
 		bridged(t, &n.config, k)

@@ -1,11 +1,10 @@
-// Package embedded is the broker in this process: listeners, the MQTT engine
-// behind them, its access control and what keeps its messages, as a
-// broker.Broker.
+// Package embedded is the broker in this process: listeners, the MQTT engine, access
+// control and the storage of messages, as a broker.Broker.
 //
-// The parts are packages of their own: listen and limits (who may connect), engine
-// (MQTT itself), access (who may what), store and file (what lasts), sys (what
-// the broker tells about itself). This package puts them together and answers
-// the control topics. It must not import a database or an HTTP router.
+// The parts are packages of their own: listen and limits (connections), engine (MQTT),
+// access (users and rights), store (messages), replica and cluster (several nodes), sys
+// ($SYS). This package assembles them and handles the control topics. It must not import a
+// database or an HTTP router.
 package embedded
 
 import (
@@ -44,45 +43,46 @@ const generatedLength = 20
 
 // Broker is the embedded broker. All methods are safe for concurrent use.
 //
-// Locks: lifecycle.mu, which Start holds throughout, comes before all others;
-// of those no two are held together, and none while calling out.
+// Locks: lifecycle.mu, which Start holds throughout, comes before all others; no two of the
+// others are held together, and none while calling out. A member's transition comes before
+// all locks of the parts.
 type Broker struct {
-	broker.Access // in process
+	broker.Access // in this process
 	broker.AccessTransfer
 	broker.Streams
 	broker.Bridges
 
-	config   Config
-	log      *slog.Logger
-	now      func() time.Time // the time of day; for durations in this process only
-	unwatch  func()           // stops the clock that is the broker's own
-	file     *storage.File
-	timeline *clock.Timeline // by which sessions and messages expire
-	control  *access.Control
-	store    *store.Store
-	replica  *replica.Store // before the store
-	engine   *engine.Engine
-	streams  *streams.Engine // nil for none
-	bridges  *bridges.Engine // nil for none
-	trials   chan struct{}   // holds one for each request that waits for other systems
-	cluster  *member         // nil for none
-	limits   *limits.Limits
-	bans     *limits.Bans
-	flaps    *limits.Flapping
-	denials  *denials
-	tree     *topictree.Tracker
-	sys      *sys.Tree
-	doors    *listen.Set
-	traffic  listen.Counters
-	tasks    sync.WaitGroup
-	life     lifecycle
+	config       Config
+	log          *slog.Logger
+	now          func() time.Time // the time of day; for durations in this process only
+	stopClock    func()           // stops the clock, if it is the broker's own
+	file         *storage.File
+	timeline     *clock.Timeline // the service time: sessions and messages expire by it
+	control      *access.Control
+	store        *store.Store
+	replica      *replica.Store // in front of the store
+	engine       *engine.Engine
+	streams      *streams.Engine // nil for none
+	bridges      *bridges.Engine // nil for none
+	slowRequests chan struct{}   // one entry for each request that waits for other systems
+	cluster      *member         // nil for none
+	limits       *limits.Limits
+	bans         *limits.Bans
+	flapping     *limits.Flapping
+	denials      *denials
+	tree         *topictree.Tracker
+	sys          *sys.Tree
+	listeners    *listen.Set
+	traffic      listen.Counters
+	tasks        sync.WaitGroup
+	life         lifecycle
 }
 
 var _ broker.Broker = (*Broker)(nil)
 
-// New opens the broker's file in dataDir and prepares everything, but binds no
-// socket. If nothing was ever stored there, it creates the admin client. Its
-// errors are sentences that say what to do.
+// New opens the broker's file in dataDir and prepares everything, but binds no socket. If
+// nothing was ever stored there, it creates the admin client. Its errors are sentences that
+// say what to do.
 func New(ctx context.Context, cfg Config, dataDir string, log *slog.Logger) (*Broker, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -91,16 +91,16 @@ func New(ctx context.Context, cfg Config, dataDir string, log *slog.Logger) (*Br
 		log = slog.New(slog.DiscardHandler)
 	}
 	b := &Broker{Streams: broker.NoStreams{}, Bridges: broker.NoBridges{}, config: cfg, log: log, now: time.Now,
-		trials: make(chan struct{}, maxTrials), life: newLifecycle()}
+		slowRequests: make(chan struct{}, maxSlowRequests), life: newLifecycle()}
 	if err := b.build(ctx, filepath.Join(dataDir, DatabaseFile)); err != nil {
 		return nil, errors.Join(err, b.closeParts(context.WithoutCancel(ctx)))
 	}
 	return b, nil
 }
 
-// build makes the parts, those first that others rest on.
+// build creates the parts, in the order of their dependencies.
 func (b *Broker) build(ctx context.Context, path string) (err error) {
-	if b.doors, err = b.openDoors(); err != nil {
+	if b.listeners, err = b.openListeners(); err != nil {
 		return err
 	}
 	if err := b.openFile(ctx, path); err != nil {
@@ -117,14 +117,14 @@ func (b *Broker) build(ctx context.Context, path string) (err error) {
 	if b.bans, err = limits.OpenBans(ctx, b.control, limits.Clocks{Wall: b.now, Service: b.timeline.Now}); err != nil {
 		return err
 	}
-	b.flaps = limits.NewFlapping(b.config.Limits.Flapping, b.timeline.Now)
+	b.flapping = limits.NewFlapping(b.config.Limits.Flapping, b.timeline.Now)
 	b.denials = newDenials()
 	b.tree = b.newTree()
 	b.engine = engine.New(b.engineConfig(), engine.Parts{
 		Store: b.replica, Authority: authority{b}, Watcher: watcher{b}, Control: b.dispatch,
 	})
 	b.sys = sys.New(sys.Options{Source: figures{b}, Version: b.config.Version, Now: b.now})
-	b.control.OnCut(b.cut)
+	b.control.OnCut(b.disconnect)
 	b.control.SetConnections(b.engine.Addresses)
 	if err := b.openStreams(ctx); err != nil {
 		return err
@@ -135,7 +135,7 @@ func (b *Broker) build(ctx context.Context, path string) (err error) {
 	return b.openCluster(ctx, filepath.Dir(path))
 }
 
-// openFile opens the file and the time by which what is in it expires.
+// openFile opens the file and the service time by which its contents expire.
 func (b *Broker) openFile(ctx context.Context, path string) (err error) {
 	if b.file, err = schema.Open(ctx, path, b.log); err != nil {
 		return err
@@ -143,14 +143,13 @@ func (b *Broker) openFile(ctx context.Context, path string) (err error) {
 	c := b.config.Clock
 	if c == nil {
 		c = clock.New(clock.Machine(), b.log)
-		b.unwatch = c.Start()
+		b.stopClock = c.Start()
 	}
 	b.timeline, err = c.Open(ctx, b.file)
 	return err
 }
 
-// openAccess opens the access control and, on the first start, creates the admin
-// client.
+// openAccess opens the access control and, on the first start, creates the admin client.
 func (b *Broker) openAccess(ctx context.Context) error {
 	control, err := access.Open(ctx, access.Options{
 		File: b.file, PasswordIterations: b.config.PasswordIterations, MinPasswordLength: b.config.MinPasswordLength, Log: b.log,
@@ -182,7 +181,7 @@ func (b *Broker) bootstrap(ctx context.Context) error {
 	return nil
 }
 
-// closeParts closes what there is, in reverse.
+// closeParts closes the parts that exist, in reverse order.
 func (b *Broker) closeParts(ctx context.Context) error {
 	errs := []error{b.closeCluster(ctx), b.closeStreams(ctx), b.closeBridges(ctx)}
 	if b.replica != nil {
@@ -194,8 +193,8 @@ func (b *Broker) closeParts(ctx context.Context) error {
 	if b.timeline != nil {
 		errs = append(errs, b.timeline.Close(ctx))
 	}
-	if b.unwatch != nil {
-		b.unwatch()
+	if b.stopClock != nil {
+		b.stopClock()
 	}
 	if b.file != nil {
 		errs = append(errs, b.file.Close())
@@ -203,7 +202,7 @@ func (b *Broker) closeParts(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// Capabilities lists what the broker can do.
+// Capabilities returns what the broker supports.
 func (b *Broker) Capabilities() []broker.Capability {
 	return slices.DeleteFunc(slices.Clone(capabilities), func(c broker.Capability) bool {
 		return c == broker.CapStreams && b.streams == nil || c == broker.CapBridges && b.bridges == nil ||

@@ -16,8 +16,8 @@ const (
 	adminPassword = "admin-password"
 )
 
-// testConfig is a closed configuration on any free port with cheap passwords, of a
-// broker that does nothing and gives nothing up only because the machine is slow.
+// testConfig returns a closed configuration on any free port with cheap passwords, without
+// limits or timeouts that a slow machine could reach.
 func testConfig() Config {
 	c := DefaultConfig()
 	c.Listen = "127.0.0.1:0"
@@ -57,7 +57,7 @@ func (l testLog) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// allow gives a username a role with ACLs and the password "pw".
+// allow creates a username with ACLs and the password "pw".
 func allow(t *testing.T, b *Broker, username string, acls ...broker.ACL) {
 	t.Helper()
 	role := "role of " + username
@@ -77,7 +77,7 @@ func acl(t broker.ACLType, topic string, allow bool) broker.ACL {
 	return broker.ACL{ACLType: t, Topic: topic, Allow: allow}
 }
 
-// everything is every right on every topic outside $.
+// everything returns all rights on every topic outside $.
 func everything() []broker.ACL {
 	return []broker.ACL{
 		acl(broker.PublishClientSend, "#", true), acl(broker.PublishClientReceive, "#", true),
@@ -101,8 +101,8 @@ func eventually(t *testing.T, what string, holds func() bool) {
 	}
 }
 
-// wantForgotten waits until the broker is done with the client's connection,
-// whether or not its session is kept.
+// wantForgotten waits until the broker has finished with the client's connection, whether
+// or not its session is kept.
 func (d *device) wantForgotten(b *Broker) {
 	d.t.Helper()
 	eventually(d.t, "the connection is forgotten", func() bool {
@@ -111,5 +111,5 @@ func (d *device) wantForgotten(b *Broker) {
 	})
 }
 
-// connections is the number of open connections.
+// connections returns the number of open connections.
 func connections(b *Broker) int { return b.limits.Usage().Open }

@@ -18,7 +18,7 @@ import (
 
 const days = 24 * time.Hour
 
-// aging is a broker on a machine whose clocks the test moves.
+// aging is a broker on a machine whose clocks the test sets.
 type aging struct {
 	*clocktest.Machine
 	t      *testing.T
@@ -43,25 +43,25 @@ func (a *aging) open() {
 	a.broker = open(a.t, a.config, a.dir)
 }
 
-// set sets the time of day while the service runs.
+// set changes the time of day while the service runs.
 func (a *aging) set(by time.Duration) {
 	a.Step(by)
 	a.clock.Look()
 }
 
-// again stops the service and starts it again.
-func (a *aging) again(meanwhile func()) {
+// restart stops the service and starts it again.
+func (a *aging) restart(meanwhile func()) {
 	a.t.Helper()
 	closeNow(a.t, a.broker)
 	meanwhile()
 	a.open()
 }
 
-// kill starts the service on what it has on the disk while it runs.
+// kill starts the service again from what is on the disk.
 func (a *aging) kill(meanwhile func()) {
 	a.t.Helper()
 	left := a.t.TempDir()
-	if err := a.broker.file.Lock(a.t.Context()); err != nil { // nothing is written meanwhile, nor moved from one to the other
+	if err := a.broker.file.Lock(a.t.Context()); err != nil { // no write or checkpoint meanwhile
 		a.t.Fatal(err)
 	}
 	for _, name := range []string{DatabaseFile, DatabaseFile + "-wal"} {
@@ -80,12 +80,12 @@ func (a *aging) kill(meanwhile func()) {
 	a.open()
 }
 
-// pass has time pass, and what is due be done.
+// pass advances the clocks and does what is then due.
 func (a *aging) pass(d time.Duration) {
 	a.t.Helper()
 	a.Pass(d)
 	a.clock.Look()
-	a.again(func() {})
+	a.restart(func() {})
 }
 
 func (a *aging) has(clientID string) bool {
@@ -100,9 +100,9 @@ func lasting(id string, seconds uint32) connectOption {
 	}
 }
 
-// leave leaves what expires: two sessions, a Will, a message in a queue, and a retained
-// one.
-func (a *aging) leave() {
+// createExpiring creates what expires: two sessions, a Will, a queued message, and a
+// retained one.
+func (a *aging) createExpiring() {
 	a.t.Helper()
 	as := as(adminName, adminPassword)
 	sleeper := join(a.t, a.broker, 5, as, lasting("sleeper", 3600))
@@ -129,12 +129,12 @@ func (a *aging) leave() {
 	}
 }
 
-// wantAged fails the test unless what leave has left is as old as that.
+// wantAged fails the test unless what createExpiring created has the given age.
 func (a *aging) wantAged(d time.Duration) {
 	a.t.Helper()
 	queued := 1
 	if d >= 5*time.Minute {
-		queued = 2 // with the Will
+		queued = 2 // including the Will
 	}
 	eventually(a.t, "what is due is done", func() bool {
 		i, _, err := a.broker.engine.Client("sleeper")
@@ -151,8 +151,8 @@ func (a *aging) wantAged(d time.Duration) {
 	}
 }
 
-// wantLeft fails the test unless messages reach clients with so much left of their
-// expiry interval.
+// wantLeft fails the test unless messages reach clients with the given rest of their expiry
+// interval.
 func (a *aging) wantLeft(want uint32) {
 	a.t.Helper()
 	as := as(adminName, adminPassword)
@@ -169,15 +169,15 @@ func (a *aging) wantLeft(want uint32) {
 	}
 }
 
-// clockFaults are what happens to the time of day, while so much time passes.
+// clockFaults are changes of the time of day, by by, while passes elapses.
 var clockFaults = map[string]func(a *aging, by, passes time.Duration){
 	"while it runs": func(a *aging, by, passes time.Duration) { a.set(by); a.pass(passes) },
 	"while it stands still": func(a *aging, by, passes time.Duration) {
-		a.again(func() { a.Step(by); a.Pass(passes) })
+		a.restart(func() { a.Step(by); a.Pass(passes) })
 	},
 	"while it runs, then the machine is restarted": func(a *aging, by, passes time.Duration) {
 		a.set(by)
-		a.again(func() { a.Restart(passes) })
+		a.restart(func() { a.Restart(passes) })
 	},
 	"twice, then it is killed": func(a *aging, by, passes time.Duration) {
 		a.set(by)
@@ -187,12 +187,11 @@ var clockFaults = map[string]func(a *aging, by, passes time.Duration){
 	"while the machine is suspended": func(a *aging, by, passes time.Duration) {
 		a.Suspend(passes)
 		a.set(by)
-		a.again(func() {})
+		a.restart(func() {})
 	},
 }
 
-// TestClockIsSet sets the time of day at different moments, by which nothing expires at
-// once and nothing lives longer.
+// TestClockIsSet sets the time of day at different moments: nothing expires early or late.
 func TestClockIsSet(t *testing.T) {
 	t.Parallel()
 	for name, by := range map[string]time.Duration{"an hour back": -time.Hour, "400 days back": -400 * days, "400 days forward": 400 * days} {
@@ -200,7 +199,7 @@ func TestClockIsSet(t *testing.T) {
 			t.Run(name+" "+when, func(t *testing.T) {
 				t.Parallel()
 				a := newAging(t)
-				a.leave()
+				a.createExpiring()
 				fault(a, by, 4*time.Minute)
 				a.wantAged(4 * time.Minute)
 				a.pass(2 * time.Minute)
@@ -217,12 +216,12 @@ func TestClockIsSet(t *testing.T) {
 	}
 }
 
-// TestClockShown shows times as the machine's clock would have shown them, however it was
-// set since.
+// TestClockShown: times are shown as the machine's clock would have shown them, however it
+// was set since.
 func TestClockShown(t *testing.T) {
 	t.Parallel()
 	a := newAging(t)
-	a.leave()
+	a.createExpiring()
 	a.set(-400 * days)
 	wall := a.Sources().Wall().UnixMilli()
 	c, err := a.broker.InspectClient(t.Context(), "sleeper")
@@ -244,7 +243,7 @@ func TestClockShown(t *testing.T) {
 	}
 }
 
-// TestBanUntilADate ends by the time of day, as that is what a date is.
+// TestBanUntilADate: such a ban ends by the time of day, because that is what a date is.
 func TestBanUntilADate(t *testing.T) {
 	t.Parallel()
 	a := newAging(t)
@@ -265,20 +264,20 @@ func TestBanUntilADate(t *testing.T) {
 	}
 }
 
-// kept keeps what it takes.
+// kept keeps the messages it receives.
 type kept chan messaging.Message
 
 func (kept) Keeps() bool { return false }
 
 func (k kept) Take(m messaging.Message, _ messaging.CommitNotifier) { k <- m }
 
-// TestClockOfStreamsAndBridges has messages to and from streams and bridges bear times of
-// the clock of the process, which is not that of the database once the time of day was set.
+// TestClockOfStreamsAndBridges: messages to and from streams and bridges have times of the
+// process's clock, which is not the database's after the time of day was set.
 func TestClockOfStreamsAndBridges(t *testing.T) {
 	t.Parallel()
 	a := newAging(t)
-	a.again(func() { a.Step(-400 * days) })
-	m, in := a.broker.seam(), make(kept, 1)
+	a.restart(func() { a.Step(-400 * days) })
+	m, in := a.broker.messaging(), make(kept, 1)
 	defer m.Subscribe("a", in)()
 	d := join(t, a.broker, 5, as(adminName, adminPassword))
 	d.subscribe(0, "b")

@@ -21,22 +21,21 @@ import (
 
 // ClusterConfig is the configuration under "cluster.".
 type ClusterConfig struct {
-	// Listen is the address of the cluster port; empty for a broker that takes no
-	// part in clusters.
+	// Listen is the address of the cluster port; empty for a broker that cannot be a node.
 	Listen string `mapstructure:"listen"`
-	// MaxLag is how many committed changes may have yet to be applied here before
-	// the broker is not ready; 0 for any number.
+	// MaxLag is the number of committed changes that may be waiting to be applied here
+	// while the broker is ready; 0 for any number.
 	MaxLag int `mapstructure:"max_lag"`
-	// MinFreeDisk is how many bytes should be free on the disk of the cluster's
-	// files; with fewer the broker is not ready. 0 for none.
+	// MinFreeDisk is the number of free bytes on the disk of the cluster's files below
+	// which the broker is not ready; 0 for none.
 	MinFreeDisk int64 `mapstructure:"min_free_disk"`
-	// ElectionTimeout is how long the leader may be silent before the other nodes
+	// ElectionTimeout is the time without contact to the leader after which the other nodes
 	// elect another one.
 	ElectionTimeout time.Duration `mapstructure:"election_timeout"`
-	// Seal hides the node's key in the data directory; without it the key is stored as
-	// it is.
+	// Seal encrypts the node's key in the data directory; without it the key is stored in
+	// plaintext.
 	Seal cluster.Sealer `mapstructure:"-"`
-	// Allowed returns what is asked before a connection to another node is made; nil
+	// Allowed returns the check that is made before a connection to another node; nil
 	// allows any.
 	Allowed func(hostPort string) cluster.Control `mapstructure:"-"`
 }
@@ -52,7 +51,7 @@ func DefaultClusterConfig() ClusterConfig {
 	return ClusterConfig{MaxLag: 10_000, MinFreeDisk: 128 << 20, ElectionTimeout: 700 * time.Millisecond}
 }
 
-// Validate names every key whose value cannot be used.
+// Validate returns an error that names every invalid key.
 func (c ClusterConfig) Validate() error {
 	var errs []error
 	if c.MaxLag < 0 {
@@ -70,64 +69,64 @@ func (c ClusterConfig) Validate() error {
 	return errors.Join(errs...)
 }
 
-// HasClusterSecrets reports whether the data directory holds a key of a node of a
-// cluster that only the sealer opens which has sealed it.
+// HasClusterSecrets reports whether the data directory contains a cluster node's key that
+// only the sealer that sealed it can open.
 func HasClusterSecrets(ctx context.Context, dataDir string) (bool, error) {
 	return cluster.IsSealed(ctx, filepath.Join(dataDir, clusterDir))
 }
 
-// ResealCluster seals that key in another way, while no broker runs on the data
-// directory.
+// ResealCluster seals that key again, while no broker runs on the data directory.
 func ResealCluster(ctx context.Context, dataDir string, reseal func(sealed, aad []byte) ([]byte, error)) (int, error) {
 	return cluster.Reseal(ctx, filepath.Join(dataDir, clusterDir), reseal)
 }
 
-// clusterDir is the folder of the cluster's files in the data directory.
+// clusterDir is the directory of the cluster's files in the data directory.
 const clusterDir = "cluster"
 
-// joinPatience is how long a node that joins waits to be let in before it is
-// answered, which is before whoever asked loses patience; it goes on waiting.
-const joinPatience = 7 * time.Second
+// joinTimeout is how long a node that joins waits to be admitted before its command is
+// answered, which must be before the caller times out; it goes on waiting in the
+// background.
+const joinTimeout = 7 * time.Second
 
-// member is this broker as a node of a cluster, or as one that could be.
+// member is this broker as a node of a cluster, or as one that could become a node.
 type member struct {
 	broker *Broker
 	node   *cluster.Node // set once, before ready is closed
 	ready  chan struct{}
-	look   chan struct{} // holds one entry while the node's place has to be looked at
+	wake   chan struct{} // holds one entry while the serving state has to be checked
 
-	losses  *mesh.Losses            // of all that this broker was a node of, since its start
-	shares  atomic.Int32            // a sharing
-	timed   atomic.Bool             // syncmode full: this node has the cluster's time
-	ahead   differences             // syncmode hp
-	peering atomic.Pointer[peering] // nil for none
+	losses         *mesh.Losses            // of all clusters of this broker, since its start
+	shares         atomic.Int32            // a sharing
+	hasClusterTime atomic.Bool             // syncmode full: this node has the cluster's time
+	offsets        clockOffsets            // syncmode hp
+	peering        atomic.Pointer[peering] // nil for none
 
-	place   sync.Mutex      // held while the place is changed or looked at; guards what follows
-	lost    <-chan struct{} // closed when something was not agreed upon in the last leadership
-	closing bool
+	transition sync.Mutex      // held while the membership or serving state is changed or compared; guards what follows
+	lost       <-chan struct{} // closed when a change was not committed in the last leadership
+	closing    bool
 
 	serving    servingState
 	leadership cluster.Leadership // of this node, the current or the last one
-	leadAgain  time.Time          // the node could not serve as the leader, and does not try before
+	leadAfter  time.Time          // a node that could not serve as the leader does not try before
 
-	mu       sync.Mutex   // guards the fields below
-	entering bool         // into a cluster, by a command that is not answered yet
-	cuts     []dynsec.Cut // to be made when it is
+	mu          sync.Mutex   // guards the fields below
+	entering    bool         // a command that joins or creates a cluster has not been answered
+	disconnects []dynsec.Cut // disconnects deferred until it has
 
-	asking map[string]int        // requests about access control under way, by username; "" for those without
-	spared map[string]dynsec.Cut // to be made when these are answered
+	awaiting map[string]int        // requests about access control under way, by username; "" for those without
+	deferred map[string]dynsec.Cut // disconnects deferred until these are answered, by username
 }
 
-// openCluster loads what the broker keeps and opens the node, if the broker is to
-// take part in clusters. From then on what is shared changes by agreement.
+// openCluster loads the broker's messages and opens the node, if a cluster port is
+// configured. From then on shared state changes by agreement only.
 func (b *Broker) openCluster(ctx context.Context, dataDir string) (err error) {
 	_, messages := b.store.Shared()
 	shared := b.control.AppliedIndex() > 0
 	if b.config.Cluster.Listen == "" {
 		return b.openAlone(ctx, shared, messages)
 	}
-	m := &member{broker: b, losses: mesh.NewLosses(b.log), ready: make(chan struct{}), look: make(chan struct{}, 1),
-		asking: map[string]int{}, spared: map[string]dynsec.Cut{}}
+	m := &member{broker: b, losses: mesh.NewLosses(b.log), ready: make(chan struct{}), wake: make(chan struct{}, 1),
+		awaiting: map[string]int{}, deferred: map[string]dynsec.Cut{}}
 	if shared {
 		b.control.SetReplicator(m)
 	}
@@ -147,12 +146,12 @@ func (b *Broker) openCluster(ctx context.Context, dataDir string) (err error) {
 	close(m.ready)
 	b.cluster = m
 	m.changed()
-	b.tasks.Go(m.follow)
+	b.tasks.Go(m.run)
 	return nil
 }
 
-// openAlone is for a broker that takes no part in clusters. If it did, and shared
-// its messages, it must not change them alone.
+// openAlone is openCluster without a cluster port. A broker that shares its messages must
+// not change them alone.
 func (b *Broker) openAlone(ctx context.Context, access, messages bool) error {
 	if messages {
 		return errors.New("this broker's messages are shared with a cluster: set cluster.listen again, and let it leave the cluster first")
@@ -163,15 +162,15 @@ func (b *Broker) openAlone(ctx context.Context, access, messages bool) error {
 	return b.engine.Load(ctx)
 }
 
-// closeCluster leaves the cluster's work to the others. Who serves clients that
-// others have a share in takes leave of them first, so that what they were told of
-// is kept, and what they left behind, as their Wills, is agreed upon.
+// closeCluster hands the cluster's work over to the other nodes. A node that serves clients
+// whose sessions are shared disconnects them first, so that what was confirmed to them is
+// stored, and their Wills are agreed upon.
 func (b *Broker) closeCluster(ctx context.Context) error {
 	m := b.cluster
 	if m == nil {
 		return nil
 	}
-	m.place.Lock()
+	m.transition.Lock()
 	m.closing = true
 	var err error
 	switch m.serving {
@@ -182,15 +181,15 @@ func (b *Broker) closeCluster(ctx context.Context) error {
 		err = b.engine.Close(ctx)
 		m.disconnectPeers()
 	}
-	m.place.Unlock()
+	m.transition.Unlock()
 	return errors.Join(err, m.node.Close(ctx))
 }
 
-// awaitAgreement waits until it is known whether the cluster has agreed on all that clients
+// awaitAgreement waits until it is known whether the cluster has committed all that clients
 // have done. A leader without a majority learns that only at the end of its lease, which
 // may be later than the broker waits.
 func (b *Broker) awaitAgreement(ctx context.Context) {
-	done := make(verdict, 1)
+	done := make(commitResult, 1)
 	b.replica.Submit(&engine.Changes{Done: done})
 	select {
 	case <-done: // another node may lead already, which is logged
@@ -200,70 +199,70 @@ func (b *Broker) awaitAgreement(ctx context.Context) {
 	}
 }
 
-// verdict is an engine.CommitNotifier that passes on what it is told, once.
-type verdict chan error
+// commitResult is an engine.CommitNotifier that passes on one result.
+type commitResult chan error
 
-func (v verdict) Committed(_ *engine.Changes, err error) { v <- err }
+func (v commitResult) Committed(_ *engine.Changes, err error) { v <- err }
 
-// changed has the node's place looked at.
+// changed causes the serving state to be checked.
 func (m *member) changed() {
 	select {
-	case m.look <- struct{}{}:
+	case m.wake <- struct{}{}:
 	default:
 	}
 }
 
-// followEvery is how often the node's place is looked at, whether or not it is
-// known to have changed.
-const followEvery = time.Second
+// reconcileInterval is how often the serving state is checked, whether or not a change was
+// reported.
+const reconcileInterval = time.Second
 
-// follow serves in the way that the node's place demands, until the broker closes.
-func (m *member) follow() {
+// run keeps the serving state as the membership requires, until the broker closes.
+func (m *member) run() {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	m.broker.tasks.Go(func() {
 		<-m.broker.life.closing
 		cancel()
 	})
-	m.broker.tasks.Go(func() { m.keepTime(ctx) })
-	again := time.NewTicker(followEvery)
+	m.broker.tasks.Go(func() { m.syncTime(ctx) })
+	again := time.NewTicker(reconcileInterval)
 	defer again.Stop()
 	for {
 		select {
-		case <-m.look:
+		case <-m.wake:
 		case <-again.C:
 		case <-ctx.Done():
 			return
 		}
-		if err := m.settle(ctx); err != nil && !errors.Is(err, errNotYet) && ctx.Err() == nil {
-			m.broker.log.Warn("the broker cannot serve yet as its cluster demands, and tries again", "error", err)
+		if err := m.reconcile(ctx); err != nil && !errors.Is(err, errNotLeading) && ctx.Err() == nil {
+			m.broker.log.Warn("the broker cannot serve yet as its cluster requires, and tries again", "error", err)
 		}
 	}
 }
 
-// settle shares with the others what the node's place demands, and has the broker
-// serve accordingly.
-func (m *member) settle(ctx context.Context) error {
-	m.place.Lock()
-	defer m.place.Unlock()
+// reconcile shares with the other nodes what the membership requires, and changes the
+// serving state accordingly.
+func (m *member) reconcile(ctx context.Context) error {
+	m.transition.Lock()
+	defer m.transition.Unlock()
 	if m.closing {
 		return nil
 	}
 	info, err := m.node.Info()
 	switch {
 	case errors.Is(err, cluster.ErrNotClustered):
-		return m.separate(ctx)
+		return m.detach(ctx)
 	case err == nil:
 		m.broker.control.SetReplicator(m)
-		if info.SyncMode != "" { // else it waits to be let in, and shares what it was told
-			m.share(syncModes[info.SyncMode])
+		if info.SyncMode != "" { // else it waits to be admitted, and shares what it was told
+			m.setSharing(syncModes[info.SyncMode])
 		}
 		err := m.changeTo(ctx, m.desired(m.sharing()))
 		if err == nil && m.serving == meshed {
 			m.connectPeers(info.Self, info.Nodes)
 		}
 		return err
-	case errors.Is(err, cluster.ErrNoLeader): // it is between two places
+	case errors.Is(err, cluster.ErrNoLeader): // it is joining or leaving
 		m.broker.control.SetReplicator(m)
 		if m.sharing() == sharesEverything {
 			return m.changeTo(ctx, waiting)
@@ -272,8 +271,8 @@ func (m *member) settle(ctx context.Context) error {
 	return nil
 }
 
-// separate makes this broker's own what it had shared.
-func (m *member) separate(ctx context.Context) error {
+// detach makes the shared state this broker's own.
+func (m *member) detach(ctx context.Context) error {
 	b := m.broker
 	_, messages := b.store.Shared()
 	if b.control.AppliedIndex() > 0 || messages {
@@ -286,55 +285,54 @@ func (m *member) separate(ctx context.Context) error {
 	return m.changeTo(ctx, alone)
 }
 
-// share notes what is shared from now on.
-func (m *member) share(s sharing) {
-	was := sharing(m.shares.Swap(int32(s)))
+// setSharing sets what is shared from now on.
+func (m *member) setSharing(s sharing) {
+	before := sharing(m.shares.Swap(int32(s)))
 	if s != sharesEverything {
-		m.timed.Store(false) // another cluster has another time
+		m.hasClusterTime.Store(false) // another cluster has another time
 	}
-	if c := m.broker.config; s != was && s != sharesNothing && c.MaxPacketSize > replica.MaxCommand {
-		m.broker.log.Warn("messages that are larger than what a cluster agrees upon at once are refused, though max_packet_size allows them",
-			"max_packet_size", c.MaxPacketSize, "agreed_upon", replica.MaxCommand)
+	if c := m.broker.config; s != before && s != sharesNothing && c.MaxPacketSize > replica.MaxCommand {
+		m.broker.log.Warn("messages that are larger than an entry of the cluster's log are refused, although max_packet_size allows them",
+			"max_packet_size", c.MaxPacketSize, "max_entry", replica.MaxCommand)
 	}
 }
 
 func (m *member) sharing() sharing { return sharing(m.shares.Load()) }
 
-// isEntering tells whether a command that takes the broker into a cluster is not
-// answered yet. It holds the place for as long as that takes.
+// isEntering reports whether a command that takes the broker into a cluster has not been
+// answered yet. The command holds transition while it is executed.
 func (m *member) isEntering() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.entering
 }
 
-// enter changes the node's place from none to one in a cluster. Nobody changes
-// alone meanwhile what is to be shared.
+// enter takes the node into a cluster. Shared state cannot be changed alone meanwhile.
 func (m *member) enter(s sharing, do func() error) error {
 	m.mu.Lock()
 	m.entering = true
 	m.mu.Unlock()
-	m.place.Lock()
+	m.transition.Lock()
 	err := m.prepare(context.Background(), s)
 	if err == nil {
 		err = do()
 	}
-	m.place.Unlock()
-	if settled := m.settle(context.Background()); !errors.Is(settled, errNotYet) {
+	m.transition.Unlock()
+	if settled := m.reconcile(context.Background()); !errors.Is(settled, errNotLeading) {
 		err = errors.Join(err, settled)
 	}
 	return err
 }
 
-// prepare has a broker that is in no cluster serve as one that is in one without a
-// leader. The place is held.
+// prepare puts a broker without a cluster into the serving state of a node without a
+// leader. The caller holds transition.
 func (m *member) prepare(ctx context.Context, s sharing) error {
 	if _, err := m.node.Info(); !errors.Is(err, cluster.ErrNotClustered) {
-		return nil // whoever asks is told
+		return nil // the command returns the error
 	}
 	m.broker.control.SetReplicator(m)
-	m.share(s)
-	if part, ok := parts[s.holds()]; ok {
+	m.setSharing(s)
+	if part, ok := storeParts[s.snapshotKind()]; ok {
 		if err := m.broker.store.Attach(ctx, part); err != nil {
 			return err
 		}
@@ -348,8 +346,8 @@ func (m *member) prepare(ctx context.Context, s sharing) error {
 	return nil
 }
 
-// refusals are what the errors of a node are told as.
-var refusals = []struct{ from, to error }{
+// controlErrors are the errors of the control topic for those of a node.
+var controlErrors = []struct{ from, to error }{
 	{cluster.ErrClustered, control.ErrInCluster},
 	{cluster.ErrNotClustered, control.ErrNoCluster},
 	{cluster.ErrNotLeader, control.ErrNotLeader},
@@ -359,9 +357,9 @@ var refusals = []struct{ from, to error }{
 	{cluster.ErrUnconfirmed, control.ErrUnconfirmed},
 }
 
-// told gives an error of the node in the words of the control topic.
-func told(err error) error {
-	for _, r := range refusals {
+// controlError returns an error of the node as one of the control topic.
+func controlError(err error) error {
+	for _, r := range controlErrors {
 		if errors.Is(err, r.from) {
 			return r.to
 		}
@@ -372,14 +370,14 @@ func told(err error) error {
 	return &broker.Error{Kind: broker.Conflict, Msg: err.Error(), Err: err}
 }
 
-// AskHA does a command about clusters as if it had come over the control topic.
+// AskHA executes a command about clusters as if it had been received on the control topic.
 func (b *Broker) AskHA(ctx context.Context, c control.HACommand, data any) error {
 	if b.cluster == nil {
 		return broker.NotSupported(c.Name(), broker.CapCluster)
 	}
 	const correlation = "own"
 	answer := control.HA(ctx, commander{b.cluster, true}, c.Encode(correlation))
-	b.cluster.answered()
+	b.cluster.disconnectDeferred()
 	if answer == nil {
 		return &broker.Error{Kind: broker.Unconfirmed, Op: c.Name(), Msg: "the broker did not answer in time: it may have been carried out", Err: ctx.Err()}
 	}

@@ -10,34 +10,34 @@ import (
 	"signalbox/broker/embedded/cluster"
 )
 
-// defaultMode is the syncmode of a cluster for which none is said.
+// defaultMode is the syncmode of a cluster if none is given.
 const defaultMode = "dynsec"
 
-// commander is who commands about clusters. In syncmode full this broker closes
-// its ordinary listeners, and ends their connections: who came over one of these
-// would not hear an answer, and would find nobody afterwards.
+// commander executes commands about clusters for one requester. In syncmode full the broker
+// closes its ordinary listeners and their connections, so a requester connected to one of
+// these would not receive the response and could not connect afterwards.
 type commander struct {
 	*member
-	stays bool // it is not ended then
+	survives bool // the requester's connection survives that
 }
 
-// mayEnter refuses to enter a cluster in a mode.
+// mayEnter refuses to enter a cluster of a mode.
 func (c commander) mayEnter(mode sharing) error {
-	if mode == sharesEverything && !c.broker.doors.HasAdminOnly() {
+	if mode == sharesEverything && !c.broker.listeners.HasAdminOnly() {
 		return control.ErrAdminOnly
 	}
 	return c.mayCommand(mode)
 }
 
-// mayCommand refuses a command by which the listeners are closed or opened.
+// mayCommand refuses a command that closes or opens listeners.
 func (c commander) mayCommand(mode sharing) error {
-	if mode == sharesEverything && !c.stays {
+	if mode == sharesEverything && !c.survives {
 		return control.ErrAdminOnly
 	}
 	return nil
 }
 
-// CreateCluster makes a cluster of which this broker is the first node.
+// CreateCluster creates a cluster with this broker as its first node.
 func (c commander) CreateCluster(ctx context.Context, s control.HASpec) (created control.HACreated, err error) {
 	mode, known := syncModes[specOf(s).SyncMode]
 	if !known {
@@ -61,7 +61,7 @@ func (c commander) JoinCluster(ctx context.Context, s control.HASpec) error {
 	return c.member.JoinCluster(ctx, s)
 }
 
-// LeaveCluster takes this broker out.
+// LeaveCluster removes this broker from its cluster.
 func (c commander) LeaveCluster(ctx context.Context, clustername string, n control.HANode) error {
 	if err := c.mayCommand(c.sharing()); err != nil {
 		return err
@@ -77,7 +77,7 @@ func (c commander) DeleteCluster(ctx context.Context, clustername string) error 
 	return c.member.DeleteCluster(ctx, clustername)
 }
 
-// specOf reads the description of a cluster.
+// specOf returns the description of a cluster.
 func specOf(s control.HASpec) cluster.Spec {
 	spec := cluster.Spec{Name: s.ClusterName, SyncMode: s.SyncMode}
 	if spec.SyncMode == "" {
@@ -96,8 +96,8 @@ func memberOf(n control.HANode) cluster.Member {
 	return cluster.Member{NodeID: cluster.NodeID(n.NodeID), Address: n.Address, Port: n.Port}
 }
 
-// CreateCluster makes a cluster of which this broker is the first node. What is
-// shared becomes everybody's as it is here.
+// CreateCluster creates a cluster with this broker as its first node. The state to be
+// shared is this broker's.
 func (m *member) CreateCluster(ctx context.Context, s control.HASpec) (created control.HACreated, err error) {
 	spec := specOf(s)
 	var invitations []cluster.Invitation
@@ -106,7 +106,7 @@ func (m *member) CreateCluster(ctx context.Context, s control.HASpec) (created c
 		return err
 	})
 	if err != nil {
-		return created, told(err)
+		return created, controlError(err)
 	}
 	created.Info = spec.Warning()
 	for _, i := range invitations {
@@ -119,8 +119,8 @@ func (m *member) CreateCluster(ctx context.Context, s control.HASpec) (created c
 	return created, nil
 }
 
-// JoinCluster accepts an invitation. Where the cluster cannot let the node in for
-// now, it goes on waiting.
+// JoinCluster accepts an invitation. If the cluster cannot admit the node now, the node
+// goes on waiting.
 func (m *member) JoinCluster(ctx context.Context, s control.HASpec) error {
 	var invitation cluster.Invitation
 	if s.Invitation == nil {
@@ -129,94 +129,95 @@ func (m *member) JoinCluster(ctx context.Context, s control.HASpec) error {
 	if err := s.Invitation.Open(&invitation); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, joinPatience)
+	ctx, cancel := context.WithTimeout(ctx, joinTimeout)
 	defer cancel()
 	spec := specOf(s)
 	err := m.enter(syncModes[spec.SyncMode], func() error { return m.node.Join(ctx, spec, invitation) })
 	if errors.Is(err, cluster.ErrWaiting) {
-		m.broker.log.Info("the broker waits to be let into the cluster", "cluster", s.ClusterName)
+		m.broker.log.Info("the broker waits to be admitted to the cluster", "cluster", s.ClusterName)
 		return nil
 	}
-	return told(err)
+	return controlError(err)
 }
 
-// named refuses a command about another cluster. A node that waits to be let in
-// does not know the name of its cluster yet.
-func (m *member) named(clustername string) error {
+// checkName refuses a command about another cluster. A node that waits to be admitted does
+// not know the name of its cluster yet.
+func (m *member) checkName(clustername string) error {
 	info, err := m.node.Info()
 	if err == nil && info.Name != clustername && info.Name != "" {
 		return control.ErrClusterName
 	}
-	return told(err)
+	return controlError(err)
 }
 
-// AddNode makes a broker a member, or a member that lost its data one again.
+// AddNode invites a broker, or a member that lost its data.
 func (m *member) AddNode(ctx context.Context, clustername string, n control.HANode) (added control.HAAdded, err error) {
-	if err := m.named(clustername); err != nil {
+	if err := m.checkName(clustername); err != nil {
 		return added, err
 	}
 	invitation, err := m.node.AddNode(ctx, memberOf(n))
 	if err != nil {
-		return added, told(err)
+		return added, controlError(err)
 	}
 	out, err := control.NewInvitation(n.NodeID, invitation)
 	added.Invitation = &out
 	return added, err
 }
 
-// RemoveNode takes a member out.
+// RemoveNode removes a member.
 func (m *member) RemoveNode(ctx context.Context, clustername string, n control.HANode) error {
-	if err := m.named(clustername); err != nil {
+	if err := m.checkName(clustername); err != nil {
 		return err
 	}
-	return told(m.node.RemoveNode(ctx, cluster.NodeID(n.NodeID)))
+	return controlError(m.node.RemoveNode(ctx, cluster.NodeID(n.NodeID)))
 }
 
-// LeaveCluster takes this broker out.
+// LeaveCluster removes this broker from its cluster.
 func (m *member) LeaveCluster(ctx context.Context, clustername string, _ control.HANode) error {
-	if err := m.named(clustername); err != nil {
+	if err := m.checkName(clustername); err != nil {
 		return err
 	}
-	return told(m.out(ctx, m.node.Leave))
+	return controlError(m.leave(ctx, m.node.Leave))
 }
 
 // DeleteCluster dissolves the cluster.
 func (m *member) DeleteCluster(ctx context.Context, clustername string) error {
-	if err := m.named(clustername); err != nil {
+	if err := m.checkName(clustername); err != nil {
 		return err
 	}
-	return told(m.out(ctx, m.node.Delete))
+	return controlError(m.leave(ctx, m.node.Delete))
 }
 
-// out has the node come to rest, and the access control be this broker's own.
-func (m *member) out(ctx context.Context, do func(context.Context) error) error {
+// leave executes a command that ends the membership, and makes the shared state this
+// broker's own.
+func (m *member) leave(ctx context.Context, do func(context.Context) error) error {
 	if err := do(ctx); err != nil {
 		return err
 	}
-	return m.settle(context.WithoutCancel(ctx))
+	return m.reconcile(context.WithoutCancel(ctx))
 }
 
-// SetLeader hands the lead over.
+// SetLeader transfers the leadership.
 func (m *member) SetLeader(ctx context.Context, clustername string, nodeid int) error {
-	if err := m.named(clustername); err != nil {
+	if err := m.checkName(clustername); err != nil {
 		return err
 	}
-	return told(m.node.SetLeader(ctx, cluster.NodeID(nodeid)))
+	return controlError(m.node.SetLeader(ctx, cluster.NodeID(nodeid)))
 }
 
-// How long, and how often, a node is asked again that is between two places: one
-// that is leaving its cluster, as a rule for the length of one commit.
+// How long, and how often, a node is asked again while it is leaving its cluster, which
+// usually takes one commit.
 const (
-	betweenPatience = time.Second
-	betweenPause    = 10 * time.Millisecond
+	infoTimeout       = time.Second
+	infoRetryInterval = 10 * time.Millisecond
 )
 
-// info gives what the node knows of its cluster. Who reads it must not take a node
-// that is just leaving for one that has left.
+// info returns what the node knows of its cluster. A caller must not take a node that is
+// leaving for one that has left.
 func (m *member) info(ctx context.Context) (cluster.Info, error) {
-	ctx, cancel := context.WithTimeout(ctx, betweenPatience)
+	ctx, cancel := context.WithTimeout(ctx, infoTimeout)
 	defer cancel()
-	again := time.NewTicker(betweenPause)
+	again := time.NewTicker(infoRetryInterval)
 	defer again.Stop()
 	for {
 		info, err := m.node.Info()
@@ -231,17 +232,17 @@ func (m *member) info(ctx context.Context) (cluster.Info, error) {
 	}
 }
 
-// GetCluster tells of the cluster. That there is none it tells only when the
-// access control is this broker's own again: who reads it may go on to change that.
+// GetCluster returns the description of the cluster. It returns ErrNoCluster only when the
+// access control is this broker's own again: the caller may change it next.
 func (m *member) GetCluster(ctx context.Context) (control.HACluster, error) {
 	info, err := m.info(ctx)
 	if errors.Is(err, cluster.ErrNotClustered) && !m.isEntering() {
-		if err := m.settle(context.WithoutCancel(ctx)); err != nil {
-			return control.HACluster{}, told(err)
+		if err := m.reconcile(context.WithoutCancel(ctx)); err != nil {
+			return control.HACluster{}, controlError(err)
 		}
 	}
 	if err != nil {
-		return control.HACluster{}, told(err)
+		return control.HACluster{}, controlError(err)
 	}
 	c := control.HACluster{
 		ClusterName: info.Name, UUID: info.UUID, Version: info.Format, SyncMode: info.SyncMode, Leader: int(info.Leader),
@@ -252,7 +253,7 @@ func (m *member) GetCluster(ctx context.Context) (control.HACluster, error) {
 	return c, nil
 }
 
-// GetRaftStatus tells of the consensus.
+// GetRaftStatus returns the status of the consensus.
 func (m *member) GetRaftStatus(context.Context) (broker.RaftStatus, error) {
 	s := m.node.Status()
 	status := broker.RaftStatus{
@@ -265,5 +266,5 @@ func (m *member) GetRaftStatus(context.Context) (broker.RaftStatus, error) {
 	return status, nil
 }
 
-// IsLeader tells whether this broker leads.
+// IsLeader reports whether this broker leads.
 func (m *member) IsLeader(context.Context) (bool, error) { return m.node.IsLeader(), nil }

@@ -6,8 +6,8 @@ import (
 	"signalbox/broker/embedded/cluster/sessions"
 )
 
-// ClusterFigures are what is measured of this broker as a node of a cluster. At
-// rest only what was counted is there.
+// ClusterFigures are the metrics of this broker as a node. Without a cluster only the
+// counters are set.
 type ClusterFigures struct {
 	cluster.Figures
 	cluster.Status
@@ -16,7 +16,7 @@ type ClusterFigures struct {
 	Self int
 }
 
-// ClusterFigures gives what is measured, false where the broker cannot be a node.
+// ClusterFigures returns the metrics; false if the broker cannot be a node.
 func (b *Broker) ClusterFigures() (f ClusterFigures, able bool) {
 	if b.cluster == nil {
 		return f, false
@@ -29,8 +29,8 @@ func (b *Broker) ClusterFigures() (f ClusterFigures, able bool) {
 	return f, true
 }
 
-// Links gives what is measured of the links to the other nodes of an HP cluster;
-// none otherwise.
+// Links returns the metrics of the links to the other nodes of an HP cluster; none
+// otherwise.
 func (b *Broker) Links() []mesh.Figures {
 	if b.cluster == nil {
 		return nil
@@ -42,8 +42,8 @@ func (b *Broker) Links() []mesh.Figures {
 	return t.mesh.Figures()
 }
 
-// Claims gives what is measured of clients that come from one node of an HP cluster
-// to another; false where the broker is in none.
+// Claims returns the metrics of clients that move between the nodes of an HP cluster; false
+// if the broker is in none.
 func (b *Broker) Claims() (f sessions.Figures, ok bool) {
 	if b.cluster == nil {
 		return f, false
@@ -55,8 +55,8 @@ func (b *Broker) Claims() (f sessions.Figures, ok bool) {
 	return t.claims.Figures(), true
 }
 
-// Losses counts the acknowledged messages that were lost to sessions at other nodes
-// of an HP cluster; nil where the broker cannot be a node.
+// Losses counts the acknowledged messages that were lost to sessions at other nodes of an
+// HP cluster; nil if the broker cannot be a node.
 func (b *Broker) Losses() *mesh.Losses {
 	if b.cluster == nil {
 		return nil

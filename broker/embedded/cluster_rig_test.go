@@ -15,7 +15,7 @@ import (
 	"signalbox/scripts/suite"
 )
 
-// node is a broker that can be one of a cluster, and stops and starts.
+// node is a broker that can be a cluster node, and can be stopped and started.
 type node struct {
 	*Broker
 	t      *testing.T
@@ -24,12 +24,11 @@ type node struct {
 	at     control.HANode
 }
 
-// electionTimeout is long, so that no leader is replaced only because the machine
-// has much else to do.
+// electionTimeout is long, so that no leader is replaced only because the machine is busy.
 const electionTimeout = 5 * time.Second
 
-// startNode runs a broker with a cluster port, and beside its ordinary listener one
-// for administrators.
+// startNode runs a broker with a cluster port, and a listener for administrators in
+// addition to its ordinary listener.
 func startNode(t *testing.T, id int, prepare ...func(*node)) *node {
 	t.Helper()
 	n := &node{t: t, config: testConfig(), dir: t.TempDir()}
@@ -71,11 +70,11 @@ func (n *node) stop() {
 	n.Broker = nil
 }
 
-// cluster are nodes that act as one.
+// nodes are the nodes of a cluster.
 type nodes []*node
 
-// gather makes a cluster.
-func gather(t *testing.T, count int, mode string, prepare func(*node), each ...func(*node)) nodes {
+// newCluster creates a cluster.
+func newCluster(t *testing.T, count int, mode string, prepare func(*node), each ...func(*node)) nodes {
 	t.Helper()
 	var all nodes
 	for i := range count {
@@ -102,7 +101,7 @@ func (all nodes) spec(mode string, mine int, invitation *control.Invitation) con
 	return s
 }
 
-// ask has a node do a command.
+// ask executes a command on a node.
 func (n *node) ask(c control.HACommand, data any) {
 	n.t.Helper()
 	ctx, cancel := context.WithTimeout(n.t.Context(), suite.HangLimit)
@@ -112,7 +111,7 @@ func (n *node) ask(c control.HACommand, data any) {
 	}
 }
 
-// voters is how many nodes have a vote, as the leader sees it.
+// voters returns the number of voters according to the leader.
 func (all nodes) voters() (voters int) {
 	leader := all.leader()
 	if leader == nil {
@@ -126,7 +125,7 @@ func (all nodes) voters() (voters int) {
 	return voters
 }
 
-// leader is the node that leads, nil for none.
+// leader returns the node that leads, nil for none.
 func (all nodes) leader() *node {
 	for _, n := range all {
 		if n.Broker != nil && n.cluster.node.IsLeader() {
@@ -146,8 +145,8 @@ func (all nodes) leading(t *testing.T) (leader *node) {
 	return leader
 }
 
-// areAll reports whether all nodes have a vote, are in contact with their leader and
-// know of no later election: one that does makes the leader resign.
+// areAll reports whether all nodes are voters, are in contact with their leader and know of
+// no later election: a node that does makes the leader resign.
 func (all nodes) areAll() bool {
 	leader := all.leader()
 	return leader != nil && all.voters() == len(all) && leader.inContact() == len(all) &&
@@ -156,7 +155,7 @@ func (all nodes) areAll() bool {
 		})
 }
 
-// others are all that run but one.
+// others returns all running nodes but one.
 func (all nodes) others(but *node) (others nodes) {
 	for _, n := range all {
 		if n != but && n.Broker != nil {
@@ -166,8 +165,8 @@ func (all nodes) others(but *node) (others nodes) {
 	return others
 }
 
-// open tells whether a listener takes connections: 0 is the ordinary one, 1 that
-// for administrators.
+// open reports whether a listener accepts connections: 0 is the ordinary one, 1 that for
+// administrators.
 func (n *node) open(listener int) bool {
 	address := n.config.Listen
 	if listener == 1 {
@@ -182,17 +181,17 @@ func (n *node) open(listener int) bool {
 }
 
 // leads reports whether the node serves clients as the leader of its cluster, and is not
-// on its way to that or from it: one that has handed the lead over may not know yet that
-// it is to serve no more.
+// changing its serving state: a node that has handed over the leadership may not have
+// noticed yet.
 func (n *node) leads() bool {
 	m := n.cluster
-	m.place.Lock()
-	defer m.place.Unlock()
+	m.transition.Lock()
+	defer m.transition.Unlock()
 	return m.serving == leading && m.leadership.IsCurrent()
 }
 
-// serving returns the only node whose ordinary listener is open, once there is just
-// one and it leads.
+// serving returns the only node whose ordinary listener is open, once there is exactly one
+// and it leads.
 func (all nodes) serving(t *testing.T) *node {
 	t.Helper()
 	var found *node

@@ -21,87 +21,86 @@ import (
 	"signalbox/broker/streams"
 )
 
-// Config is how the embedded broker runs. The keys are those below "broker" in
-// the configuration file.
+// Config configures the embedded broker. The keys are those below "broker" in the
+// configuration file.
 type Config struct {
 	// Enabled starts the broker with the process.
 	Enabled bool `mapstructure:"enabled"`
 	// Listen is host:port of a plain MQTT listener; empty for none.
 	Listen string `mapstructure:"listen"`
-	// Listeners are further listeners, with TLS, WebSocket and the like.
+	// Listeners are further listeners, for example with TLS or WebSocket.
 	Listeners []listen.Config `mapstructure:"listeners"`
-	// AdminUsername and AdminPassword are those of the client with full rights
-	// that the first start creates. Without a password one is generated.
+	// AdminUsername and AdminPassword are those of the client with full rights that the
+	// first start creates. Without a password one is generated.
 	AdminUsername string        `mapstructure:"admin_username"`
 	AdminPassword broker.Secret `mapstructure:"admin_password"`
-	// AllowAnonymous lets in clients that give no username. Their rights are
-	// those of the anonymous group.
+	// AllowAnonymous admits clients without a username. They have the rights of the
+	// anonymous group.
 	AllowAnonymous bool `mapstructure:"allow_anonymous"`
 	// PasswordIterations is the PBKDF2-SHA512 cost of new password hashes.
 	PasswordIterations int `mapstructure:"password_iterations"`
-	// MinPasswordLength is how many characters the password of a client must have
-	// that is set over HTTP or $CONTROL; 0 for any.
+	// MinPasswordLength is the minimum number of characters of a client's password that is
+	// set over HTTP or $CONTROL; 0 for any.
 	MinPasswordLength int `mapstructure:"min_password_length"`
-	// Durability is what an acknowledged message outlives: "full" the loss of
-	// power, "process" the end of the process.
+	// Durability is what an acknowledged message survives: "full" a loss of power,
+	// "process" the end of the process.
 	Durability string `mapstructure:"durability"`
 	// MaxConnections bounds open connections; those beyond are closed at once.
 	MaxConnections int `mapstructure:"max_connections"`
-	// MaxPacketSize is the largest MQTT packet taken from a client, in bytes.
+	// MaxPacketSize is the largest MQTT packet accepted from a client, in bytes.
 	MaxPacketSize int `mapstructure:"max_packet_size"`
-	// ConnectTimeout is how long a new connection has to say who it is.
+	// ConnectTimeout bounds the time from accepting a connection to its CONNECT.
 	ConnectTimeout time.Duration `mapstructure:"connect_timeout"`
-	// WriteTimeout is how long a client that does not read is waited for
-	// before its connection is closed.
+	// WriteTimeout is how long a write may block on a client that does not read, before its
+	// connection is closed.
 	WriteTimeout time.Duration `mapstructure:"write_timeout"`
-	// MaxInflightMessages is how many QoS 1 and 2 messages may be under way to
-	// a client, and from one of MQTT 5, at once.
+	// MaxInflightMessages bounds the QoS 1 and 2 messages in flight to a client, and from a
+	// client of MQTT 5.
 	MaxInflightMessages int `mapstructure:"max_inflight_messages"`
-	// MaxQueuedMessages and MaxQueuedBytes bound what waits for one client.
+	// MaxQueuedMessages and MaxQueuedBytes bound the queue of one client.
 	MaxQueuedMessages int `mapstructure:"max_queued_messages"`
 	MaxQueuedBytes    int `mapstructure:"max_queued_bytes"`
-	// Quota bounds what all clients together may have, UserQuota what those of one
-	// username may. 0 is no bound.
+	// Quota bounds the sum of all clients, UserQuota that of one username. 0 is no bound.
 	Quota     engine.Quota `mapstructure:"quota"`
 	UserQuota engine.Quota `mapstructure:"user_quota"`
-	// SlowConsumer is what happens when the queue of a connected client is
-	// full: "drop" the newest message, or "disconnect" the client.
+	// SlowConsumer is what is dropped when the queue of a connected client is full: "drop"
+	// the newest message, or "disconnect" the client.
 	SlowConsumer string `mapstructure:"slow_consumer"`
-	// MaxKeepAlive is the longest keep alive of MQTT 5 clients, in whole
-	// seconds; 0 leaves it to them.
+	// MaxKeepAlive is the longest keep alive of MQTT 5 clients, in whole seconds; 0 for no
+	// bound.
 	MaxKeepAlive time.Duration `mapstructure:"max_keep_alive"`
-	// MaxSessionExpiry is how long a session waits for its client at most, in
-	// whole seconds; 0 for as long as the client asks.
+	// MaxSessionExpiry bounds the session expiry interval, in whole seconds; 0 for no
+	// bound.
 	MaxSessionExpiry time.Duration `mapstructure:"max_session_expiry"`
 	// MaxTopicLevels and MaxTopicLength (bytes) bound topics and filters.
 	MaxTopicLevels int `mapstructure:"max_topic_levels"`
 	MaxTopicLength int `mapstructure:"max_topic_length"`
 	// MaxSubscriptions bounds those of one client.
 	MaxSubscriptions int `mapstructure:"max_subscriptions"`
-	// Limits are what an address may do before it has logged in.
+	// Limits bound what an address may do before it has logged in.
 	Limits limits.Config `mapstructure:"limits"`
-	// Version is shown in $SYS/broker/version.
+	// Version is published in $SYS/broker/version.
 	Version string `mapstructure:"-"`
-	// Cluster says how the broker takes part in clusters.
+	// Cluster configures the broker's part in clusters.
 	Cluster ClusterConfig `mapstructure:"-"`
-	// Streams are what the streams of all brokers share; nil for a broker without.
+	// Streams are shared by the streams of all brokers; nil for a broker without streams.
 	Streams *streams.Host `mapstructure:"-"`
-	// Bridges are what the bridges of all brokers share; nil for a broker without.
+	// Bridges are shared by the bridges of all brokers; nil for a broker without bridges.
 	Bridges *bridges.Host `mapstructure:"-"`
-	// Clock is the service time of the process, which nobody can set; nil for one of
-	// the broker's own.
+	// Clock is the service time of the process, which cannot be set; nil for one of the
+	// broker's own.
 	Clock *clock.Clock `mapstructure:"-"`
-	// KeepPassword, if set, is called with a generated admin password before
-	// the admin client is stored; its error ends the start.
+	// KeepPassword, if set, is called with a generated admin password before the admin
+	// client is stored; its error ends the start.
 	KeepPassword func(broker.Secret) error `mapstructure:"-"`
-	// Times are those that tests set otherwise.
+	// Times are set by tests.
 	Times Times `mapstructure:"-"`
 }
 
-// Times are how long the broker waits; 0 for the usual.
+// Times are durations that tests change; 0 for the default.
 type Times struct {
 	Close  time.Duration // closeTimeout
-	Sample time.Duration // sampleEvery
+	Sample time.Duration // sysInterval
 	Routes time.Duration // RoutesPatience of the engine
 	Claims time.Duration // timeout of a request that claims a session
 	Links  time.Duration // IdleTimeout of the links for messages between nodes
@@ -118,11 +117,11 @@ const (
 	minPasswordIterations = 100
 	maxPasswordIterations = 10_000_000
 	minPacketSize         = 1 << 10
-	maxPacketSize         = 268_435_455 // the most that MQTT can express [MQTT-2.1.4]
+	maxPacketSize         = 268_435_455 // the maximum of MQTT [MQTT-2.1.4]
 	maxQueuedBytes        = min(1<<40, math.MaxInt)
 )
 
-// DefaultConfig is closed to the outside: loopback only, nobody anonymous.
+// DefaultConfig is closed to the outside: loopback only, no anonymous clients.
 func DefaultConfig() Config {
 	e := engine.DefaultConfig()
 	return Config{
@@ -150,8 +149,8 @@ func DefaultConfig() Config {
 	}
 }
 
-// Validate names every key with a bad value. A broker that is not enabled is
-// not looked at.
+// Validate returns an error that names every invalid key. A broker that is not enabled is
+// not validated.
 func (c Config) Validate() error {
 	if !c.Enabled {
 		return nil
@@ -188,7 +187,7 @@ func (c Config) validateSessions(bad *faults) {
 	bad.between("max_subscriptions", c.MaxSubscriptions, 1, 10_000_000)
 }
 
-// listeners are all of them, broker.listen first.
+// listeners returns all listeners, broker.listen first.
 func (c Config) listeners() []listen.Config {
 	var all []listen.Config
 	if c.Listen != "" {
@@ -201,7 +200,7 @@ func (c Config) listeners() []listen.Config {
 	return all
 }
 
-// engineConfig is what of the configuration concerns the engine.
+// engineConfig returns the engine's part of the configuration.
 func (b *Broker) engineConfig() engine.Config {
 	c, e := b.config, engine.DefaultConfig()
 	e.TellPacketSize = c.MaxPacketSize != e.MaxPacketSize
@@ -220,7 +219,7 @@ func (b *Broker) engineConfig() engine.Config {
 	return e
 }
 
-// faults collects what is wrong, key by key.
+// faults collects errors by key.
 type faults []error
 
 func (f *faults) add(key, what string) {

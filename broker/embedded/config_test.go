@@ -20,7 +20,7 @@ func TestDefaultConfigIsValidAndClosed(t *testing.T) {
 	}
 }
 
-func TestValidateNamesEveryBadKey(t *testing.T) {
+func TestValidateNamesEveryInvalidKey(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		change func(*Config)
@@ -64,15 +64,15 @@ func TestValidateNamesEveryBadKey(t *testing.T) {
 			t.Parallel()
 			config := DefaultConfig()
 			c.change(&config)
-			if got := badKeys(config.Validate()); !slices.Equal(got, c.want) {
+			if got := invalidKeys(config.Validate()); !slices.Equal(got, c.want) {
 				t.Errorf("bad keys %q, want %q", got, c.want)
 			}
 		})
 	}
 }
 
-// badKeys gives the keys that a validation names, sorted, without "broker.".
-func badKeys(err error) (keys []string) {
+// invalidKeys returns the keys that a validation names, sorted, without "broker.".
+func invalidKeys(err error) (keys []string) {
 	joined, ok := err.(interface{ Unwrap() []error }) //nolint:errorlint // errors.Join's own
 	if !ok {
 		return nil
@@ -85,7 +85,7 @@ func badKeys(err error) (keys []string) {
 	return keys
 }
 
-func TestNewNamesTheKeyOfABadCertificate(t *testing.T) {
+func TestNewNamesTheKeyOfAnInvalidCertificate(t *testing.T) {
 	t.Parallel()
 	files := newCertificates(t)
 	for want, c := range map[string]listen.Config{

@@ -14,7 +14,7 @@ import (
 	"signalbox/broker/embedded/listen"
 )
 
-// TestConnack goes through Mosquitto's table of answers to CONNECT.
+// TestConnack covers Mosquitto's responses to CONNECT.
 func TestConnack(t *testing.T) {
 	t.Parallel()
 	b := start(t, func(c *Config) { c.AllowAnonymous = true })
@@ -31,8 +31,8 @@ func TestConnack(t *testing.T) {
 	}
 }
 
-// testConnack greets in every way in one version. The client id that is bound
-// is the version's own, or they would take over from each other.
+// testConnack connects in every way in one version. The client id that is bound is the
+// version's own, or the versions would take over each other's sessions.
 func testConnack(t *testing.T, b *Broker, version, refused byte) {
 	t.Helper()
 	bound, password := fmt.Sprint("bound", version), broker.Secret("pw")
@@ -71,7 +71,7 @@ func testConnack(t *testing.T, b *Broker, version, refused byte) {
 				want = 0
 			}
 			d := dial(t, b, version)
-			if got := d.greet(c.options...).ReasonCode; got != want {
+			if got := d.sendConnect(c.options...).ReasonCode; got != want {
 				t.Errorf("CONNACK code %d, want %d", got, want)
 			}
 			if !c.allowed {
@@ -85,7 +85,7 @@ func TestAnonymousRefusedByDefault(t *testing.T) {
 	t.Parallel()
 	b := start(t)
 	for version, want := range map[byte]byte{3: 5, 4: 5, 5: 135} {
-		if got := dial(t, b, version).greet().ReasonCode; got != want {
+		if got := dial(t, b, version).sendConnect().ReasonCode; got != want {
 			t.Errorf("version %d: CONNACK code %d, want %d", version, got, want)
 		}
 	}
@@ -95,7 +95,7 @@ func TestConnackOfMalformedConnect(t *testing.T) {
 	t.Parallel()
 	b := start(t)
 	noID := func(pk *packets.Packet) { pk.Connect.ClientIdentifier, pk.Connect.Clean = "", false }
-	if got := dial(t, b, 4).greet(noID, as(adminName, adminPassword)).ReasonCode; got != 2 {
+	if got := dial(t, b, 4).sendConnect(noID, as(adminName, adminPassword)).ReasonCode; got != 2 {
 		t.Errorf("no client id and no clean session: code %d, want 2", got)
 	}
 	unknown := dial(t, b, 4)
@@ -126,11 +126,11 @@ func TestMosquittoBridgeMayConnect(t *testing.T) {
 	}
 }
 
-func TestConnackTellsTheLargestPacket(t *testing.T) {
+func TestConnackReturnsMaximumPacketSize(t *testing.T) {
 	t.Parallel()
 	b := start(t, func(c *Config) { c.MaxPacketSize = 5000 })
 	d := dial(t, b, 5)
-	ack := d.greet(as(adminName, adminPassword))
+	ack := d.sendConnect(as(adminName, adminPassword))
 	if got := ack.Properties.MaximumPacketSize; got != 5000 {
 		t.Errorf("maximum packet size %d", got)
 	}
@@ -150,7 +150,7 @@ func TestClientIDBelongsToItsUsername(t *testing.T) {
 	alice.subscribe(1, "secret")
 	refused := map[byte]byte{4: 2, 5: 133}
 	for version, want := range refused {
-		if got := dial(t, b, version).greet(as("mallory", "pw"), withID("device")).ReasonCode; got != want {
+		if got := dial(t, b, version).sendConnect(as("mallory", "pw"), withID("device")).ReasonCode; got != want {
 			t.Errorf("version %d, while the owner is there: code %d, want %d", version, got, want)
 		}
 	}
@@ -159,12 +159,12 @@ func TestClientIDBelongsToItsUsername(t *testing.T) {
 	}
 	alice.conn.Close()
 	for version, want := range refused {
-		if got := dial(t, b, version).greet(as("mallory", "pw"), withID("device"), persistent).ReasonCode; got != want {
+		if got := dial(t, b, version).sendConnect(as("mallory", "pw"), withID("device"), persistent).ReasonCode; got != want {
 			t.Errorf("version %d, while the owner is away: code %d, want %d", version, got, want)
 		}
 	}
 	back := dial(t, b, 5)
-	if ack := back.greet(as("alice", "pw"), withID("device"), persistent); ack.ReasonCode != 0 || !ack.SessionPresent {
+	if ack := back.sendConnect(as("alice", "pw"), withID("device"), persistent); ack.ReasonCode != 0 || !ack.SessionPresent {
 		t.Errorf("the owner comes back: code %d, session present %t", ack.ReasonCode, ack.SessionPresent)
 	}
 }
@@ -175,7 +175,7 @@ func TestClientIDIsFreeAfterItsSession(t *testing.T) {
 	allow(t, b, "alice")
 	join(t, b, 4, as(adminName, adminPassword), withID("device")).conn.Close()
 	eventually(t, "another username can use the client id", func() bool {
-		return dial(t, b, 4).greet(as("alice", "pw"), withID("device")).ReasonCode == 0
+		return dial(t, b, 4).sendConnect(as("alice", "pw"), withID("device")).ReasonCode == 0
 	})
 }
 
@@ -188,7 +188,7 @@ func TestTakeOverByTheSameUsername(t *testing.T) {
 	for _, version := range []byte{4, 5} {
 		old := join(t, b, version, as(adminName, adminPassword), withID("device"), withWill("will", "gone"))
 		dialed := dial(t, b, version)
-		if ack := dialed.greet(as(adminName, adminPassword), withID("device")); ack.ReasonCode != 0 || ack.SessionPresent {
+		if ack := dialed.sendConnect(as(adminName, adminPassword), withID("device")); ack.ReasonCode != 0 || ack.SessionPresent {
 			t.Errorf("version %d: code %d, session present %t", version, ack.ReasonCode, ack.SessionPresent)
 		}
 		if version == 5 {
@@ -207,16 +207,15 @@ func TestTakeOverByTheSameUsername(t *testing.T) {
 	}
 }
 
-// TestManyTakeOvers lets many connections fight for one client id; whoever comes
-// last is served.
+// TestManyTakeOvers uses one client id on many connections at once; the last one is served.
 func TestManyTakeOvers(t *testing.T) {
 	t.Parallel()
 	b := start(t)
 	publisher := join(t, b, 5, as(adminName, adminPassword))
 	for _, session := range []connectOption{persistent, func(*packets.Packet) {}} {
-		const rivals = 30
+		const connections = 30
 		var beaten atomic.Int64
-		for range rivals {
+		for range connections {
 			d := dial(t, b, 5)
 			d.raw(connectBytes(t, 5, as(adminName, adminPassword), withID("device"), session)...)
 			go func() {
@@ -224,7 +223,7 @@ func TestManyTakeOvers(t *testing.T) {
 				beaten.Add(1)
 			}()
 		}
-		eventually(t, "one of them has won", func() bool { return beaten.Load() == rivals-1 })
+		eventually(t, "one of them has won", func() bool { return beaten.Load() == connections-1 })
 		last := join(t, b, 5, as(adminName, adminPassword), withID("device"), session)
 		last.subscribe(1, "x")
 		publisher.publish("x", "payload", 0)
@@ -243,7 +242,7 @@ func TestAdminOnlyListener(t *testing.T) {
 		c.Listeners = []listen.Config{{Protocol: "mqtt", Address: "127.0.0.1:0", AdminOnly: true}}
 	})
 	allow(t, b, "alice", everything()...)
-	if got := dial(t, b, 5).greet(as("alice", "pw")).ReasonCode; got != 135 {
+	if got := dial(t, b, 5).sendConnect(as("alice", "pw")).ReasonCode; got != 135 {
 		t.Errorf("CONNACK code %d, want 135", got)
 	}
 	join(t, b, 5, as(adminName, adminPassword))
@@ -277,7 +276,7 @@ func TestTooManyConnections(t *testing.T) {
 	join(t, b, 4, as(adminName, adminPassword))
 }
 
-// connectBytes gives a CONNECT as it goes over the wire.
+// connectBytes returns an encoded CONNECT.
 func connectBytes(t *testing.T, version byte, options ...connectOption) []byte {
 	t.Helper()
 	d := &device{t: t, version: version}

@@ -10,20 +10,21 @@ import (
 	"signalbox/broker/embedded/engine"
 )
 
-// controlTimeout is how long a request may take.
+// controlTimeout bounds a request.
 const controlTimeout = 30 * time.Second
 
-// noEndpoint is Mosquitto's answer, byte for byte, where no control API is.
+// noEndpoint is Mosquitto's response, byte for byte, to a request on a control topic
+// without an API.
 const noEndpoint = `{"error": "endpoint not available"}`
 
-// maxTopic is the length of the longest topic in bytes.
+// maxTopic is the maximum length of a topic in bytes.
 const maxTopic = 65535
 
-// dispatch does a request to a control API. The answer goes out before anybody
-// is cut off, also to an administrator who changed itself.
+// dispatch handles a request to a control API. The response is published before any client
+// is disconnected, so that an administrator who changes its own rights receives it.
 func (b *Broker) dispatch(r *engine.Request) {
 	if id, ok := b.bridgeOf(r.Topic); ok {
-		b.answerBridge(id, r)
+		b.handleBridge(id, r)
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), controlTimeout)
@@ -31,12 +32,12 @@ func (b *Broker) dispatch(r *engine.Request) {
 	var cuts []dynsec.Cut
 	var answer []byte
 	topic := r.Topic
-	if b.lacks(topic) {
+	if b.isDisabled(topic) {
 		topic = ""
 	}
 	switch topic {
 	case dynsec.Topic:
-		defer b.cluster.asks(r.Client().Username)()
+		defer b.cluster.track(r.Client().Username)()
 		answer, cuts = b.control.Handle(ctx, r.Payload)
 	case control.BrokerTopic:
 		answer = control.BrokerInfo(ctx, b.plugins(ctx), b.ListListeners, r.Payload)
@@ -47,7 +48,7 @@ func (b *Broker) dispatch(r *engine.Request) {
 	case control.StreamTopic:
 		answer = control.Streams(ctx, b, b.GetLicense, r.Payload)
 	case control.HATopic:
-		b.answerHA(ctx, r)
+		b.handleHA(ctx, r)
 		return
 	case control.TopicTreeTopic:
 		answer = control.TopicTree(ctx, b.tree, b, r.Payload)
@@ -59,30 +60,30 @@ func (b *Broker) dispatch(r *engine.Request) {
 		}
 		return
 	}
-	b.answer(r.Topic+control.ResponseSuffix, answer)
-	b.cut(cuts)
+	b.respond(r.Topic+control.ResponseSuffix, answer)
+	b.disconnect(cuts)
 }
 
-// answerHA does a request about clusters. The answer is for the requester alone:
-// it may hold the keys of nodes.
-func (b *Broker) answerHA(ctx context.Context, r *engine.Request) {
+// handleHA handles a request about clusters. The response is for the requester alone: it
+// may contain the keys of nodes.
+func (b *Broker) handleHA(ctx context.Context, r *engine.Request) {
 	answer := control.HA(ctx, commander{b.cluster, r.AdminOnly()}, r.Payload)
 	if answer == nil {
 		b.log.Warn("a control request was not answered in time", "topic", r.Topic)
 	} else {
 		r.Reply(r.Topic+control.ResponseSuffix, answer)
 	}
-	b.cluster.answered()
+	b.cluster.disconnectDeferred()
 }
 
-// lacks tells whether a control API is not offered as the broker is configured.
-func (b *Broker) lacks(topic string) bool {
+// isDisabled reports whether a control API is not available in the broker's configuration.
+func (b *Broker) isDisabled(topic string) bool {
 	return topic == control.StreamTopic && b.streams == nil || topic == control.HATopic && b.cluster == nil
 }
 
-// answer publishes an answer to all who are subscribed to it and may receive
-// it. Nil means that there is none in time; the request may still be done.
-func (b *Broker) answer(topic string, payload []byte) {
+// respond publishes a response to all clients that are subscribed to it and may receive it.
+// Nil means that the request timed out; it may still be executed.
+func (b *Broker) respond(topic string, payload []byte) {
 	if payload == nil {
 		b.log.Warn("a control request was not answered in time", "topic", topic)
 		return
@@ -90,9 +91,9 @@ func (b *Broker) answer(topic string, payload []byte) {
 	b.engine.Publish(&engine.Message{Topic: topic, Payload: payload, CreatedAt: b.timeline.Now().UnixMilli()}) //nolint:errcheck // QoS 0: nothing is stored
 }
 
-// cut throws out the clients whose rights or credentials changed. It does not
-// wait for them to be gone; their rights are the new ones already.
-func (b *Broker) cut(cuts []dynsec.Cut) {
+// disconnect disconnects the clients whose rights or credentials changed. It does not wait
+// for that; their rights are the new ones already.
+func (b *Broker) disconnect(cuts []dynsec.Cut) {
 	for _, c := range cuts {
 		if c.Anonymous {
 			b.engine.DisconnectUser("")
@@ -102,7 +103,7 @@ func (b *Broker) cut(cuts []dynsec.Cut) {
 	}
 }
 
-// plugins are the parts of the broker with a control API.
+// plugins returns the parts of the broker with a control API.
 func (b *Broker) plugins(ctx context.Context) []control.Plugin {
 	part := func(name, topic string) control.Plugin {
 		return control.Plugin{Name: name, Version: b.config.Version, Endpoints: []string{topic}}
@@ -113,6 +114,6 @@ func (b *Broker) plugins(ctx context.Context) []control.Plugin {
 		part("stream-processing", control.StreamTopic), part("topic-tree", control.TopicTreeTopic),
 		part("license", control.LicenseTopic), part("cluster", control.HATopic),
 	}
-	all = slices.DeleteFunc(all, func(p control.Plugin) bool { return b.lacks(p.Endpoints[0]) })
+	all = slices.DeleteFunc(all, func(p control.Plugin) bool { return b.isDisabled(p.Endpoints[0]) })
 	return append(all, b.bridgePlugins(ctx)...)
 }

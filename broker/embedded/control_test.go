@@ -73,7 +73,7 @@ func TestControlRequestIsNeitherDeliveredNorRetained(t *testing.T) {
 	}
 }
 
-// TestUnknownControl is byte for byte what Mosquitto answers.
+// TestUnknownControl expects Mosquitto's response, byte for byte.
 func TestUnknownControl(t *testing.T) {
 	t.Parallel()
 	b := start(t)
@@ -96,7 +96,7 @@ func TestUnknownControl(t *testing.T) {
 			t.Errorf("%.50s (-want +got):\n%s", topic, diff)
 		}
 	}
-	d.publish("$CONTROL/"+strings.Repeat("x", 65526), "{}", 1) // no topic is long enough for an answer
+	d.publish("$CONTROL/"+strings.Repeat("x", 65526), "{}", 1) // no topic is long enough for a response
 	if got := watcher.received(d, "end"); len(got) != 0 {
 		t.Errorf("others saw %q", got)
 	}
@@ -107,7 +107,7 @@ func TestUnknownControl(t *testing.T) {
 	}
 }
 
-func TestControlAnswersReachOnlyWhoMayReceive(t *testing.T) {
+func TestControlResponsesRequireReceiveRights(t *testing.T) {
 	t.Parallel()
 	b := start(t)
 	allow(t, b, "deaf", acl(broker.PublishClientSend, "$CONTROL/#", true),
@@ -155,7 +155,7 @@ func TestBrokerControl(t *testing.T) {
 	}
 }
 
-// TestAdministratorChangesItself: acknowledged, answered, and only then cut off.
+// TestAdministratorChangesItself expects acknowledgement, response and then disconnect.
 func TestAdministratorChangesItself(t *testing.T) {
 	t.Parallel()
 	b := start(t)
@@ -168,7 +168,7 @@ func TestAdministratorChangesItself(t *testing.T) {
 		"disableClient":     `{"command":"disableClient","username":"%s"}`,
 	} {
 		for _, version := range versions {
-			t.Run(fmt.Sprint(name, version), func(t *testing.T) { // one by one: each may read the answers to all
+			t.Run(fmt.Sprint(name, version), func(t *testing.T) { // one after the other: each may receive the responses to all
 				who := fmt.Sprint(name, version)
 				allow(t, b, who, acl(broker.PublishClientSend, "$CONTROL/#", true),
 					acl(broker.PublishClientReceive, "$CONTROL/#", true), acl(broker.SubscribePattern, "$CONTROL/#", true))
@@ -184,7 +184,7 @@ func TestAdministratorChangesItself(t *testing.T) {
 	}
 }
 
-// wantCut waits to be cut off, passing over messages.
+// wantCut waits for the disconnect, skipping messages.
 func (d *device) wantCut() {
 	d.t.Helper()
 	for {
@@ -211,7 +211,7 @@ func TestLastAdministratorDeletesItself(t *testing.T) {
 	d := admin(t, b, 5)
 	d.command(`{"command":"deleteClient","username":"admin"}`)
 	d.wantCut()
-	if got := dial(t, b, 5).greet(as(adminName, adminPassword)).ReasonCode; got != 135 {
+	if got := dial(t, b, 5).sendConnect(as(adminName, adminPassword)).ReasonCode; got != 135 {
 		t.Errorf("CONNACK code %d", got)
 	}
 }
@@ -267,7 +267,7 @@ func TestCutOff(t *testing.T) {
 	}
 }
 
-func TestSubscriptionAfterItsRightIsGone(t *testing.T) {
+func TestSubscriptionAfterItsRightIsRevoked(t *testing.T) {
 	t.Parallel()
 	b := start(t)
 	allow(t, b, "alice", acl(broker.SubscribeLiteral, "news", true), acl(broker.SubscribeLiteral, "end", true))
@@ -286,7 +286,7 @@ func TestSubscriptionAfterItsRightIsGone(t *testing.T) {
 	d.wantForgotten(b)
 	publisher.publish("news", "while away", 1)
 	back := dial(t, b, 5)
-	if ack := back.greet(as("alice", "pw"), withID("alice"), persistent); !ack.SessionPresent {
+	if ack := back.sendConnect(as("alice", "pw"), withID("alice"), persistent); !ack.SessionPresent {
 		t.Error("no session present")
 	}
 	publisher.publish("news", "live", 1)
@@ -298,9 +298,9 @@ func TestSubscriptionAfterItsRightIsGone(t *testing.T) {
 	}
 }
 
-// TestSubscriptionWhoseRightGoesWhileAway: as with Mosquitto, what was granted
-// stays; only rights to receive are looked at.
-func TestSubscriptionWhoseRightGoesWhileAway(t *testing.T) {
+// TestSubscriptionWhoseRightIsRevokedWhileAway: as with Mosquitto, what was granted stays;
+// only the right to receive is checked.
+func TestSubscriptionWhoseRightIsRevokedWhileAway(t *testing.T) {
 	t.Parallel()
 	b := start(t)
 	allow(t, b, "alice", acl(broker.SubscribeLiteral, "news", true))
@@ -314,7 +314,7 @@ func TestSubscriptionWhoseRightGoesWhileAway(t *testing.T) {
 	}
 	publisher.publish("news", "while away", 1)
 	back := dial(t, b, 5)
-	if ack := back.greet(as("alice", "pw"), withID("alice"), persistent); !ack.SessionPresent {
+	if ack := back.sendConnect(as("alice", "pw"), withID("alice"), persistent); !ack.SessionPresent {
 		t.Error("no session present")
 	}
 	if got := string(back.want(packets.Publish).Payload); got != "while away" {
@@ -322,8 +322,8 @@ func TestSubscriptionWhoseRightGoesWhileAway(t *testing.T) {
 	}
 }
 
-// TestSlowAdministratorBlocksNobody sends requests whose answers nobody reads.
-func TestSlowAdministratorBlocksNobody(t *testing.T) {
+// TestSlowAdministratorBlocksNoOther sends requests whose responses are not read.
+func TestSlowAdministratorBlocksNoOther(t *testing.T) {
 	t.Parallel()
 	b := start(t)
 	slow := admin(t, b, 4)

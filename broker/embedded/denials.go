@@ -10,24 +10,24 @@ import (
 	"signalbox/broker/embedded/engine"
 )
 
-// maxDenials is how many denials are remembered; the oldest goes.
+// maxDenials is the number of denials that are kept; beyond, the oldest is dropped.
 const maxDenials = 1000
 
-// denials are what clients were not allowed lately.
+// denials are the recent actions that clients were denied.
 type denials struct {
 	mu   sync.Mutex // guards what follows
 	last []denial
-	next int // where the oldest stands, once there are as many as may be
+	next int // index of the oldest, once the list is full
 }
 
-// denial is one of them. Why access control denied it is found out when somebody
-// wants to know: clients that try in vain are many at times, and who asks is one.
+// denial is one denied action. Its reason is determined when it is listed: denials may be
+// frequent, listing them is not.
 type denial struct {
 	at     time.Time
 	client engine.ClientEvent
 	action broker.Action
 	topic  string
-	why    string // of a client that was not let in
+	reason string // of a refused connection
 }
 
 func newDenials() *denials { return &denials{} }
@@ -43,7 +43,7 @@ func (d *denials) add(one denial) {
 	d.next = (d.next + 1) % maxDenials
 }
 
-// newest gives the denials, the newest first.
+// newest returns the denials, the newest first.
 func (d *denials) newest() []denial {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -55,7 +55,7 @@ func (d *denials) newest() []denial {
 	return list
 }
 
-// ListDenials shows what clients were lately not allowed to do.
+// ListDenials returns the recent denials.
 func (b *Broker) ListDenials(ctx context.Context, offset, count int) (broker.Page[broker.Denial], error) {
 	page := pageOf(b.denials.newest(), offset, count)
 	return broker.Page[broker.Denial]{Total: page.Total, Items: func(yield func(broker.Denial, error) bool) {
@@ -67,14 +67,14 @@ func (b *Broker) ListDenials(ctx context.Context, offset, count int) (broker.Pag
 	}}, nil
 }
 
-// explain says why something was denied, from access control as it is now.
+// explain returns a denial with its reason according to the current access control.
 func (b *Broker) explain(ctx context.Context, d *denial) (broker.Denial, error) {
 	shown := broker.Denial{
 		At: d.at, ClientID: d.client.ClientID, Username: d.client.Username, Address: d.client.Address,
 		Action: d.action, Topic: d.topic,
 	}
 	if d.action == broker.ActionConnect {
-		shown.Reason = b.whyNotIn(ctx, d)
+		shown.Reason = b.connectReason(ctx, d)
 		return shown, nil
 	}
 	v, err := b.CheckAccess(ctx, broker.AccessCheck{
@@ -87,14 +87,14 @@ func (b *Broker) explain(ctx context.Context, d *denial) (broker.Denial, error) 
 	return shown, err
 }
 
-// notAuthorised is how a log-in is refused whose credentials are not right, in
-// whatever way: that is for the operator to know, not for the client.
+// notAuthorised is the reason for every log-in with wrong credentials: the exact reason is
+// for the operator, not for the client.
 const notAuthorised = "not authorised"
 
-// whyNotIn says why a client was not let in.
-func (b *Broker) whyNotIn(ctx context.Context, d *denial) string {
-	if d.why != notAuthorised {
-		return d.why
+// connectReason returns why a connection was refused.
+func (b *Broker) connectReason(ctx context.Context, d *denial) string {
+	if d.reason != notAuthorised {
+		return d.reason
 	}
 	if d.client.Username == "" {
 		return noAnonymous
@@ -104,7 +104,7 @@ func (b *Broker) whyNotIn(ctx context.Context, d *denial) string {
 	case broker.KindOf(err) == broker.NotFound:
 		return fmt.Sprintf("there is no client %q", d.client.Username)
 	case err != nil:
-		return d.why
+		return d.reason
 	case c.Disabled:
 		return "the client is disabled"
 	case c.ClientID != "" && c.ClientID != d.client.ClientID:

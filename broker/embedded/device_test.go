@@ -18,8 +18,8 @@ import (
 	"signalbox/scripts/suite"
 )
 
-// device is an MQTT client that hides nothing: it sends packets as it is told
-// and shows those that come back.
+// device is an MQTT client without logic of its own: it sends the packets that the test
+// asks for and returns those that it receives.
 type device struct {
 	t       *testing.T
 	version byte
@@ -47,7 +47,7 @@ func withID(id string) connectOption {
 	return func(pk *packets.Packet) { pk.Connect.ClientIdentifier = id }
 }
 
-// persistent asks for a session that outlives the connection.
+// persistent asks for a session that outlasts the connection.
 func persistent(pk *packets.Packet) {
 	pk.Connect.Clean = false
 	pk.Properties.SessionExpiryInterval = 3600
@@ -61,7 +61,7 @@ func withWill(topic, payload string) connectOption {
 	}
 }
 
-// willAtQoS1 is for withWill, whose Will has QoS 0 otherwise.
+// willAtQoS1 is for withWill, whose Will otherwise has QoS 0.
 func willAtQoS1(pk *packets.Packet) { pk.Connect.WillQos = 1 }
 
 // dial opens a connection and sends nothing.
@@ -92,12 +92,12 @@ func newDevice(t *testing.T, conn net.Conn, version byte) *device {
 	return &device{t: t, version: version, conn: conn, r: bufio.NewReader(conn), patience: suite.HangLimit}
 }
 
-// greeted counts the devices that have sent CONNECT, so that no two have the same
-// client id: those of different nodes may have the same port.
-var greeted atomic.Int64
+// connects counts the devices that have sent CONNECT, so that no two have the same client
+// id: those of different nodes may have the same port.
+var connects atomic.Int64
 
-// greet sends CONNECT and gives the CONNACK.
-func (d *device) greet(options ...connectOption) packets.Packet {
+// sendConnect sends CONNECT and returns the CONNACK.
+func (d *device) sendConnect(options ...connectOption) packets.Packet {
 	d.t.Helper()
 	pk := packets.Packet{FixedHeader: packets.FixedHeader{Type: packets.Connect}}
 	pk.Connect.ProtocolName = []byte("MQTT")
@@ -105,7 +105,7 @@ func (d *device) greet(options ...connectOption) packets.Packet {
 		pk.Connect.ProtocolName = []byte("MQIsdp")
 	}
 	pk.Connect.Clean = true
-	pk.Connect.ClientIdentifier = fmt.Sprint(strings.ReplaceAll(d.t.Name(), "/", "-"), greeted.Add(1))
+	pk.Connect.ClientIdentifier = fmt.Sprint(strings.ReplaceAll(d.t.Name(), "/", "-"), connects.Add(1))
 	for _, o := range options {
 		o(&pk)
 	}
@@ -114,11 +114,11 @@ func (d *device) greet(options ...connectOption) packets.Packet {
 	return d.want(packets.Connack)
 }
 
-// join is dial and greet, for a client that must be let in.
+// join dials and connects a client that must be admitted.
 func join(t *testing.T, b *Broker, version byte, options ...connectOption) *device {
 	t.Helper()
 	d := dial(t, b, version)
-	if ack := d.greet(options...); ack.ReasonCode != 0 {
+	if ack := d.sendConnect(options...); ack.ReasonCode != 0 {
 		t.Fatalf("CONNACK code %d", ack.ReasonCode)
 	}
 	return d
@@ -167,16 +167,16 @@ func (d *device) encode(pk packets.Packet) []byte {
 
 func (d *device) raw(b ...byte) {
 	d.t.Helper()
-	d.conn.SetWriteDeadline(time.Now().Add(d.patience)) //nolint:errcheck // writing will tell
+	d.conn.SetWriteDeadline(time.Now().Add(d.patience)) //nolint:errcheck // the write returns the error
 	if _, err := d.conn.Write(b); err != nil {
 		d.t.Fatalf("write: %v", err)
 	}
 }
 
-// next gives the next packet, or an error when the connection is over.
+// next returns the next packet, or an error when the connection has ended.
 func (d *device) next() (packets.Packet, error) {
 	var pk packets.Packet
-	d.conn.SetReadDeadline(time.Now().Add(d.patience)) //nolint:errcheck // reading will tell
+	d.conn.SetReadDeadline(time.Now().Add(d.patience)) //nolint:errcheck // the read returns the error
 	first, err := d.r.ReadByte()
 	if err != nil {
 		return pk, err
@@ -214,7 +214,7 @@ func decode(pk *packets.Packet, body []byte) error {
 	case packets.Unsuback:
 		return pk.UnsubackDecode(body)
 	case packets.Disconnect:
-		if len(body) == 1 { // the reason alone [MQTT-3.14.2.1], which the decoder passes over
+		if len(body) == 1 { // the reason alone [MQTT-3.14.2.1], which the decoder ignores
 			pk.ReasonCode = body[0]
 			return nil
 		}
@@ -223,7 +223,7 @@ func decode(pk *packets.Packet, body []byte) error {
 	return nil
 }
 
-// want gives the next packet, which must be of the type.
+// want returns the next packet, which must be of the type.
 func (d *device) want(kind byte) packets.Packet {
 	d.t.Helper()
 	pk, err := d.next()
@@ -237,7 +237,7 @@ func (d *device) want(kind byte) packets.Packet {
 	return pk
 }
 
-// wantEnd waits until the broker has closed the connection without a word.
+// wantEnd waits until the broker has closed the connection without sending anything.
 func (d *device) wantEnd() {
 	d.t.Helper()
 	pk, err := d.next()
@@ -249,7 +249,7 @@ func (d *device) wantEnd() {
 	}
 }
 
-// subscribe gives the SUBACK's codes.
+// subscribe returns the SUBACK's codes.
 func (d *device) subscribe(qos byte, filters ...string) []byte {
 	d.t.Helper()
 	d.id++
@@ -261,7 +261,7 @@ func (d *device) subscribe(qos byte, filters ...string) []byte {
 	return d.want(packets.Suback).ReasonCodes
 }
 
-// unsubscribe gives the UNSUBACK's codes.
+// unsubscribe returns the UNSUBACK's codes.
 func (d *device) unsubscribe(filters ...string) []byte {
 	d.t.Helper()
 	d.id++
@@ -273,7 +273,7 @@ func (d *device) unsubscribe(filters ...string) []byte {
 	return d.want(packets.Unsuback).ReasonCodes
 }
 
-// message builds a PUBLISH.
+// message returns a PUBLISH.
 func (d *device) message(topic, payload string, qos byte, retain bool) packets.Packet {
 	pk := packets.Packet{
 		FixedHeader: packets.FixedHeader{Type: packets.Publish, Qos: qos, Retain: retain},
@@ -286,8 +286,8 @@ func (d *device) message(topic, payload string, qos byte, retain bool) packets.P
 	return pk
 }
 
-// publish sends a message and gives the first packet that acknowledges it; at
-// QoS 0 that is the answer to a PINGREQ behind it.
+// publish sends a message and returns the first packet that acknowledges it; at QoS 0 that
+// is the response to a following PINGREQ.
 func (d *device) publish(topic, payload string, qos byte) packets.Packet {
 	d.t.Helper()
 	d.send(d.message(topic, payload, qos, false))
@@ -305,8 +305,8 @@ func (d *device) acknowledgement(qos byte) byte {
 	return packets.Pingresp
 }
 
-// received gives the topics of the messages that arrive before one on topic
-// last, which is published now by another client.
+// received returns the topics of the messages that arrive before one on topic last, which
+// another client publishes now.
 func (d *device) received(by *device, last string) []string {
 	d.t.Helper()
 	by.publish(last, "", 0)
@@ -320,8 +320,8 @@ func (d *device) received(by *device, last string) []string {
 	}
 }
 
-// settled gives the topics of the messages that arrive until the broker has
-// dealt with everything that was sent to it; retained ones are queued by then.
+// settled returns the topics of the messages that arrive until the broker has processed
+// everything that was sent to it; retained ones are queued by then.
 func (d *device) settled() []string {
 	d.t.Helper()
 	d.send(packets.Packet{FixedHeader: packets.FixedHeader{Type: packets.Pingreq}})
@@ -339,8 +339,7 @@ func (d *device) settled() []string {
 	}
 }
 
-// admin joins as the administrator, subscribed to the answers of dynamic
-// security.
+// admin joins as the administrator, subscribed to the responses of dynamic security.
 func admin(t *testing.T, b *Broker, version byte) *device {
 	t.Helper()
 	d := join(t, b, version, as(adminName, adminPassword))

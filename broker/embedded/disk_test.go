@@ -17,20 +17,19 @@ import (
 	"signalbox/broker"
 )
 
-// The process that has a disk of its own is told by these variables which kind
-// it is, and where.
+// Environment variables that select the kind of disk in the child process, and its path.
 const (
 	diskKind = "EMBEDDED_DISK_KIND"
 	diskDir  = "EMBEDDED_DISK_DIR"
 )
 
-// disk is where a broker's file lies, until it takes nothing more.
+// disk is the file system of a broker's file, which can be made to fail.
 type disk interface {
-	// spoil makes the disk take nothing more, and mend ends that.
+	// spoil makes writes to the disk fail, and mend ends that.
 	spoil(t *testing.T)
 	mend(t *testing.T)
-	// says is part of what an operator is told.
-	says() string
+	// message is part of the operator's error message.
+	message() string
 }
 
 // smallDisk is a file system in memory, which is filled.
@@ -57,16 +56,16 @@ func (d smallDisk) mend(t *testing.T) {
 	}
 }
 
-func (smallDisk) says() string { return "free some space" }
+func (smallDisk) message() string { return "free some space" }
 
 // brokenDisk is one on which every write fails.
 type brokenDisk struct{}
 
 func (brokenDisk) spoil(t *testing.T) { limitFiles(t, 0) }
 func (brokenDisk) mend(t *testing.T)  { limitFiles(t, 1<<40) }
-func (brokenDisk) says() string       { return "reports an error" }
+func (brokenDisk) message() string    { return "reports an error" }
 
-// limitFiles bounds how large this process may make files, in bytes.
+// limitFiles bounds the size of files that this process writes, in bytes.
 func limitFiles(t *testing.T, size uint64) {
 	t.Helper()
 	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: size, Max: 1 << 40}); err != nil {
@@ -74,9 +73,9 @@ func limitFiles(t *testing.T, size uint64) {
 	}
 }
 
-// TestDisk takes the disk away from a broker that is at work, and gives it back.
-// It does so in processes of its own, because a bound to files holds for a whole
-// process and a mount needs a namespace that ends with it.
+// TestDisk makes the disk of a running broker fail, and work again. It runs in processes of
+// its own, because a limit of file sizes applies to a whole process and a mount needs a
+// namespace that ends with it.
 func TestDisk(t *testing.T) {
 	t.Parallel()
 	if kind := os.Getenv(diskKind); kind != "" {
@@ -102,8 +101,7 @@ func TestDisk(t *testing.T) {
 	}
 }
 
-// ownMounts lets a process mount for itself; who is not root becomes so in a
-// namespace of users.
+// ownMounts allows a process to mount; without root it runs in a user namespace.
 func ownMounts() *syscall.SysProcAttr {
 	a := &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS}
 	if os.Geteuid() != 0 {
@@ -127,7 +125,7 @@ func onDisk(t *testing.T, kind, dir string) {
 	testDisk(t, dir, smallDisk(dir))
 }
 
-// diskTest is a broker with clients of every kind, and what they were told.
+// diskTest is a broker with clients of every kind, and what they received.
 type diskTest struct {
 	*testing.T
 	b          *Broker
@@ -137,8 +135,8 @@ type diskTest struct {
 	live       *device // QoS 1, its session is not kept
 	sent       int
 	stored     []string // payloads of "kept" that were acknowledged
-	refused    []string // of those that were refused
-	taken      int      // how many of those stored the client that is there has acknowledged
+	refused    []string // those that were refused
+	taken      int      // how many of the stored ones the connected client has acknowledged
 }
 
 func testDisk(t *testing.T, dir string, d disk) {
@@ -182,7 +180,7 @@ func (t *diskTest) connect() {
 	t.live.subscribe(1, "live")
 }
 
-// publishKept publishes what must be stored, and notes what the broker says.
+// publishKept publishes what must be stored, and records the result.
 func (t *diskTest) publishKept() (refused bool) {
 	t.Helper()
 	t.sent++
@@ -201,7 +199,7 @@ func (t *diskTest) publishKept() (refused bool) {
 
 func (t *diskTest) last() string { return fmt.Sprint("message ", t.sent) }
 
-// receive has the client that is there take what was stored since it last did.
+// receive reads on the connected client what was stored since its last call.
 func (t *diskTest) receive() {
 	t.Helper()
 	for _, want := range t.stored[t.taken:] {
@@ -214,8 +212,7 @@ func (t *diskTest) receive() {
 	}
 }
 
-// fail publishes until the disk takes nothing more: there may be room left in
-// the files that exist.
+// fail publishes until the disk is full: the existing files may have space left.
 func (t *diskTest) fail() {
 	t.Helper()
 	const most = 1000
@@ -230,8 +227,8 @@ func (t *diskTest) fail() {
 // wantRefused publishes in every way that needs the disk.
 func (t *diskTest) wantRefused() {
 	t.Helper()
-	if err := t.b.Healthy(t.Context()); err == nil || !strings.Contains(err.Error(), t.disk.says()) {
-		t.Errorf("health: %v, want a sentence with %q", err, t.disk.says())
+	if err := t.b.Healthy(t.Context()); err == nil || !strings.Contains(err.Error(), t.disk.message()) {
+		t.Errorf("health: %v, want a sentence with %q", err, t.disk.message())
 	}
 	if !t.publishKept() {
 		t.Error("a message was taken that cannot be stored")
@@ -254,7 +251,7 @@ func (t *diskTest) wantRefused() {
 	}
 }
 
-// wantServed exchanges what needs no disk.
+// wantServed does everything that needs no disk.
 func (t *diskTest) wantServed() {
 	t.Helper()
 	for _, d := range []*device{t.five, t.four} {
@@ -268,14 +265,14 @@ func (t *diskTest) wantServed() {
 	t.receive()
 }
 
-// wantAnswers connects and subscribes: where that needs the disk it is refused
-// in the words of the version, and otherwise goes on.
+// wantAnswers connects and subscribes: what needs the disk is refused as the version
+// defines it, and the rest goes on.
 func (t *diskTest) wantAnswers() {
 	t.Helper()
 	login := as(adminName, adminPassword)
 	for version, want := range map[byte]byte{4: 3, 5: packets.ErrQuotaExceeded.Code} {
 		d := dial(t.T, t.b, version)
-		if got := d.greet(login, withID("new"), persistent).ReasonCode; got != want {
+		if got := d.sendConnect(login, withID("new"), persistent).ReasonCode; got != want {
 			t.Errorf("version %d, a new session: CONNACK code %d, want %d", version, got, want)
 		}
 		d.wantEnd()
@@ -288,13 +285,14 @@ func (t *diskTest) wantAnswers() {
 		t.Errorf("SUBACK code %#x", codes[0])
 	}
 	back := dial(t.T, t.b, 5)
-	if ack := back.greet(login, withID("here"), persistent); ack.ReasonCode != 0 || !ack.SessionPresent {
+	if ack := back.sendConnect(login, withID("here"), persistent); ack.ReasonCode != 0 || !ack.SessionPresent {
 		t.Errorf("a session that is there: CONNACK code %d, session present: %t", ack.ReasonCode, ack.SessionPresent)
 	}
 	t.here = back
 }
 
-// wantAll gives everybody what was acknowledged, and nothing that was refused.
+// wantAll expects every client to receive what was acknowledged, and nothing that was
+// refused.
 func (t *diskTest) wantAll(b *Broker) {
 	t.Helper()
 	t.receive()
@@ -310,13 +308,13 @@ func (t *diskTest) wantAll(b *Broker) {
 	}
 }
 
-// wantNothingMore looks for what acknowledgements should have ended: they were
+// wantNothingMore expects nothing that acknowledgements should have removed: they were
 // stored as soon as that was possible.
 func (t *diskTest) wantNothingMore(b *Broker) {
 	t.Helper()
 	for _, id := range []string{"here", "away"} {
 		d := dial(t.T, b, 5)
-		if ack := d.greet(as(adminName, adminPassword), withID(id), persistent); !ack.SessionPresent {
+		if ack := d.sendConnect(as(adminName, adminPassword), withID(id), persistent); !ack.SessionPresent {
 			t.Errorf("the session of %s is gone", id)
 		}
 		if got := d.settled(); len(got) > 0 {

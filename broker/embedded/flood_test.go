@@ -17,18 +17,18 @@ import (
 	"signalbox/broker/embedded/engine"
 )
 
-// rounds and burst are how often, and how many messages of how many bytes, are
-// published to a client that keeps up and one that does not read: more than the
-// buffers of its connection hold.
+// rounds and burst are how often, and how many messages of how many bytes, are published to
+// a client that keeps up and one that does not read: more than the buffers of its
+// connection take.
 const (
 	rounds    = 9
 	burst     = 3000
 	burstSize = 1 << 10
 )
 
-// TestSlowConsumer has a client stop reading, and no write of the broker's time
-// out. Publishers do not wait for it, others get everything in order, and what the
-// client loses is counted.
+// TestSlowConsumer: a client stops reading, and no write of the broker times out.
+// Publishers do not wait for it, others receive everything in order, and what the client
+// loses is counted.
 func TestSlowConsumer(t *testing.T) {
 	for qos := range byte(3) {
 		t.Run(fmt.Sprint("QoS ", qos), func(t *testing.T) { testSlowConsumer(t, qos) })
@@ -36,7 +36,7 @@ func TestSlowConsumer(t *testing.T) {
 }
 
 func testSlowConsumer(t *testing.T, qos byte) {
-	const queue = burst + 1000 // room for who keeps up
+	const queue = burst + 1000 // enough for a client that keeps up
 	b := start(t, func(c *Config) { c.MaxQueuedMessages, c.WriteTimeout = queue, time.Hour })
 	keepsUp := join(t, b, 4, as(adminName, adminPassword), withID("keeps-up"))
 	keepsUp.subscribe(0, "burst")
@@ -73,21 +73,21 @@ func testSlowConsumer(t *testing.T, qos byte) {
 	}
 }
 
-// unreading joins a client whose socket takes little.
+// unreading joins a client with a small receive buffer.
 func unreading(t *testing.T, b *Broker, options ...connectOption) *device {
 	t.Helper()
 	d := dial(t, b, 5)
 	if err := d.conn.(*net.TCPConn).SetReadBuffer(4 << 10); err != nil {
 		t.Fatal(err)
 	}
-	if ack := d.greet(append(options, as(adminName, adminPassword))...); ack.ReasonCode != 0 {
+	if ack := d.sendConnect(append(options, as(adminName, adminPassword))...); ack.ReasonCode != 0 {
 		t.Fatalf("CONNACK code %d", ack.ReasonCode)
 	}
 	return d
 }
 
-// burst publishes many messages at once and waits until all are acknowledged and
-// have arrived, in order.
+// burst publishes many messages at once and waits until all are acknowledged and have
+// arrived, in order.
 func (d *device) burst(at *device, qos byte) {
 	d.t.Helper()
 	arrived := make(chan error, 1)
@@ -115,8 +115,8 @@ func (d *device) arrivals() error {
 	return nil
 }
 
-// wantAcknowledged waits until a burst is acknowledged, and ends its part of the
-// flow [MQTT-4.3.3-1].
+// wantAcknowledged waits until a burst is acknowledged, and completes its part of the flow
+// [MQTT-4.3.3-1].
 func (d *device) wantAcknowledged(qos byte) {
 	d.t.Helper()
 	switch qos {
@@ -135,9 +135,8 @@ func (d *device) wantAcknowledged(qos byte) {
 	}
 }
 
-// TestSlowConsumerIsDisconnected has those whose queue is full thrown out, and
-// nobody else. What waits for a session that is kept comes when the client is
-// back.
+// TestSlowConsumerIsDisconnected disconnects the clients whose queue is full, and no
+// others. What waits for a persistent session is delivered after its reconnect.
 func TestSlowConsumerIsDisconnected(t *testing.T) {
 	t.Parallel()
 	const queue = 100
@@ -178,8 +177,8 @@ func TestSlowConsumerIsDisconnected(t *testing.T) {
 	}
 }
 
-// TestUnreadAnswers has clients ask without reading the answers. The broker does
-// not put them by for ever: it stops taking questions.
+// TestUnreadAnswers: clients send requests without reading the responses. The broker does
+// not queue them without bound: it stops reading requests.
 func TestUnreadAnswers(t *testing.T) {
 	t.Parallel()
 	ping := []byte{0xc0, 0}
@@ -192,7 +191,7 @@ func TestUnreadAnswers(t *testing.T) {
 			if err := errors.Join(d.conn.(*net.TCPConn).SetReadBuffer(4<<10), d.conn.(*net.TCPConn).SetWriteBuffer(64<<10)); err != nil {
 				t.Fatal(err)
 			}
-			if ack := d.greet(as(adminName, adminPassword), withID("asks")); ack.ReasonCode != 0 {
+			if ack := d.sendConnect(as(adminName, adminPassword), withID("asks")); ack.ReasonCode != 0 {
 				t.Fatalf("CONNACK code %d", ack.ReasonCode)
 			}
 			taken, most := d.askUntilStalled(bytes.Repeat(question, 8<<10)), 12<<20
@@ -205,8 +204,8 @@ func TestUnreadAnswers(t *testing.T) {
 	}
 }
 
-// askUntilStalled writes the same until nothing more is taken for a while, or too
-// much was, and gives how many bytes were.
+// askUntilStalled writes the same until nothing is accepted for a while, or too much was,
+// and returns the number of bytes.
 func (d *device) askUntilStalled(questions []byte) (taken int) {
 	d.t.Helper()
 	const while, tooMuch = 500 * time.Millisecond, 16 << 20
@@ -223,7 +222,7 @@ func (d *device) askUntilStalled(questions []byte) (taken int) {
 		case n == 0:
 			return taken
 		default:
-			questions = append(questions[n:len(questions):len(questions)], questions[:n]...) // go on within the packet
+			questions = append(questions[n:len(questions):len(questions)], questions[:n]...) // continue within the packet
 		}
 	}
 	return taken

@@ -8,11 +8,11 @@ import (
 	"signalbox/broker/control"
 )
 
-// TestFullRemovedWhileAway takes a node out that is not there. When it comes back it
-// serves by itself, with what it had, and the last one goes on alone.
+// TestFullRemovedWhileAway removes a node that is down. After its restart it serves by
+// itself, with its state, and the last node goes on alone.
 func TestFullRemovedWhileAway(t *testing.T) {
 	t.Parallel()
-	all := gather(t, 3, "full", func(first *node) { allow(t, first.Broker, "dev", everything()...) })
+	all := newCluster(t, 3, "full", func(first *node) { allow(t, first.Broker, "dev", everything()...) })
 	leader := all.serving(t)
 	publisher := join(t, leader.Broker, 5, as("dev", "pw"))
 	publisher.send(publisher.message("before", "kept", 1, true))
@@ -42,7 +42,7 @@ func TestFullRemovedWhileAway(t *testing.T) {
 	leader.start()
 	eventually(t, "the cluster of one serves", func() bool { return leader.open(0) && leader.cluster.node.IsLeader() })
 	d := dial(t, leader.Broker, 5)
-	if ack := d.greet(as("dev", "pw"), withID("reader"), persistent); !ack.SessionPresent {
+	if ack := d.sendConnect(as("dev", "pw"), withID("reader"), persistent); !ack.SessionPresent {
 		t.Error("the session is gone")
 	}
 }

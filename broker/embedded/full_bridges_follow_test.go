@@ -19,7 +19,7 @@ import (
 	"signalbox/broker/storage"
 )
 
-// bridgeMQTT has a broker offer bridges to MQTT brokers, kept below a directory.
+// bridgeMQTT configures bridges to MQTT brokers, stored below a directory.
 func bridgeMQTT(t *testing.T, c *Config, dir string) {
 	t.Helper()
 	log := slog.New(slog.NewTextHandler(testLog{t}, nil))
@@ -31,9 +31,8 @@ func bridgeMQTT(t *testing.T, c *Config, dir string) {
 	c.Bridges = bridges.NewHost(s, []bridges.Kind{mqtt.New()}, log)
 }
 
-// front is an address that leads to whatever node serves clients, as that of a
-// cluster does.
-func (all nodes) front(t *testing.T) string {
+// loadBalancer returns an address that leads to the node that serves clients.
+func (all nodes) loadBalancer(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -62,7 +61,7 @@ func (all nodes) front(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// relay leads a connection to the first address that takes it.
+// relay forwards a connection to the first address that accepts it.
 func relay(ctx context.Context, conn net.Conn, addresses []string) {
 	defer conn.Close()
 	for _, address := range addresses {
@@ -83,16 +82,16 @@ func relay(ctx context.Context, conn net.Conn, addresses []string) {
 	}
 }
 
-// TestFullBridgesFollow has another signalbox bridge to a cluster both ways: it
-// goes on with whatever node leads, and everything comes to both.
+// TestFullBridgesFollow bridges another signalbox to a cluster in both directions: it
+// continues with whichever node leads, and both receive everything.
 func TestFullBridgesFollow(t *testing.T) {
 	t.Parallel()
-	all := gather(t, 3, "full", func(first *node) { allow(t, first.Broker, "dev", everything()...) },
+	all := newCluster(t, 3, "full", func(first *node) { allow(t, first.Broker, "dev", everything()...) },
 		func(n *node) { bridgeMQTT(t, &n.config, n.dir) })
 	single := start(t, func(c *Config) { bridgeMQTT(t, c, t.TempDir()) })
 	allow(t, single, "dev", everything()...)
 	if err := single.SetBridgeConfig(t.Context(), "mqtt-bridge", json.RawMessage(`{"connections":[{"name":"c",
-		"connection":{"url":"mqtt://`+all.front(t)+`","clientId":"single","credentials":{"username":"dev","password":"pw"}},
+		"connection":{"url":"mqtt://`+all.loadBalancer(t)+`","clientId":"single","credentials":{"username":"dev","password":"pw"}},
 		"options":{"retryMinInsertDelay":50,"retryMaxInsertDelay":500},
 		"topicMappings":[{"name":"m","mqttTopics":["t/#"],"direction":"both"}]}]}`)); err != nil {
 		t.Fatal(err)

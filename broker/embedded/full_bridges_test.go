@@ -26,15 +26,15 @@ type unsealed struct{}
 func (unsealed) Seal(plain, _ []byte) []byte             { return plain }
 func (unsealed) Unseal(sealed, _ []byte) ([]byte, error) { return sealed, nil }
 
-// TestFullBridgesTake has each node of a cluster take messages from the same broker
-// by the same client id: only the one that serves does, and the next one goes on
-// where it was. Nothing is lost, and what was acknowledged does not come again: that
-// broker sends one message at a time, so only the last one before a change may not have
-// been [MQTT-4.4.0-1].
+// TestFullBridgesTake: each node of a cluster receives messages from the same broker by the
+// same client id, but only the serving one connects, and the next one continues where it
+// stopped. Nothing is lost, and what was acknowledged is not repeated: that broker sends
+// one message at a time, so only the last one before a change may be unacknowledged
+// [MQTT-4.4.0-1].
 func TestFullBridgesTake(t *testing.T) {
 	t.Parallel()
 	other := brokertest.Mosquitto(t, brokertest.WithoutPlugin(), brokertest.WithConfig("max_inflight_messages 1"))
-	all := gather(t, 3, "full", func(first *node) { allow(t, first.Broker, "dev", everything()...) }, func(n *node) {
+	all := newCluster(t, 3, "full", func(first *node) { allow(t, first.Broker, "dev", everything()...) }, func(n *node) {
 		log := slog.New(slog.NewTextHandler(testLog{t}, nil))
 		s, err := store.Open(t.Context(), filepath.Join(n.dir, "bridges.db"), store.Options{Durability: storage.Process, Seal: unsealed{}, Log: log, Now: time.Now})
 		if err != nil {

@@ -12,13 +12,13 @@ import (
 	"signalbox/broker/control"
 )
 
-// TestFullClocksDiffer has the lead go between nodes whose clocks differ by 400 days: what
-// the first has stamped has as much time left at the next, also where that was started anew
+// TestFullClocksDiffer moves the leadership between nodes whose clocks differ by 400 days:
+// what the first node stored has the same time left at the next, even if that was restarted
 // with another time of day.
 func TestFullClocksDiffer(t *testing.T) {
 	t.Parallel()
 	machines := map[int]*clocktest.Machine{}
-	all := gather(t, 3, "full", func(first *node) { allow(t, first.Broker, "dev", everything()...) }, func(n *node) {
+	all := newCluster(t, 3, "full", func(first *node) { allow(t, first.Broker, "dev", everything()...) }, func(n *node) {
 		m := clocktest.New()
 		m.Step(time.Duration(n.at.NodeID) * 400 * days)
 		machines[n.at.NodeID] = m
@@ -34,7 +34,7 @@ func TestFullClocksDiffer(t *testing.T) {
 		eventually(t, "all nodes have the time of the leader", func() bool {
 			leader := all.leader()
 			for _, n := range all {
-				if leader == nil || n.Broker == nil || !n.cluster.timed.Load() || n.timeline.Now().Sub(leader.timeline.Now()).Abs() > 3*time.Second {
+				if leader == nil || n.Broker == nil || !n.cluster.hasClusterTime.Load() || n.timeline.Now().Sub(leader.timeline.Now()).Abs() > 3*time.Second {
 					return false
 				}
 			}
@@ -66,7 +66,7 @@ func TestFullClocksDiffer(t *testing.T) {
 		t.Fatal("the other node does not serve")
 	}
 	sleeper := dial(t, next.Broker, 5)
-	if ack := sleeper.greet(login, withID("sleeper"), persistent); !ack.SessionPresent {
+	if ack := sleeper.sendConnect(login, withID("sleeper"), persistent); !ack.SessionPresent {
 		t.Error("the session has expired")
 	}
 	if m := sleeper.want(packets.Publish); m.Properties.MessageExpiryInterval > 1200 || m.Properties.MessageExpiryInterval < 1190 {

@@ -12,11 +12,11 @@ import (
 	"signalbox/scripts/suite"
 )
 
-// TestFullClose closes nodes while the lead goes from one to the other. They end in
-// time, come back and serve, and at last nothing of them is left.
+// TestFullClose closes nodes while the leadership moves. They finish in time, restart and
+// serve, and leave no goroutine behind.
 func TestFullClose(t *testing.T) {
 	before := goleak.IgnoreCurrent()
-	all := gather(t, 3, "full", func(first *node) { allow(t, first.Broker, "dev", everything()...) })
+	all := newCluster(t, 3, "full", func(first *node) { allow(t, first.Broker, "dev", everything()...) })
 	reader := join(t, all.serving(t).Broker, 5, as("dev", "pw"), withID("reader"), persistent)
 	reader.subscribe(1, "news/#")
 	reader.conn.Close()
@@ -30,7 +30,7 @@ func TestFullClose(t *testing.T) {
 			defer close(handed)
 			ctx, cancel := context.WithTimeout(context.Background(), suite.HangLimit)
 			defer cancel()
-			leader.AskHA(ctx, control.SetLeader("plant", next.at.NodeID), nil) //nolint:errcheck // it closes meanwhile
+			leader.AskHA(ctx, control.SetLeader("plant", next.at.NodeID), nil) //nolint:errcheck // it is closing
 		}()
 		closing := []*node{leader, next}[round%2]
 		b := closing.Broker

@@ -15,11 +15,11 @@ import (
 	"signalbox/broker/control"
 )
 
-// fullDisk tells a process that its nodes have disks of their own.
+// fullDisk is set for a process whose nodes have disks of their own.
 const fullDisk = "EMBEDDED_FULL_DISK"
 
-// TestFullDisks fills the disk of a node that does not lead, and of one that does.
-// It does so in a process of its own; see TestDisk.
+// TestFullDisks fills the disk of a follower, and of the leader, in a process of its own;
+// see TestDisk.
 func TestFullDisks(t *testing.T) {
 	t.Parallel()
 	if os.Getenv(fullDisk) != "" {
@@ -40,7 +40,7 @@ func TestFullDisks(t *testing.T) {
 
 func testFullDisks(t *testing.T) {
 	t.Helper()
-	all := gather(t, 3, "full", func(first *node) { allow(t, first.Broker, "dev", everything()...) },
+	all := newCluster(t, 3, "full", func(first *node) { allow(t, first.Broker, "dev", everything()...) },
 		func(n *node) {
 			if err := syscall.Mount("tmpfs", n.dir, "tmpfs", 0, "size=64m"); err != nil {
 				t.Fatal(err)

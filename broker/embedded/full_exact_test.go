@@ -9,20 +9,20 @@ import (
 	"signalbox/broker/control"
 )
 
-// TestExactlyOnce hands the lead from node to node, and has leaders stop and come
-// back, while clients with kept sessions publish and receive. What was acknowledged
-// arrives, and at QoS 2 once.
+// TestExactlyOnce moves the leadership, and stops and restarts leaders, while clients with
+// persistent sessions publish and receive. What was acknowledged arrives, and at QoS 2
+// exactly once.
 func TestExactlyOnce(t *testing.T) {
 	t.Parallel()
-	all := gather(t, 3, "full", func(first *node) { allow(t, first.Broker, "dev", everything()...) })
-	readers := []*roamer{newRoamer(t, all, "reader 1"), newRoamer(t, all, "reader 2")}
+	all := newCluster(t, 3, "full", func(first *node) { allow(t, first.Broker, "dev", everything()...) })
+	readers := []*roamingClient{newRoamer(t, all, "reader 1"), newRoamer(t, all, "reader 2")}
 	for i, r := range readers {
 		d := join(t, all.serving(t).Broker, 5, as("dev", "pw"), withID(r.name), persistent)
 		d.subscribe(byte(i+1), "news/#")
 		d.conn.Close()
 		r.known = true
 	}
-	publishers := []*roamer{newRoamer(t, all, "one"), newRoamer(t, all, "two"), newRoamer(t, all, "two more")}
+	publishers := []*roamingClient{newRoamer(t, all, "one"), newRoamer(t, all, "two"), newRoamer(t, all, "two more")}
 	writing, endWriting := context.WithCancel(t.Context())
 	reading, endReading := context.WithCancel(t.Context())
 	var writers, others sync.WaitGroup
@@ -45,7 +45,7 @@ func TestExactlyOnce(t *testing.T) {
 		})
 		next := all[leader.at.NodeID%3]
 		if round%3 < 2 {
-			leader.AskHA(t.Context(), control.SetLeader("plant", next.at.NodeID), nil) //nolint:errcheck // another may lead by now
+			leader.AskHA(t.Context(), control.SetLeader("plant", next.at.NodeID), nil) //nolint:errcheck // another node may lead already
 		} else {
 			leader.stop()
 			all.serving(t)

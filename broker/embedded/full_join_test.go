@@ -12,8 +12,8 @@ import (
 	"signalbox/broker/control"
 )
 
-// TestJoinLate has nodes join while nobody can let them in. They serve nobody
-// meanwhile, after a restart neither, and share everything once they are let in.
+// TestJoinLate: nodes join while no leader can admit them. They serve no clients meanwhile,
+// not even after a restart, and share everything once they are admitted.
 func TestJoinLate(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -46,12 +46,12 @@ func TestJoinLate(t *testing.T) {
 			joining.Wait()
 			test.meanwhile(second)
 			second.cluster.changed()
-			eventually(t, "its place was looked at", func() bool { return len(second.cluster.look) == 0 })
-			second.cluster.place.Lock()
+			eventually(t, "its place was looked at", func() bool { return len(second.cluster.wake) == 0 })
+			second.cluster.transition.Lock()
 			if r := second.cluster.serving; r != waiting {
 				t.Errorf("regime %v, want %v", r, waiting)
 			}
-			second.cluster.place.Unlock()
+			second.cluster.transition.Unlock()
 			if second.open(0) {
 				t.Error("a node that waits to be let in serves clients")
 			}
@@ -68,8 +68,8 @@ func TestJoinLate(t *testing.T) {
 	}
 }
 
-// TestWaitingNodeLeaves takes a node out that waits for a cluster which it cannot
-// reach, and lets it join again.
+// TestWaitingNodeLeaves removes a node that waits for a cluster which it cannot reach, and
+// lets it join again.
 func TestWaitingNodeLeaves(t *testing.T) {
 	t.Parallel()
 	all := nodes{startNode(t, 1), startNode(t, 2)}
@@ -94,11 +94,11 @@ func TestWaitingNodeLeaves(t *testing.T) {
 	eventually(t, "both have a vote", func() bool { return all.voters() == 2 })
 }
 
-// TestControlWithoutLeader has a node without a leader say on the control topic that
-// nothing was changed, and that it can be tried again.
+// TestControlWithoutLeader: a node without a leader responds on the control topic that
+// nothing was changed, and that the request can be retried.
 func TestControlWithoutLeader(t *testing.T) {
 	t.Parallel()
-	all := gather(t, 2, "dynsec", func(*node) {})
+	all := newCluster(t, 2, "dynsec", func(*node) {})
 	all[0].stop()
 	n := all[1]
 	eventually(t, "there is no leader", func() bool { return n.cluster.node.Status().ErrMsg != "" })

@@ -10,11 +10,11 @@ import (
 	"signalbox/broker/control"
 )
 
-// TestLeadInVain has a node elected that cannot open its listener. Another one
-// serves then, and so does the first once it can.
-func TestLeadInVain(t *testing.T) {
+// TestLeaderCannotServe elects a node that cannot open its listener. Another one serves
+// then, and so does the first once it can.
+func TestLeaderCannotServe(t *testing.T) {
 	t.Parallel()
-	all := gather(t, 3, "full", func(first *node) { allow(t, first.Broker, "dev", everything()...) })
+	all := newCluster(t, 3, "full", func(first *node) { allow(t, first.Broker, "dev", everything()...) })
 	leader := all.serving(t)
 	reader := join(t, leader.Broker, 5, as("dev", "pw"), withID("reader"), persistent)
 	reader.subscribe(1, "news/#")
@@ -49,11 +49,11 @@ func TestLeadInVain(t *testing.T) {
 	}
 }
 
-// TestLeadAgain interrupts a leadership with a hand-over that comes to nothing: the node
-// leads again in the same term, and knows all that it was given before.
+// TestLeadAgain interrupts a leadership with a transfer that fails: the node leads again in
+// the same term, and has everything it had before.
 func TestLeadAgain(t *testing.T) {
 	t.Parallel()
-	all := gather(t, 3, "full", func(first *node) { allow(t, first.Broker, "dev", everything()...) })
+	all := newCluster(t, 3, "full", func(first *node) { allow(t, first.Broker, "dev", everything()...) })
 	leader := all.serving(t)
 	reader := join(t, leader.Broker, 5, as("dev", "pw"), withID("reader"), persistent)
 	reader.subscribe(1, "news/#")

@@ -9,12 +9,11 @@ import (
 	"signalbox/broker/mqtt/packet"
 )
 
-// TestLargeMessages has nodes share messages up to the most that they can agree
-// upon, and refuse what is larger. Who is told nothing by its version of MQTT is at
-// least not told that it is kept.
+// TestLargeMessages shares messages up to the maximum size of a log entry, and refuses
+// larger ones. Clients of a version without reason codes receive no acknowledgement.
 func TestLargeMessages(t *testing.T) {
 	t.Parallel()
-	all := gather(t, 2, "full", func(first *node) { allow(t, first.Broker, "dev", everything()...) },
+	all := newCluster(t, 2, "full", func(first *node) { allow(t, first.Broker, "dev", everything()...) },
 		func(n *node) { n.config.MaxPacketSize = 32 << 20 })
 	leader := all.serving(t)
 	reader := join(t, leader.Broker, 5, as("dev", "pw"), withID("reader"), persistent)

@@ -11,10 +11,10 @@ import (
 	"signalbox/broker/control"
 )
 
-// TestFull makes a cluster whose nodes share everything, stops the leader again and
-// again, and looks for what was acknowledged.
+// TestFull creates a cluster that shares everything, stops the leader repeatedly, and
+// expects what was acknowledged.
 func TestFull(t *testing.T) {
-	all := gather(t, 3, "full", func(first *node) {
+	all := newCluster(t, 3, "full", func(first *node) {
 		allow(t, first.Broker, "dev", everything()...)
 		publisher := join(t, first.Broker, 5, as("dev", "pw"), withID("publisher"))
 		publisher.send(publisher.message("before", "kept", 1, true))
@@ -78,7 +78,7 @@ func (n *node) administrator() *device {
 		n.t.Fatal(err)
 	}
 	d := newDevice(n.t, conn, 5)
-	if ack := d.greet(as(adminName, adminPassword)); ack.ReasonCode != 0 {
+	if ack := d.sendConnect(as(adminName, adminPassword)); ack.ReasonCode != 0 {
 		n.t.Fatalf("CONNACK code %d", ack.ReasonCode)
 	}
 	return d
@@ -86,11 +86,11 @@ func (n *node) administrator() *device {
 
 func (n *node) inContact() int { return n.cluster.node.Figures().InContact }
 
-// readAll takes what waits for the reader.
+// readAll reads what is queued for the reader.
 func readAll(t *testing.T, n *node, count int) (topics []string) {
 	t.Helper()
 	reader := dial(t, n.Broker, 5)
-	if ack := reader.greet(as("dev", "pw"), withID("reader"), persistent); !ack.SessionPresent {
+	if ack := reader.sendConnect(as("dev", "pw"), withID("reader"), persistent); !ack.SessionPresent {
 		t.Fatal("there is no session")
 	}
 	for range count {
@@ -101,11 +101,11 @@ func readAll(t *testing.T, n *node, count int) (topics []string) {
 	return append(topics, reader.settled()...)
 }
 
-// TestFullLeavesWithoutAdminOnly takes a node out whose listener for administrators
-// was taken out of the configuration meanwhile.
+// TestFullLeavesWithoutAdminOnly removes a node whose listener for administrators was
+// removed from the configuration meanwhile.
 func TestFullLeavesWithoutAdminOnly(t *testing.T) {
 	t.Parallel()
-	all := gather(t, 1, "full", func(*node) {})
+	all := newCluster(t, 1, "full", func(*node) {})
 	n := all.serving(t)
 	n.stop()
 	n.config.Listeners = nil

@@ -10,12 +10,12 @@ import (
 	"signalbox/broker/control"
 )
 
-// TestFullHandsOver has the lead go to another node, and looks for what clients left
-// behind at the first: Wills, delayed ones, a shared subscription, what was cleared,
-// what is half acknowledged.
+// TestFullHandsOver moves the leadership, and expects at the new leader what clients left
+// at the first: Wills, delayed ones, a shared subscription, what was cleared, what is half
+// acknowledged.
 func TestFullHandsOver(t *testing.T) {
 	t.Parallel()
-	all := gather(t, 2, "full", func(first *node) {
+	all := newCluster(t, 2, "full", func(first *node) {
 		allow(t, first.Broker, "dev", append(everything(), acl(broker.SubscribePattern, "$share/work/#", true))...)
 	})
 	first := all.serving(t)
@@ -61,7 +61,7 @@ func TestFullHandsOver(t *testing.T) {
 	again := func(id string, clean bool) *device {
 		t.Helper()
 		d := dial(t, next.Broker, 5)
-		ack := d.greet(login, withID(id), persistent, func(pk *packets.Packet) { pk.Connect.Clean = clean })
+		ack := d.sendConnect(login, withID(id), persistent, func(pk *packets.Packet) { pk.Connect.Clean = clean })
 		if ack.SessionPresent == clean {
 			t.Errorf("%s: session present: %t", id, ack.SessionPresent)
 		}
@@ -89,7 +89,7 @@ func TestFullHandsOver(t *testing.T) {
 	next.ask(control.SetLeader("plant", first.at.NodeID), nil)
 	eventually(t, "the first serves again", func() bool { return first.open(0) })
 	d := dial(t, first.Broker, 5)
-	if ack := d.greet(login, withID("worker"), persistent); !ack.SessionPresent {
+	if ack := d.sendConnect(login, withID("worker"), persistent); !ack.SessionPresent {
 		t.Error("the session that was begun anew is not there")
 	}
 	if got := d.settled(); len(got) > 0 {
@@ -97,11 +97,11 @@ func TestFullHandsOver(t *testing.T) {
 	}
 }
 
-// TestFullWillsAtTheEnd closes a leader: the Wills of its clients go out, also of
-// those whose sessions are not kept, and the next leader knows of all.
-func TestFullWillsAtTheEnd(t *testing.T) {
+// TestFullWillsAtClose closes a leader: the Wills of its clients are published, also of
+// those with clean sessions, and the next leader has all of them.
+func TestFullWillsAtClose(t *testing.T) {
 	t.Parallel()
-	all := gather(t, 2, "full", func(first *node) { allow(t, first.Broker, "dev", everything()...) })
+	all := newCluster(t, 2, "full", func(first *node) { allow(t, first.Broker, "dev", everything()...) })
 	first := all.serving(t)
 	watcher := join(t, first.Broker, 5, as("dev", "pw"), withID("watcher"), persistent)
 	watcher.subscribe(1, "will/#")
@@ -117,7 +117,7 @@ func TestFullWillsAtTheEnd(t *testing.T) {
 	first.start()
 	next := all.serving(t)
 	d := dial(t, next.Broker, 5)
-	d.greet(as("dev", "pw"), withID("watcher"), persistent, func(pk *packets.Packet) {
+	d.sendConnect(as("dev", "pw"), withID("watcher"), persistent, func(pk *packets.Packet) {
 		pk.Properties.ReceiveMaximum = 100
 	})
 	for len(want) > 0 {

@@ -12,8 +12,8 @@ import (
 	"signalbox/scripts/suite"
 )
 
-// FuzzConnection sends anything after CONNECT. Whatever it is, it may end its
-// own connection only.
+// FuzzConnection sends arbitrary bytes after CONNECT, which may end their own connection
+// only.
 func FuzzConnection(f *testing.F) {
 	f.Add(byte(5), []byte{0x82, 0x05, 0x00, 0x01, 0x00, 0x00, 0x00})
 	f.Add(byte(5), []byte{0x82, 0x07, 0x00, 0x01, 0x00, 0x00, 0x01, 'a', 0x01})
@@ -37,7 +37,7 @@ func FuzzConnection(f *testing.F) {
 			t.Fatal(err)
 		}
 		d := newDevice(t, conn, version)
-		d.greet(as(adminName, adminPassword), withWill("w", "x"))
+		d.sendConnect(as(adminName, adminPassword), withWill("w", "x"))
 		conn.Write(b1) //nolint:errcheck // the broker may have closed it by now
 		conn.(*net.TCPConn).CloseWrite()
 		conn.SetDeadline(time.Now().Add(suite.HangLimit))

@@ -8,16 +8,16 @@ import (
 	"github.com/mochi-mqtt/server/v2/packets"
 )
 
-// TestGuessersAtOnce has many connections of one address try passwords at the
-// same time. Those beyond the limit are refused unseen, also where they came
-// before the first had failed; so nobody else waits for them to be verified.
+// TestGuessersAtOnce tries passwords on many connections of one address at once. Those
+// beyond the limit are refused without verification, even if they connected before the
+// first had failed; so no other client waits for them.
 func TestGuessersAtOnce(t *testing.T) {
 	t.Parallel()
 	const guessers, most = 60, 5
 	b := start(t, func(c *Config) {
 		c.Limits.Exempt, c.Limits.MaxFailedLogins = nil, most
-		c.Limits.FailedLoginWindow = 24 * time.Hour // however long it takes, none is forgiven meanwhile
-		c.PasswordIterations = 20_000               // so that they queue up
+		c.Limits.FailedLoginWindow = 24 * time.Hour // however long it takes, no failure expires meanwhile
+		c.PasswordIterations = 20_000               // so that they queue
 	})
 	guess := connectBytes(t, 5, as(adminName, "guess"))
 	var all []*device

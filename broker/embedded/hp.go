@@ -13,16 +13,15 @@ import (
 	"signalbox/broker/embedded/store"
 )
 
-// peering is what nodes that all serve clients do with each other beside what
-// they agree upon: messages go to where somebody is subscribed, and a client id is
-// at one node only.
+// peering connects the nodes of an HP cluster, which all serve clients: it forwards
+// messages to the nodes with subscribers, and keeps a client id at one node only.
 type peering struct {
 	mesh   *mesh.Mesh
 	claims *sessions.Coordinator
 }
 
-// shareRetained has this broker serve clients together with the other nodes. Retained
-// messages are agreed upon from then on.
+// shareRetained makes this broker serve clients together with the other nodes, with
+// retained messages agreed upon.
 func (m *member) shareRetained(ctx context.Context) error {
 	m.broker.engine.AgreeRetained(true)
 	if err := m.broker.replica.Share(ctx, m); err != nil {
@@ -32,16 +31,15 @@ func (m *member) shareRetained(ctx context.Context) error {
 	return nil
 }
 
-// connectPeers makes links to the other nodes, or changes to which, as the cluster's
-// members have.
+// connectPeers sets the nodes to which links are kept to the cluster's other members.
 func (m *member) connectPeers(self cluster.NodeID, nodes []cluster.Member) {
 	t := m.peering.Load()
 	if t == nil {
 		b := m.broker
 		t = &peering{}
-		t.mesh = mesh.New(mesh.Options{Self: int(self), Engine: b.engine, Net: network{m.node}, ClockOffset: m.ahead.of, Losses: m.losses, Log: b.log, IdleTimeout: b.config.Times.Links})
+		t.mesh = mesh.New(mesh.Options{Self: int(self), Engine: b.engine, Net: network{m.node}, ClockOffset: m.offsets.of, Losses: m.losses, Log: b.log, IdleTimeout: b.config.Times.Links})
 		t.claims = sessions.New(sessions.Options{
-			Self: int(self), Engine: b.engine, Net: network{m.node}, ClockOffset: m.ahead.of, Flush: t.mesh.Flush, Log: b.log, RequestTimeout: b.config.Times.Claims,
+			Self: int(self), Engine: b.engine, Net: network{m.node}, ClockOffset: m.offsets.of, Flush: t.mesh.Flush, Log: b.log, RequestTimeout: b.config.Times.Claims,
 			Discarded: func(node, messages int) { m.losses.Add(mesh.LostSuperseded, node, messages) },
 		})
 		t.claims.Open()
@@ -56,28 +54,28 @@ func (m *member) connectPeers(self cluster.NodeID, nodes []cluster.Member) {
 	t.mesh.SetPeers(others)
 }
 
-// hearPatience is how long a node that starts waits for others to tell what is
-// subscribed to there. Who cannot be reached is not waited for.
-const hearPatience = 5 * time.Second
+// routesTimeout bounds how long a node that starts waits for the subscriptions of the
+// others. It does not wait for nodes that cannot be reached.
+const routesTimeout = 5 * time.Second
 
-// hearPeers waits until this node knows where messages are to go, before its first
-// client can publish any.
-func (m *member) hearPeers(ctx context.Context) error {
+// awaitRoutes waits until this node knows where to forward messages, before its first
+// client can publish any: it would otherwise acknowledge messages that reach no subscriber.
+func (m *member) awaitRoutes(ctx context.Context) error {
 	if m.sharing() != sharesRetained {
 		return nil
 	}
-	if err := m.settle(ctx); err != nil {
+	if err := m.reconcile(ctx); err != nil {
 		return err
 	}
 	if t := m.peering.Load(); t != nil {
-		ctx, cancel := context.WithTimeout(ctx, hearPatience)
+		ctx, cancel := context.WithTimeout(ctx, routesTimeout)
 		defer cancel()
 		t.mesh.WaitForRoutes(ctx)
 	}
 	return nil
 }
 
-// disconnectPeers ends the links to the other nodes.
+// disconnectPeers closes the links to the other nodes.
 func (m *member) disconnectPeers() {
 	t := m.peering.Swap(nil)
 	if t != nil {
@@ -86,9 +84,8 @@ func (m *member) disconnectPeers() {
 	}
 }
 
-// unshareRetained has this broker serve clients by itself. Messages that were on
-// their way to other nodes are acknowledged to their publishers, as when those
-// nodes had gone.
+// unshareRetained makes this broker serve clients by itself. Messages in flight to other
+// nodes are acknowledged to their publishers, as when those nodes are down.
 func (m *member) unshareRetained(ctx context.Context) error {
 	if t := m.peering.Load(); t != nil {
 		t.mesh.SetPeers(nil)
@@ -101,10 +98,10 @@ func (m *member) unshareRetained(ctx context.Context) error {
 	return nil
 }
 
-// network is the cluster port as a way to other nodes.
+// network is the cluster port as seen by mesh and sessions.
 type network struct{ node *cluster.Node }
 
-// Peers gives the other nodes.
+// Peers returns the other nodes.
 func (n network) Peers() (nodes []int) {
 	for _, p := range n.node.Peers() {
 		nodes = append(nodes, int(p.NodeID))
@@ -112,9 +109,9 @@ func (n network) Peers() (nodes []int) {
 	return nodes
 }
 
-// Ask puts a request about clients to another node.
+// Ask sends a request about clients to another node.
 func (n network) Ask(ctx context.Context, to int, request []byte) ([]byte, error) {
-	return n.node.Ask(ctx, cluster.NodeID(to), with(askClaims, request))
+	return n.node.Ask(ctx, cluster.NodeID(to), withKind(askClaims, request))
 }
 
 // Dial opens a link to another node.
@@ -122,16 +119,16 @@ func (n network) Dial(ctx context.Context, to int) (net.Conn, error) {
 	return n.node.Dial(ctx, cluster.NodeID(to))
 }
 
-// accept takes the other end of a link.
+// accept accepts a link from another node.
 func (m *member) accept(from cluster.NodeID, conn net.Conn) {
 	if t := m.peering.Load(); t != nil {
 		t.mesh.Accept(int(from), conn)
 		return
 	}
-	conn.Close() // it will be tried again
+	conn.Close() // the other node retries
 }
 
-// applyRetained makes retained messages those of this node, too.
+// applyRetained applies retained messages to this node.
 func (m *member) applyRetained(index uint64, changes []byte) error {
 	group, err := store.DecodeChanges(changes)
 	if err != nil {
@@ -146,21 +143,20 @@ func (m *member) applyRetained(index uint64, changes []byte) error {
 	})
 }
 
-// retainPatience is how long the publisher of a retained message waits for the
-// cluster.
-const retainPatience = 5 * time.Second
+// retainTimeout bounds how long the publisher of a retained message waits for the cluster.
+const retainTimeout = 5 * time.Second
 
-// Retain has retained messages agreed upon.
+// Retain proposes retained messages to the cluster.
 func (m *member) Retain(ctx context.Context, changes []byte) error {
-	ctx, cancel := context.WithTimeout(ctx, retainPatience)
+	ctx, cancel := context.WithTimeout(ctx, retainTimeout)
 	defer cancel()
 	select {
 	case <-m.ready:
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	if _, err := m.node.Forward(ctx, with(aboutRetained, changes)); err != nil {
-		return fmt.Errorf("the cluster takes no retained messages at the moment: %w", err)
+	if _, err := m.node.Forward(ctx, withKind(kindRetained, changes)); err != nil {
+		return fmt.Errorf("the cluster accepts no retained messages at the moment: %w", err)
 	}
 	return nil
 }

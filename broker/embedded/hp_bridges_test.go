@@ -9,8 +9,8 @@ import (
 	"signalbox/broker/bridges/bridgestest"
 )
 
-// TestHPBridges has a bridge at one node take what is published at all, once, with
-// whoever published it and RETAIN; one at each node takes all of it.
+// TestHPBridges: a bridge at one node receives what is published at all, once, with its
+// publisher and RETAIN; one at each node receives all of it.
 func TestHPBridges(t *testing.T) {
 	t.Parallel()
 	kinds := map[int]*bridgestest.Kind{}

@@ -11,8 +11,8 @@ import (
 	"signalbox/broker/clock/clocktest"
 )
 
-// TestHPClocksDiffer sends messages between nodes whose clocks differ by 400 days, and has a
-// session move with what waits for it: all have as much time left as before.
+// TestHPClocksDiffer sends messages between nodes whose clocks differ by 400 days, and
+// moves a session with its queue: all have as much time left as before.
 func TestHPClocksDiffer(t *testing.T) {
 	t.Parallel()
 	all := gatherHP(t, unhurried, func(n *node) {
@@ -23,7 +23,7 @@ func TestHPClocksDiffer(t *testing.T) {
 	eventually(t, "all nodes know how the clocks differ", func() bool {
 		for _, n := range all {
 			for _, other := range all.others(n) {
-				if n.cluster.ahead.of(other.at.NodeID) == 0 {
+				if n.cluster.offsets.of(other.at.NodeID) == 0 {
 					return false
 				}
 			}
@@ -55,7 +55,7 @@ func TestHPClocksDiffer(t *testing.T) {
 	publish()
 	for _, n := range []*node{all[2], all[0]} {
 		roamer = dial(t, n.Broker, 5)
-		if ack := roamer.greet(login, withID("roamer"), persistent); !ack.SessionPresent {
+		if ack := roamer.sendConnect(login, withID("roamer"), persistent); !ack.SessionPresent {
 			t.Errorf("the session has not moved to node %d", n.at.NodeID)
 		}
 		wantLeft(roamer)

@@ -7,20 +7,20 @@ import (
 	"time"
 )
 
-// TestHPConnect connects clients while a node is down, while one does not answer,
-// and while the others are down. What is bounded is how much longer than with all
-// nodes that takes, on the machine as it is: only the first client waits for a
-// node that does not answer, and the start no longer than hearPatience.
+// TestHPConnect connects clients while a node is down, while one does not respond, and
+// while the others are down. It bounds how much longer that takes than with all nodes: only
+// the first client waits for a node that does not respond, and the start takes no longer
+// than routesTimeout.
 func TestHPConnect(t *testing.T) {
 	t.Parallel()
 	w := newWires(t)
-	all := gatherHP(t, w.lay)
+	all := gatherHP(t, w.attach)
 	n := all[0]
 	start := startTime(n)
 	usual := connectTime(t, n, "with all nodes")
 	connect := func(what string) {
 		t.Helper()
-		if median := connectTime(t, n, what); median > 20*usual+hearPatience/10 {
+		if median := connectTime(t, n, what); median > 20*usual+routesTimeout/10 {
 			t.Errorf("%s a client waits %v, and %v with all nodes", what, median, usual)
 		}
 	}
@@ -32,7 +32,7 @@ func TestHPConnect(t *testing.T) {
 	connect("with a node that does not answer")
 	wantStart := func(what string) {
 		t.Helper()
-		if took := startTime(n); took > 10*start+2*hearPatience {
+		if took := startTime(n); took > 10*start+2*routesTimeout {
 			t.Errorf("%s the start took %v, and %v with all nodes", what, took, start)
 		}
 	}
@@ -55,8 +55,8 @@ func startTime(n *node) time.Duration {
 	return time.Since(began)
 }
 
-// connectTime connects clients one after the other, and then many at once, and
-// returns the median time of the former.
+// connectTime connects clients one after the other, and then many at once, and returns the
+// median time of the former.
 func connectTime(t *testing.T, n *node, what string) time.Duration {
 	t.Helper()
 	var took []time.Duration

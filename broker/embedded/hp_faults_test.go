@@ -11,8 +11,8 @@ import (
 	"signalbox/broker/control"
 )
 
-// TestHPRestart publishes at a node that was just started again what somebody is
-// subscribed to at another one.
+// TestHPRestart publishes at a node that was just restarted a message with a subscriber at
+// another one.
 func TestHPRestart(t *testing.T) {
 	t.Parallel()
 	all := gatherHP(t)
@@ -29,12 +29,12 @@ func TestHPRestart(t *testing.T) {
 	}
 }
 
-// TestHPParted cuts one node off from the others, and joins it with them again.
-// What each side can do alone goes on; nobody waits for longer than the grace.
-func TestHPParted(t *testing.T) {
+// TestHPPartition isolates one node, and reconnects it. What each side can do alone goes
+// on; no client waits for longer than the grace period.
+func TestHPPartition(t *testing.T) {
 	t.Parallel()
 	w := newWires(t)
-	all := gatherHP(t, w.lay)
+	all := gatherHP(t, w.attach)
 	near, far := all[0], all[2]
 	nearReader, farReader := reading(t, near, "news/#"), reading(t, far, "news/#")
 	joinPatient(t, near).publishAll("news/before", 1)
@@ -47,7 +47,7 @@ func TestHPParted(t *testing.T) {
 		*node
 		reader *device
 	}{{"near", near, nearReader}, {"far", far, farReader}} {
-		t.Run(side.name, func(t *testing.T) { testParted(t, side.name, side.node, side.reader) })
+		t.Run(side.name, func(t *testing.T) { testPartition(t, side.name, side.node, side.reader) })
 	}
 	w.isolate(all, far, false)
 	all.linked(t)
@@ -74,12 +74,12 @@ func TestHPParted(t *testing.T) {
 	}
 }
 
-// testParted publishes on one side what somebody on each is subscribed to.
-func testParted(t *testing.T, name string, n *node, reader *device) {
+// testPartition publishes on one side for subscribers on each.
+func testPartition(t *testing.T, name string, n *node, reader *device) {
 	p := joinPatient(t, n)
 	began := time.Now()
 	p.publishAll("news/parted", 1)
-	waited := time.Since(began) // for the grace
+	waited := time.Since(began) // for the grace period
 	reader.wantTopic("news/parted")
 	began = time.Now()
 	p.publishAll("news/gone", 2)
@@ -89,7 +89,7 @@ func testParted(t *testing.T, name string, n *node, reader *device) {
 	reader.wantTopic("news/gone")
 
 	if name == "near" {
-		p.retain("kept/near", "x") // once those that are left have a leader
+		p.retain("kept/near", "x") // once the remaining nodes have a leader
 		return
 	}
 	began = time.Now()
@@ -105,7 +105,7 @@ func testParted(t *testing.T, name string, n *node, reader *device) {
 	t.Logf("%s: the next one after %v", name, time.Since(began))
 }
 
-// reading joins as a reader that waits for long.
+// reading joins as a reader with a long timeout.
 func reading(t *testing.T, n *node, filters ...string) *device {
 	t.Helper()
 	d := joinPatient(t, n)
@@ -117,8 +117,8 @@ func reading(t *testing.T, n *node, filters ...string) *device {
 	return d
 }
 
-// joinPatient joins as a client that waits for longer than what is given up takes,
-// however slow the machine is.
+// joinPatient joins as a client that waits for longer than the broker's timeouts, however
+// slow the machine is.
 func joinPatient(t *testing.T, n *node, options ...connectOption) *device {
 	t.Helper()
 	d := join(t, n.Broker, 5, append([]connectOption{as("dev", "pw")}, options...)...)
@@ -133,7 +133,7 @@ func (d *device) wantTopic(topic string) {
 	}
 }
 
-// retains is the payload that a node retains for a topic.
+// retains returns the payload that a node retains for a topic.
 func (n *node) retains(topic string) string {
 	_, kept := n.engine.Retained(topic, 0, 1)
 	if len(kept) == 0 {
@@ -142,12 +142,12 @@ func (n *node) retains(topic string) string {
 	return string(kept[0].Payload)
 }
 
-// TestHPLeaves takes a node out while one of its clients waits for nodes that do not
-// answer: the client is answered.
+// TestHPLeaves removes a node while one of its clients waits for nodes that do not respond:
+// the client gets its CONNACK.
 func TestHPLeaves(t *testing.T) {
 	t.Parallel()
 	w := newWires(t)
-	all := gatherHP(t, w.lay)
+	all := gatherHP(t, w.attach)
 	n := all[2]
 	reading(t, all[0], "news/#")
 	p := joinPatient(t, n)

@@ -14,11 +14,11 @@ import (
 	"signalbox/scripts/suite"
 )
 
-// TestHPFeatures looks at what messages are on their way from node to node.
+// TestHPFeatures checks the properties of messages that are forwarded from node to node.
 func TestHPFeatures(t *testing.T) {
 	t.Parallel()
-	one := clock.New(clock.Machine(), slog.New(slog.DiscardHandler))                                  // or times would differ by how long reading the clocks takes
-	all := gatherHP(t, func(n *node) { n.config.Clock, n.config.Times.Links = one, suite.HangLimit }) // QoS 0 is lost where a link breaks, and so is the knowledge of a subscription
+	one := clock.New(clock.Machine(), slog.New(slog.DiscardHandler))                                  // or times would differ by the duration of reading the clocks
+	all := gatherHP(t, func(n *node) { n.config.Clock, n.config.Times.Links = one, suite.HangLimit }) // QoS 0 and routes are lost when a link breaks
 	for name, f := range map[string]func(*testing.T, nodes){
 		"options of subscriptions": testHPOptions, "properties": testHPProperties, "sizes": testHPSizes,
 		"aliases": testHPAliases, "expired": testHPExpired, "rights": testHPRights, "own topics": testHPOwn,
@@ -93,12 +93,12 @@ func testHPSizes(t *testing.T, all nodes) {
 	for _, size := range []int{0, 1, 63 << 10, 64 << 10, 65 << 10, 1 << 20, all[0].config.MaxPacketSize - 100} {
 		payload := bytes.Repeat([]byte{byte(size), 2}, size)[:size]
 		topic := fmt.Sprint("size/", size)
-		eventually(t, "it is acknowledged", func() bool { // a busy machine may not agree in time on what is retained
+		eventually(t, "it is acknowledged", func() bool { // a busy machine may not commit a retained message in time
 			other.send(other.message(topic, string(payload), 1, size > 0))
 			return other.want(packets.Puback).ReasonCode == 0
 		})
 		pk := d.take()
-		for pk.TopicName != topic { // one before came once more, as it was not acknowledged in time
+		for pk.TopicName != topic { // an earlier one was repeated, because it was not acknowledged in time
 			pk = d.take()
 		}
 		if !bytes.Equal(pk.Payload, payload) {
@@ -109,7 +109,7 @@ func testHPSizes(t *testing.T, all nodes) {
 
 func testHPAliases(t *testing.T, all nodes) {
 	d := join(t, all[0].Broker, 5, as("dev", "pw"))
-	d.subscribe(1, "alias/#") // QoS 0 is lost where a link between the nodes breaks
+	d.subscribe(1, "alias/#") // QoS 0 is lost when a link between the nodes breaks
 	other := join(t, all[1].Broker, 5, as("dev", "pw"))
 	for _, topic := range []string{"alias/1", ""} {
 		m := other.message(topic, "x", 1, false)
@@ -122,7 +122,7 @@ func testHPAliases(t *testing.T, all nodes) {
 	}
 }
 
-// testHPExpired has a message expire while its receiver is away.
+// testHPExpired lets a message expire while its receiver is not connected.
 func testHPExpired(t *testing.T, all nodes) {
 	id := withID("sleeper")
 	d := join(t, all[0].Broker, 5, as("dev", "pw"), id, persistent)
@@ -141,7 +141,7 @@ func testHPExpired(t *testing.T, all nodes) {
 	began := all[0].now()
 	eventually(t, "two seconds are over", func() bool { return all[0].now().Sub(began).Seconds() > 2 })
 	d = dial(t, all[0].Broker, 5)
-	if ack := d.greet(as("dev", "pw"), id, persistent); !ack.SessionPresent {
+	if ack := d.sendConnect(as("dev", "pw"), id, persistent); !ack.SessionPresent {
 		t.Fatal("there is no session")
 	}
 	if pk := d.take(); pk.TopicName != "e/long" || pk.Properties.MessageExpiryInterval > 98 {
@@ -152,7 +152,7 @@ func testHPExpired(t *testing.T, all nodes) {
 	}
 }
 
-// testHPRights takes rights away at one node from a client at another one.
+// testHPRights revokes rights at one node of a client at another one.
 func testHPRights(t *testing.T, all nodes) {
 	allow(t, all[0].Broker, "guest", everything()...)
 	eventually(t, "all nodes know of a client", func() bool {
@@ -178,9 +178,9 @@ func testHPRights(t *testing.T, all nodes) {
 	d.wantTopic("rights/2")
 }
 
-// testHPOwn has what a node tells of itself, and answers to requests, stay there.
+// testHPOwn: a node's $SYS messages, and responses to requests, are not forwarded.
 func testHPOwn(t *testing.T, all nodes) {
-	before := all[1].routesOf(1) // others have left sessions, perhaps
+	before := all[1].routesOf(1) // others may have left sessions
 	watcher := admin(t, all[0].Broker, 5)
 	watcher.subscribe(0, "$SYS/#", "$share/g/$SYS/#")
 	watcher.settled()
@@ -197,7 +197,7 @@ func testHPOwn(t *testing.T, all nodes) {
 	}
 }
 
-// routesOf is how many filters somebody is subscribed to at another node.
+// routesOf returns the number of filters with a subscriber at another node.
 func (n *node) routesOf(id int) int {
 	for _, f := range n.cluster.peering.Load().mesh.Figures() {
 		if f.Node == id {
@@ -207,7 +207,7 @@ func (n *node) routesOf(id int) int {
 	return 0
 }
 
-// testHPOld has clients of MQTT 3.1.1 and 5 exchange messages.
+// testHPOld exchanges messages between clients of MQTT 3.1.1 and 5.
 func testHPOld(t *testing.T, all nodes) {
 	old, young := join(t, all[0].Broker, 4, as("dev", "pw")), join(t, all[1].Broker, 5, as("dev", "pw"))
 	old.subscribe(2, "to/old")
@@ -218,7 +218,7 @@ func testHPOld(t *testing.T, all nodes) {
 	old.wantTopic("to/old")
 }
 
-// testHPWill has the Will of a client at one node come to another one.
+// testHPWill expects the Will of a client at one node at another one.
 func testHPWill(t *testing.T, all nodes) {
 	d := join(t, all[0].Broker, 5, as("dev", "pw"))
 	d.subscribe(1, "will/#")

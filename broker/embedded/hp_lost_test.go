@@ -9,8 +9,8 @@ import (
 	"signalbox/broker/embedded/cluster/mesh"
 )
 
-// TestHPLostMessagesAreCounted kills the node that has a session. Every message for it
-// that another node acknowledges is counted there.
+// TestHPLostMessagesAreCounted kills the node that has a session. Every message for it that
+// another node acknowledges is counted there.
 func TestHPLostMessagesAreCounted(t *testing.T) {
 	t.Parallel()
 	const messages, window = 400, 20

@@ -11,8 +11,8 @@ import (
 	"signalbox/broker/control"
 )
 
-// TestHPMembers has nodes come and go while messages are published at all of them
-// all the time. Whoever publishes is answered in time, and those who stay get
+// TestHPMembers adds and removes nodes while messages are published at all of them.
+// Publishers are acknowledged in time, and subscribers at the remaining nodes receive
 // everything that was acknowledged.
 func TestHPMembers(t *testing.T) {
 	t.Parallel()
@@ -72,7 +72,7 @@ func (n *node) again() *node {
 	return n
 }
 
-// traffic is published at nodes without a pause, at QoS 1.
+// traffic publishes at nodes without a pause, at QoS 1.
 type traffic struct {
 	t       *testing.T
 	stopped chan struct{}
@@ -81,8 +81,7 @@ type traffic struct {
 	slowest []time.Duration
 }
 
-// load publishes load/0/0, load/0/1 and so on at the first node, load/1/0 at the
-// second.
+// load publishes load/0/0, load/0/1 and so on at the first node, load/1/0 at the second.
 func load(t *testing.T, at ...*node) *traffic {
 	l := &traffic{t: t, stopped: make(chan struct{}), sent: make([]int, len(at)), slowest: make([]time.Duration, len(at))}
 	for k, n := range at {
@@ -113,7 +112,7 @@ func (l *traffic) publish(k int, p *device) {
 	}
 }
 
-// stop ends it and gives what was acknowledged.
+// stop ends it and returns what was acknowledged.
 func (l *traffic) stop() (sent []int) {
 	close(l.stopped)
 	l.tasks.Wait()

@@ -13,8 +13,8 @@ import (
 	"signalbox/scripts/suite"
 )
 
-// TestHPRetainedRace retains and clears a few topics at all nodes at once, again and
-// again, with a node that goes and comes meanwhile. In the end all have the same.
+// TestHPRetainedRace retains and clears a few topics at all nodes concurrently, while a
+// node stops and starts. At the end all have the same.
 func TestHPRetainedRace(t *testing.T) {
 	t.Parallel()
 	all := gatherHP(t)
@@ -27,7 +27,7 @@ func TestHPRetainedRace(t *testing.T) {
 			}
 		}
 		writing.Wait()
-		all.alike(t)
+		all.wantSameRetained(t)
 		away := all[round]
 		away.stop()
 		for _, n := range all.others(nil) {
@@ -37,12 +37,12 @@ func TestHPRetainedRace(t *testing.T) {
 		away.start()
 		writing.Wait()
 		all.linked(t)
-		all.alike(t)
+		all.wantSameRetained(t)
 	}
 }
 
-// scribble retains and clears topics at all QoS. What it does not get an answer for
-// is answered before what comes next.
+// scribble retains and clears topics at all QoS. An operation without a response is
+// repeated before the next one.
 func (d *device) scribble(name string, messages int) {
 	for i := range messages {
 		payload := fmt.Sprint(name, ".", i)
@@ -62,11 +62,11 @@ func (d *device) scribble(name string, messages int) {
 		}
 	}
 	d.send(packets.Packet{FixedHeader: packets.FixedHeader{Type: packets.Pingreq}})
-	d.next() //nolint:errcheck // whatever comes
+	d.next() //nolint:errcheck // any response
 }
 
-// alike waits until all nodes retain the same.
-func (all nodes) alike(t *testing.T) {
+// wantSameRetained waits until all nodes retain the same.
+func (all nodes) wantSameRetained(t *testing.T) {
 	t.Helper()
 	began := time.Now()
 	var differ []map[string]string

@@ -12,8 +12,8 @@ import (
 	"signalbox/broker/streams/store"
 )
 
-// TestHPStreams has a stream at one node take what is published at all, once, and
-// what it publishes come to a reader at another node.
+// TestHPStreams: a stream at one node receives what is published at all, once, and a reader
+// at another node receives what it publishes.
 func TestHPStreams(t *testing.T) {
 	t.Parallel()
 	all := gatherHP(t, func(n *node) {

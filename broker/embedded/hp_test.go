@@ -12,21 +12,20 @@ import (
 	"signalbox/scripts/suite"
 )
 
-// gatherHP makes a cluster of three whose nodes all serve clients.
+// gatherHP creates an HP cluster of three nodes.
 func gatherHP(t *testing.T, each ...func(*node)) nodes {
 	t.Helper()
-	all := gather(t, 3, "hp", func(first *node) {
+	all := newCluster(t, 3, "hp", func(first *node) {
 		allow(t, first.Broker, "dev", append(everything(), acl(broker.SubscribePattern, "$share/g/#", true))...)
 	}, each...)
 	all.linked(t)
 	return all
 }
 
-// unhurried has a node that claims a client pass no other over that is only slow to
-// answer.
+// unhurried makes a node that claims a client wait for nodes that are only slow to respond.
 func unhurried(n *node) { n.config.Times.Claims = suite.HangLimit }
 
-// linked waits until all nodes that run have links to all others that do.
+// linked waits until all running nodes have links to all others.
 func (all nodes) linked(t *testing.T) {
 	t.Helper()
 	eventually(t, "all nodes are linked", func() bool {
@@ -40,7 +39,7 @@ func (all nodes) linked(t *testing.T) {
 	})
 }
 
-// links is how many other nodes this one can send messages to.
+// links returns the number of other nodes that this one can send messages to.
 func (n *node) links() (linked int) {
 	if p := n.cluster.peering.Load(); p != nil {
 		for _, f := range p.mesh.Figures() {
@@ -52,7 +51,7 @@ func (n *node) links() (linked int) {
 	return linked
 }
 
-// TestHPMessages publishes on each node what is subscribed to on each.
+// TestHPMessages publishes on each node for subscribers on each.
 func TestHPMessages(t *testing.T) {
 	all := gatherHP(t)
 	for qos := range byte(3) {
@@ -102,7 +101,7 @@ func testHPMessages(t *testing.T, all nodes, qos byte) {
 	}
 }
 
-// publishAll sends a message and takes part in all that follows from its QoS.
+// publishAll sends a message and completes its QoS flow.
 func (d *device) publishAll(topic string, qos byte) {
 	d.t.Helper()
 	m := d.message(topic, "x", qos, false)
@@ -117,7 +116,7 @@ func (d *device) publishAll(topic string, qos byte) {
 	}
 }
 
-// take gives the next message, and takes part in all that follows from its QoS.
+// take returns the next message, and completes its QoS flow.
 func (d *device) take() packets.Packet {
 	d.t.Helper()
 	for {
@@ -144,8 +143,8 @@ func (d *device) take() packets.Packet {
 	}
 }
 
-// TestHPClient has one client come to each node in turn: it is there only, and so
-// is its session.
+// TestHPClient connects one client to each node in turn: it and its session are at that
+// node only.
 func TestHPClient(t *testing.T) {
 	all := gatherHP(t, unhurried)
 	first := join(t, all[0].Broker, 5, as("dev", "pw"), withID("wanderer"), persistent)
@@ -155,7 +154,7 @@ func TestHPClient(t *testing.T) {
 		n := all[(round+1)%3]
 		writer := join(t, all[round%3].Broker, 5, as("dev", "pw"))
 		next := dial(t, n.Broker, 5)
-		if ack := next.greet(as("dev", "pw"), withID("wanderer"), persistent); ack.ReasonCode != 0 || !ack.SessionPresent {
+		if ack := next.sendConnect(as("dev", "pw"), withID("wanderer"), persistent); ack.ReasonCode != 0 || !ack.SessionPresent {
 			t.Fatalf("round %d: CONNACK code %d, session present %v", round, ack.ReasonCode, ack.SessionPresent)
 		}
 		if pk := before.want(packets.Disconnect); pk.ReasonCode != 0x8e {
@@ -167,7 +166,7 @@ func TestHPClient(t *testing.T) {
 			t.Fatalf("round %d: got %s", round, pk.TopicName)
 		}
 		for _, other := range all {
-			eventually(t, "the client is at one node", func() bool { // the others may be about to forget it
+			eventually(t, "the client is at one node", func() bool { // the others may be about to delete it
 				_, _, err := other.engine.Client("wanderer")
 				return (err == nil) == (other == n)
 			})
@@ -181,7 +180,7 @@ func TestHPClient(t *testing.T) {
 		writer.publishAll(fmt.Sprint("way/queued/", i), 1)
 	}
 	last := dial(t, all[1].Broker, 5)
-	if ack := last.greet(as("dev", "pw"), withID("wanderer"), persistent); !ack.SessionPresent {
+	if ack := last.sendConnect(as("dev", "pw"), withID("wanderer"), persistent); !ack.SessionPresent {
 		t.Fatal("there is no session")
 	}
 	for i := range 10 {
@@ -192,8 +191,8 @@ func TestHPClient(t *testing.T) {
 	}
 }
 
-// retain has a message retained. It is refused while there is no leader, or for longer
-// on a busy machine than the broker waits.
+// retain publishes a retained message. It is refused while there is no leader, or if a busy
+// machine takes longer than the broker waits.
 func (d *device) retain(topic, payload string) {
 	d.t.Helper()
 	eventually(d.t, "it is retained", func() bool {
@@ -202,7 +201,7 @@ func (d *device) retain(topic, payload string) {
 	})
 }
 
-// TestHPRetained retains messages on each node, and finds them on each.
+// TestHPRetained retains messages on each node, and expects them on each.
 func TestHPRetained(t *testing.T) {
 	all := gatherHP(t)
 	for i, n := range all {
@@ -238,8 +237,8 @@ func TestHPRetained(t *testing.T) {
 	}
 }
 
-// TestHPShared has messages for a shared subscription come to one of its members,
-// wherever they are.
+// TestHPShared expects messages for a shared subscription at one of its members, at
+// whichever node.
 func TestHPShared(t *testing.T) {
 	all := gatherHP(t)
 	var members []*device

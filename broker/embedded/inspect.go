@@ -16,10 +16,10 @@ import (
 	"signalbox/broker/mqtt/topics"
 )
 
-// anonymousName is what inspection shows for a client without username.
+// anonymousName is shown for a client without username.
 const anonymousName = "<anonymous>"
 
-// InspectClients shows a part of the sessions, in order of client ids.
+// InspectClients returns a page of the sessions, in order of client ids.
 func (b *Broker) InspectClients(_ context.Context, offset, count int) (broker.Page[broker.ConnectedClient], error) {
 	total, infos := b.engine.Clients(offset, count)
 	return broker.Page[broker.ConnectedClient]{Total: total, Items: func(yield func(broker.ConnectedClient, error) bool) {
@@ -31,17 +31,17 @@ func (b *Broker) InspectClients(_ context.Context, offset, count int) (broker.Pa
 	}}, nil
 }
 
-// InspectClient shows everything about one session.
+// InspectClient returns one session with its subscriptions.
 func (b *Broker) InspectClient(_ context.Context, clientID string) (broker.ConnectedClientDetail, error) {
 	i, subscriptions, err := b.engine.Client(clientID)
 	if err != nil {
-		return broker.ConnectedClientDetail{}, named(err, "inspectClient")
+		return broker.ConnectedClientDetail{}, operationError(err, "inspectClient")
 	}
 	return b.detailOf(&i, subscriptions), nil
 }
 
-// named turns an error of the engine into the broker's.
-func named(err error, op string) error {
+// operationError returns an error of the engine as one of the operation.
+func operationError(err error, op string) error {
 	switch {
 	case err == nil:
 		return nil
@@ -57,7 +57,7 @@ func (b *Broker) clientOf(i *engine.Info) broker.ConnectedClient {
 	return broker.ConnectedClient{
 		Username: shownName(i), ClientID: i.ClientID, Address: i.Address,
 		Protocol: protocolName(i), ProtocolVersion: versionName(i.Version), Connected: i.Connected,
-		LastConnect: b.timeline.Wall(i.ConnectedAt), LastDisconnect: b.lastGone(i),
+		LastConnect: b.timeline.Wall(i.ConnectedAt), LastDisconnect: b.lastDisconnect(i),
 		Queues: broker.ClientQueues{
 			BytesOut: i.Queue.Bytes - i.Queue.InflightBytes, BytesMax: i.Queue.BytesMax,
 			MessagesOut: i.Queue.Messages - i.Queue.Inflight, MessagesMax: i.Queue.MessagesMax,
@@ -72,8 +72,8 @@ func shownName(i *engine.Info) string {
 	return i.Username
 }
 
-// protocolName is how the client came, or MQTT for one that is away and of whom
-// that is not kept.
+// protocolName returns the protocol of the client's connection, or MQTT for a client that
+// is not connected and whose protocol is not stored.
 func protocolName(i *engine.Info) string { return cmp.Or(i.Protocol, "MQTT") }
 
 func versionName(v byte) string {
@@ -86,8 +86,8 @@ func versionName(v byte) string {
 	return "v3.1.1"
 }
 
-// lastGone is nil for a client that never disconnected.
-func (b *Broker) lastGone(i *engine.Info) *int64 {
+// lastDisconnect returns nil for a client that never disconnected.
+func (b *Broker) lastDisconnect(i *engine.Info) *int64 {
 	if i.GoneAt == 0 {
 		return nil
 	}
@@ -95,17 +95,16 @@ func (b *Broker) lastGone(i *engine.Info) *int64 {
 	return &at
 }
 
-// detailOf shows a session. CleanSession tells what becomes of the session when
-// the connection ends, whatever the client said of the one before: it is true
-// where it ends with it. NumDropped counts all messages that were given up,
-// whatever the reason.
+// detailOf returns the details of a session. CleanSession is whether the session ends with
+// the connection, whatever the client requested in CONNECT. NumDropped counts all dropped
+// messages, whatever the reason.
 func (b *Broker) detailOf(i *engine.Info, subscriptions []engine.Subscription) broker.ConnectedClientDetail {
 	d := broker.ConnectedClientDetail{
 		Username: shownName(i), ClientID: i.ClientID, Address: i.Address,
 		Protocol: protocolName(i), ProtocolVersion: versionName(i.Version),
 		NumSubscriptions: int64(i.Subscribed), NumPublished: i.Published, NumSubscribed: i.Delivered,
 		BytesPublished: i.PublishedBytes, BytesSubscribed: i.DeliveredBytes,
-		Connected: i.Connected, LastConnect: b.timeline.Wall(i.ConnectedAt), LastDisconnect: b.lastGone(i),
+		Connected: i.Connected, LastConnect: b.timeline.Wall(i.ConnectedAt), LastDisconnect: b.lastDisconnect(i),
 		Keepalive: int(i.KeepAlive), CleanSession: i.Expiry == 0, Subscriptions: []string{},
 		Will: willOf(i.Will), Queues: queuesOf(&i.Queue), Inflight: b.inflightOf(i),
 	}
@@ -121,11 +120,11 @@ func (b *Broker) detailOf(i *engine.Info, subscriptions []engine.Subscription) b
 	return d
 }
 
-// queuesOf is what waits for the client and is not on its way, as Mosquitto
-// tells them apart. Bytes are those of topics, payloads and properties. The two
-// bounds hold for what waits and what is on its way together. Nothing waits
-// that came from the client, since all is delivered as it comes, and nothing is
-// paged out of memory.
+// queuesOf returns the messages that wait for the client and are not in flight; Mosquitto
+// makes the same distinction. Bytes are those of topics, payloads and properties. The two
+// bounds apply to queued and in-flight messages together. Nothing waits in the direction
+// from the client, since all is delivered as it arrives, and nothing is paged out of
+// memory.
 func queuesOf(q *engine.QueueInfo) broker.ClientQueueDetail {
 	return broker.ClientQueueDetail{
 		BytesOut: q.Bytes - q.InflightBytes, BytesMax: q.BytesMax,
@@ -133,15 +132,15 @@ func queuesOf(q *engine.QueueInfo) broker.ClientQueueDetail {
 	}
 }
 
-// mostUnderWay is how many messages an MQTT 3 client may have under way, since
-// nothing can be told to it: as many as there are packet identifiers.
-const mostUnderWay = 65_535
+// maxInflightV3 is how many messages an MQTT 3 client may have in flight, which the broker
+// cannot limit: the number of packet identifiers.
+const maxInflightV3 = 65_535
 
-// inflightOf is what was sent over this connection and is not acknowledged. Of
-// a message from the client (QoS 2, not yet released) nothing but the packet
-// identifier is kept, so it has no bytes; and bytes have no bound of their own,
-// which 0 stands for. MessagesOutMax is what the client asked for, within
-// MessagesMax, which is the broker's.
+// inflightOf returns what was sent over this connection and is not acknowledged. Of a
+// message from the client (QoS 2, not yet released) only the packet identifier is kept, so
+// it has no bytes; and bytes have no bound of their own, which is shown as 0.
+// MessagesOutMax is the client's Receive Maximum, within MessagesMax, which is the
+// broker's.
 func (b *Broker) inflightOf(i *engine.Info) broker.ClientInflight {
 	q := &i.Queue
 	f := broker.ClientInflight{
@@ -149,7 +148,7 @@ func (b *Broker) inflightOf(i *engine.Info) broker.ClientInflight {
 		MessagesOut: q.Inflight, MessagesOutMax: q.InflightMax, MessagesMax: int64(b.config.MaxInflightMessages),
 	}
 	if i.Version < packet.V5 {
-		f.MessagesInMax = mostUnderWay
+		f.MessagesInMax = maxInflightV3
 	}
 	return f
 }
@@ -200,31 +199,31 @@ func (b *Broker) DisconnectClient(_ context.Context, clientID string) error {
 	return nil
 }
 
-// ForgetClient ends a session, and its client's connection if there is one.
+// ForgetClient deletes a session, and closes its client's connection if there is one.
 func (b *Broker) ForgetClient(ctx context.Context, clientID string) error {
-	return named(b.engine.Forget(ctx, clientID), "forgetClient")
+	return operationError(b.engine.Forget(ctx, clientID), "forgetClient")
 }
 
 var retainHandling = []broker.SendRetain{broker.SendAlways, broker.SendNew, broker.SendNever}
 
-// SubscribeClient subscribes a session in its client's place.
+// SubscribeClient adds a subscription to a session on behalf of its client.
 func (b *Broker) SubscribeClient(_ context.Context, clientID string, s broker.SubscriptionSpec) error {
 	if _, _, shared := packet.SplitShared(s.Topic); shared && s.NoLocal { // [MQTT-3.8.3-4]
 		return &broker.Error{Kind: broker.Invalid, Op: "subscribeClient", Msg: "noLocal: must not be set for a shared subscription"}
 	}
-	return named(b.engine.SubscribeClient(clientID, s.Topic, topics.Options{
+	return operationError(b.engine.SubscribeClient(clientID, s.Topic, topics.Options{
 		QoS: byte(s.QoS), NoLocal: s.NoLocal, RetainAsPublished: s.RetainAsPublished,
 		RetainHandling: byte(max(slices.Index(retainHandling, s.SendRetain), 0)), ID: s.SubscriptionIdentifier,
 	}), "subscribeClient")
 }
 
-// UnsubscribeClient ends a subscription.
+// UnsubscribeClient removes a subscription.
 func (b *Broker) UnsubscribeClient(_ context.Context, clientID, topic string) error {
-	had, err := b.engine.UnsubscribeClient(clientID, topic)
-	if err == nil && !had {
+	existed, err := b.engine.UnsubscribeClient(clientID, topic)
+	if err == nil && !existed {
 		return &broker.Error{Kind: broker.NotFound, Op: "unsubscribeClient", Msg: "the client is not subscribed to the topic"}
 	}
-	return named(err, "unsubscribeClient")
+	return operationError(err, "unsubscribeClient")
 }
 
 func dropsOf(dropped map[engine.DropReason]int64) *broker.ClientDrops {

@@ -12,8 +12,7 @@ import (
 	"signalbox/broker/embedded/engine"
 )
 
-// operator joins as the administrator, subscribed to the answers on a control
-// topic.
+// operator joins as the administrator, subscribed to the responses on a control topic.
 func operator(t *testing.T, b *Broker, topic string) *device {
 	t.Helper()
 	d := join(t, b, 5, as(adminName, adminPassword), withID("operator"))
@@ -23,7 +22,7 @@ func operator(t *testing.T, b *Broker, topic string) *device {
 	return d
 }
 
-// ask sends one command on a control topic and gives its entry of the answer.
+// ask sends one command on a control topic and returns its entry of the response.
 func (d *device) ask(topic, command string) string {
 	d.t.Helper()
 	if code := d.publish(topic, `{"commands":[`+command+`]}`, 1).ReasonCode; code != 0 {
@@ -129,9 +128,8 @@ func TestLicenseOverMQTT(t *testing.T) {
 	}
 }
 
-// TestControlTopicsAreForThoseWithTheRight: the defaults, however open, do not
-// give it.
-func TestControlTopicsAreForThoseWithTheRight(t *testing.T) {
+// TestControlTopicsRequireRights: default access, however open, does not grant it.
+func TestControlTopicsRequireRights(t *testing.T) {
 	t.Parallel()
 	b := start(t)
 	allow(t, b, "alice", everything()...)
@@ -143,8 +141,8 @@ func TestControlTopicsAreForThoseWithTheRight(t *testing.T) {
 	}
 }
 
-// TestBanBetweenLogInAndConnection: a ban that was made when the log-in had been
-// decided, and the connection was not there yet, ends it as soon as it is.
+// TestBanBetweenLogInAndConnection: a ban that is added after the log-in was decided, and
+// before the connection is registered, ends it as soon as it is.
 func TestBanBetweenLogInAndConnection(t *testing.T) {
 	t.Parallel()
 	b := start(t)

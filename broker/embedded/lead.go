@@ -15,55 +15,55 @@ import (
 // committed; after it the node tries again.
 const leadTimeout = 5 * time.Second
 
-// leadBackoff is how long a node that could not serve as the leader does not try again.
+// leadBackoff is the delay before a node that could not serve as the leader tries again.
 const leadBackoff = time.Second
 
-// errNotYet is why a node that was elected does not serve: earlier changes are not all
+// errNotLeading is why a node that was elected does not serve: earlier changes are not all
 // applied, or the leadership has ended.
-var errNotYet = errors.New("the node does not lead yet")
+var errNotLeading = errors.New("the node does not lead yet")
 
-// lead serves the clients from what the cluster has stored. A node that cannot goes back
-// to waiting, and asks another node to lead.
+// lead serves the clients from what the cluster has stored. A node that cannot returns to
+// waiting, and asks another node to lead.
 func (m *member) lead(ctx context.Context) error {
 	l, err := m.establish(ctx)
 	if err != nil {
 		m.serving = waiting
-		return fmt.Errorf("%w: %w", errNotYet, err)
+		return fmt.Errorf("%w: %w", errNotLeading, err)
 	}
 	m.leadership = l
-	m.agreeOnTime(ctx)
+	m.ensureClusterTime(ctx)
 	if m.lost, err = m.broker.replica.Lead(ctx, proposer(l)); err != nil {
 		return err
 	}
 	if err = m.startServing(ctx); err == nil {
 		return nil
 	}
-	m.leadAgain = m.broker.now().Add(leadBackoff)
+	m.leadAfter = m.broker.now().Add(leadBackoff)
 	if left := m.withdraw(ctx, leading); left != nil {
 		return errors.Join(err, left)
 	}
 	m.serving = waiting
-	if !errors.Is(err, errNotYet) {
+	if !errors.Is(err, errNotLeading) {
 		m.transferLeadership(ctx)
 	}
 	return err
 }
 
-// establish returns this node's leadership once everything is applied that was committed
-// before. Where the node stopped serving within the same term, that includes what it has
-// proposed itself, which only another proposal in that term can tell.
+// establish returns this node's leadership once everything that was committed before is
+// applied. If the node stopped serving within the same term, that includes its own
+// proposals, whose outcome only another proposal in that term can show.
 func (m *member) establish(ctx context.Context) (cluster.Leadership, error) {
 	ctx, cancel := context.WithTimeout(ctx, leadTimeout)
 	defer cancel()
 	l, err := m.node.Lead(ctx)
 	if err == nil && l == m.leadership {
-		_, _, err = l.Propose(ctx, with(aboutMessages, store.AppendChanges(nil, nil)))
+		_, _, err = l.Propose(ctx, withKind(kindMessages, store.AppendChanges(nil, nil)))
 	}
 	return l, err
 }
 
-// startServing resumes the engine from what is stored, however long reading that takes,
-// and opens the listeners.
+// startServing resumes the engine from what is stored, however long reading that takes, and
+// opens the listeners.
 func (m *member) startServing(ctx context.Context) error {
 	b, l, lost, began := m.broker, m.leadership, m.lost, time.Now()
 	b.tasks.Go(func() { m.watch(lost) })
@@ -73,10 +73,10 @@ func (m *member) startServing(ctx context.Context) error {
 	if err := b.engine.Resume(ctx); err != nil {
 		return err
 	}
-	if err := b.doors.Restrict(false); err != nil {
+	if err := b.listeners.Restrict(false); err != nil {
 		return err
 	}
-	b.log.Info("the broker leads its cluster and serves the clients", "term", l.Term(), "took", time.Since(began))
+	b.log.Info("the broker leads its cluster and serves the clients", "term", l.Term(), "duration", time.Since(began))
 	return nil
 }
 
@@ -96,7 +96,7 @@ func checkLeadership(ctx context.Context, l cluster.Leadership, cancel context.C
 			return
 		}
 	}
-	cancel(errNotYet)
+	cancel(errNotLeading)
 }
 
 // transferLeadership asks the voters that answer, one after the other, to lead instead
@@ -119,7 +119,7 @@ func (m *member) transferLeadership(ctx context.Context) {
 	}
 }
 
-// watch has the serving state checked when the leadership is lost.
+// watch causes the serving state to be checked when the leadership is lost.
 func (m *member) watch(lost <-chan struct{}) {
 	select {
 	case <-lost:
@@ -128,10 +128,11 @@ func (m *member) watch(lost <-chan struct{}) {
 	}
 }
 
-// proposer returns the replica's way to propose changes to messages under a leadership.
+// proposer returns the function with which the replica proposes changes to messages under a
+// leadership.
 func proposer(l cluster.Leadership) replica.Proposer {
 	return func(changes []byte) (wait func(context.Context) error) {
-		w := l.Begin(with(aboutMessages, changes))
+		w := l.Begin(withKind(kindMessages, changes))
 		return func(ctx context.Context) error {
 			_, err := w(ctx)
 			return err

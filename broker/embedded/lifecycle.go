@@ -11,10 +11,10 @@ import (
 	"signalbox/broker"
 )
 
-// closeTimeout bounds Close where its context does not.
+// closeTimeout bounds Close if its context does not.
 const closeTimeout = 10 * time.Second
 
-// lifecycle is how far a broker has got: made, serving, closed.
+// lifecycle is the state of a broker: created, serving, closed.
 type lifecycle struct {
 	mu      sync.Mutex // guards serving and since; held by Start
 	serving bool
@@ -22,7 +22,7 @@ type lifecycle struct {
 
 	once    sync.Once
 	closing chan struct{} // closed when Close begins
-	closed  chan struct{} // closed when Close is done
+	closed  chan struct{} // closed when Close has finished
 	err     error         // Close's; valid once closed is closed
 }
 
@@ -30,8 +30,8 @@ func newLifecycle() lifecycle {
 	return lifecycle{closing: make(chan struct{}), closed: make(chan struct{})}
 }
 
-// Start binds all listeners and serves. If one cannot be bound, none is, and
-// the error is a sentence that says what to do.
+// Start binds all listeners and serves. If one cannot be bound, none is, and the error is
+// a sentence with advice.
 func (b *Broker) Start(ctx context.Context) error {
 	b.life.mu.Lock()
 	defer b.life.mu.Unlock()
@@ -39,21 +39,21 @@ func (b *Broker) Start(ctx context.Context) error {
 		return errors.New("the broker was started before")
 	}
 	if b.cluster != nil {
-		if err := b.cluster.hearPeers(ctx); err != nil {
+		if err := b.cluster.awaitRoutes(ctx); err != nil {
 			b.log.Warn("the broker does not know yet what clients of its cluster are subscribed to", "error", err)
 		}
 	}
-	if err := b.doors.Bind(ctx); err != nil {
+	if err := b.listeners.Bind(ctx); err != nil {
 		return err
 	}
 	b.life.serving, b.life.since = true, b.now()
-	b.tellOfItself()
-	b.doors.Serve(b.welcome)
-	b.tasks.Go(b.keepHouse)
+	b.publishSys()
+	b.listeners.Serve(b.serveConn)
+	b.tasks.Go(b.maintain)
 	return nil
 }
 
-// Status tells whether the broker serves, and since when.
+// Status returns whether the broker serves, and since when.
 func (b *Broker) Status() broker.Status {
 	b.life.mu.Lock()
 	defer b.life.mu.Unlock()
@@ -64,7 +64,7 @@ func (b *Broker) Status() broker.Status {
 	return s
 }
 
-// Ready answers at once: nil while the broker serves.
+// Ready returns nil while the broker serves. It does not wait.
 func (b *Broker) Ready(context.Context) error {
 	if s := b.Status(); !s.Connected {
 		return &broker.Error{Kind: broker.Unavailable, Op: "connect", Msg: s.Error}
@@ -89,9 +89,9 @@ func (b *Broker) Healthy(ctx context.Context) error {
 	return b.control.Ping(ctx)
 }
 
-// Close stops accepting, takes leave of all clients, waits for what is under
-// way and closes the file. It takes no longer than its context, or ten seconds;
-// what has not ended by then goes on behind it. Further calls wait for the first.
+// Close stops accepting connections, disconnects all clients, waits for what is under way
+// and closes the file. It takes no longer than its context, or ten seconds; what has not
+// finished by then continues in the background. Further calls wait for the first.
 func (b *Broker) Close(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, cmp.Or(b.config.Times.Close, closeTimeout))
 	defer cancel()
@@ -107,26 +107,27 @@ func (b *Broker) Close(ctx context.Context) error {
 	}
 }
 
-// shutDown does what Close waits for. A client that does not take its leave
-// loses its connection after the grace period, so nothing here waits for long.
+// shutDown does the work of Close. A client that does not close its connection is
+// disconnected after a grace period, so nothing here waits for long.
 func (b *Broker) shutDown() {
 	defer close(b.life.closed)
 	b.life.awaitStart()
 	ctx := context.Background()
-	b.doors.Close()
+	b.listeners.Close()
 	err := b.handOver(ctx)
 	err = errors.Join(err, b.engine.Close(ctx))
-	b.doors.Wait()
+	b.listeners.Wait()
 	b.tasks.Wait()
 	b.life.err = errors.Join(err, b.closeParts(ctx))
 }
 
-// handOverTime is how long a cluster's leader has to find another.
-const handOverTime = 3 * time.Second
+// handOverTimeout bounds how long a cluster's leader looks for a successor.
+const handOverTimeout = 3 * time.Second
 
-// handOver leaves the cluster's work to the others, before anybody here notices.
+// handOver hands the cluster's work over to the other nodes, before clients here are
+// affected.
 func (b *Broker) handOver(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, handOverTime)
+	ctx, cancel := context.WithTimeout(ctx, handOverTimeout)
 	defer cancel()
 	return b.closeCluster(ctx)
 }
@@ -146,20 +147,20 @@ func (l *lifecycle) isClosing() bool {
 	}
 }
 
-// sampleEvery is how often $SYS is published, as Mosquitto's sys_interval.
-const sampleEvery = 10 * time.Second
+// sysInterval is how often $SYS is published, as Mosquitto's sys_interval.
+const sysInterval = 10 * time.Second
 
-// keepHouse does what is due by the clock until the broker closes.
-func (b *Broker) keepHouse() {
-	sample := time.NewTicker(cmp.Or(b.config.Times.Sample, sampleEvery))
+// maintain does periodic work until the broker closes.
+func (b *Broker) maintain() {
+	sample := time.NewTicker(cmp.Or(b.config.Times.Sample, sysInterval))
 	defer sample.Stop()
 	for {
 		select {
 		case <-sample.C:
-			b.tellOfItself()
+			b.publishSys()
 			b.tree.Tidy()
 			if err := b.bans.Sweep(context.Background()); err != nil {
-				b.log.Warn("bans that are over could not be deleted", "error", err)
+				b.log.Warn("expired bans could not be deleted", "error", err)
 			}
 		case <-b.life.closing:
 			return

@@ -18,12 +18,11 @@ import (
 	"signalbox/scripts/suite"
 )
 
-// sideBySide is how many tests run at once: those of clusters wait more than they
-// work.
+// sideBySide is how many tests run at once: cluster tests mostly wait.
 const sideBySide = 4
 
 func TestMain(m *testing.M) {
-	if err := flag.Set("test.parallel", fmt.Sprint(sideBySide)); err != nil { // the command line may say otherwise
+	if err := flag.Set("test.parallel", fmt.Sprint(sideBySide)); err != nil { // the command line may override it
 		panic(err)
 	}
 	suite.Main(m)
@@ -50,7 +49,7 @@ func TestFirstStart(t *testing.T) {
 	c.KeepPassword = func(broker.Secret) error { t.Error("the second start generated a password"); return nil }
 	second := open(t, c, dir)
 	join(t, second, 5, as("root", password))
-	if got := dial(t, second, 5).greet(as("another", "another")).ReasonCode; got != 135 {
+	if got := dial(t, second, 5).sendConnect(as("another", "another")).ReasonCode; got != 135 {
 		t.Errorf("the configured admin counts on the second start: code %d", got)
 	}
 }
@@ -149,7 +148,7 @@ func TestCloseBeforeStart(t *testing.T) {
 	closeNow(t, b)
 }
 
-// notReading joins a client that does not read, and returns what sends it 1 MiB.
+// notReading joins a client that does not read, and returns a function that sends it 1 MiB.
 func notReading(t *testing.T, b *Broker) (d *device, flood func()) {
 	t.Helper()
 	d = join(t, b, 5, as(adminName, adminPassword), withID("stalled"))
@@ -162,8 +161,8 @@ func notReading(t *testing.T, b *Broker) (d *device, flood func()) {
 	return d, func() { publisher.publish("flood", payload, 0) }
 }
 
-// stalled joins a client that does not read, and publishes to it until its buffers are
-// full and the broker's write blocks.
+// stalled joins a client that does not read, and publishes to it until its buffers are full
+// and the broker's write blocks.
 func stalled(t *testing.T, b *Broker) *device {
 	t.Helper()
 	d, flood := notReading(t, b)
@@ -222,8 +221,8 @@ func clientIDs(b *Broker) []string {
 	return ids
 }
 
-// TestOnePacketCrash sends the packets that the server decodes out of bounds, and
-// others that it has reason to refuse.
+// TestOnePacketCrash sends packets that make the server decode out of bounds if unchecked,
+// and others that it must refuse.
 func TestOnePacketCrash(t *testing.T) {
 	t.Parallel()
 	b := start(t)
@@ -243,12 +242,12 @@ func TestOnePacketCrash(t *testing.T) {
 		}
 	}
 	back := dial(t, b, 5)
-	if ack := back.greet(as(adminName, adminPassword), withID("crash"), persistent); !ack.SessionPresent {
+	if ack := back.sendConnect(as(adminName, adminPassword), withID("crash"), persistent); !ack.SessionPresent {
 		t.Error("the session of the crashed connection is lost")
 	}
 }
 
-// wantCrash waits for the end, however it comes.
+// wantCrash waits for the end, however it happens.
 func (d *device) wantCrash() {
 	for {
 		if _, err := d.next(); err != nil {
@@ -257,7 +256,7 @@ func (d *device) wantCrash() {
 	}
 }
 
-func TestStrangers(t *testing.T) {
+func TestForeignProtocols(t *testing.T) {
 	t.Parallel()
 	b := start(t, func(c *Config) { c.ConnectTimeout = 200 * time.Millisecond })
 	for name, bytes := range map[string][]byte{
@@ -309,7 +308,7 @@ func TestExpiredSessionLeavesNothing(t *testing.T) {
 	var alice *device
 	eventually(t, "the client id is free", func() bool {
 		alice = dial(t, b, 5)
-		return alice.greet(as("alice", "pw"), withID("device")).ReasonCode == 0
+		return alice.sendConnect(as("alice", "pw"), withID("device")).ReasonCode == 0
 	})
 	alice.subscribe(0, "end")
 	publisher := join(t, b, 5, as(adminName, adminPassword))
@@ -322,8 +321,8 @@ func TestExpiredSessionLeavesNothing(t *testing.T) {
 	}
 }
 
-// TestReconnectsUnderLoad looks for races between deliveries, retained messages,
-// cuts and clients that come and go.
+// TestReconnectsUnderLoad looks for races between deliveries, retained messages, cuts, and
+// clients that connect and disconnect.
 func TestReconnectsUnderLoad(t *testing.T) {
 	t.Parallel()
 	b := start(t)
@@ -352,7 +351,7 @@ func TestReconnectsUnderLoad(t *testing.T) {
 			{0x82, 0x07, 0x00, 0x02, 0x00, 0x00, 0x01, '#', 0x01},
 		} {
 			if _, err := d.conn.Write(packet); err != nil {
-				break // a change of the client has cut it off meanwhile
+				break // a change of the client has disconnected it meanwhile
 			}
 		}
 		if i%10 == 0 {

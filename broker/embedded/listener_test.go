@@ -30,8 +30,7 @@ import (
 	"signalbox/broker/embedded/listen"
 )
 
-// certificates are a self-signed certificate that is server, client and
-// authority at once.
+// certificates are a self-signed certificate that is server, client and authority at once.
 type certificates struct {
 	cert, key, fingerprint string
 	pair                   tls.Certificate
@@ -96,7 +95,7 @@ func TestListenersWithTLS(t *testing.T) {
 	identified := &tls.Config{RootCAs: files.pool, Certificates: []tls.Certificate{files.pair}}
 	for i, c := range []*tls.Config{trusting, identified} {
 		d := dialTLS(t, b.Addrs()[i+1], c, 5)
-		if got := d.greet(as(adminName, adminPassword)).ReasonCode; got != 0 {
+		if got := d.sendConnect(as(adminName, adminPassword)).ReasonCode; got != 0 {
 			t.Errorf("listener %d: CONNACK code %d", i, got)
 		}
 		if got := d.publish("x", "", 1).ReasonCode; got != 16 {
@@ -152,9 +151,9 @@ func TestListListeners(t *testing.T) {
 
 // stream is a client's WebSocket as a stream of bytes.
 type stream struct {
-	net.Conn // the connection beneath, for addresses and deadlines
+	net.Conn // the underlying connection, for addresses and deadlines
 	ws       *websocket.Conn
-	frame    io.Reader // what is left of the frame being read; nil between frames
+	frame    io.Reader // the rest of the frame being read; nil between frames
 }
 
 func (s *stream) Read(p []byte) (int, error) {
@@ -179,7 +178,7 @@ func (s *stream) Write(p []byte) (int, error) {
 	return len(p), s.ws.WriteMessage(websocket.BinaryMessage, p)
 }
 
-// webDevice opens a WebSocket and shows it as a stream.
+// webDevice opens a WebSocket and returns it as a stream.
 func webDevice(t *testing.T, url string, c *tls.Config, version byte) *device {
 	t.Helper()
 	dialer := websocket.Dialer{Subprotocols: []string{"mqtt"}, TLSClientConfig: c}
@@ -206,7 +205,7 @@ func TestWebSocket(t *testing.T) {
 	})
 	for i, url := range []string{"ws://" + b.Addrs()[0], "wss://" + b.Addrs()[1] + "/mqtt"} {
 		d := webDevice(t, url, &tls.Config{RootCAs: files.pool}, byte(4+i))
-		if got := d.greet(as(adminName, adminPassword), withID(url)).ReasonCode; got != 0 {
+		if got := d.sendConnect(as(adminName, adminPassword), withID(url)).ReasonCode; got != 0 {
 			t.Fatalf("%s: CONNACK code %d", url, got)
 		}
 		d.subscribe(1, "big")

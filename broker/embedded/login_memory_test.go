@@ -18,15 +18,15 @@ func heapNow() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// largeConnect is a CONNECT of some 300 kB.
+// largeConnect returns a CONNECT of some 300 kB.
 func largeConnect(t *testing.T) []byte {
 	t.Helper()
 	text := strings.Repeat("x", 60_000)
 	return connectBytes(t, 4, as(text, text), withID(text), withWill(text, text))
 }
 
-// floodConnects has an address send many large CONNECTs but for their last byte,
-// one after the other, each of which is received or refused before the next one.
+// floodConnects sends many large CONNECTs without their last byte from an address, one
+// after the other, each of which is received or refused before the next one.
 func floodConnects(t *testing.T, b *Broker, from string, n int) {
 	t.Helper()
 	packet := largeConnect(t)
@@ -48,7 +48,7 @@ func floodConnects(t *testing.T, b *Broker, from string, n int) {
 	}
 }
 
-// dialFrom connects from one of this machine's own addresses.
+// dialFrom connects from one of the loopback addresses.
 func dialFrom(t *testing.T, b *Broker, from string) net.Conn {
 	t.Helper()
 	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
@@ -62,8 +62,8 @@ func dialFrom(t *testing.T, b *Broker, from string) net.Conn {
 
 func patientBroker(c *Config) { c.ConnectTimeout = time.Hour }
 
-// TestMemoryBeforeLogin floods the broker with large CONNECTs that never end. The
-// memory they hold is bounded, also from addresses without a bound of their own.
+// TestMemoryBeforeLogin floods the broker with large CONNECTs that never end. The memory
+// they use is bounded, also from addresses without a bound of their own.
 func TestMemoryBeforeLogin(t *testing.T) {
 	const bound = 64 << 20
 	b := start(t, patientBroker)
@@ -75,9 +75,8 @@ func TestMemoryBeforeLogin(t *testing.T) {
 	join(t, b, 4, as(adminName, adminPassword))
 }
 
-// TestMemoryBeforeLoginOfAnAddress floods the broker from one address. Another
-// address is not affected, and neither are log-ins of ordinary size from the same
-// one.
+// TestMemoryBeforeLoginOfAnAddress floods the broker from one address. Another address is
+// not affected, and neither are log-ins of ordinary size from the same one.
 func TestMemoryBeforeLoginOfAnAddress(t *testing.T) {
 	const bound = 16 << 20
 	b := start(t, patientBroker, func(c *Config) { c.Limits.Exempt = nil })
@@ -86,9 +85,9 @@ func TestMemoryBeforeLoginOfAnAddress(t *testing.T) {
 	if held := heapNow() - before; held > bound*3/2 {
 		t.Errorf("200 CONNECTs of one address that have not ended hold %d MiB, want %d at most", held>>20, bound>>20)
 	}
-	newDevice(t, dialFrom(t, b, "127.0.0.3"), 4).greet(as(adminName, adminPassword))
+	newDevice(t, dialFrom(t, b, "127.0.0.3"), 4).sendConnect(as(adminName, adminPassword))
 	will := withWill("will", strings.Repeat("x", 60_000))
-	newDevice(t, dialFrom(t, b, "127.0.0.4"), 4).greet(as(adminName, adminPassword), will)
+	newDevice(t, dialFrom(t, b, "127.0.0.4"), 4).sendConnect(as(adminName, adminPassword), will)
 	if lost := b.traffic.Lost()[string(limits.AddressEvicted)]; lost != 0 {
 		t.Errorf("%d connections gave way for being half open", lost)
 	}

@@ -11,16 +11,15 @@ import (
 	"signalbox/broker/embedded/store"
 )
 
-// The first byte of a command of the cluster's log says what it is about, and so
-// does that of a request to the leader.
+// The first byte of a command in the cluster's log, and of a request to the leader.
 const (
-	aboutAccess   = 'A' // the access control
-	aboutMessages = 'M' // in syncmode full: sessions, queues and retained messages
-	aboutRetained = 'R' // in syncmode hp: retained messages
+	kindAccess   = 'A' // the access control
+	kindMessages = 'M' // in syncmode full: sessions, queues and retained messages
+	kindRetained = 'R' // in syncmode hp: retained messages
 )
 
-// machine is what the cluster replicates: the access control and, as the syncmode
-// says, messages.
+// machine is the state that the cluster replicates: the access control and, depending on
+// the syncmode, messages.
 type machine struct{ *member }
 
 var _ cluster.BatchMachine = machine{}
@@ -30,13 +29,13 @@ func (m machine) Apply(index uint64, command []byte) any {
 	return m.ApplyBatch([]cluster.Command{{Index: index, Data: command}})[0]
 }
 
-// ApplyBatch applies commands, and cuts off whom they concern. Those about messages that follow each other are
-// stored together.
+// ApplyBatch applies commands, and disconnects the clients that they cut. Consecutive
+// commands about messages are stored together.
 func (m machine) ApplyBatch(commands []cluster.Command) []any {
 	answers := make([]any, len(commands))
 	for from := 0; from < len(commands); {
 		to := from + 1
-		for aboutMessage(commands[from]) && to < len(commands) && aboutMessage(commands[to]) {
+		for isMessages(commands[from]) && to < len(commands) && isMessages(commands[to]) {
 			to++
 		}
 		if err := m.applyRun(commands[from:to]); err != nil {
@@ -50,11 +49,11 @@ func (m machine) ApplyBatch(commands []cluster.Command) []any {
 	return answers
 }
 
-func aboutMessage(c cluster.Command) bool { return len(c.Data) > 0 && c.Data[0] == aboutMessages }
+func isMessages(c cluster.Command) bool { return len(c.Data) > 0 && c.Data[0] == kindMessages }
 
-// applyRun applies one command, or some about messages: all of them or none.
+// applyRun applies one command, or several about messages, all or none.
 func (m machine) applyRun(run []cluster.Command) error {
-	if !aboutMessage(run[0]) {
+	if !isMessages(run[0]) {
 		return m.applyOne(run[0].Index, run[0].Data)
 	}
 	bodies := make([][]byte, len(run))
@@ -66,70 +65,72 @@ func (m machine) applyRun(run []cluster.Command) error {
 
 // applyOne applies a command that is not about messages.
 func (m machine) applyOne(index uint64, command []byte) error {
-	about, body, err := parted(command)
+	kind, body, err := splitKind(command)
 	if err != nil {
 		return err
 	}
-	switch about {
-	case aboutAccess:
+	switch kind {
+	case kindAccess:
 		cuts, err := m.broker.control.ApplyChange(index, body)
 		if err == nil {
-			m.broker.cut(m.spare(cuts))
+			m.broker.disconnect(m.deferDisconnects(cuts))
 		}
 		return err
-	case aboutRetained:
+	case kindRetained:
 		return m.applyRetained(index, body)
 	}
-	return fmt.Errorf("a command about %q in the cluster's log is not known to this release", about)
+	return fmt.Errorf("a command of kind %q in the cluster's log is not supported by this release", kind)
 }
 
-// parted takes the first byte off a command or a request.
-func parted(text []byte) (about byte, body []byte, err error) {
+// splitKind splits off the first byte of a command or a request.
+func splitKind(text []byte) (kind byte, body []byte, err error) {
 	if len(text) == 0 {
 		return 0, nil, errors.New("it is empty")
 	}
 	return text[0], text[1:], nil
 }
 
-// with puts the first byte before a command or a request.
-func with(about byte, body []byte) []byte {
-	return append(append(make([]byte, 0, 1+len(body)), about), body...)
+// withKind prepends the first byte to a command or a request.
+func withKind(kind byte, body []byte) []byte {
+	return append(append(make([]byte, 0, 1+len(body)), kind), body...)
 }
 
-// Applied gives the index of the last command. What is about access control and
-// what is about messages is stored one after the other in one file, so that
-// whatever was stored was so with all before it.
+// Applied returns the index of the last applied command. Changes of access control and of
+// messages are stored one after the other in one file, so whatever is stored was stored
+// after everything before it.
 func (m machine) Applied() uint64 {
 	return max(m.broker.control.AppliedIndex(), m.broker.store.AppliedIndex())
 }
 
-// The first byte of a snapshot says what is in it: what is shared beside the access
-// control, and behind it the access control.
+// The first byte of a snapshot: what is shared in addition to the access control, which
+// follows it.
 const (
 	holdsAccess     = 'a'
 	holdsEverything = 'f'
 	holdsRetained   = 'h'
 )
 
-// parts are what is shared beside the access control, by the first byte of a
+// storeParts are what is shared in addition to the access control, by the first byte of a
 // snapshot.
-var parts = map[byte]store.Part{holdsEverything: store.Everything, holdsRetained: store.RetainedOnly}
+var storeParts = map[byte]store.Part{holdsEverything: store.Everything, holdsRetained: store.RetainedOnly}
 
-// snapshot is a view of all that is shared.
+// snapshot is a consistent view of all shared state.
 type snapshot struct {
 	holds    byte
 	access   *access.Snapshot
 	messages *store.Snapshot // nil for none
 }
 
-// Snapshot gives what is shared as it is now.
+// Snapshot returns a snapshot of the shared state. The log's commands are the only changes
+// of the access control, and none is applied meanwhile, so both parts are of the same
+// moment.
 func (m machine) Snapshot(ctx context.Context) (cluster.Snapshot, error) {
-	s := &snapshot{holds: m.sharing().holds()}
+	s := &snapshot{holds: m.sharing().snapshotKind()}
 	var err error
 	if s.access, err = m.broker.control.Snapshot(ctx); err != nil {
 		return nil, err
 	}
-	if part, ok := parts[s.holds]; ok {
+	if part, ok := storeParts[s.holds]; ok {
 		if s.messages, err = m.broker.store.Snapshot(ctx, part); err != nil {
 			s.access.Release()
 			return nil, err
@@ -153,7 +154,7 @@ func (s *snapshot) WriteTo(w io.Writer) (written int64, err error) {
 	return written, err
 }
 
-// Release ends the views.
+// Release releases both parts.
 func (s *snapshot) Release() {
 	s.access.Release()
 	if s.messages != nil {
@@ -161,17 +162,17 @@ func (s *snapshot) Release() {
 	}
 }
 
-// begun is the index of what is restored first: as long as the rest is not, Applied
-// is that of before, and all is restored again.
-const begun = 1
+// partialIndex is the index of the part that is restored first: until the other one is
+// restored too, Applied is the old index, and both are restored again.
+const partialIndex = 1
 
-// Restore takes over what the others share.
+// Restore replaces the shared state by a snapshot.
 func (m machine) Restore(ctx context.Context, index uint64, r io.Reader) error {
 	var holds [1]byte
 	if _, err := io.ReadFull(r, holds[:]); err != nil {
 		return fmt.Errorf("read what the snapshot holds: %w", err)
 	}
-	if want := m.sharing().holds(); holds[0] != want {
+	if want := m.sharing().snapshotKind(); holds[0] != want {
 		return fmt.Errorf("the cluster has another syncmode than this node was told (it sends %q, not %q): let the node leave, and join it with that of the cluster", holds[0], want)
 	}
 	if err := m.restoreMessages(ctx, holds[0], r); err != nil {
@@ -179,18 +180,18 @@ func (m machine) Restore(ctx context.Context, index uint64, r io.Reader) error {
 	}
 	cuts, err := m.broker.control.ImportState(ctx, index, r)
 	if err == nil {
-		m.cut(cuts)
+		m.disconnect(cuts)
 	}
 	return err
 }
 
-// restoreMessages takes over what is shared beside the access control.
+// restoreMessages replaces what is shared in addition to the access control.
 func (m machine) restoreMessages(ctx context.Context, holds byte, r io.Reader) error {
-	part, ok := parts[holds]
+	part, ok := storeParts[holds]
 	if !ok {
 		return nil
 	}
-	retained, err := m.broker.store.Restore(ctx, begun, part, r, m.broker.engine.NextMessageID)
+	retained, err := m.broker.store.Restore(ctx, partialIndex, part, r, m.broker.engine.NextMessageID)
 	if err == nil && part == store.RetainedOnly {
 		m.broker.engine.ReplaceRetained(retained)
 	}

@@ -14,7 +14,7 @@ import (
 	"signalbox/broker/mqtt/packet"
 )
 
-// ListRetained shows a part of the retained messages.
+// ListRetained returns a page of the retained messages.
 func (b *Broker) ListRetained(_ context.Context, filter string, offset, count int) (broker.Page[broker.RetainedMessage], error) {
 	total, messages := b.engine.Retained(filter, offset, count)
 	return broker.Page[broker.RetainedMessage]{Total: total, Items: func(yield func(broker.RetainedMessage, error) bool) {
@@ -26,7 +26,7 @@ func (b *Broker) ListRetained(_ context.Context, filter string, offset, count in
 	}}, nil
 }
 
-// GetRetained shows the retained message of a topic.
+// GetRetained returns the retained message of a topic.
 func (b *Broker) GetRetained(_ context.Context, topic string) (broker.RetainedMessage, error) {
 	m, ok := b.engine.RetainedOf(topic)
 	if !ok {
@@ -39,22 +39,21 @@ func noRetained(op string) error {
 	return &broker.Error{Kind: broker.NotFound, Op: op, Msg: "the topic retains no message"}
 }
 
-// DeleteRetained deletes the retained message of a topic. Subscribers are not
-// told.
+// DeleteRetained deletes the retained message of a topic. Subscribers are not notified.
 func (b *Broker) DeleteRetained(_ context.Context, topic string) error {
-	had, err := b.engine.DeleteRetained(topic)
-	if err == nil && !had {
+	existed, err := b.engine.DeleteRetained(topic)
+	if err == nil && !existed {
 		return noRetained("deleteRetained")
 	}
-	return named(err, "deleteRetained")
+	return operationError(err, "deleteRetained")
 }
 
-// deleters is how many retained messages are deleted at once, so that they share
-// the store's commits.
+// deleters is how many retained messages are deleted concurrently, so that they share the
+// store's commits.
 const deleters = 256
 
-// DeleteRetainedMatching deletes the retained messages whose topics match. Where
-// it fails, or the context ends, some are deleted.
+// DeleteRetainedMatching deletes the retained messages whose topics match. If it fails, or
+// the context ends, some have been deleted.
 func (b *Broker) DeleteRetainedMatching(ctx context.Context, filter string) (int, error) {
 	_, messages := b.engine.Retained(filter, 0, -1)
 	var next, deleted atomic.Int64
@@ -75,21 +74,21 @@ func (b *Broker) DeleteRetainedMatching(ctx context.Context, filter string) (int
 	if err := ctx.Err(); err != nil {
 		return int(deleted.Load()), err
 	}
-	return int(deleted.Load()), named(errors.Join(errs...), "deleteRetained")
+	return int(deleted.Load()), operationError(errors.Join(errs...), "deleteRetained")
 }
 
 func (b *Broker) deleteOne(ctx context.Context, topic string, deleted *atomic.Int64) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	had, err := b.engine.DeleteRetained(topic)
-	if had {
+	existed, err := b.engine.DeleteRetained(topic)
+	if existed {
 		deleted.Add(1)
 	}
 	return err
 }
 
-// shown is a message as people see it.
+// shown returns a message for display.
 func (b *Broker) shown(m *engine.Message, limit int) broker.RetainedMessage {
 	qos := int(m.QoS)
 	r := broker.RetainedMessage{
@@ -122,7 +121,7 @@ func propertiesOf(raw []byte) *broker.MessageProperties {
 	return p
 }
 
-// Publish publishes a message of an administrator's.
+// Publish publishes a message of an administrator.
 func (b *Broker) Publish(_ context.Context, p broker.PublishSpec) error {
 	if err := b.cluster.mayPublish(); err != nil {
 		return err
@@ -138,7 +137,7 @@ func (b *Broker) Publish(_ context.Context, p broker.PublishSpec) error {
 	if p.Expiry != nil {
 		m.SetExpiry(*p.Expiry)
 	}
-	return named(b.engine.Publish(m), "publish")
+	return operationError(b.engine.Publish(m), "publish")
 }
 
 func describe(p broker.PublishSpec) (all []packet.Property) {
@@ -156,7 +155,7 @@ func describe(p broker.PublishSpec) (all []packet.Property) {
 	return all
 }
 
-// ListSubscriptions shows who is subscribed to what.
+// ListSubscriptions returns a page of the subscriptions.
 func (b *Broker) ListSubscriptions(ctx context.Context, o broker.SubscriptionOptions) (broker.Page[broker.Subscription], error) {
 	var found []broker.Subscription
 	for s := range b.engine.EachSubscription(o.ClientID) {
@@ -192,8 +191,8 @@ func subscriptionOf(s engine.Subscription) broker.Subscription {
 	}
 }
 
-// CheckAccess tells what a client may do, and why. Clients without a username
-// may do nothing where they are not let in.
+// CheckAccess returns what a client may do, and why. Clients without a username have no
+// rights if they are not admitted.
 func (b *Broker) CheckAccess(ctx context.Context, q broker.AccessCheck) (broker.Verdict, error) {
 	v, err := b.control.CheckAccess(ctx, q)
 	if err != nil || q.Username != "" || b.config.AllowAnonymous || v.Source == broker.DecidedByTopic {
@@ -202,10 +201,10 @@ func (b *Broker) CheckAccess(ctx context.Context, q broker.AccessCheck) (broker.
 	return broker.Verdict{ACLType: v.ACLType, Source: broker.DecidedByUnknown, Reason: noAnonymous}, nil
 }
 
-// noAnonymous is why clients without a username do not get in.
+// noAnonymous is why clients without a username are refused.
 const noAnonymous = "clients without a username are not let in: broker.allow_anonymous is off"
 
-// pageOf is a part of a list that is at hand.
+// pageOf returns a page of a list.
 func pageOf[T any](all []T, offset, count int) broker.Page[T] {
 	part := all[min(offset, len(all)):]
 	if count >= 0 {
@@ -220,7 +219,7 @@ func pageOf[T any](all []T, offset, count int) broker.Page[T] {
 	}}
 }
 
-// ListBans shows the bans in force.
+// ListBans returns a page of the bans in force.
 func (b *Broker) ListBans(_ context.Context, offset, count int) (broker.Page[broker.Ban], error) {
 	bans := b.bans.List()
 	for i, ban := range bans {
@@ -229,7 +228,7 @@ func (b *Broker) ListBans(_ context.Context, offset, count int) (broker.Page[bro
 	return pageOf(bans, offset, count), nil
 }
 
-// AddBan bans, and cuts off whom it concerns.
+// AddBan adds a ban and disconnects the clients that it bans.
 func (b *Broker) AddBan(ctx context.Context, s broker.BanSpec) error {
 	_, err := b.bans.Add(ctx, broker.Ban{
 		Kind: s.Kind, Value: s.Value, Reason: s.Reason, CreatedBy: limits.ByAPI,
@@ -237,12 +236,12 @@ func (b *Broker) AddBan(ctx context.Context, s broker.BanSpec) error {
 		ExpiresAt: s.ExpiresAt.Truncate(time.Millisecond),
 	})
 	if err == nil {
-		b.expel()
+		b.disconnectBanned()
 	}
 	return err
 }
 
-// shownBan is a ban as people see it: the times of one for a while are service times.
+// shownBan returns a ban for display: the times of a ban for a duration are service times.
 func (b *Broker) shownBan(ban broker.Ban) broker.Ban {
 	if ban.CreatedBy == limits.ByFlapping {
 		ban.CreatedAt = time.UnixMilli(b.timeline.Wall(ban.CreatedAt.UnixMilli())).UTC()
@@ -251,13 +250,13 @@ func (b *Broker) shownBan(ban broker.Ban) broker.Ban {
 	return ban
 }
 
-// DeleteBan ends a ban.
+// DeleteBan deletes a ban.
 func (b *Broker) DeleteBan(ctx context.Context, kind broker.BanKind, value string) error {
 	return b.bans.Remove(ctx, kind, value)
 }
 
-// expel ends the connections that are banned now.
-func (b *Broker) expel() {
+// disconnectBanned closes the connections that are banned now.
+func (b *Broker) disconnectBanned() {
 	b.engine.Expel(func(c engine.ClientEvent, s *engine.Socket) bool {
 		_, banned := b.bans.Banned(c.ClientID, c.Username, addressOf(s))
 		return banned

@@ -12,7 +12,7 @@ import (
 
 var versions = []byte{3, 4, 5}
 
-// refusal is the code by which a version learns that a SUBSCRIBE was refused.
+// refusal returns the code with which a version refuses a SUBSCRIBE.
 func refusal(version byte) byte {
 	if version == 5 {
 		return 135
@@ -32,7 +32,7 @@ func TestPublishClientSend(t *testing.T) {
 		for _, c := range []struct {
 			topic string
 			qos   byte
-			code  byte // for version 5
+			code  byte // of version 5
 		}{
 			{"a", 1, 16}, {"a/1", 1, 16}, {"a/heard", 1, 0}, {"a/1", 2, 0}, {"a/heard", 2, 0},
 			{"b/1", 1, 135}, {"b/1", 2, 135}, {"b/1", 0, 0}, {"$SYS/x", 0, 0},
@@ -54,8 +54,8 @@ func TestPublishClientSend(t *testing.T) {
 	}
 }
 
-// TestTopicsBesideTheReserved publishes to topics that begin like those that belong
-// to the broker, and to those.
+// TestTopicsBesideTheReserved publishes to topics that begin like the reserved ones, and to
+// those.
 func TestTopicsBesideTheReserved(t *testing.T) {
 	t.Parallel()
 	b := start(t)
@@ -88,8 +88,7 @@ func TestTopicsBesideTheReserved(t *testing.T) {
 	}
 }
 
-// TestRefusedQoS2 goes on for longer than the broker's window of messages under
-// way is wide.
+// TestRefusedQoS2 sends more messages than the broker's in-flight window.
 func TestRefusedQoS2(t *testing.T) {
 	t.Parallel()
 	b := start(t)
@@ -97,7 +96,7 @@ func TestRefusedQoS2(t *testing.T) {
 	for _, version := range versions {
 		d := join(t, b, version, as("alice", "pw"))
 		for range 30 {
-			if ack := d.publish("no", "", 2); ack.ReasonCode == 0 { // as if it were taken
+			if ack := d.publish("no", "", 2); ack.ReasonCode == 0 { // as if it were accepted
 				d.send(packets.Packet{
 					FixedHeader: packets.FixedHeader{Type: packets.Pubrel, Qos: 1}, PacketID: ack.PacketID,
 				})
@@ -110,8 +109,7 @@ func TestRefusedQoS2(t *testing.T) {
 	}
 }
 
-// TestSysTopicsAreTheBrokers: whatever its rights, a client is answered as one
-// that has none.
+// TestSysTopicsAreTheBrokers: whatever its rights, a client is treated as one without any.
 func TestSysTopicsAreTheBrokers(t *testing.T) {
 	t.Parallel()
 	b := start(t)
@@ -287,7 +285,7 @@ func TestRetained(t *testing.T) {
 	}{{publisher, "x/yes"}, {publisher, "x/no"}, {alice, "x/mine"}, {alice, "x/denied"}} {
 		m.by.send(m.by.message(m.topic, "kept", 1, true))
 		m.by.want(packets.Puback)
-		m.by.settled() // delivered to those there, after the PUBACK
+		m.by.settled() // delivered to connected clients, after the PUBACK
 	}
 	for _, version := range versions {
 		d := join(t, b, version, as("alice", "pw"))
@@ -308,7 +306,7 @@ func TestRetainHandling(t *testing.T) {
 	publisher := join(t, b, 5, as(adminName, adminPassword))
 	publisher.send(publisher.message("kept", "x", 1, true))
 	publisher.want(packets.Puback)
-	publisher.settled() // delivered to those there, after the PUBACK
+	publisher.settled() // delivered to connected clients, after the PUBACK
 	d.subscribe(0, "end")
 	for i, c := range []struct {
 		handling byte
@@ -354,8 +352,8 @@ func TestUnsubscribe(t *testing.T) {
 	}
 }
 
-// TestPacketIDsOfBothDirections shows that a SUBSCRIBE and a PUBLISH of one id do
-// not disturb each other.
+// TestPacketIDsOfBothDirections: a SUBSCRIBE and a PUBLISH with the same packet identifier
+// do not interfere.
 func TestPacketIDsOfBothDirections(t *testing.T) {
 	t.Parallel()
 	b := start(t)

@@ -10,7 +10,7 @@ import (
 	"signalbox/broker/storage"
 )
 
-// sharing is what the nodes of a cluster share beside their access control.
+// sharing is what the nodes of a cluster share in addition to their access control.
 type sharing int32
 
 const (
@@ -19,16 +19,16 @@ const (
 	sharesRetained                  // hp: retained messages
 )
 
-// syncModes are the modes that this broker offers.
+// syncModes are the supported modes.
 var syncModes = map[string]sharing{"dynsec": sharesNothing, "full": sharesEverything, "hp": sharesRetained}
 
-// holds gives the first byte of a snapshot.
-func (s sharing) holds() byte {
+// snapshotKind returns the first byte of a snapshot.
+func (s sharing) snapshotKind() byte {
 	return map[sharing]byte{sharesNothing: holdsAccess, sharesEverything: holdsEverything, sharesRetained: holdsRetained}[s]
 }
 
-// servingState is whom this broker serves and where their messages are kept. It changes
-// step by step: alone – waiting – leading, and alone – meshed.
+// servingState determines which clients this broker serves and where their messages are
+// stored. It changes step by step: alone – waiting – leading, and alone – meshed.
 type servingState int
 
 const (
@@ -36,21 +36,21 @@ const (
 	waiting                     // syncmode full: another node leads, this one serves administrators only
 	leading                     // syncmode full: this node leads
 	meshed                      // syncmode hp
-	between                     // a step was begun and has not ended
+	between                     // a step has started and not finished
 )
 
-// begin restores the serving state that the broker had when it was closed, before
-// anything of the cluster's log is applied.
+// begin restores the serving state that the broker had when it was closed, before anything
+// of the cluster's log is applied.
 func (m *member) begin(ctx context.Context) error {
 	part, shared := m.broker.store.Shared()
 	switch {
 	case !shared:
 		return m.broker.engine.Load(ctx)
 	case part == store.Everything:
-		m.share(sharesEverything)
+		m.setSharing(sharesEverything)
 		return m.changeTo(ctx, waiting)
 	}
-	m.share(sharesRetained)
+	m.setSharing(sharesRetained)
 	if err := m.broker.engine.Load(ctx); err != nil {
 		return err
 	}
@@ -67,7 +67,7 @@ func (m *member) desired(s sharing) servingState {
 		return alone
 	case m.serving == leading && (!m.leadership.IsCurrent() || m.isLost()):
 		return waiting
-	case m.serving != leading && m.broker.now().Before(m.leadAgain):
+	case m.serving != leading && m.broker.now().Before(m.leadAfter):
 		return waiting
 	case m.node.IsLeader():
 		return leading
@@ -75,7 +75,7 @@ func (m *member) desired(s sharing) servingState {
 	return waiting
 }
 
-// isLost reports whether the cluster has not agreed on something that this node proposed.
+// isLost reports whether the cluster has not committed a proposal of this node.
 func (m *member) isLost() bool {
 	select {
 	case <-m.lost:
@@ -85,7 +85,7 @@ func (m *member) isLost() bool {
 	}
 }
 
-// changeTo changes the serving state, step by step. m.place is held.
+// changeTo changes the serving state, step by step. The caller holds transition.
 func (m *member) changeTo(ctx context.Context, to servingState) error {
 	for m.serving != to {
 		from, next := m.serving, m.serving.step(to)
@@ -131,22 +131,21 @@ func (m *member) enterState(ctx context.Context, from, next servingState) error 
 	return m.standAlone(ctx)
 }
 
-// errElsewhere is what becomes of what a leader has not agreed upon in time.
-var errElsewhere = errors.New("another node of the cluster leads")
+// errAnotherLeader is the error of what a leader has not committed in time.
+var errAnotherLeader = errors.New("another node of the cluster leads")
 
-// withdraw leaves the clients to another node, which is told to them. What is
-// under way of a leader's comes to nothing here; what is this broker's alone is
-// stored.
+// withdraw disconnects the clients and refers them to another node. What a leader has under
+// way fails; what is this broker's alone is stored.
 func (m *member) withdraw(ctx context.Context, from servingState) error {
 	b := m.broker
-	if err := b.doors.Restrict(true); err != nil {
+	if err := b.listeners.Restrict(true); err != nil {
 		return err
 	}
 	if from == leading {
 		b.log.Info("the broker does not lead its cluster any more, and leaves the clients to another node")
 	}
 	if from != alone {
-		if err := b.replica.Refuse(ctx, errElsewhere); err != nil {
+		if err := b.replica.Refuse(ctx, errAnotherLeader); err != nil {
 			return err
 		}
 	}
@@ -159,11 +158,11 @@ func (m *member) withdraw(ctx context.Context, from servingState) error {
 	return b.store.SetDurability(ctx, storage.Process)
 }
 
-// suspendPatience is how long clients may take to be gone.
-const suspendPatience = 5 * time.Second
+// suspendTimeout bounds how long clients may take to disconnect.
+const suspendTimeout = 5 * time.Second
 
 func (b *Broker) suspend(ctx context.Context, reason byte) error {
-	ctx, cancel := context.WithTimeout(ctx, suspendPatience)
+	ctx, cancel := context.WithTimeout(ctx, suspendTimeout)
 	defer cancel()
 	return b.engine.Suspend(ctx, reason)
 }
@@ -177,5 +176,5 @@ func (m *member) standAlone(ctx context.Context) error {
 	if err := b.engine.Resume(ctx); err != nil {
 		return err
 	}
-	return b.doors.Restrict(false)
+	return b.listeners.Restrict(false)
 }

@@ -5,8 +5,9 @@ import (
 	"testing"
 )
 
-// TestHalfWay cancels a change of the serving state half-way. The next check completes it.
-func TestHalfWay(t *testing.T) {
+// TestInterruptedStep cancels a change of the serving state half-way. The next check
+// completes it.
+func TestInterruptedStep(t *testing.T) {
 	t.Parallel()
 	n := startNode(t, 1)
 	allow(t, n.Broker, "dev", everything()...)
@@ -15,11 +16,11 @@ func TestHalfWay(t *testing.T) {
 		gone, cancel := context.WithCancel(t.Context())
 		cancel()
 		m := n.cluster
-		m.place.Lock()
+		m.transition.Lock()
 		err := m.changeTo(gone, to)
-		m.place.Unlock()
+		m.transition.Unlock()
 		t.Logf("to %v: %v", to, err)
-		if err := m.settle(t.Context()); err != nil {
+		if err := m.reconcile(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		join(t, n.Broker, 5, as("dev", "pw"), withID("kept"), persistent).subscribe(1, "news")

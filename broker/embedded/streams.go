@@ -6,20 +6,20 @@ import (
 	"time"
 )
 
-// streamsID is under which the streams of this broker are kept.
+// streamsID is the id under which the streams of this broker are stored.
 const streamsID = "embedded"
 
-// streamsPatience is how long the stored streams may take to be read.
-const streamsPatience = 10 * time.Second
+// streamsOpenTimeout bounds the reading of the stored streams.
+const streamsOpenTimeout = 10 * time.Second
 
-// openStreams sets the streams going, before the first message is published.
+// openStreams starts the streams, before the first message is published.
 func (b *Broker) openStreams(ctx context.Context) error {
 	if b.config.Streams == nil {
 		return nil
 	}
-	b.streams = b.config.Streams.Open(streamsID, b.seam())
+	b.streams = b.config.Streams.Open(streamsID, b.messaging())
 	b.Streams = b.streams
-	ctx, cancel := context.WithTimeout(ctx, streamsPatience)
+	ctx, cancel := context.WithTimeout(ctx, streamsOpenTimeout)
 	defer cancel()
 	if err := b.streams.Ready(ctx); err != nil {
 		return fmt.Errorf("read the broker's stored streams: %w; the log says what is wrong", err)
@@ -27,7 +27,7 @@ func (b *Broker) openStreams(ctx context.Context) error {
 	return nil
 }
 
-// closeStreams waits until what streams have taken is kept and published.
+// closeStreams waits until what streams have accepted is stored and published.
 func (b *Broker) closeStreams(ctx context.Context) error {
 	if b.streams == nil {
 		return nil

@@ -20,8 +20,8 @@ import (
 	"signalbox/broker/streams/store"
 )
 
-// startStreams runs a broker with streams on the files in dir, until the test or
-// stop ends it.
+// startStreams runs a broker with streams on the files in dir, until the test or stop ends
+// it.
 func startStreams(t *testing.T, dir string) (b *Broker, stop func()) {
 	t.Helper()
 	log := slog.New(slog.NewTextHandler(testLog{t}, nil))
@@ -56,7 +56,7 @@ func startStreams(t *testing.T, dir string) (b *Broker, stop func()) {
 	return b, stop
 }
 
-// keepStream makes a stream that keeps messages.
+// keepStream creates a stream that keeps messages.
 func keepStream(t *testing.T, b *Broker, name, source, target, query string) {
 	t.Helper()
 	persist := true
@@ -67,8 +67,8 @@ func keepStream(t *testing.T, b *Broker, name, source, target, query string) {
 	}
 }
 
-// TestStreamsAcrossRestart goes on after a restart with what there was: the
-// streams, their messages, and the state of their queries.
+// TestStreamsAcrossRestart continues after a restart with the streams, their messages, and
+// the state of their queries.
 func TestStreamsAcrossRestart(t *testing.T) {
 	t.Parallel()
 	const query = `{"select":[{"target":"[n]","function":{"name":"count"}},{"source":"[v]","target":"[sum]","function":{"name":"sum"}}]}`
@@ -95,8 +95,8 @@ func TestStreamsAcrossRestart(t *testing.T) {
 	}
 }
 
-// TestCloseFinishesStreams keeps and republishes all that was acknowledged, though
-// the broker closes at once.
+// TestCloseFinishesStreams stores and republishes all that was acknowledged, though the
+// broker closes at once.
 func TestCloseFinishesStreams(t *testing.T) {
 	t.Parallel()
 	const messages = 500
@@ -125,7 +125,7 @@ func TestCloseFinishesStreams(t *testing.T) {
 	}
 }
 
-// TestStreamsOfWillsAndOwn takes Wills and what the broker publishes for
+// TestStreamsOfWillsAndOwn: streams receive Wills and what the broker publishes for
 // administrators like any other message.
 func TestStreamsOfWillsAndOwn(t *testing.T) {
 	t.Parallel()
@@ -163,7 +163,7 @@ func TestStreamControl(t *testing.T) {
 	}
 }
 
-// TestWithoutStreams offers none where none are configured.
+// TestWithoutStreams offers no streams if none are configured.
 func TestWithoutStreams(t *testing.T) {
 	t.Parallel()
 	b := start(t)

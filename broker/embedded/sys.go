@@ -10,10 +10,10 @@ import (
 	"signalbox/broker/embedded/sys"
 )
 
-// figures are where what the broker tells about itself comes from.
+// figures is the source of the broker's metrics.
 type figures struct{ b *Broker }
 
-// Read gives all figures as they are now.
+// Read returns all metrics as they are now.
 func (f figures) Read() sys.Reading {
 	b := f.b
 	c, usage := b.engine.Counts(), b.limits.Usage()
@@ -33,8 +33,8 @@ func (f figures) Read() sys.Reading {
 	}
 }
 
-// tellOfItself publishes what changed of the broker's figures.
-func (b *Broker) tellOfItself() {
+// publishSys publishes the metrics that have changed.
+func (b *Broker) publishSys() {
 	for _, t := range b.sys.Sample() {
 		b.engine.Publish(&engine.Message{ //nolint:errcheck // nothing of it is stored
 			Topic: t.Name, Payload: []byte(t.Value), Retain: true, CreatedAt: b.timeline.Now().UnixMilli(),
@@ -42,11 +42,11 @@ func (b *Broker) tellOfItself() {
 	}
 }
 
-// SysTopics gives the broker's own $SYS topics as they are now and the samples
-// of the last ten minutes, oldest first.
+// SysTopics returns the broker's own $SYS topics as they are now and the samples of the
+// last ten minutes, oldest first.
 func (b *Broker) SysTopics(context.Context) (now broker.SysTopics, history []broker.SysTopics, err error) {
 	return b.sys.Figures(), b.sys.History(), nil
 }
 
-// Collector gives the broker's figures to Prometheus.
+// Collector returns the broker's metrics for Prometheus.
 func (b *Broker) Collector() prometheus.Collector { return b.sys.Collector() }

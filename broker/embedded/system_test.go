@@ -45,7 +45,7 @@ func TestSysTopics(t *testing.T) {
 
 func sortedKeys(s broker.SysTopics) []string { return slices.Sorted(maps.Keys(s.Topics)) }
 
-func TestSysTopicsAreRetainedForThoseWithTheRight(t *testing.T) {
+func TestSysTopicsAreRetained(t *testing.T) {
 	t.Parallel()
 	b := start(t)
 	allow(t, b, "alice", everything()...)
@@ -70,7 +70,7 @@ func TestSysTopicsAreRetainedForThoseWithTheRight(t *testing.T) {
 	if codes := alice.subscribe(0, "$SYS/#", "#", "end"); codes[0] != 135 {
 		t.Errorf("SUBACK code %d", codes[0])
 	}
-	b.tellOfItself()
+	b.publishSys()
 	if got := alice.received(join(t, b, 5, as(adminName, adminPassword)), "end"); len(got) != 0 {
 		t.Errorf("alice received %q", got)
 	}
@@ -92,7 +92,7 @@ func TestLicense(t *testing.T) {
 	}
 }
 
-func TestFeaturesThatAreNotThere(t *testing.T) {
+func TestUnsupportedFeatures(t *testing.T) {
 	t.Parallel()
 	b := start(t)
 	if _, err := b.ListBridges(t.Context()); broker.KindOf(err) != broker.Unsupported {

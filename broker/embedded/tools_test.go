@@ -15,8 +15,8 @@ import (
 	"signalbox/scripts/suite"
 )
 
-// tool runs one of Mosquitto's command-line clients as the admin. Where they
-// are not installed the test is skipped, but not in CI.
+// tool runs one of Mosquitto's command-line clients as the admin. If they are not installed
+// the test is skipped, but not in CI.
 func tool(t *testing.T, b *Broker, name string, args ...string) (output string, err error) {
 	t.Helper()
 	path, lookErr := exec.LookPath(name)
@@ -40,8 +40,8 @@ func tool(t *testing.T, b *Broker, name string, args ...string) (output string, 
 	return out.String(), err
 }
 
-// TestMosquittoCtrl goes through the subcommands of "mosquitto_ctrl dynsec". Each
-// is told on success by silence or by what it shows.
+// TestMosquittoCtrl runs the subcommands of "mosquitto_ctrl dynsec". Success is silence or
+// the output that is expected.
 func TestMosquittoCtrl(t *testing.T) {
 	t.Parallel()
 	b := start(t)

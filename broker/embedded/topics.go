@@ -24,7 +24,7 @@ func (b *Broker) newTree() *topictree.Tracker {
 	return topictree.New(topictree.Options{Now: b.now, Subscriptions: b.filters})
 }
 
-// filters gives each filter that is subscribed to with the number of clients.
+// filters yields each subscribed filter with its number of clients.
 func (b *Broker) filters() iter.Seq2[string, int] {
 	return topictree.Grouped(func(yield func(string) bool) {
 		_, all := b.engine.Subscriptions(0, -1, nil)
@@ -36,14 +36,14 @@ func (b *Broker) filters() iter.Seq2[string, int] {
 	})
 }
 
-// HPNodes gives the numbers of the nodes of the HP cluster that this broker is in.
+// HPNodes returns the numbers of the nodes of the HP cluster that this broker is in.
 func (b *Broker) HPNodes(context.Context) ([]int, error) {
 	_, nodes, err := b.cluster.hpNodes()
 	return nodes, err
 }
 
-// ListTopics shows the topics in use: this broker's or, in an HP cluster, a node's
-// or those of all nodes.
+// ListTopics returns the topics in use: this broker's or, in an HP cluster, a node's or
+// those of all nodes.
 func (b *Broker) ListTopics(ctx context.Context, nodeID, offset, count int) ([]broker.TopicTree, error) {
 	return eachNode(b, opListTopics, nodeID,
 		func() broker.TopicTree { return b.tree.Page(offset, count) },
@@ -56,7 +56,7 @@ func (b *Broker) ListTopics(ctx context.Context, nodeID, offset, count int) ([]b
 		})
 }
 
-// GetTTL tells for how long a topic is shown after its last message, in seconds.
+// GetTTL returns how long a topic is shown after its last message, in seconds.
 func (b *Broker) GetTTL(ctx context.Context, nodeID int) ([]int64, error) {
 	return eachNode(b, opGetTTL, nodeID, b.ttl, func(id int) (int64, error) { return b.askTTL(ctx, id, control.GetTTL()) })
 }
@@ -69,7 +69,7 @@ func (b *Broker) askTTL(ctx context.Context, nodeID int, c control.Command) (int
 	return t.TTL, err
 }
 
-// SetTTL changes that, on all nodes of an HP cluster unless one is named.
+// SetTTL sets that time, on all nodes of an HP cluster unless one is named.
 func (b *Broker) SetTTL(ctx context.Context, nodeID int, seconds int64) error {
 	if seconds < 0 || seconds > int64(longestTTL/time.Second) {
 		return &broker.Error{Kind: broker.Invalid, Op: opSetTTL, Msg: "the time to live must be from 0 seconds to ten years"}
@@ -102,8 +102,8 @@ func (b *Broker) SetTTL(ctx context.Context, nodeID int, seconds int64) error {
 	return set(self)
 }
 
-// eachNode has this broker or another node answer, by its number, or all nodes of
-// the HP cluster for 0.
+// eachNode returns the result of this broker or of another node, by its number, or those of
+// all nodes of the HP cluster for 0.
 func eachNode[T any](b *Broker, op string, nodeID int, here func() T, there func(id int) (T, error)) ([]T, error) {
 	self, nodes, err := b.cluster.hpNodes()
 	if err != nil {

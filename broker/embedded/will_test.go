@@ -10,9 +10,8 @@ import (
 	"signalbox/broker"
 )
 
-// wantGone waits until no more than so many connections of a username are left.
-// Then the Will of one that is gone is published, where nothing delays it; a session
-// may be forgotten before.
+// wantGone waits until no more than left connections of a username remain. By then the Will
+// of the others is published, unless it is delayed; a session may be deleted before.
 func wantGone(t *testing.T, b *Broker, username string, left int) {
 	t.Helper()
 	eventually(t, "the connection is gone", func() bool { return len(b.engine.Addresses(username)) == left })
@@ -52,7 +51,7 @@ func TestWillIsDroppedByDisconnect(t *testing.T) {
 		d := join(t, b, c.version, as(adminName, adminPassword), withWill("will", "bye"), withID("leaver"))
 		d.send(packets.Packet{FixedHeader: packets.FixedHeader{Type: packets.Disconnect}, ReasonCode: c.code})
 		d.wantEnd()
-		wantGone(t, b, adminName, 2) // but for the watcher and the publisher
+		wantGone(t, b, adminName, 2) // except the watcher and the publisher
 		if diff := cmp.Diff(c.want, watcher.received(publisher, "end")); diff != "" {
 			t.Errorf("version %d, code %d (-want +got):\n%s", c.version, c.code, diff)
 		}
@@ -88,7 +87,7 @@ func TestWillDelay(t *testing.T) {
 		options = append(options, as(adminName, adminPassword), withID("d"), withWill("will", "bye"))
 		d := join(t, b, 5, options...)
 		d.conn.Close()
-		wantGone(t, b, adminName, 2) // but for the watcher and the publisher
+		wantGone(t, b, adminName, 2) // except the watcher and the publisher
 	}
 	steps := []struct {
 		name string

@@ -10,8 +10,8 @@ import (
 	"signalbox/broker/embedded/listen"
 )
 
-// openDoors prepares the listeners; it opens certificates but no socket.
-func (b *Broker) openDoors() (*listen.Set, error) {
+// openListeners prepares the listeners; it reads certificates but opens no socket.
+func (b *Broker) openListeners() (*listen.Set, error) {
 	config := b.config.Limits
 	config.MaxConnections = b.config.MaxConnections
 	b.limits = limits.New(config, b.now)
@@ -21,21 +21,21 @@ func (b *Broker) openDoors() (*listen.Set, error) {
 	})
 }
 
-// isBanned tells whether nobody from an address is wanted.
+// isBanned reports whether an address is banned.
 func (b *Broker) isBanned(addr netip.Addr) bool {
 	_, banned := b.bans.Banned("", "", addr)
 	return banned
 }
 
-// Check reads the files that the configuration names, as the start will; the
-// error names the key.
+// Check reads the files that the configuration names, as the start will; the error names
+// the key.
 func (c Config) Check() error {
 	_, err := listen.New(c.listeners(), listen.Options{Limits: limits.New(c.Limits, nil)})
 	return err
 }
 
-// welcome hands a connection to the engine until its end.
-func (b *Broker) welcome(c *listen.Conn) {
+// serveConn passes a connection to the engine, which serves it until its end.
+func (b *Broker) serveConn(c *listen.Conn) {
 	d := c.Listener().Describe()
 	s := &engine.Socket{
 		Conn: c, Raw: c.Raw(), Greeted: c.ConnectReceived, Reserve: c.Reserve, AwaitEnd: c.AwaitEnd, Address: shownAddress(c), Protocol: "MQTT",
@@ -54,7 +54,7 @@ func (b *Broker) welcome(c *listen.Conn) {
 	b.engine.Serve(s)
 }
 
-// shownAddress is a client's address without its port, as Mosquitto shows it.
+// shownAddress returns a client's address without its port, as Mosquitto shows it.
 func shownAddress(c *listen.Conn) string {
 	if a := c.Addr(); a.IsValid() {
 		return a.String()
@@ -62,25 +62,25 @@ func shownAddress(c *listen.Conn) string {
 	return "unix"
 }
 
-// ListListeners gives the listeners with the ports they are bound to and the
-// certificates they show.
+// ListListeners returns the listeners with the ports they are bound to and their
+// certificates.
 func (b *Broker) ListListeners(context.Context) ([]broker.Listener, error) {
 	var list []broker.Listener
-	for _, l := range b.doors.Listeners() {
+	for _, l := range b.listeners.Listeners() {
 		list = append(list, l.Describe())
 	}
 	return list, nil
 }
 
-// Addrs gives the addresses of the listeners as bound, in the order of the
-// configuration: broker.listen first.
+// Addrs returns the addresses of the listeners as bound, in the order of the configuration:
+// broker.listen first.
 func (b *Broker) Addrs() []string {
 	var addrs []string
-	for _, l := range b.doors.Listeners() {
+	for _, l := range b.listeners.Listeners() {
 		addrs = append(addrs, l.Addr())
 	}
 	return addrs
 }
 
 // ReloadCertificates reads the certificates of all listeners again.
-func (b *Broker) ReloadCertificates() { b.doors.ReloadCertificates() }
+func (b *Broker) ReloadCertificates() { b.listeners.ReloadCertificates() }

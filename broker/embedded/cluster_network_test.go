@@ -8,10 +8,10 @@ import (
 	"testing"
 )
 
-// wires are the connections between the cluster ports of nodes. Pairs of nodes can
-// be parted: what is under way between them then stays where it is, and nobody
-// learns of it, as when a cable is pulled.
-type wires struct {
+// testNetwork is the connections between the cluster ports of nodes. Pairs of nodes can be
+// partitioned: data in transit between them stays where it is, and neither node is
+// notified, as when a cable is pulled.
+type testNetwork struct {
 	t *testing.T
 
 	mu     sync.Mutex // guards what follows
@@ -20,15 +20,15 @@ type wires struct {
 	closed bool
 }
 
-func newWires(t *testing.T) *wires {
-	w := &wires{t: t, parted: map[[2]int]chan struct{}{}, conns: map[net.Conn][2]int{}}
+func newWires(t *testing.T) *testNetwork {
+	w := &testNetwork{t: t, parted: map[[2]int]chan struct{}{}, conns: map[net.Conn][2]int{}}
 	t.Cleanup(w.close)
 	return w
 }
 
-// lay leads the connections to a node over these wires. Who comes is known by its
-// address.
-func (w *wires) lay(n *node) {
+// attach routes the connections to a node through this network. A connecting node is
+// identified by its address.
+func (w *testNetwork) attach(n *node) {
 	_, port, _ := net.SplitHostPort(n.config.Cluster.Listen)
 	n.config.Cluster.Listen = net.JoinHostPort("127.0.0."+strconv.Itoa(100+n.at.NodeID), port)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -44,15 +44,15 @@ func (w *wires) lay(n *node) {
 				return
 			}
 			from := int(conn.RemoteAddr().(*net.TCPAddr).IP.To4()[3]) - 100
-			go w.carry(pairOf(from, n.at.NodeID), conn, n.config.Cluster.Listen)
+			go w.forward(pairOf(from, n.at.NodeID), conn, n.config.Cluster.Listen)
 		}
 	}()
 }
 
 func pairOf(a, b int) [2]int { return [2]int{min(a, b), max(a, b)} }
 
-// carry leads one connection on.
-func (w *wires) carry(pair [2]int, in net.Conn, to string) {
+// forward forwards one connection.
+func (w *testNetwork) forward(pair [2]int, in net.Conn, to string) {
 	defer in.Close()
 	if !w.note(pair, in) {
 		return
@@ -72,7 +72,7 @@ func (w *wires) carry(pair [2]int, in net.Conn, to string) {
 	w.pump(pair, out, in)
 }
 
-func (w *wires) note(pair [2]int, c net.Conn) bool {
+func (w *testNetwork) note(pair [2]int, c net.Conn) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !w.closed {
@@ -81,14 +81,14 @@ func (w *wires) note(pair [2]int, c net.Conn) bool {
 	return !w.closed
 }
 
-func (w *wires) forget(c net.Conn) {
+func (w *testNetwork) forget(c net.Conn) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.conns, c)
 }
 
-// await waits until two nodes are not parted.
-func (w *wires) await(pair [2]int) {
+// await waits until two nodes are not partitioned.
+func (w *testNetwork) await(pair [2]int) {
 	w.mu.Lock()
 	joined := w.parted[pair]
 	w.mu.Unlock()
@@ -97,7 +97,7 @@ func (w *wires) await(pair [2]int) {
 	}
 }
 
-func (w *wires) pump(pair [2]int, from io.Reader, to io.Writer) {
+func (w *testNetwork) pump(pair [2]int, from io.Reader, to io.Writer) {
 	buf := make([]byte, 32<<10)
 	for {
 		n, err := from.Read(buf)
@@ -111,8 +111,8 @@ func (w *wires) pump(pair [2]int, from io.Reader, to io.Writer) {
 	}
 }
 
-// part pulls the cable between two nodes.
-func (w *wires) part(a, b int) {
+// partition separates two nodes.
+func (w *testNetwork) partition(a, b int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.parted[pairOf(a, b)] == nil {
@@ -120,8 +120,8 @@ func (w *wires) part(a, b int) {
 	}
 }
 
-// join puts it in again.
-func (w *wires) join(a, b int) {
+// heal reconnects them.
+func (w *testNetwork) heal(a, b int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if c := w.parted[pairOf(a, b)]; c != nil {
@@ -130,18 +130,18 @@ func (w *wires) join(a, b int) {
 	}
 }
 
-// isolate parts a node from all others, or joins it with them.
-func (w *wires) isolate(all nodes, n *node, apart bool) {
+// isolate partitions a node from all others, or reconnects it.
+func (w *testNetwork) isolate(all nodes, n *node, apart bool) {
 	for _, other := range all {
 		if apart && other != n {
-			w.part(n.at.NodeID, other.at.NodeID)
+			w.partition(n.at.NodeID, other.at.NodeID)
 		} else if other != n {
-			w.join(n.at.NodeID, other.at.NodeID)
+			w.heal(n.at.NodeID, other.at.NodeID)
 		}
 	}
 }
 
-func (w *wires) close() {
+func (w *testNetwork) close() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.closed = true

@@ -9,22 +9,22 @@ import (
 	"signalbox/broker/embedded/cluster"
 )
 
-// Leads tells whether changes are decided here.
+// Leads reports whether changes are decided on this node.
 func (m *member) Leads() bool { return m.node.IsLeader() }
 
-// Replicate has a change applied on all nodes.
+// Replicate causes a change to be applied on all nodes.
 func (m *member) Replicate(ctx context.Context, change []byte) error {
-	_, _, err := m.node.Propose(ctx, with(aboutAccess, change))
+	_, _, err := m.node.Propose(ctx, withKind(kindAccess, change))
 	return outcomeOf(err)
 }
 
-// Forward has the leader serve a request about access control.
+// Forward forwards a request about access control to the leader.
 func (m *member) Forward(ctx context.Context, request []byte) ([]byte, error) {
-	answer, err := m.node.Forward(ctx, with(aboutAccess, request))
+	answer, err := m.node.Forward(ctx, withKind(kindAccess, request))
 	return answer, outcomeOf(err)
 }
 
-// outcomeOf says whether what was proposed may still happen.
+// outcomeOf returns an error that shows whether the proposal may still be applied.
 func outcomeOf(err error) error {
 	if err == nil {
 		return nil
@@ -32,27 +32,27 @@ func outcomeOf(err error) error {
 	if _, remote := errors.AsType[*cluster.RemoteError](err); remote || errors.Is(err, cluster.ErrUnconfirmed) {
 		return &broker.Error{Kind: broker.Unconfirmed, Err: err, Msg: "the cluster did not confirm the change in time: it may be in force"}
 	}
-	return &broker.Error{Kind: broker.Unavailable, Err: err, Msg: "the cluster takes no changes at the moment: " + err.Error()}
+	return &broker.Error{Kind: broker.Unavailable, Err: err, Msg: "the cluster accepts no changes at the moment: " + err.Error()}
 }
 
-// serve does, as the leader, a request of another node.
+// serve handles, on the leader, a request of another node.
 func (m *member) serve(ctx context.Context, _ cluster.NodeID, request []byte) ([]byte, error) {
 	select {
 	case <-m.ready:
 	case <-ctx.Done():
 		return nil, cluster.ErrNoLeader
 	}
-	about, body, err := parted(request)
+	kind, body, err := splitKind(request)
 	switch {
 	case err != nil:
 		return nil, err
-	case about == aboutAccess:
+	case kind == kindAccess:
 		answer, cuts := m.broker.control.Serve(ctx, body)
-		m.broker.cut(cuts)
+		m.broker.disconnect(cuts)
 		return answer, nil
-	case about == aboutRetained:
+	case kind == kindRetained:
 		_, _, err := m.node.Propose(ctx, request)
 		return nil, err
 	}
-	return nil, fmt.Errorf("a request about %q is not known to this release", about)
+	return nil, fmt.Errorf("a request of kind %q is not supported by this release", kind)
 }

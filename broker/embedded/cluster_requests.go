@@ -11,15 +11,15 @@ import (
 	"signalbox/broker/embedded/cluster"
 )
 
-// The first byte of what one node asks another says what the rest is about.
+// The first byte of a request from one node to another.
 const (
 	askTopicTree = 'T' // a message to the control topic of the topic tree
-	askClaims    = 'C' // whom a client is with, and its session
+	askClaims    = 'C' // about the node of a client, and its session
 	// and askTime
 )
 
-// ClusterMode tells the mode of the cluster that this broker is a node of, "" for
-// none. It is not known while the node cannot take part.
+// ClusterMode returns the mode of the cluster that this broker is a node of, "" for none.
+// It is not known while the node cannot take part.
 func (b *Broker) ClusterMode() (mode string, known bool) {
 	if b.cluster == nil {
 		return "", true
@@ -28,8 +28,8 @@ func (b *Broker) ClusterMode() (mode string, known bool) {
 	return info.SyncMode, err == nil || errors.Is(err, cluster.ErrNotClustered)
 }
 
-// hpNodes gives the numbers of this node and, in ascending order, of all nodes, in
-// an HP cluster; otherwise none.
+// hpNodes returns the numbers of this node and, in ascending order, of all nodes of an HP
+// cluster; otherwise none.
 func (m *member) hpNodes() (self int, nodes []int, err error) {
 	if m == nil {
 		return 0, nil, nil
@@ -50,13 +50,13 @@ func (m *member) hpNodes() (self int, nodes []int, err error) {
 	return int(info.Self), nodes, nil
 }
 
-// askTopics has another node do a command about its topics, and reads the data of
-// the answer.
+// askTopics sends a command about topics to another node, and decodes the data of the
+// response.
 func (b *Broker) askTopics(ctx context.Context, nodeID int, c control.Command, data any) error {
 	const correlation = "node"
 	answer, err := b.cluster.node.Ask(ctx, cluster.NodeID(nodeID), append([]byte{askTopicTree}, c.Encode(correlation)...))
 	if err != nil {
-		return nodeAway(c.Name, err)
+		return nodeError(c.Name, err)
 	}
 	err = control.Read(answer, correlation, data)
 	if refusal, ok := errors.AsType[control.Refusal](err); ok {
@@ -68,8 +68,8 @@ func (b *Broker) askTopics(ctx context.Context, nodeID int, c control.Command, d
 	return nil
 }
 
-// nodeAway says why a node did not answer.
-func nodeAway(op string, err error) error {
+// nodeError returns why a node did not respond.
+func nodeError(op string, err error) error {
 	switch {
 	case errors.Is(err, cluster.ErrUnconfirmed):
 		return &broker.Error{Kind: broker.Unconfirmed, Op: op, Msg: "it did not answer in time: it may have been carried out", Err: err}
@@ -79,24 +79,24 @@ func nodeAway(op string, err error) error {
 	return &broker.Error{Kind: broker.Unavailable, Op: op, Msg: "it cannot be reached at the moment", Err: err}
 }
 
-// answer answers what another node asks.
+// answer handles a request of another node.
 func (m *member) answer(ctx context.Context, from cluster.NodeID, request []byte) ([]byte, error) {
-	about, body, err := parted(request)
+	kind, body, err := splitKind(request)
 	if err != nil {
 		return nil, err
 	}
 	switch p := m.peering.Load(); {
-	case about == askTime:
-		return m.answerTime(), nil
-	case about == askTopicTree:
+	case kind == askTime:
+		return m.encodeTime(), nil
+	case kind == askTopicTree:
 		return m.broker.answerTopics(ctx, body)
-	case about == askClaims && p != nil:
+	case kind == askClaims && p != nil:
 		return p.claims.Serve(ctx, int(from), body)
 	}
 	return nil, errors.ErrUnsupported
 }
 
-// answerTopics does what another node asks about this one's topics.
+// answerTopics handles another node's command about this node's topics.
 func (b *Broker) answerTopics(ctx context.Context, request []byte) ([]byte, error) {
 	answer := control.TopicTree(ctx, b.tree, nil, request)
 	if answer == nil {
@@ -105,14 +105,13 @@ func (b *Broker) answerTopics(ctx context.Context, request []byte) ([]byte, erro
 	return answer, nil
 }
 
-// mayPublish refuses what would reach nobody and be kept by nobody: a message from
-// the API, which nobody has to connect for, at a node of a full cluster that does
-// not lead.
+// mayPublish refuses a message from the API on a node of a full cluster that does not lead:
+// it would reach no subscriber and be stored nowhere.
 func (m *member) mayPublish() error {
 	if m == nil || m.sharing() != sharesEverything || m.node.IsLeader() {
 		return nil
 	}
-	msg := "the broker does not lead its cluster of syncmode full, so nobody would get the message: publish it at the leader"
+	msg := "the broker does not lead its cluster of syncmode full, so no subscriber would receive the message: publish it at the leader"
 	if leader, known := m.node.Leader(); known {
 		msg += fmt.Sprintf(", node %d", leader)
 	}

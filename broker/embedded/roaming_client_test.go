@@ -16,19 +16,19 @@ import (
 	"signalbox/scripts/suite"
 )
 
-// roamer is a client with a kept session that goes to whichever node serves, and
-// takes up there what it had begun elsewhere.
-type roamer struct {
+// roamingClient is a client with a persistent session that connects to whichever node serves, and
+// continues there what it started elsewhere.
+type roamingClient struct {
 	device
 	all   nodes
-	lost  int    // sessions that were not there any more
+	lost  int    // sessions that no longer existed
 	known bool   // it has had a session
-	extra string // behind each payload, and a space
+	extra string // appended to each payload, after a space
 
 	// of a publisher
-	count    atomic.Int64 // messages that are acknowledged to the end
-	sent     bool         // a message is on its way, under the packet identifier id
-	released bool         // PUBREC came
+	count    atomic.Int64 // messages that are acknowledged completely
+	sent     bool         // a message is in flight, with the packet identifier id
+	released bool         // PUBREC was received
 
 	// of a subscriber
 	mu       sync.Mutex
@@ -36,12 +36,12 @@ type roamer struct {
 	received []string
 }
 
-func newRoamer(t *testing.T, all nodes, name string) *roamer {
-	return &roamer{device: device{t: t, version: 5, name: name, patience: suite.HangLimit}, all: all, open: map[uint16]bool{}}
+func newRoamer(t *testing.T, all nodes, name string) *roamingClient {
+	return &roamingClient{device: device{t: t, version: 5, name: name, patience: suite.HangLimit}, all: all, open: map[uint16]bool{}}
 }
 
-// roam does its work on one connection after the other until the context ends.
-func (r *roamer) roam(ctx context.Context, work func() error) {
+// roam calls work on one connection after the other until the context ends.
+func (r *roamingClient) roam(ctx context.Context, work func() error) {
 	for i := 0; ctx.Err() == nil; i++ {
 		if r.connect(ctx, r.all[i%len(r.all)].config.Listen) == nil {
 			stop := context.AfterFunc(ctx, func() { r.conn.Close() })
@@ -62,7 +62,7 @@ func (r *roamer) roam(ctx context.Context, work func() error) {
 
 var errRefused = errors.New("refused")
 
-func (r *roamer) connect(ctx context.Context, address string) (err error) {
+func (r *roamingClient) connect(ctx context.Context, address string) (err error) {
 	if r.conn, err = (&net.Dialer{}).DialContext(ctx, "tcp", address); err != nil {
 		return err
 	}
@@ -84,14 +84,14 @@ func (r *roamer) connect(ctx context.Context, address string) (err error) {
 	return nil
 }
 
-func (r *roamer) try(pk packets.Packet) error {
+func (r *roamingClient) try(pk packets.Packet) error {
 	_, err := r.conn.Write(r.encode(pk))
 	return err
 }
 
-// publishNext has one message acknowledged to the end, begun anew where it was
-// interrupted.
-func (r *roamer) publishNext(qos byte) error {
+// publishNext publishes one message until it is acknowledged completely, again after each
+// interruption.
+func (r *roamingClient) publishNext(qos byte) error {
 	r.known = true
 	again := r.sent
 	if !r.sent {
@@ -118,7 +118,7 @@ func (r *roamer) publishNext(qos byte) error {
 	return nil
 }
 
-func (r *roamer) exchange(pk packets.Packet, kind byte) error {
+func (r *roamingClient) exchange(pk packets.Packet, kind byte) error {
 	if err := r.try(pk); err != nil {
 		return err
 	}
@@ -129,8 +129,8 @@ func (r *roamer) exchange(pk packets.Packet, kind byte) error {
 	return err
 }
 
-// receive takes one packet.
-func (r *roamer) receive() error {
+// receive handles one packet.
+func (r *roamingClient) receive() error {
 	pk, err := r.next()
 	if err != nil {
 		return err
@@ -155,14 +155,14 @@ func (r *roamer) receive() error {
 	return r.try(reply)
 }
 
-func (r *roamer) note(payload string) {
+func (r *roamingClient) note(payload string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.received = append(r.received, payload)
 }
 
-// times gives how often each payload was received.
-func (r *roamer) times() map[string]int {
+// times returns how often each payload was received.
+func (r *roamingClient) times() map[string]int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	times := map[string]int{}

@@ -1,0 +1,156 @@
+package embedded
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"sync"
+
+	"signalbox/broker/clock"
+	"signalbox/broker/embedded/engine"
+	"signalbox/broker/messaging"
+)
+
+// adapter is the engine as streams and bridges use it: it converts messages, and times
+// between the broker's database and theirs.
+type adapter struct {
+	engine     *engine.Engine
+	timeline   *clock.Timeline
+	publishers sync.Pool
+}
+
+// messaging returns the adapter for streams and bridges.
+func (b *Broker) messaging() *adapter {
+	return &adapter{engine: b.engine, timeline: b.timeline, publishers: sync.Pool{New: func() any { return b.engine.NewPublisher() }}}
+}
+
+// Subscribe adds a tap.
+func (m *adapter) Subscribe(filter string, in messaging.Inlet) (cancel func()) {
+	return m.engine.Open(filter, ingress{in, m})
+}
+
+// Publish publishes all messages at once. Those that cannot be stored are refused.
+func (m *adapter) Publish(_ context.Context, list []messaging.Message) (done, refused int, err error) {
+	p := m.publishers.Get().(*engine.Publisher)
+	defer m.publishers.Put(p)
+	for i := range list {
+		if !p.Publish(m.toEngine(&list[i])) {
+			refused++
+		}
+	}
+	p.Flush()
+	return len(list), refused, nil
+}
+
+// errNotStored is the error of a message that the engine cannot accept.
+var errNotStored = errors.New("the broker cannot store messages at present")
+
+// PublishStored publishes all messages at once and waits until they are stored. It waits
+// while the broker does not know its sessions, at its start or while another node of its
+// cluster has them, and publishes all again if that began meanwhile: the messages would
+// otherwise reach no subscriber and yet be acknowledged to their source.
+func (m *adapter) PublishStored(ctx context.Context, list []messaging.Message, errs []error) error {
+	for {
+		serving, err := m.engine.Serving(ctx)
+		if err != nil {
+			return err
+		}
+		clear(errs)
+		if err := m.publishStored(ctx, list, errs); err != nil || serving.Err() == nil {
+			return err
+		}
+	}
+}
+
+// Serving waits until the engine is not suspended and all sessions are loaded.
+func (m *adapter) Serving(ctx context.Context) (serving context.Context, err error) {
+	return m.engine.Serving(ctx)
+}
+
+func (m *adapter) publishStored(ctx context.Context, list []messaging.Message, errs []error) error {
+	p := m.publishers.Get().(*engine.Publisher)
+	defer m.publishers.Put(p)
+	results := make([]<-chan error, len(list))
+	for i := range list {
+		ok := false
+		if results[i], ok = p.PublishWithResult(m.toEngine(&list[i])); !ok {
+			results[i], errs[i] = nil, errNotStored
+		}
+	}
+	p.Flush()
+	for i, c := range results {
+		if c == nil {
+			continue
+		}
+		select {
+		case errs[i] = <-c:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+// toEngine converts a message for the engine, with times of the broker's database.
+func (m *adapter) toEngine(s *messaging.Message) *engine.Message {
+	return &engine.Message{
+		Topic: s.Topic, Payload: s.Payload, Properties: s.Properties, QoS: s.QoS,
+		Retain: s.Retain, CreatedAt: m.timeline.Now().UnixMilli(), ExpiresAt: m.timeline.In(s.ExpiresAt),
+	}
+}
+
+// Retained yields the retained messages.
+func (m *adapter) Retained(ctx context.Context, filter string) iter.Seq2[messaging.Message, error] {
+	return func(yield func(messaging.Message, error) bool) {
+		_, list := m.engine.Retained(filter, 0, -1)
+		for _, kept := range list {
+			if err := ctx.Err(); err != nil {
+				yield(messaging.Message{}, err)
+				return
+			}
+			if !yield(m.fromEngine(kept), nil) {
+				return
+			}
+		}
+	}
+}
+
+// WaitForCapacity waits until the queues of the topic's subscribers have space.
+func (m *adapter) WaitForCapacity(ctx context.Context, topic string) {
+	p := m.publishers.Get().(*engine.Publisher)
+	defer m.publishers.Put(p)
+	p.WaitForCapacity(ctx, topic)
+}
+
+// Refused reports false: the topics are the broker's own.
+func (*adapter) Refused(string) bool { return false }
+
+// Reached returns nil: the broker is in this process.
+func (*adapter) Reached() error { return nil }
+
+// ingress receives messages for a stream or a bridge, as a tap of the engine.
+type ingress struct {
+	messaging.Inlet
+	adapter *adapter
+}
+
+// AwaitsCommit reports whether a message must be stored before it is acknowledged.
+func (i ingress) AwaitsCommit() bool { return i.Keeps() }
+
+// Take passes a message on.
+func (i ingress) Take(m *engine.Message, hold *engine.CommitBarrier) {
+	s := i.adapter.fromEngine(m)
+	if hold == nil {
+		i.Inlet.Take(s, nil)
+		return
+	}
+	i.Inlet.Take(s, hold)
+}
+
+// fromEngine converts a message for streams and bridges.
+func (m *adapter) fromEngine(k *engine.Message) messaging.Message {
+	return messaging.Message{
+		Topic: k.Topic, Payload: k.Payload, Properties: k.Properties, QoS: k.QoS, Retain: k.Retain,
+		At: m.timeline.Out(k.CreatedAt), ExpiresAt: m.timeline.Out(k.ExpiresAt), Serial: m.engine.Serial(k), ClientID: k.Publisher,
+	}
+}

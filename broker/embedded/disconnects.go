@@ -1,0 +1,75 @@
+package embedded
+
+import (
+	"slices"
+
+	"signalbox/broker/dynsec"
+)
+
+// disconnect disconnects clients, after the response if a command is under way: the
+// requester of a join may not exist in the cluster's access control.
+func (m *member) disconnect(cuts []dynsec.Cut) {
+	m.mu.Lock()
+	entering := m.entering
+	if entering {
+		m.disconnects = append(m.disconnects, cuts...)
+	}
+	m.mu.Unlock()
+	if !entering {
+		m.broker.disconnect(cuts)
+	}
+}
+
+// deferDisconnects returns the cuts without those of clients that wait for a response about
+// access control, whose disconnects are deferred: an administrator who changes its own
+// rights through a node that does not lead must receive the response.
+func (m *member) deferDisconnects(cuts []dynsec.Cut) []dynsec.Cut {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(cuts), func(c dynsec.Cut) bool {
+		waits := m.awaiting[c.Username] > 0
+		if waits {
+			m.deferred[c.Username] = c
+		}
+		return waits
+	})
+}
+
+// track records that a client waits for a response. The returned function must be called
+// after the response was sent.
+func (m *member) track(username string) (answered func()) {
+	if m == nil {
+		return func() {}
+	}
+	m.mu.Lock()
+	m.awaiting[username]++
+	m.mu.Unlock()
+	return func() {
+		if c, due := m.untrack(username); due {
+			m.broker.disconnect([]dynsec.Cut{c})
+		}
+	}
+}
+
+// untrack records that a client has received a response, and returns its deferred
+// disconnect if it is due.
+func (m *member) untrack(username string) (c dynsec.Cut, due bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.awaiting[username]--; m.awaiting[username] > 0 {
+		return c, false
+	}
+	delete(m.awaiting, username)
+	c, due = m.deferred[username]
+	delete(m.deferred, username)
+	return c, due
+}
+
+// disconnectDeferred disconnects the clients that had to receive a response first.
+func (m *member) disconnectDeferred() {
+	m.mu.Lock()
+	cuts := m.disconnects
+	m.entering, m.disconnects = false, nil
+	m.mu.Unlock()
+	m.broker.disconnect(cuts)
+}
