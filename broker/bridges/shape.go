@@ -48,34 +48,40 @@ func newShape(schema, defs map[string]any, depth int) *shape {
 
 // read takes over what a keyword says.
 func (s *shape) read(keyword string, v any, defs map[string]any, depth int) {
-	switch v := v.(type) {
-	case []any:
-		if keyword == "allOf" || keyword == "anyOf" || keyword == "oneOf" {
-			for _, e := range v {
-				s.add(newShape(asSchema(e), defs, depth))
-			}
+	list, _ := v.([]any)
+	schemas, _ := v.(map[string]any)
+	switch keyword {
+	case "allOf", "anyOf", "oneOf":
+		for _, e := range list {
+			s.add(newShape(asSchema(e), defs, depth))
 		}
-	case map[string]any:
-		switch keyword {
-		case "properties":
-			for name, e := range v {
-				s.add(&shape{members: map[string]*shape{name: newShape(asSchema(e), defs, depth)}})
-			}
-		case "additionalProperties", "unevaluatedProperties":
-			s.add(&shape{rest: newShape(v, defs, depth)})
-		case "patternProperties":
-			for _, e := range v {
-				s.add(&shape{rest: newShape(asSchema(e), defs, depth)})
-			}
-		case "dependentSchemas":
-			for _, e := range v {
-				s.add(newShape(asSchema(e), defs, depth))
-			}
-		case "items":
-			s.add(&shape{items: newShape(v, defs, depth)})
-		case "if", "then", "else":
-			s.add(newShape(v, defs, depth))
+	case "dependentSchemas":
+		for _, e := range schemas {
+			s.add(newShape(asSchema(e), defs, depth))
 		}
+	case "properties":
+		for name, e := range schemas {
+			s.add(&shape{members: map[string]*shape{name: newShape(asSchema(e), defs, depth)}})
+		}
+	case "patternProperties":
+		for _, e := range schemas {
+			s.add(&shape{rest: newShape(asSchema(e), defs, depth)})
+		}
+	}
+	if schemas != nil {
+		s.readSchema(keyword, schemas, defs, depth)
+	}
+}
+
+// readSchema reads a keyword whose value is one schema.
+func (s *shape) readSchema(keyword string, v, defs map[string]any, depth int) {
+	switch keyword {
+	case "additionalProperties", "unevaluatedProperties":
+		s.add(&shape{rest: newShape(v, defs, depth)})
+	case "items":
+		s.add(&shape{items: newShape(v, defs, depth)})
+	case "if", "then", "else":
+		s.add(newShape(v, defs, depth))
 	}
 }
 

@@ -112,11 +112,10 @@ func (c *Clusters) enter(ctx context.Context, cl Cluster, n Node, known bool) er
 		others = seen
 	}
 	leader := leaderOf(cl.Name, others)
+	if err := self.mayJoin(cl.Name, leader); err != nil {
+		return err
+	}
 	switch {
-	case self.err != nil:
-		return self.err
-	case self.member && !self.waits() && (!self.in(cl.Name) || self.foreign(leader)):
-		return self.taken(opJoin)
 	case leader == nil:
 		return noLeader(opJoin, cl, others)
 	case self.waits(): // with an invitation that is void, or to a cluster that cannot be reached
@@ -127,21 +126,42 @@ func (c *Clusters) enter(ctx context.Context, cl Cluster, n Node, known bool) er
 	case self.member && leader.counts(n.NodeID):
 		return nil
 	}
+	invitation, err := c.invite(ctx, cl, leader.Node, n)
+	if err != nil || self.member {
+		return err
+	}
+	err = c.accept(ctx, cl, n, invitation)
+	if err != nil && !known {
+		return leaving(err, c.retract(ctx, cl, n))
+	}
+	return err
+}
+
+// invite has the leader add a node, and returns the invitation with which it joins.
+func (c *Clusters) invite(ctx context.Context, cl Cluster, leader, n Node) (*control.Invitation, error) {
 	var added control.HAAdded
-	if err := c.tell(ctx, cl, leader.Node, control.AddNode(cl.Name, n.ha()), &added); err != nil || self.member {
-		return err
-	}
+	err := c.tell(ctx, cl, leader, control.AddNode(cl.Name, n.ha()), &added)
+	return added.Invitation, err
+}
+
+// accept has a node join with an invitation.
+func (c *Clusters) accept(ctx context.Context, cl Cluster, n Node, invitation *control.Invitation) error {
 	spec := cl.spec(n)
-	spec.Invitation = added.Invitation
-	err := c.tell(ctx, cl, n, control.JoinCluster(spec), nil)
-	switch {
-	case err == nil:
-		c.rally(ctx, cl, []Node{n})
-		return nil
-	case known:
+	spec.Invitation = invitation
+	if err := c.tell(ctx, cl, n, control.JoinCluster(spec), nil); err != nil {
 		return err
 	}
-	return leaving(err, c.retract(ctx, cl, n))
+	c.rally(ctx, cl, []Node{n})
+	return nil
+}
+
+// mayJoin returns why a node cannot join a cluster: it does not answer, or is a node of
+// another one.
+func (s sight) mayJoin(name string, leader *sight) error {
+	if s.err == nil && s.member && !s.waits() && (!s.in(name) || s.foreign(leader)) {
+		return s.taken(opJoin)
+	}
+	return s.err
 }
 
 // apart gives the sight of one node, which is there, and those of the others.

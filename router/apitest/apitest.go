@@ -199,10 +199,16 @@ func (a *API) TokenText(role string, brokers ...string) string {
 	return record.Token
 }
 
-// Get calls with GET; Put, Post and Delete likewise.
-func (c *Caller) Get(path string) *Answer            { return c.Do("GET", path, nil) }
-func (c *Caller) Delete(path string) *Answer         { return c.Do("DELETE", path, nil) }
-func (c *Caller) Put(path string, body any) *Answer  { return c.Do("PUT", path, body) }
+// Get calls with GET.
+func (c *Caller) Get(path string) *Answer { return c.Do("GET", path, nil) }
+
+// Delete calls with DELETE.
+func (c *Caller) Delete(path string) *Answer { return c.Do("DELETE", path, nil) }
+
+// Put calls with PUT.
+func (c *Caller) Put(path string, body any) *Answer { return c.Do("PUT", path, body) }
+
+// Post calls with POST.
 func (c *Caller) Post(path string, body any) *Answer { return c.Do("POST", path, body) }
 
 // Text is a body that is sent as it is, and not held against the document.

@@ -55,30 +55,22 @@ func check(root fs.FS, banned, clean, allowed []string, w io.Writer) (failed boo
 	exceptions, left := set(allowed), set(clean)
 	checked := set(clean)
 	others, directories := 0, map[string]bool{}
-	err = fs.WalkDir(root, ".", func(name string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			if err == nil && (d.Name() == "testdata" || name == "data" || name == "scripts/words" || name != "." && d.Name()[0] == '.') {
-				return fs.SkipDir
-			}
-			return err
-		}
+	err = walk(root, func(name string) error {
 		text, err := prose(root, name)
 		if err != nil {
 			return err
 		}
 		dir := path.Dir(name)
 		delete(left, dir)
-		for _, p := range text {
-			for _, f := range phrases.find(p) {
-				switch {
-				case exceptions[f.phrase+" "+dir]:
-				case !checked[dir]:
-					others++
-					directories[dir] = true
-				default:
-					failed = true
-					fmt.Fprintf(w, "%s:%d: %q\n", name, f.line, f.phrase)
-				}
+		for _, f := range phrases.findAll(text) {
+			switch {
+			case exceptions[f.phrase+" "+dir]:
+			case !checked[dir]:
+				others++
+				directories[dir] = true
+			default:
+				failed = true
+				fmt.Fprintf(w, "%s:%d: %q\n", name, f.line, f.phrase)
 			}
 		}
 		return nil
@@ -89,6 +81,21 @@ func check(root fs.FS, banned, clean, allowed []string, w io.Writer) (failed boo
 	}
 	fmt.Fprintf(w, "%d directories are checked; %d others have %d banned words\n", len(clean), len(directories), others)
 	return failed, err
+}
+
+// walk calls f for each file of the project's own.
+func walk(root fs.FS, f func(name string) error) error {
+	return fs.WalkDir(root, ".", func(name string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case !d.IsDir():
+			return f(name)
+		case d.Name() == "testdata", name == "data", name == "scripts/words", name != "." && d.Name()[0] == '.':
+			return fs.SkipDir
+		}
+		return nil
+	})
 }
 
 func set(all []string) map[string]bool {
@@ -115,6 +122,14 @@ func index(banned []string) phrases {
 type finding struct {
 	phrase string
 	line   int
+}
+
+// findAll returns every banned phrase of the passages of a file.
+func (p phrases) findAll(text []passage) (all []finding) {
+	for _, in := range text {
+		all = append(all, p.find(in)...)
+	}
+	return all
 }
 
 // find returns every banned phrase of a passage.

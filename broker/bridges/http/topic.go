@@ -76,24 +76,33 @@ func (m *topicMapping) compileBody(at string, record *mapping.Mapping, p *bridge
 	}
 	isJSON := media == "application/json" || strings.HasSuffix(media, "+json")
 	m.hasBody = m.Body != nil || m.Method != nethttp.MethodGet && m.Method != nethttp.MethodDelete
+	escape := mapping.EscapeNone
+	if isJSON {
+		escape = mapping.EscapeJSON
+	}
 	switch {
 	case !m.hasBody:
-	case m.Body == nil && record == nil:
-		m.body.Record = mapping.Default()
-	case m.Body == nil:
+	case m.Body != nil:
+		m.body.Template = m.template(at+".body", *m.Body, escape, p)
+	case record != nil:
 		m.body.Record = record
-	case isJSON:
-		m.body.Template = m.template(at+".body", *m.Body, mapping.EscapeJSON, p)
 	default:
-		m.body.Template = m.template(at+".body", *m.Body, mapping.EscapeNone, p)
+		m.body.Record = mapping.Default()
 	}
 	if m.body.Record != nil && !isJSON && err == nil {
 		p.Add(at+".contentType", "must be one of JSON where the body is a record: give a body, or leave it out")
 	}
-	if m.Batch && (!isJSON || !m.hasBody) {
+	if m.Batch {
+		m.checkBatch(at, isJSON, p)
+	}
+}
+
+// checkBatch checks what the messages of a batch must have in common.
+func (m *topicMapping) checkBatch(at string, isJSON bool, p *bridges.Problems) {
+	if !isJSON || !m.hasBody {
 		p.Add(at+".batch", "needs bodies of JSON")
 	}
-	if m.Batch && m.target != nil && !m.target.Constant() {
+	if m.target != nil && !m.target.Constant() {
 		p.Add(at+".target", "must be the same for all messages of a batch")
 	}
 }

@@ -54,6 +54,8 @@ func topicTrouble(err error, topic string) error {
 
 // explain returns an error with a text for operators. Last is the error of the last failed
 // connection, if any; login reports whether credentials are configured.
+//
+//revive:disable-next-line:cyclomatic // a flat list of cases, in the order in which they are tried
 func explain(err, last error, login bool) error {
 	var untrusted *tls.CertificateVerificationError
 	var mute *kgo.ErrFirstReadEOF

@@ -16,13 +16,9 @@ func (e *Engine) occupy(c *Conn) (s *Session, present bool, err error) {
 		if s != nil && (s.username != c.username || s.anonymous != c.anonymous) {
 			return nil, false, ErrForeign
 		}
-		if previous != nil && previous.timestamp > c.timestamp { // while c waited
-			return nil, false, ErrLater
-		}
 		if previous != nil {
-			previous.end(packet.ReasonSessionTakenOver, false)
-			if !previous.awaitDone(e.config.EvictTimeout) {
-				return nil, false, &Refusal{Reason: packet.ReasonServerUnavailable, Text: "the older connection does not end"}
+			if err := e.evict(previous, c); err != nil {
+				return nil, false, err
 			}
 			continue
 		}
@@ -39,6 +35,19 @@ func (e *Engine) occupy(c *Conn) (s *Session, present bool, err error) {
 			}
 		}
 	}
+}
+
+// evict ends the connection that has the session which c wants [MQTT-3.1.4-3]. The
+// error is ErrLater if its CONNECT came after that of c, while c waited.
+func (e *Engine) evict(previous, c *Conn) error {
+	if previous.timestamp > c.timestamp {
+		return ErrLater
+	}
+	previous.end(packet.ReasonSessionTakenOver, false)
+	if !previous.awaitDone(e.config.EvictTimeout) {
+		return &Refusal{Reason: packet.ReasonServerUnavailable, Text: "the older connection does not end"}
+	}
+	return nil
 }
 
 // claim finds the session of a client id, and the connection that has it.

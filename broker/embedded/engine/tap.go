@@ -11,7 +11,7 @@ import (
 // called on the goroutine of the publisher, in the order of each publisher,
 // before the message is delivered; they must not block.
 type Tap interface {
-	// Holds reports whether a message above QoS 0 is not to be acknowledged to its
+	// AwaitsCommit reports whether a message above QoS 0 is not to be acknowledged to its
 	// publisher before the tap has committed it.
 	AwaitsCommit() bool
 	// Take is given a message. Where hold is not nil it must be committed once.

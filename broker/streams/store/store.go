@@ -73,8 +73,8 @@ func Open(ctx context.Context, path string, o Options) (*Store, error) {
 	}
 	s.commits = storage.NewCommitter[*entry](storage.Config{
 		Conn: s.conn, Log: s.log, Now: s.now, Contents: "the streams' messages",
-		Limits: storage.Limits{GroupEntries: groupEntries, Pending: o.pending},
-		ProbeInsert:   int(probeInsert), ProbeDelete: int(probeDelete), Closed: errClosed,
+		Limits:      storage.Limits{GroupEntries: groupEntries, Pending: o.pending},
+		ProbeInsert: int(probeInsert), ProbeDelete: int(probeDelete), Closed: errClosed,
 	})
 	s.startCommitter()
 	return s, nil

@@ -175,6 +175,18 @@ func (p *publisher) send() error {
 // packetID returns the packet identifier of a publisher's message.
 func packetID(seq int64) uint16 { return uint16(seq%65_535) + 1 }
 
+// lastAck returns the type of the packet that ends the acknowledgement of a message, 0 for
+// none.
+func (p *publisher) lastAck() byte {
+	switch p.qos {
+	case 1:
+		return packet.Puback
+	case 2:
+		return packet.Pubcomp
+	}
+	return 0
+}
+
 // run reads the acknowledgements, which must be in the order of the messages
 // [MQTT-4.6.0-2]. Its responses to them are written in batches.
 func (p *publisher) run() error {
@@ -187,7 +199,7 @@ func (p *publisher) run() error {
 		}
 		id, acked := packet.ReadID(body), p.acked.Load()
 		switch {
-		case first == packet.Puback && p.qos == 1 && id == packetID(acked), first == packet.Pubcomp && p.qos == 2 && id == packetID(acked):
+		case p.qos > 0 && first == p.lastAck() && id == packetID(acked):
 			p.acks.acked(acked)
 			p.acked.Store(acked + 1)
 		case first == packet.Pubrec && p.qos == 2 && id == packetID(recs):
