@@ -12,8 +12,8 @@ import (
 
 type object = map[string]any
 
-// sensor makes, as a viewer, a role, a group and a client that may publish to
-// plant/# and subscribe to cmd/#.
+// sensor creates, as a viewer, a role, a group and a client that may publish to plant/#
+// and subscribe to cmd/#.
 func sensor(t *testing.T, api *apitest.API, as *apitest.Caller) {
 	t.Helper()
 	as.Post(api.At("/roles"), object{"rolename": "sensor", "textname": "Sensors"}).Want(204)

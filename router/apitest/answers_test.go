@@ -14,8 +14,8 @@ import (
 	"signalbox/scripts/suite"
 )
 
-// TestAnswersOfTargetsAreForEditors has a viewer point a bridge at a server that only
-// this service reaches, to read its answers.
+// TestAnswersOfTargetsAreForEditors points a bridge, as a viewer, at a server that only
+// this service reaches, to read its responses.
 func TestAnswersOfTargetsAreForEditors(t *testing.T) {
 	t.Parallel()
 	const inside = "qq-inside-qq"
@@ -39,7 +39,7 @@ func TestAnswersOfTargetsAreForEditors(t *testing.T) {
 			a.Decode(&list)
 			return list, string(a.Body)
 		}
-		var seen strings.Builder // what a viewer is shown
+		var seen strings.Builder // everything that a viewer receives
 		waitFor(t, name+" to become a dead letter", func() bool {
 			seen.Write(viewer.Get(bridgeAt(api, api.Embedded, "/status")).Want(200).Body)
 			list, body := letters(viewer)
@@ -60,7 +60,7 @@ func TestAnswersOfTargetsAreForEditors(t *testing.T) {
 	}
 }
 
-// banners are what servers say of themselves, in the languages of all targets.
+// banners are the greetings of servers in the protocols of all targets.
 func banners(inside string) map[string]string {
 	mysql := "\xff\x15\x04" + inside // error 1045 without a state
 	postgres := "SFATAL\x00C28000\x00M" + inside + "\x00\x00"
@@ -74,13 +74,13 @@ func banners(inside string) map[string]string {
 	}
 }
 
-// newBanner listens and says the same to everyone.
+// newBanner listens and sends the same text to every client.
 func newBanner(t *testing.T, text string) (addr string) {
 	t.Helper()
-	return newServer(t, func(c net.Conn) { io.WriteString(c, text) }) //nolint:errcheck // the other side may not want it
+	return newServer(t, func(c net.Conn) { io.WriteString(c, text) }) //nolint:errcheck // the peer may have closed
 }
 
-// newAnswer listens and says the same to everyone who has said something.
+// newAnswer listens and sends the same text to every client that has sent something.
 func newAnswer(t *testing.T, text string) (addr string) {
 	t.Helper()
 	return newServer(t, func(c net.Conn) {
@@ -90,25 +90,26 @@ func newAnswer(t *testing.T, text string) (addr string) {
 	})
 }
 
-// newServer listens and greets everyone, without a word more.
+// newServer listens and calls greet for every connection, which then sends nothing
+// more.
 func newServer(t *testing.T, greet func(net.Conn)) (addr string) {
 	t.Helper()
 	return suite.Listen(t, func(c net.Conn) {
 		greet(c)
-		c.(*net.TCPConn).CloseWrite() //nolint:errcheck // the other side may not want it
-		io.Copy(io.Discard, c)        //nolint:errcheck // until it leaves
+		c.(*net.TCPConn).CloseWrite() //nolint:errcheck // the peer may have closed
+		io.Copy(io.Discard, c)        //nolint:errcheck // until the peer closes
 	})
 }
 
-// TestBannersOfTargetsAreForEditors has a viewer point bridges of all kinds at servers
-// that only this service reaches, to read what they say of themselves.
+// TestBannersOfTargetsAreForEditors points bridges of all kinds, as a viewer, at
+// servers that only this service reaches, to read their greetings.
 func TestBannersOfTargetsAreForEditors(t *testing.T) {
 	t.Parallel()
 	const inside = "qq-inside-qq"
 	api := apitest.New(t)
 	viewer, editor := api.Token("viewer"), api.Token("editor")
 	certificate, key := ownKey(t)
-	var tested strings.Builder // what an editor is shown
+	var tested strings.Builder // everything that an editor receives
 	for banner, text := range banners(inside) {
 		addr := newBanner(t, text)
 		for kind, targets := range withSecrets(addr, certificate, key) {
@@ -119,7 +120,7 @@ func TestBannersOfTargetsAreForEditors(t *testing.T) {
 			config := connectionsTo(kind, names, targets)
 			at := func(path string) string { return api.At("/bridges/" + kind + path) }
 			tested.Write(editor.Post(at("/test"), config).Want(200).Body)
-			if kind == "http-bridge" { // which says nothing before there is a message
+			if kind == "http-bridge" { // it connects only for a message
 				continue
 			}
 			viewer.Put(at("/config"), config).Want(204)
@@ -140,7 +141,7 @@ func TestBannersOfTargetsAreForEditors(t *testing.T) {
 	}
 }
 
-// TestBannersInDeadLetters reads what servers that are none of HTTP say of themselves.
+// TestBannersInDeadLetters reads the greetings of servers that do not speak HTTP.
 func TestBannersInDeadLetters(t *testing.T) {
 	t.Parallel()
 	const inside = "qq-inside-qq"

@@ -1,6 +1,6 @@
-// Package apitest runs the whole API for a test: a real database, a real
-// embedded broker, a real HTTP server on a free port. Every call is checked
-// against the OpenAPI document that the server itself hands out.
+// Package apitest runs the whole API for a test: a real database, a real embedded
+// broker, a real HTTP server on a free port. Every call is checked against the OpenAPI
+// document that the server itself serves.
 //
 // It is imported by tests only.
 package apitest
@@ -34,13 +34,13 @@ const (
 
 // API is a running service with the project "default" and its embedded broker.
 type API struct {
-	URL      string
-	MQTT     string   // address of the embedded broker's plain listener
-	Doors    []string // URLs of all its listeners, the plain one first
-	Project  string
-	Embedded string
-	Handlers *handlers.API
-	Root     *Caller
+	URL       string
+	MQTT      string   // address of the embedded broker's plain listener
+	Listeners []string // URLs of all its listeners, the plain one first
+	Project   string
+	Embedded  string
+	Handlers  *handlers.API
+	Root      *Caller
 
 	t       testing.TB
 	routes  routers.Router
@@ -50,7 +50,7 @@ type API struct {
 // Option changes the configuration before the service starts.
 type Option func(*appliance.Config)
 
-// ViewerReadOnly switches auth.viewer_read_only on.
+// ViewerReadOnly enables auth.viewer_read_only.
 func ViewerReadOnly(c *appliance.Config) { c.Auth.ViewerReadOnly = true }
 
 // In uses a data directory, which outlives the service.
@@ -79,7 +79,7 @@ func NewLogged(t testing.TB, log *slog.Logger, options ...Option) *API {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := &API{t: t, URL: service.URL, MQTT: strings.TrimPrefix(service.Broker[0], "mqtt://"), Doors: service.Broker,
+	a := &API{t: t, URL: service.URL, MQTT: strings.TrimPrefix(service.Broker[0], "mqtt://"), Listeners: service.Broker,
 		Handlers: service.API, Embedded: service.API.Embedded, service: service}
 	t.Cleanup(a.Stop)
 	a.readDocument()
@@ -88,8 +88,8 @@ func NewLogged(t testing.TB, log *slog.Logger, options ...Option) *API {
 	return a
 }
 
-// Stop stops the service before the end of the test, for one that goes on with
-// the same data.
+// Stop stops the service before the end of the test, for one that continues with the
+// same data.
 func (a *API) Stop() {
 	a.t.Helper()
 	if err := a.service.Stop(); err != nil {
@@ -97,7 +97,7 @@ func (a *API) Stop() {
 	}
 }
 
-// logger shows the service's log where the test is verbose.
+// logger writes the service's log to the test's if that is verbose.
 func logger(t testing.TB) *slog.Logger {
 	if !testing.Verbose() {
 		return slog.New(slog.DiscardHandler)
@@ -105,9 +105,8 @@ func logger(t testing.TB) *slog.Logger {
 	return slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))
 }
 
-// documents are the documents that were read so far, by their text: most services
-// of a test binary hand out the same, and to read one takes longer than to start
-// a service.
+// documents are the documents parsed so far, by their text: most services of a test
+// binary serve the same, and parsing takes longer than the start of a service.
 var documents sync.Map // of routers.Router
 
 func (a *API) readDocument() {
@@ -128,7 +127,7 @@ func (a *API) readDocument() {
 	documents.Store(string(text), a.routes)
 }
 
-// document gives the text of the document.
+// document returns the text of the document.
 func (a *API) document() []byte {
 	a.t.Helper()
 	answer, err := http.Get(a.URL + "/api/openapi.json")
@@ -143,19 +142,19 @@ func (a *API) document() []byte {
 	return text
 }
 
-// Caller is somebody who calls the API.
+// Caller is a caller of the API.
 type Caller struct {
 	api   *API
 	token string
 }
 
-// Stranger calls without credentials.
+// Stranger returns a caller without credentials.
 func (a *API) Stranger() *Caller { return &Caller{api: a} }
 
-// Bearer calls with a token.
+// Bearer returns a caller with a token.
 func (a *API) Bearer(token string) *Caller { return &Caller{api: a, token: token} }
 
-// LogIn begins a session.
+// LogIn creates a session and returns its caller.
 func (a *API) LogIn(email, password string) *Caller {
 	a.t.Helper()
 	var session struct{ Token string }
@@ -172,21 +171,21 @@ func (a *API) project() string {
 	return projects[0].ID
 }
 
-// At gives a path below the embedded broker.
+// At returns a path below the embedded broker.
 func (a *API) At(path string) string { return a.BrokerAt(a.Embedded, path) }
 
-// BrokerAt gives a path below a broker of the default project.
+// BrokerAt returns a path below a broker of the default project.
 func (a *API) BrokerAt(id, path string) string {
 	return "/api/projects/" + a.Project + "/brokers/" + id + path
 }
 
-// Token creates a project token and gives its caller.
+// Token creates a project token and returns its caller.
 func (a *API) Token(role string, brokers ...string) *Caller {
 	a.t.Helper()
 	return a.Bearer(a.TokenText(role, brokers...))
 }
 
-// TokenText creates a project token.
+// TokenText creates a project token and returns it.
 func (a *API) TokenText(role string, brokers ...string) string {
 	a.t.Helper()
 	kind := "unrestricted"
@@ -211,11 +210,11 @@ func (c *Caller) Put(path string, body any) *Answer { return c.Do("PUT", path, b
 // Post calls with POST.
 func (c *Caller) Post(path string, body any) *Answer { return c.Do("POST", path, body) }
 
-// Text is a body that is sent as it is, and not held against the document.
+// Text is a body that is sent unchanged, and not checked against the document.
 type Text string
 
-// Do calls the API. The answer is held against the document; so is the
-// request, where the service took it.
+// Do calls the API. The response is checked against the document; so is the request, if
+// the service accepted it.
 func (c *Caller) Do(method, path string, body any) *Answer {
 	c.api.t.Helper()
 	sent := c.encode(body)
@@ -258,7 +257,7 @@ func (c *Caller) encode(body any) []byte {
 	return b
 }
 
-// check holds a call against the document.
+// check compares a call with the document.
 func (a *API) check(r *http.Request, sent []byte, answer *Answer, raw bool) {
 	a.t.Helper()
 	r.URL.Scheme, r.URL.Host, r.Host = "", "", ""
@@ -285,7 +284,7 @@ func (a *API) check(r *http.Request, sent []byte, answer *Answer, raw bool) {
 	}
 }
 
-// Answer is what came back.
+// Answer is a response.
 type Answer struct {
 	Status int
 	Header http.Header
@@ -304,8 +303,8 @@ func (a *Answer) Want(status int) *Answer {
 	return a
 }
 
-// WantError ends the test unless the answer is the error object with this
-// status and code.
+// WantError ends the test unless the response is the error object with this status and
+// code.
 func (a *Answer) WantError(status int, code string) *Answer {
 	a.t.Helper()
 	e := a.Error()
@@ -315,7 +314,7 @@ func (a *Answer) WantError(status int, code string) *Answer {
 	return a
 }
 
-// Error reads the error object.
+// Error decodes the error object.
 func (a *Answer) Error() handlers.ErrorObject {
 	a.t.Helper()
 	var e handlers.ErrorObject
@@ -323,7 +322,7 @@ func (a *Answer) Error() handlers.ErrorObject {
 	return e
 }
 
-// Fields gives the bad fields that a 400 names.
+// Fields returns the invalid fields that a 400 names.
 func (a *Answer) Fields() []string {
 	a.t.Helper()
 	var e struct {
@@ -337,7 +336,7 @@ func (a *Answer) Fields() []string {
 	return fields
 }
 
-// Decode reads the body.
+// Decode decodes the body.
 func (a *Answer) Decode(into any) {
 	a.t.Helper()
 	if err := json.Unmarshal(a.Body, into); err != nil {

@@ -23,16 +23,16 @@ func ban(kind, value string) object {
 	return object{"kind": kind, "value": value, "reason": "because"}
 }
 
-// tryAs gives the code of the CONNACK.
+// tryAs returns the code of the CONNACK.
 func tryAs(t *testing.T, api *apitest.API, id, username string) byte {
 	t.Helper()
-	d := knock(t, api.Doors[0], nil, 5)
+	d := knock(t, api.Listeners[0], nil, 5)
 	defer d.drop()
 	return d.greet(id, user(username, "secret")).ReasonCode
 }
 
-// TestBans cuts off whom a ban concerns and nobody else, keeps them out, also
-// after a restart, and lets them in again.
+// TestBans checks that a ban disconnects only those it applies to, refuses them also
+// after a restart, and can be lifted.
 func TestBans(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -107,9 +107,9 @@ func TestBanOfAnAddress(t *testing.T) {
 			d := join(t, api, 5, "c", asAdmin)
 			api.Root.Post(api.At("/bans"), ban("address", value)).Want(204)
 			d.wantEnd(0x8a)
-			if conn, err := open(t, api.Doors[0], nil); err == nil {
+			if conn, err := open(t, api.Listeners[0], nil); err == nil {
 				defer conn.Close()
-				conn.SetDeadline(time.Now().Add(suite.HangLimit)) //nolint:errcheck // reading will tell
+				conn.SetDeadline(time.Now().Add(suite.HangLimit)) //nolint:errcheck // a later read fails otherwise
 				if n, err := conn.Read(make([]byte, 1)); err == nil {
 					t.Errorf("%d bytes came from a broker that bans the address", n)
 				}
@@ -120,15 +120,14 @@ func TestBanOfAnAddress(t *testing.T) {
 	}
 }
 
-// TestBanEndsByTheClock: a ban is over when its time has come, and replaced by
-// one that is made again.
+// TestBanEndsByTheClock: a ban expires, and a second one replaces the first.
 func TestBanEndsByTheClock(t *testing.T) {
 	t.Parallel()
 	api := apitest.New(t, manned)
 	account(t, api, "alice")
 	body := ban("username", "alice")
 	api.Root.Post(api.At("/bans"), body).Want(204)
-	for life, inTime := 1500*time.Millisecond, false; !inTime; life *= 2 { // however slow the machine is
+	for life, inTime := 1500*time.Millisecond, false; !inTime; life *= 2 { // for slow machines
 		end := time.Now().Add(life)
 		body["expires_at"] = end.UTC().Format(time.RFC3339Nano)
 		answer := api.Root.Post(api.At("/bans"), body)
@@ -164,7 +163,7 @@ func TestFlapping(t *testing.T) {
 	if list := bansOf(api); len(list) != 0 {
 		t.Fatalf("three connects within an hour are allowed: %+v", list)
 	}
-	knock(t, api.Doors[0], nil, 5).enter("restless", user("alice", "secret"))
+	knock(t, api.Listeners[0], nil, 5).enter("restless", user("alice", "secret"))
 	waitFor(t, "the ban", func() bool { return len(bansOf(api)) == 1 })
 	b := bansOf(api)[0]
 	if b.Kind != "clientid" || b.Value != "restless" || b.CreatedBy != "flapping" || b.ExpiresAt.Sub(b.CreatedAt) != time.Hour ||
@@ -180,7 +179,7 @@ func TestFlapping(t *testing.T) {
 	}
 }
 
-// wantDetailGone waits until there is no such session.
+// wantDetailGone waits until the session does not exist.
 func wantDetailGone(t *testing.T, api *apitest.API, id string) {
 	t.Helper()
 	waitFor(t, "the end of the session "+id, func() bool {

@@ -8,7 +8,7 @@ import (
 	"signalbox/router/apitest"
 )
 
-// complete fails the test where a kind has a secret that no target is given.
+// complete fails the test if a kind has a secret that no target uses.
 func complete(t *testing.T, api *apitest.API, kind string, targets []object) {
 	t.Helper()
 	schema := schemaOf(api, kind)
@@ -29,7 +29,7 @@ func schemaOf(api *apitest.API, kind string) bridgeSchema {
 	return bridgeSchema{defs["connection"].(object)["properties"].(object)["connection"].(object), defs}
 }
 
-// marked gives the places that bear a mark.
+// marked returns the paths that have a mark.
 func (s bridgeSchema) marked(mark string) (paths [][]string) {
 	var walk func(o object, path []string)
 	walk = func(o object, path []string) {
@@ -51,7 +51,7 @@ func (s bridgeSchema) marked(mark string) (paths [][]string) {
 	return paths
 }
 
-// valueAt gives what is at a place, nil for nothing.
+// valueAt returns the value at a path, nil for none.
 func valueAt(o object, path []string) any {
 	v := any(o)
 	for _, name := range path {
@@ -64,7 +64,7 @@ func valueAt(o object, path []string) any {
 	return v
 }
 
-// TestSecretsStayWhereTheyAre tries to have each kind send its secrets to another
+// TestSecretsStayWhereTheyAre tries to make each kind send its secrets to another
 // address.
 func TestSecretsStayWhereTheyAre(t *testing.T) {
 	t.Parallel()
@@ -103,7 +103,7 @@ func TestSecretsStayWhereTheyAre(t *testing.T) {
 	}
 }
 
-// alter puts another value at a place.
+// alter sets another value at a path.
 func alter(o object, path []string) {
 	for _, name := range path[:len(path)-1] {
 		if o[name] == nil {

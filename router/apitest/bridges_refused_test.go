@@ -8,11 +8,11 @@ import (
 	"signalbox/router/apitest"
 )
 
-// bridgeCalls are one good call of each operation about a bridge.
+// bridgeCalls are one valid call of each operation about a bridge.
 var bridgeCalls = []struct {
 	method, path string
 	body         any
-	connection   bool // names one that must be there
+	connection   bool // names one that must exist
 	role         string
 }{
 	{"GET", "/config", nil, false, "viewer"},
@@ -25,7 +25,7 @@ var bridgeCalls = []struct {
 	{"DELETE", "/connections/none/deadletters", nil, true, "editor"},
 }
 
-// TestBridgesRefused sends each operation to where it must not succeed.
+// TestBridgesRefused calls each operation where it must not succeed.
 func TestBridgesRefused(t *testing.T) {
 	t.Parallel()
 	api := apitest.New(t)
@@ -56,7 +56,7 @@ func TestBridgesRefused(t *testing.T) {
 	api.Root.Do("PATCH", api.At("/bridges"), nil).WantError(405, "METHOD_NOT_ALLOWED")
 }
 
-// TestBridgesReadOnly keeps viewers from writing, where that is switched on.
+// TestBridgesReadOnly checks that viewers cannot write if that is configured.
 func TestBridgesReadOnly(t *testing.T) {
 	t.Parallel()
 	api := apitest.New(t, apitest.ViewerReadOnly)
@@ -70,7 +70,7 @@ func TestBridgesReadOnly(t *testing.T) {
 	}
 }
 
-// TestBadBridgeConfigs changes nothing and names every place.
+// TestBadBridgeConfigs changes nothing and names every invalid member.
 func TestBadBridgeConfigs(t *testing.T) {
 	t.Parallel()
 	api, server := apitest.New(t), newCatcher(t)

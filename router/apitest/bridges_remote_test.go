@@ -21,8 +21,8 @@ import (
 	"signalbox/router/appliance"
 )
 
-// TestBridgesOfMosquitto has messages of a broker that has no bridges of its own
-// delivered by this service, beside a stream.
+// TestBridgesOfMosquitto delivers messages of a broker that has no bridges of its own,
+// next to a stream.
 func TestBridgesOfMosquitto(t *testing.T) {
 	t.Parallel()
 	dir, server := t.TempDir(), newCatcher(t)
@@ -44,7 +44,7 @@ func TestBridgesOfMosquitto(t *testing.T) {
 	server.waitGot("one", "two")
 	publish("in/stream", "three")
 	waitFor(t, "what a stream publishes", func() bool { return len(server.got()) == 4 })
-	waitFor(t, "the queue to be empty", func() bool { return statusOf(t, api, id).QueuedMessages == 0 }) // the bridge knows of each answer
+	waitFor(t, "the queue to be empty", func() bool { return statusOf(t, api, id).QueuedMessages == 0 }) // the bridge has processed each response
 	if !isActive(t, api, id) || isActive(t, api, api.Embedded) {
 		t.Error("active is the bridge of Mosquitto alone")
 	}
@@ -66,8 +66,8 @@ func TestBridgesOfMosquitto(t *testing.T) {
 	}
 }
 
-// TestBridgesOfASecondService asks for the bridges of one service's embedded broker
-// from another, over the control topics.
+// TestBridgesOfASecondService manages the bridges of one service's embedded broker from
+// another, over the control topics.
 func TestBridgesOfASecondService(t *testing.T) {
 	t.Parallel()
 	first, second, server := apitest.New(t, manned), apitest.New(t), newCatcher(t)
@@ -81,7 +81,7 @@ func TestBridgesOfASecondService(t *testing.T) {
 	server.status.Store(422)
 	p.publish("in/1", "two", 1)
 	p.publish("in/1", "three", 1)
-	waitFor(t, "two dead letters", func() bool { // counted as rejected when they are there
+	waitFor(t, "two dead letters", func() bool { // counted as rejected only once they exist
 		s := statusOf(t, first, first.Embedded).Stats
 		return s.DeadLetters == 2 && s.Rejected == 2
 	})
@@ -123,7 +123,7 @@ func TestBridgesOfASecondService(t *testing.T) {
 	second.Root.Get(strings.Replace(far("/config"), "http-bridge", "none-bridge", 1)).WantError(404, "NOT_FOUND")
 }
 
-// TestBridgesOfABrokerThatIsDown cannot be asked of its own.
+// TestBridgesOfABrokerThatIsDown are unavailable if they are the broker's own.
 func TestBridgesOfABrokerThatIsDown(t *testing.T) {
 	t.Parallel()
 	api := apitest.New(t)
@@ -137,7 +137,7 @@ func TestBridgesOfABrokerThatIsDown(t *testing.T) {
 
 // lines is a log that a test reads.
 type lines struct {
-	mu   sync.Mutex // guards text
+	mu   sync.Mutex // protects text
 	text strings.Builder
 }
 
@@ -154,8 +154,8 @@ func (l *lines) String() string {
 }
 
 // TestBridgeSecretsAreShownToNobody: neither by an operation, nor on a control topic,
-// nor in the log, also when the target echoes what it is sent.
-func TestBridgeSecretsAreShownToNobody(t *testing.T) {
+// nor in the log, also when the target echoes its input.
+func TestBridgeSecretsAreNeverShown(t *testing.T) {
 	t.Parallel()
 	log, server := &lines{}, newCatcher(t)
 	api := apitest.NewLogged(t, slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})), manned, scraped)
@@ -201,7 +201,7 @@ func TestBridgeSecretsAreShownToNobody(t *testing.T) {
 }
 
 // TestDeletedBrokersForgetTheirBridges, deleted alone or with their project. The
-// brokers are down, so that their bridges are put in beforehand.
+// brokers are down, so their bridges are stored beforehand.
 func TestDeletedBrokersForgetTheirBridges(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -230,7 +230,7 @@ func TestDeletedBrokersForgetTheirBridges(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	kept.Close(t.Context()) //nolint:errcheck // what is not stored is missed below
+	kept.Close(t.Context()) //nolint:errcheck // what was not stored is missing below
 
 	api = apitest.New(t, apitest.In(dir))
 	api.Root.Delete(api.BrokerAt(deleted, "")).Want(204)
@@ -245,7 +245,7 @@ func TestDeletedBrokersForgetTheirBridges(t *testing.T) {
 	}
 }
 
-// TestBridgeMetrics tells what became of the messages of each connection.
+// TestBridgeMetrics checks the metrics of the messages of each connection.
 func TestBridgeMetrics(t *testing.T) {
 	t.Parallel()
 	api, server := apitest.New(t, manned, scraped), newCatcher(t)
@@ -264,8 +264,8 @@ func TestBridgeMetrics(t *testing.T) {
 	}
 }
 
-// TestBridgesNeedTheirKey: a service that has nothing else sealed makes no new key
-// where configurations of bridges are.
+// TestBridgesNeedTheirKey: a service whose only secrets are configurations of bridges
+// creates no new key.
 func TestBridgesNeedTheirKey(t *testing.T) {
 	t.Parallel()
 	dir, server := t.TempDir(), newCatcher(t)

@@ -14,17 +14,17 @@ import (
 	"signalbox/router/apitest"
 )
 
-// catcher is an HTTP server to which bridges deliver. It can go away and come back
-// at the same address.
+// catcher is an HTTP server to which bridges deliver. It can be stopped and started
+// again at the same address.
 type catcher struct {
 	t      *testing.T
 	URL    string
 	addr   string
-	status atomic.Int64 // of its answers
+	status atomic.Int64 // of its responses
 	server *http.Server
 
-	mu     sync.Mutex // guards what follows
-	bodies []string   // of the requests that were taken
+	mu     sync.Mutex // protects what follows
+	bodies []string   // of the accepted requests
 	tokens []string   // that came with them
 }
 
@@ -38,7 +38,7 @@ func newCatcher(t *testing.T) *catcher {
 	return c
 }
 
-// open lets the server be there.
+// open starts the server.
 func (c *catcher) open() {
 	c.t.Helper()
 	l, err := net.Listen("tcp", c.addr)
@@ -49,7 +49,7 @@ func (c *catcher) open() {
 	go c.server.Serve(l) //nolint:errcheck // it ends with Close
 }
 
-// shut lets it be gone.
+// shut stops the server.
 func (c *catcher) shut() { c.server.Close() }
 
 func (c *catcher) take(w http.ResponseWriter, r *http.Request) {
@@ -63,14 +63,14 @@ func (c *catcher) take(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(status)
 }
 
-// got gives the bodies so far.
+// got returns the bodies so far.
 func (c *catcher) got() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Clone(c.bodies)
 }
 
-// gotToken tells whether a message came with an Authorization.
+// gotToken reports whether a message had an Authorization header.
 func (c *catcher) gotToken(want string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -86,10 +86,10 @@ func (c *catcher) waitGot(want ...string) {
 	}
 }
 
-// bridgeSecret is what nobody is ever shown.
+// bridgeSecret must never be shown.
 const bridgeSecret = "qqSecretThatNobodyIsShown"
 
-// mask is what is shown in its place.
+// mask is shown instead.
 const mask = "********"
 
 // toCatcher is a configuration of the http-bridge with one connection, "c".
@@ -104,12 +104,12 @@ func toCatcher(url, token string, options object) object {
 	}}}
 }
 
-// bridgeAt gives a path below the http-bridge of a broker.
+// bridgeAt returns a path below the http-bridge of a broker.
 func bridgeAt(api *apitest.API, id, path string) string {
 	return api.BrokerAt(id, "/bridges/http-bridge"+path)
 }
 
-// statusOf reads the state of the connection "c".
+// statusOf returns the state of the connection "c".
 func statusOf(t *testing.T, api *apitest.API, id string) broker.BridgeStatus {
 	t.Helper()
 	var all []broker.BridgeStatus
@@ -120,13 +120,13 @@ func statusOf(t *testing.T, api *apitest.API, id string) broker.BridgeStatus {
 	return all[0]
 }
 
-// deadLetters reads those of the connection "c".
+// deadLetters returns those of the connection "c".
 func deadLetters(api *apitest.API, id, query string) (list []broker.DeadLetter) {
 	api.Root.Get(bridgeAt(api, id, "/connections/c/deadletters"+query)).Want(200).Decode(&list)
 	return list
 }
 
-// isActive tells whether the http-bridge of a broker is.
+// isActive reports whether the http-bridge of a broker is active.
 func isActive(t *testing.T, api *apitest.API, id string) bool {
 	t.Helper()
 	var list []broker.Bridge

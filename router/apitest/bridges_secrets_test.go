@@ -29,14 +29,13 @@ import (
 	"signalbox/scripts/suite"
 )
 
-// The secrets that connections of all kinds are given. What is looked for of the
-// key is a part of it.
+// The secrets of connections of all kinds. Only a part of the key is searched for.
 const (
 	secretText = "qq/Secret+That<Nobody>Is&Shown"
-	secretSeed = "SUACSSL3UAHUDXKFSNVUZRF5UHPMWZ6BFDTJ7M6USDXIEDNPPQYYYCU3VY" // an example, of no use
+	secretSeed = "SUACSSL3UAHUDXKFSNVUZRF5UHPMWZ6BFDTJ7M6USDXIEDNPPQYYYCU3VY" // an example key
 )
 
-// ownKey makes a certificate and its key.
+// ownKey returns a certificate and its key.
 func ownKey(t *testing.T) (certificate, key string) {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -58,16 +57,17 @@ func ownKey(t *testing.T) (certificate, key string) {
 	return block("CERTIFICATE", der), block("PRIVATE KEY", keyDER)
 }
 
-// echo is a server that sends back whatever it is sent.
+// echo returns the address of a server that sends back its input.
 func echo(t *testing.T) string {
 	t.Helper()
 	return suite.Listen(t, func(c net.Conn) {
 		c.SetDeadline(time.Now().Add(200 * time.Millisecond)) //nolint:errcheck // it is open
-		io.Copy(c, c)                                         //nolint:errcheck // as long as it lasts
+		io.Copy(c, c)                                         //nolint:errcheck // until the peer closes
 	})
 }
 
-// dump is a server that takes nothing and tells all that it was sent.
+// dump returns the address of a server that refuses every request and returns its
+// content.
 func dump(t *testing.T) string {
 	t.Helper()
 	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -85,8 +85,8 @@ func dump(t *testing.T) string {
 	return strings.TrimPrefix(s.URL, "http://")
 }
 
-// withSecrets gives what leads to an address, for each way to give secrets to a
-// kind of bridge.
+// withSecrets returns targets with an address, for each way to set secrets of a kind of
+// bridge.
 func withSecrets(addr, certificate, key string) map[string][]object {
 	host, port, _ := net.SplitHostPort(addr)
 	number := json.Number(port)
@@ -126,7 +126,7 @@ func withSecrets(addr, certificate, key string) map[string][]object {
 	}
 }
 
-// connectionsTo gives a configuration with a connection for each target.
+// connectionsTo returns a configuration with a connection for each target.
 func connectionsTo(kind string, names []string, targets []object) object {
 	list := []object{}
 	for i, target := range targets {
@@ -140,7 +140,7 @@ func connectionsTo(kind string, names []string, targets []object) object {
 	return object{"connections": list}
 }
 
-// spelled gives the forms in which secrets must not be seen.
+// spelled returns the forms in which secrets must not appear.
 func spelled(key string) []string {
 	quoted, _ := json.Marshal(secretText)
 	lines := strings.Split(strings.TrimSpace(key), "\n")
@@ -149,8 +149,8 @@ func spelled(key string) []string {
 		base64.StdEncoding.EncodeToString([]byte("user:" + secretText))[:20], secretSeed, secretSeed[:20], lines[1][:40]}
 }
 
-// TestSecretsOfAllKinds gives all kinds of bridges secrets wherever there may be one,
-// and targets that cannot be reached or send back what they are sent.
+// TestSecretsOfAllKinds sets all secrets of all kinds of bridges, with targets that
+// cannot be reached or that send back their input.
 func TestSecretsOfAllKinds(t *testing.T) {
 	t.Parallel()
 	dir, log := t.TempDir(), &lines{}
@@ -200,9 +200,9 @@ func TestSecretsOfAllKinds(t *testing.T) {
 	}
 }
 
-// sayings are what a service has said.
+// sayings are all outputs of a service.
 type sayings struct {
-	mu    sync.Mutex // guards texts
+	mu    sync.Mutex // protects texts
 	texts []string
 }
 
@@ -216,7 +216,7 @@ func (s *sayings) add(a *apitest.Answer) *apitest.Answer {
 // nameOf names the connection of a target.
 func nameOf(i int) string { return string(rune('a' + i)) }
 
-// configure has connections made to targets, after some tries that are refused.
+// configure creates connections to targets, after some attempts that are refused.
 func (s *sayings) configure(t *testing.T, api *apitest.API, kind string, targets []object) {
 	at := func(path string) string { return api.At("/bridges/" + kind + path) }
 	var names []string
@@ -236,8 +236,8 @@ func (s *sayings) configure(t *testing.T, api *apitest.API, kind string, targets
 	}
 }
 
-// settled asks for states and dead letters, and tells whether there are some of
-// those that there must be.
+// settled requests states and dead letters, and reports whether the expected ones
+// exist.
 func (s *sayings) settled(api *apitest.API, kind string, n int) bool {
 	var all []broker.BridgeStatus
 	s.add(api.Root.Get(api.At("/bridges/" + kind + "/status"))).Decode(&all)
@@ -249,7 +249,7 @@ func (s *sayings) settled(api *apitest.API, kind string, n int) bool {
 	return len(all) == n && (letters > 0 || kind != "http-bridge")
 }
 
-// spoiled gives targets with secrets where they do not belong.
+// spoiled returns targets with secrets in the wrong members.
 func spoiled(targets []object) (all [][]object) {
 	for _, change := range []func(o object){
 		func(o object) { o[secretText[:2]] = secretText },

@@ -13,7 +13,7 @@ import (
 	"signalbox/router/apitest"
 )
 
-// TestBridges takes a bridge through its life: operations 44 to 47 as a viewer, the
+// TestBridges covers the life cycle of a bridge: operations 44 to 47 as a viewer, the
 // others as an editor.
 func TestBridges(t *testing.T) {
 	t.Parallel()
@@ -57,7 +57,7 @@ func TestBridges(t *testing.T) {
 	if again := viewer.Get(at("/config")).Want(200).Body; string(again) != string(shown) || !tested[0].IsConnected {
 		t.Errorf("a configuration that is sent back: got %s, want %s; %+v", again, shown, tested)
 	}
-	if s := statusOf(t, api, api.Embedded); s.Stats.Delivered != 3 { // the connection was left alone
+	if s := statusOf(t, api, api.Embedded); s.Stats.Delivered != 3 { // the connection was not affected
 		t.Errorf("status %+v", s.Stats)
 	}
 	viewer.Put(at("/config"), object{"connections": []object{}}).Want(204)
@@ -69,7 +69,7 @@ func TestBridges(t *testing.T) {
 	}
 }
 
-// TestDeadLetters lists, repeats and deletes what a server does not take.
+// TestDeadLetters lists, retries and deletes messages that a server does not accept.
 func TestDeadLetters(t *testing.T) {
 	t.Parallel()
 	api, server := apitest.New(t, manned), newCatcher(t)
@@ -128,7 +128,7 @@ func TestDeadLetters(t *testing.T) {
 	}
 }
 
-// TestBridgesAfterARestart are there with what waits in their queues.
+// TestBridgesAfterARestart still have the messages in their queues.
 func TestBridgesAfterARestart(t *testing.T) {
 	t.Parallel()
 	dir, server := t.TempDir(), newCatcher(t)

@@ -11,8 +11,8 @@ import (
 	"signalbox/router/apitest"
 )
 
-// TestOneBrokerListedTwice has a broker be known to two projects, each of which has a
-// connection of the same name lead to the same place: neither is in the other's way.
+// TestOneBrokerListedTwice adds a broker to two projects, each of which has a
+// connection of the same name to the same target: they do not affect each other.
 func TestOneBrokerListedTwice(t *testing.T) {
 	t.Parallel()
 	api := apitest.New(t)

@@ -12,11 +12,11 @@ import (
 	"signalbox/scripts/suite"
 )
 
-// recorder is a server that answers nothing and keeps what it is sent.
+// recorder is a server that sends nothing and records its input.
 type recorder struct {
 	addr string
 
-	mu   sync.Mutex // guards got
+	mu   sync.Mutex // protects got
 	got  []byte
 	conn int
 }
@@ -28,12 +28,12 @@ func newRecorder(t *testing.T) *recorder {
 		r.mu.Lock()
 		r.conn++
 		r.mu.Unlock()
-		io.Copy(r, io.LimitReader(conn, 1<<16)) //nolint:errcheck // as long as it lasts
+		io.Copy(r, io.LimitReader(conn, 1<<16)) //nolint:errcheck // until the peer closes
 	})
 	return r
 }
 
-// Write keeps what came.
+// Write records its input.
 func (r *recorder) Write(p []byte) (int, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -54,8 +54,8 @@ func (r *recorder) connections() int {
 	return r.conn
 }
 
-// TestStoredPasswordStaysAtItsAddress has an editor, who may not read a password, try to
-// have it sent elsewhere.
+// TestStoredPasswordStaysAtItsAddress tries, as an editor, who may not read a password,
+// to have it sent to another address.
 func TestStoredPasswordStaysAtItsAddress(t *testing.T) {
 	t.Parallel()
 	api := apitest.New(t)
@@ -79,10 +79,10 @@ func TestStoredPasswordStaysAtItsAddress(t *testing.T) {
 	if brokerRecord(api, id).HasPassword {
 		t.Error("the password was not cleared")
 	}
-	editor.Put(at, object{"url": "mqtt://" + thief.addr}).Want(204) // there is nothing to protect
+	editor.Put(at, object{"url": "mqtt://" + thief.addr}).Want(204) // nothing to protect
 }
 
-// fieldsOf returns the fields that an answer names, in order.
+// fieldsOf returns the fields that a response names, in order.
 func fieldsOf(answer *apitest.Answer) []string {
 	fields := answer.Fields()
 	slices.Sort(fields)
@@ -102,7 +102,7 @@ func TestStoredSecretsOfSecuredConnections(t *testing.T) {
 	both := []string{"body.client_key", "body.password"}
 	for name, c := range map[string]struct {
 		change object
-		bad    []string // nil where the change is taken
+		bad    []string // nil if the change is accepted
 	}{
 		"another scheme":               {object{"url": "mqtt://127.0.0.1:1"}, both},
 		"another host":                 {object{"url": "mqtts://127.0.0.2:1"}, both},
@@ -139,7 +139,7 @@ func TestStoredSecretsOfSecuredConnections(t *testing.T) {
 	editor.Put(api.BrokerAt(id, ""), object{"verify_ca_cert": true}).Want(204) // a stronger check
 }
 
-// TestReadRecordIsSentBack sends what was read of a connection with secrets.
+// TestReadRecordIsSentBack sends back the record of a connection with secrets.
 func TestReadRecordIsSentBack(t *testing.T) {
 	t.Parallel()
 	api := apitest.New(t)

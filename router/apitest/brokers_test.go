@@ -13,7 +13,7 @@ import (
 	"signalbox/scripts/suite"
 )
 
-// waitFor asks until the answer satisfies, and says what was missing if not.
+// waitFor polls until ok returns true, and fails with what.
 func waitFor(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	deadline := time.NewTimer(suite.HangLimit)
@@ -79,7 +79,7 @@ func TestSameSessionOnMosquitto(t *testing.T) {
 	viewer.Get(api.At("/clients")).WantError(403, "FORBIDDEN")
 }
 
-func TestBrokerThatIsNotThere(t *testing.T) {
+func TestUnreachableBroker(t *testing.T) {
 	t.Parallel()
 	api := apitest.New(t)
 	url := "mqtt://" + brokertest.FreePort(t, "127.0.0.1")

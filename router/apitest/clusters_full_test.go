@@ -10,9 +10,9 @@ import (
 	"signalbox/broker"
 )
 
-// isOpen tells whether a listener takes connections.
-func isOpen(door string) bool {
-	conn, err := net.Dial("tcp", strings.TrimPrefix(door, "mqtt://"))
+// isOpen reports whether a listener accepts connections.
+func isOpen(listener string) bool {
+	conn, err := net.Dial("tcp", strings.TrimPrefix(listener, "mqtt://"))
 	if err != nil {
 		return false
 	}
@@ -20,14 +20,14 @@ func isOpen(door string) bool {
 	return true
 }
 
-// wantServing waits until of the sites just one serves clients, and gives it. All
+// wantServing waits until exactly one of the sites serves clients, and returns it. All
 // are open to administrators.
 func wantServing(t *testing.T, all []*site) (serving *site) {
 	t.Helper()
 	waitFor(t, "one node serves clients", func() bool {
 		serving = nil
 		for _, s := range all {
-			if isOpen(s.Doors[0]) {
+			if isOpen(s.Listeners[0]) {
 				if serving != nil {
 					return false
 				}
@@ -37,14 +37,14 @@ func wantServing(t *testing.T, all []*site) (serving *site) {
 		return serving != nil
 	})
 	for _, s := range all {
-		if !isOpen(s.Doors[1]) {
+		if !isOpen(s.Listeners[1]) {
 			t.Errorf("node %d is not open to administrators", s.id)
 		}
 	}
 	return serving
 }
 
-// TestFullCluster takes a cluster in which one node serves through its life over
+// TestFullCluster covers the life cycle of a cluster in which one node serves, over
 // HTTP.
 func TestFullCluster(t *testing.T) {
 	t.Parallel()
@@ -59,7 +59,7 @@ func TestFullCluster(t *testing.T) {
 			t.Errorf("node %d: ha %t, clustermode %v", s.id, r.HA, r.ClusterMode)
 		}
 	}
-	own := brokerRecord(all[1].API, all[1].Embedded) // whose project does not know of the cluster
+	own := brokerRecord(all[1].API, all[1].Embedded) // whose project does not know the cluster
 	if !own.HA || own.ClusterMode == nil || *own.ClusterMode != "full" {
 		t.Errorf("node 2 of itself: ha %t, clustermode %v", own.HA, own.ClusterMode)
 	}
@@ -74,13 +74,13 @@ func TestFullCluster(t *testing.T) {
 	wantServing(t, all)
 	first.Root.Put(path+"/leave", object{"nodeid": 2}).Want(204)
 	waitState(t, first, path, "active", 3)
-	waitFor(t, "the node that left serves", func() bool { return isOpen(all[1].Doors[0]) })
+	waitFor(t, "the node that left serves", func() bool { return isOpen(all[1].Listeners[0]) })
 	if r := brokerRecord(first.API, all[1].at); r.HA || r.ClusterMode != nil {
 		t.Errorf("after it left: ha %t, clustermode %v", r.HA, r.ClusterMode)
 	}
 	first.Root.Delete(path + "?clustername=plant").Want(200)
 	for _, s := range all {
-		waitFor(t, "every node serves", func() bool { return isOpen(s.Doors[0]) })
+		waitFor(t, "every node serves", func() bool { return isOpen(s.Listeners[0]) })
 		waitFor(t, "every node has what was retained", func() bool {
 			var kept []struct{ Topic string }
 			s.Root.Get(s.At("/messages/retained?filter=kept")).Want(200).Decode(&kept)
@@ -89,14 +89,14 @@ func TestFullCluster(t *testing.T) {
 	}
 }
 
-// TestFullClusterThroughTheWrongDoor is refused where a node is reached by a listener
-// that would be closed, and nothing is left of it.
-func TestFullClusterThroughTheWrongDoor(t *testing.T) {
+// A node cannot join over a listener that would be closed, and the refusal leaves
+// nothing behind.
+func TestFullClusterOverAClosedListener(t *testing.T) {
 	t.Parallel()
 	all := sites(t, 2)
 	first := all[0]
 	right := all[1].at
-	all[1].at = addBroker(t, first.API, object{"name": "ordinary", "url": all[1].Doors[0], "username": mqttAdmin, "password": mqttPassword})
+	all[1].at = addBroker(t, first.API, object{"name": "ordinary", "url": all[1].Listeners[0], "username": mqttAdmin, "password": mqttPassword})
 	waitFor(t, "the broker is known to be able to be a node", func() bool {
 		return slices.Contains(brokerRecord(first.API, all[1].at).Capabilities, broker.CapCluster)
 	})
@@ -112,7 +112,7 @@ func TestFullClusterThroughTheWrongDoor(t *testing.T) {
 		t.Errorf("left: %s", got)
 	}
 	for _, s := range all {
-		waitFor(t, fmt.Sprint("node ", s.id, " serves"), func() bool { return isOpen(s.Doors[0]) })
+		waitFor(t, fmt.Sprint("node ", s.id, " serves"), func() bool { return isOpen(s.Listeners[0]) })
 	}
 	all[1].at = right
 	unite(t, all, "full")

@@ -12,8 +12,8 @@ import (
 	"signalbox/router/apitest"
 )
 
-// ways are the ways to a site's broker: its own service, and the connection that the
-// first site has.
+// ways are the two accesses to a site's broker: its own service, and the connection
+// that the first site has.
 func (s *site) ways(first *site) map[string]struct {
 	api *apitest.API
 	id  string
@@ -24,14 +24,14 @@ func (s *site) ways(first *site) map[string]struct {
 	}{"itself": {s.API, s.Embedded}, "a connection": {first.API, s.at}}
 }
 
-// TestTopicsOfAnHPCluster asks for the topics and the TTL of nodes, operations 51 to
+// TestTopicsOfAnHPCluster requests the topics and the TTL of nodes, operations 51 to
 // 53: at each node, by its own service and by a connection.
 func TestTopicsOfAnHPCluster(t *testing.T) {
 	t.Parallel()
 	all := sites(t, 3)
 	first := all[0]
 	path := unite(t, all, "hp")
-	first.Root.Get(first.At("/topictree")).Want(200) // from the first question on there are trees
+	first.Root.Get(first.At("/topictree")).Want(200) // the first request starts the trees
 	for _, s := range all {
 		s.Root.Post(s.At("/messages"), object{"topic": fmt.Sprint("node/", s.id), "payload": "x", "qos": 1}).Want(204)
 	}
@@ -40,7 +40,7 @@ func TestTopicsOfAnHPCluster(t *testing.T) {
 			t.Run(fmt.Sprintf("node %d by %s", s.id, name), func(t *testing.T) {
 				c, at := way.api.Token("viewer"), way.api.BrokerAt(way.id, "/topictree")
 				wantTrees(t, c, at)
-				wantTTLs(t, c, at+"/ttl", 1000*(i+1)) // so long that no topic leaves
+				wantTTLs(t, c, at+"/ttl", 1000*(i+1)) // long enough that no topic expires
 			})
 		}
 	}
@@ -64,7 +64,7 @@ func TestTopicsOfAnHPCluster(t *testing.T) {
 	}
 }
 
-// wantTrees asks for the trees of three nodes, in each of which there is one topic.
+// wantTrees requests the trees of three nodes, each with one topic.
 func wantTrees(t *testing.T, c *apitest.Caller, at string) {
 	t.Helper()
 	var trees []broker.TopicTree
@@ -88,7 +88,7 @@ func wantTrees(t *testing.T, c *apitest.Caller, at string) {
 	}
 }
 
-// wantTTLs sets the TTL of all nodes, and then one more of single ones.
+// wantTTLs sets the TTL of all nodes, and then others of single ones.
 func wantTTLs(t *testing.T, c *apitest.Caller, at string, seconds int) {
 	t.Helper()
 	want := func(query, want string) {
@@ -107,7 +107,7 @@ func wantTTLs(t *testing.T, c *apitest.Caller, at string, seconds int) {
 	c.Put(at+"?nodeid=4", object{"ttl_sec": 1}).WantError(404, "NOT_FOUND")
 }
 
-// TestHPCluster has what is published over the API reach the clients of other nodes.
+// TestHPCluster publishes over the API to the clients of other nodes.
 func TestHPCluster(t *testing.T) {
 	t.Parallel()
 	all := sites(t, 3)
@@ -138,20 +138,20 @@ func TestHPCluster(t *testing.T) {
 	}
 }
 
-// link names a figure that other nodes tell of their link to a site.
+// link returns the name of a metric that other nodes have of their link to a site.
 func (s *site) link(name string) string {
 	return fmt.Sprintf(`signalbox_cluster_link_%s{node="%d"}`, name, s.id)
 }
 
-// waitRoute waits until another node knows what one client of the site is subscribed to:
-// SUBACK waits for that, but not for ever.
+// waitRoute waits until another node knows a subscription of the site: SUBACK waits for
+// that, but not for ever.
 func (s *site) waitRoute(t *testing.T, at *site) {
 	t.Helper()
 	waitFor(t, "the subscription to be known to the other node", func() bool { return metrics(at.API)[s.link("routes")] == "1" })
 }
 
-// wantLinks looks at what a node tells of its links: it published one message, which
-// is retained and so goes to all nodes, as did the others; on each there is one
+// wantLinks checks the metrics of a node's links: it published one message, which is
+// retained and so goes to all nodes, as did the others; on each there is one
 // subscriber.
 func wantLinks(t *testing.T, s *site, others ...*site) {
 	t.Helper()
@@ -181,7 +181,7 @@ func wantLinks(t *testing.T, s *site, others ...*site) {
 	}
 }
 
-// TestSessionThatMoves is counted where it came from and where it went.
+// TestSessionThatMoves is counted at both nodes.
 func TestSessionThatMoves(t *testing.T) {
 	t.Parallel()
 	all := sites(t, 2)

@@ -11,7 +11,7 @@ import (
 	"signalbox/router/apitest"
 )
 
-// HPNodes gives the numbers of the club's nodes, where the member is in one.
+// HPNodes returns the numbers of the club's nodes, if the member is in one.
 func (m *member) HPNodes(context.Context) ([]int, error) {
 	if m.id == 0 || m.club.mode != broker.SyncHP {
 		return nil, nil
@@ -19,7 +19,7 @@ func (m *member) HPNodes(context.Context) ([]int, error) {
 	return []int{1, 2, 3}, nil
 }
 
-// GetTTL gives the number of the node that is asked.
+// GetTTL returns the number of the requested node.
 func (m *member) GetTTL(ctx context.Context, nodeID int) ([]int64, error) {
 	m.club.mu.Lock()
 	defer m.club.mu.Unlock()
@@ -35,8 +35,8 @@ func (m *member) GetTTL(ctx context.Context, nodeID int) ([]int64, error) {
 	return broker.AskNodes("getTTL", nodes, ask)
 }
 
-// mode tells what the records of a broker, the single and those in lists, say of
-// its cluster; "" for none.
+// mode returns the cluster mode in the records of a broker, the single and those in
+// lists; "" for none.
 func (g *gathering) mode(i int) string {
 	g.t.Helper()
 	r := brokerRecord(g.API, g.ids[i])
@@ -72,8 +72,8 @@ func (g *gathering) wantModes(want ...string) {
 	}
 }
 
-// TestBrokerShowsItsCluster follows brokers into clusters of each mode and out of
-// them, whatever was said of them.
+// TestBrokerShowsItsCluster follows brokers into clusters of each mode and out of them,
+// whatever was stored with them.
 func TestBrokerShowsItsCluster(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{"dynsec", "full", "hp"} {
@@ -112,8 +112,8 @@ func TestClusterThatFailsLeavesNoMode(t *testing.T) {
 	g.wantModes("", "", "")
 }
 
-// TestNodeIDs names nodes: of an HP cluster that the project knows, of one that
-// only the broker knows, and where there is none.
+// TestNodeIDs names nodes: of an HP cluster that the project knows, of one that only
+// the broker knows, and without one.
 func TestNodeIDs(t *testing.T) {
 	t.Parallel()
 	g := gather(t, 3)
@@ -150,11 +150,11 @@ func TestNodeIDs(t *testing.T) {
 	g.down(true, g.members...)
 	g.Root.Delete(g.path("?purge=true")).Want(207)
 	g.wantModes("", "", "")
-	wantAll() // they are together still
+	wantAll() // they are still together
 }
 
-// TestProjectWithClusters is not deleted unless its clusters go with it: one that
-// cannot be dissolved as well, with the connections that its nodes have.
+// TestProjectWithClusters is not deleted unless its clusters are: also one that cannot
+// be dissolved, with the connections of its nodes.
 func TestProjectWithClusters(t *testing.T) {
 	t.Parallel()
 	api := apitest.New(t)

@@ -26,8 +26,8 @@ type site struct {
 	at   string // id of its broker at the first site
 }
 
-// sites starts services whose brokers can be nodes. The first one knows those of
-// the others, by their listeners for administrators.
+// sites starts services whose brokers can be nodes. The first one knows those of the
+// others, by their listeners for administrators.
 func sites(t *testing.T, n int, tune ...func(*appliance.Config)) []*site {
 	t.Helper()
 	all := make([]*site, n)
@@ -55,14 +55,14 @@ func sites(t *testing.T, n int, tune ...func(*appliance.Config)) []*site {
 // it can be a node.
 func addSite(t *testing.T, to *apitest.API, s *site) (id string) {
 	t.Helper()
-	id = addBroker(t, to, object{"name": fmt.Sprint("n", s.id), "url": s.Doors[len(s.Doors)-1], "username": mqttAdmin, "password": mqttPassword})
+	id = addBroker(t, to, object{"name": fmt.Sprint("n", s.id), "url": s.Listeners[len(s.Listeners)-1], "username": mqttAdmin, "password": mqttPassword})
 	waitFor(t, "the broker is known to be able to be a node", func() bool {
 		return slices.Contains(brokerRecord(to, id).Capabilities, broker.CapCluster)
 	})
 	return id
 }
 
-// node describes the site to the cluster operations.
+// node returns the site in the form of the cluster operations.
 func (s *site) node() object {
 	host, port, err := net.SplitHostPort(s.port)
 	if err != nil {
@@ -75,7 +75,7 @@ func (s *site) node() object {
 	return object{"broker_id": s.at, "url": "mqtt://x", "nodeid": s.id, "name": fmt.Sprint("n", s.id), "address": host, "port": number}
 }
 
-// unite makes the sites' brokers a cluster, over the first one's API.
+// unite forms a cluster of the sites' brokers, over the first one's API.
 func unite(t *testing.T, all []*site, mode string) (path string) {
 	t.Helper()
 	first, nodes := all[0], []object{}
@@ -93,7 +93,7 @@ func unite(t *testing.T, all []*site, mode string) (path string) {
 	return path
 }
 
-// waitState waits until the cluster is in a state, with so many nodes.
+// waitState waits until the cluster is in a state, with that many nodes.
 func waitState(t *testing.T, console *site, path, state string, nodes int) {
 	t.Helper()
 	waitFor(t, "the cluster is "+state, func() bool {
@@ -103,12 +103,12 @@ func waitState(t *testing.T, console *site, path, state string, nodes int) {
 	})
 }
 
-// TestMetricsOfTheCluster are those of a leader and of a follower, and before and
-// after of a broker alone.
+// TestMetricsOfTheCluster checks those of a leader and of a follower, and before and
+// after of a single broker.
 func TestMetricsOfTheCluster(t *testing.T) {
 	t.Parallel()
 	all := sites(t, 2)
-	want := func(s *site, want map[string]string) { // in the end: a node that answers late is not up for a time
+	want := func(s *site, want map[string]string) { // eventually: a node that answers late counts as down for a time
 		t.Helper()
 		waitFor(t, fmt.Sprintf("metrics of node %d: %v", s.id, want), func() bool {
 			got := metrics(s.API)
@@ -138,7 +138,7 @@ func TestMetricsOfTheCluster(t *testing.T) {
 	}
 }
 
-// TestClusterLeaderIsSet over HTTP, and a node that is dead is taken out.
+// TestClusterLeaderIsSet over HTTP, and a dead node is removed.
 func TestClusterLeaderIsSet(t *testing.T) {
 	t.Parallel()
 	all := sites(t, 3)
@@ -151,7 +151,7 @@ func TestClusterLeaderIsSet(t *testing.T) {
 		return i >= 0 && c.Nodes[i].NodeID == id
 	}
 	waitFor(t, "the node leads that was to", func() bool {
-		first.Root.Put(path+"/leader", object{"nodeid": 2}) // it may have no vote yet
+		first.Root.Put(path+"/leader", object{"nodeid": 2}) // it may not be a voter yet
 		return leads(2)
 	})
 	first.Root.Put(path+"/leader", object{"nodeid": 2}).Want(204)
@@ -170,7 +170,7 @@ func TestClusterLeaderIsSet(t *testing.T) {
 }
 
 // TestNodeWithoutDisk has nodes whose disks are nearly full. They are not ready, their
-// records have an error, and the metrics say how much is free.
+// records have an error, and the metrics show the free space.
 func TestNodeWithoutDisk(t *testing.T) {
 	t.Parallel()
 	all := sites(t, 2, func(c *appliance.Config) { c.Cluster.MinFreeDisk = math.MaxInt64 })
@@ -181,7 +181,7 @@ func TestNodeWithoutDisk(t *testing.T) {
 	first.Root.Post(path, object{"clustername": "plant", "syncmode": "dynsec", "nodes": nodes}).Want(200).Decode(&made)
 	waitState(t, first, path+"/"+made.ID, "degraded", len(all))
 	for i := range all {
-		waitFor(t, fmt.Sprint("the error of node ", i+1), func() bool { // that has another one until it takes part
+		waitFor(t, fmt.Sprint("the error of node ", i+1), func() bool { // which has another one until it participates
 			var c broker.Cluster
 			first.Root.Get(path + "/" + made.ID).Want(200).Decode(&c)
 			return strings.Contains(c.Nodes[i].Error, "cluster.min_free_disk")
@@ -200,7 +200,7 @@ func TestNodeWithoutDisk(t *testing.T) {
 	first.Root.Delete(path + "/" + made.ID).Want(200)
 }
 
-// wantLog looks at what a leader tells of its log, and of the time changes took.
+// wantLog checks the leader's metrics of its log, and of the time of changes.
 func wantLog(t *testing.T, m map[string]string) {
 	t.Helper()
 	number := func(name string) float64 {
@@ -228,8 +228,8 @@ func TestNoMetricsOfAClusterWithoutAPort(t *testing.T) {
 	}
 }
 
-// TestClusterIsTakenOver by the service of another node, after the one that made it is
-// lost with its database.
+// TestClusterIsTakenOver by the service of another node, after the one that created it
+// is lost with its database.
 func TestClusterIsTakenOver(t *testing.T) {
 	t.Parallel()
 	all := sites(t, 3)

@@ -12,10 +12,10 @@ import (
 	"signalbox/router/apitest"
 )
 
-// two makes a cluster of the first two brokers, "one", and "two" of the others.
+// two forms a cluster "one" of the first two brokers, and "two" of the others.
 func (g *gathering) two() (ids [2]string) {
 	g.t.Helper()
-	other := &club{seats: map[int]*member{}}
+	other := &club{nodes: map[int]*member{}}
 	g.members[2].club, g.members[3].club = other, other
 	for i, name := range []string{"one", "two"} {
 		body := g.body(0)
@@ -27,7 +27,7 @@ func (g *gathering) two() (ids [2]string) {
 	return ids
 }
 
-// fail has brokers answer everything with an error, nil for none.
+// fail makes brokers fail every command with an error, nil for none.
 func (g *gathering) fail(err error, members ...*member) {
 	for _, m := range members {
 		m.club.mu.Lock()
@@ -36,8 +36,8 @@ func (g *gathering) fail(err error, members ...*member) {
 	}
 }
 
-// wantOutcomes compares what a 207 holds. Instead of an error's message, the word
-// at its place must be in it.
+// wantOutcomes compares the content of a 207. An error's message must contain the given
+// word.
 func wantOutcomes(t *testing.T, a *apitest.Answer, want ...object) {
 	t.Helper()
 	var got []object
@@ -64,7 +64,7 @@ func wantOutcomes(t *testing.T, a *apitest.Answer, want ...object) {
 	}
 }
 
-// failures are what a broker may answer, and what that is told as.
+// failures are the errors of a broker, and the resulting responses.
 var failures = []struct {
 	kind   broker.Kind
 	status int
@@ -74,8 +74,8 @@ var failures = []struct {
 	{broker.Unconfirmed, 503, "BROKER_TIMEOUT"}, {broker.Internal, 500, "BROKER_ERROR"},
 }
 
-// TestClustersThatFail tells which node fails, and as what: operations 2 to 4, 6
-// to 8. Those that show clusters show it at the node.
+// TestClustersThatFail checks which node fails, and how: operations 2 to 4, 6 to 8.
+// Those that show clusters show it at the node.
 func TestClustersThatFail(t *testing.T) {
 	t.Parallel()
 	g := gather(t, 4)
@@ -101,8 +101,8 @@ func TestClustersThatFail(t *testing.T) {
 	}
 }
 
-// TestOutcomesOfSeveralClusters has the operations on all clusters, 7 and 8,
-// succeed for one and fail for the other.
+// TestOutcomesOfSeveralClusters has the operations on all clusters, 7 and 8, succeed
+// for one and fail for the other.
 func TestOutcomesOfSeveralClusters(t *testing.T) {
 	t.Parallel()
 	g := gather(t, 4)
@@ -130,9 +130,9 @@ func TestOutcomesOfSeveralClusters(t *testing.T) {
 	}
 }
 
-// TestClusterThatIsNotThere is not found: operations 1 to 4, also by whoever is in
-// another project.
-func TestClusterThatIsNotThere(t *testing.T) {
+// An unknown cluster is not found: operations 1 to 4, also for a caller in another
+// project.
+func TestUnknownCluster(t *testing.T) {
 	t.Parallel()
 	g := gather(t, 2)
 	made := g.create(2)

@@ -21,22 +21,22 @@ import (
 	"signalbox/router/apitest"
 )
 
-// club is what scripted brokers know of the cluster that they are in.
+// club is the cluster that scripted brokers are in.
 type club struct {
-	mu     sync.Mutex // guards all that is below, and the members
+	mu     sync.Mutex // protects all that is below, and the members
 	name   string
 	mode   string
 	leader int
-	seats  map[int]*member
+	nodes  map[int]*member
 }
 
-// member is a broker that takes the commands of clusters, and does nothing else.
+// member is a broker that only executes the commands of clusters.
 type member struct {
 	broker.Broker
 	club  *club
-	id    int // 0 where it is in no cluster
+	id    int // 0 if it is in no cluster
 	down  bool
-	fault error // that it answers everything with, nil for none
+	fault error // the error of every command, nil for none
 }
 
 func (m *member) Status() broker.Status             { return broker.Status{Connected: true} }
@@ -60,7 +60,7 @@ func (m *member) sit(nodes []control.HANode) error {
 	}
 	at := slices.IndexFunc(nodes, func(n control.HANode) bool { return n.Mine })
 	m.id = nodes[at].NodeID
-	m.club.seats[m.id] = m
+	m.club.nodes[m.id] = m
 	return nil
 }
 
@@ -74,11 +74,11 @@ func (m *member) AddNode(context.Context, string, control.HANode) (control.HAAdd
 	return control.HAAdded{}, nil
 }
 func (m *member) RemoveNode(_ context.Context, _ string, n control.HANode) error {
-	gone, ok := m.club.seats[n.NodeID]
+	gone, ok := m.club.nodes[n.NodeID]
 	if !ok {
 		return control.ErrNoNode
 	}
-	delete(m.club.seats, n.NodeID)
+	delete(m.club.nodes, n.NodeID)
 	gone.id = 0
 	return nil
 }
@@ -86,10 +86,10 @@ func (m *member) LeaveCluster(ctx context.Context, name string, n control.HANode
 	return m.RemoveNode(ctx, name, n)
 }
 func (m *member) DeleteCluster(context.Context, string) error {
-	for _, s := range m.club.seats {
+	for _, s := range m.club.nodes {
 		s.id = 0
 	}
-	clear(m.club.seats)
+	clear(m.club.nodes)
 	return nil
 }
 func (m *member) SetLeader(context.Context, string, int) error { return nil }
@@ -101,7 +101,7 @@ func (m *member) GetCluster(context.Context) (control.HACluster, error) {
 }
 func (m *member) GetRaftStatus(context.Context) (broker.RaftStatus, error) {
 	s := broker.RaftStatus{Nodes: []broker.RaftNode{}, SyncMode: "dynsec"}
-	for _, id := range slices.Sorted(maps.Keys(m.club.seats)) {
+	for _, id := range slices.Sorted(maps.Keys(m.club.nodes)) {
 		s.Nodes = append(s.Nodes, broker.RaftNode{ID: id, Address: "a", Role: 1})
 	}
 	switch m.id {
@@ -129,12 +129,12 @@ func gather(t *testing.T, n int) *gathering {
 	return gatherIn(t, apitest.New(t), n)
 }
 
-// gatherIn puts the brokers into the project that the service is asked for.
+// gatherIn adds the brokers to the project of the service.
 func gatherIn(t *testing.T, api *apitest.API, n int) *gathering {
 	t.Helper()
 	g := &gathering{API: api, t: t}
 	g.Handlers.Clusters = clusters.New(g.Handlers.ClusterRows(), slog.New(slog.DiscardHandler))
-	c := &club{seats: map[int]*member{}}
+	c := &club{nodes: map[int]*member{}}
 	for i := range n {
 		now := time.Now()
 		row := db.Broker{ID: fmt.Sprintf("00000000-0000-7000-8000-00000000000%d", i), ProjectID: g.Project, Type: "self-hosted",
@@ -185,7 +185,7 @@ func (g *gathering) down(down bool, members ...*member) {
 	}
 }
 
-// TestClusterLife takes a cluster through its life: operations 1 to 8.
+// TestClusterLife covers the life cycle of a cluster: operations 1 to 8.
 func TestClusterLife(t *testing.T) {
 	t.Parallel()
 	g := gather(t, 4)
@@ -286,7 +286,7 @@ func TestClusterWithFewNodesIsWarnedOf(t *testing.T) {
 	}
 }
 
-// TestClusterRequestThatIsWrong names every field.
+// TestClusterRequestThatIsWrong names every invalid field.
 func TestClusterRequestThatIsWrong(t *testing.T) {
 	t.Parallel()
 	g := gather(t, 3)
@@ -341,7 +341,7 @@ func TestClusterRequestThatIsWrong(t *testing.T) {
 	}
 }
 
-// TestClusterOfMosquitto says what is missing there.
+// TestClusterOfMosquitto names what is missing.
 func TestClusterOfMosquitto(t *testing.T) {
 	t.Parallel()
 	g := gather(t, 2)

@@ -17,8 +17,8 @@ import (
 	"signalbox/router/appliance"
 )
 
-// account makes a client with a role of its own that holds these ACLs. Its
-// password is "secret".
+// account creates a client with a role of its own that has these ACLs. Its password is
+// "secret".
 func account(t *testing.T, api *apitest.API, username string, acls ...object) {
 	t.Helper()
 	for i := range acls {
@@ -57,7 +57,7 @@ func TestDisconnectClient(t *testing.T) {
 	editor.Delete(at("nobody")).WantError(404, "NOT_FOUND")
 }
 
-// TestForgetClient ends sessions: of a client that is there, and of one away.
+// TestForgetClient deletes sessions: of a connected client, and of an offline one.
 func TestForgetClient(t *testing.T) {
 	t.Parallel()
 	api := apitest.New(t, manned)
@@ -80,7 +80,7 @@ func TestForgetClient(t *testing.T) {
 	}
 }
 
-// TestSubscribeForAClient acts in the place of clients, one of them away.
+// TestSubscribeForAClient subscribes on behalf of clients, one of them offline.
 func TestSubscribeForAClient(t *testing.T) {
 	t.Parallel()
 	api := apitest.New(t, manned, func(c *appliance.Config) { c.Broker.MaxTopicLevels = 4 })
@@ -102,7 +102,7 @@ func TestSubscribeForAClient(t *testing.T) {
 	editor.Post(path, object{"clientid": "c", "topic": "+", "sendRetain": "never"}).Want(204)
 	publisher.publish("closed", "not for meters", 0)
 	publisher.publish("open", "live", 0)
-	d.wantMessage("open", "live") // neither what was kept, again, nor what it may not receive
+	d.wantMessage("open", "live") // neither the retained message again, nor one that it may not receive
 
 	var list []broker.Subscription
 	api.Root.Get(api.At("/subscriptions?clientid=c")).Want(200).Decode(&list)
@@ -126,7 +126,7 @@ func TestSubscribeForAClient(t *testing.T) {
 	editor.Post(path, object{"clientid": "c", "topic": "a/b/c/d/e"}).WantError(400, "INVALID_REQUEST")
 }
 
-// TestPublish sends one message with everything that MQTT 5 passes on.
+// TestPublish publishes a message with all properties of MQTT 5.
 func TestPublish(t *testing.T) {
 	t.Parallel()
 	api := apitest.New(t, manned)
@@ -163,8 +163,7 @@ func TestPublish(t *testing.T) {
 	}
 }
 
-// TestRetained lists, reads and deletes what is retained, and finds it so after
-// a restart.
+// TestRetained lists, reads and deletes retained messages, also after a restart.
 func TestRetained(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -193,7 +192,7 @@ func TestRetained(t *testing.T) {
 		t.Errorf("%d deleted where nothing is left", deleted.Deleted)
 	}
 	d.publish("end", "", 0)
-	listener.wantMessage("end", "") // subscribers are told of no deletion
+	listener.wantMessage("end", "") // subscribers do not receive deletions
 	api.Stop()
 
 	again := apitest.New(t, manned, apitest.In(dir))

@@ -18,8 +18,8 @@ import (
 	"signalbox/scripts/suite"
 )
 
-// device is an MQTT client whose every packet is known: it sends what it is told
-// to, and answers nothing by itself.
+// device is an MQTT client that is controlled packet by packet: it sends nothing by
+// itself.
 type device struct {
 	t       *testing.T
 	version byte
@@ -27,7 +27,7 @@ type device struct {
 	r       *bufio.Reader
 	id      uint16
 
-	passesOver bool // messages that come before an answer, as they may [MQTT-3.8.4]
+	passesOver bool // messages that precede a response, as they may [MQTT-3.8.4]
 }
 
 // change changes a packet before it is sent.
@@ -44,7 +44,7 @@ func keepAlive(seconds uint16) change {
 	return func(pk *packets.Packet) { pk.Connect.Keepalive = seconds }
 }
 
-// lasting asks for a session that outlives its connection.
+// lasting requests a session that outlives its connection.
 func lasting(pk *packets.Packet) {
 	pk.Connect.Clean = false
 	pk.Properties.SessionExpiryInterval, pk.Properties.SessionExpiryIntervalFlag = 3600, true
@@ -58,20 +58,20 @@ const (
 
 var asAdmin = user(mqttAdmin, mqttPassword)
 
-// knock opens a connection to a listener and says nothing yet.
-func knock(t *testing.T, door string, config *tls.Config, version byte) *device {
+// knock connects to a listener and sends nothing yet.
+func knock(t *testing.T, listener string, config *tls.Config, version byte) *device {
 	t.Helper()
-	conn, err := open(t, door, config)
+	conn, err := open(t, listener, config)
 	if err != nil {
-		t.Fatalf("connect to %s: %v", door, err)
+		t.Fatalf("connect to %s: %v", listener, err)
 	}
 	t.Cleanup(func() { conn.Close() })
 	return &device{t: t, version: version, conn: conn, r: bufio.NewReader(conn)}
 }
 
-func open(t *testing.T, door string, config *tls.Config) (net.Conn, error) {
+func open(t *testing.T, listener string, config *tls.Config) (net.Conn, error) {
 	t.Helper()
-	u, err := url.Parse(door)
+	u, err := url.Parse(listener)
 	if err != nil {
 		return nil, err
 	}
@@ -82,13 +82,13 @@ func open(t *testing.T, door string, config *tls.Config) (net.Conn, error) {
 		return net.Dial("unix", u.Path)
 	case "ws", "wss":
 		dialer := websocket.Dialer{TLSClientConfig: config, Subprotocols: []string{"mqtt"}, HandshakeTimeout: suite.HangLimit}
-		c, _, err := dialer.DialContext(t.Context(), door, nil)
+		c, _, err := dialer.DialContext(t.Context(), listener, nil)
 		return &overWebSocket{Conn: c.NetConn(), ws: c}, err
 	}
 	return net.Dial("tcp", u.Host)
 }
 
-// overWebSocket is a connection whose bytes travel in frames.
+// overWebSocket is a connection whose bytes are in WebSocket frames.
 type overWebSocket struct {
 	net.Conn
 	ws    *websocket.Conn
@@ -113,15 +113,15 @@ func (o *overWebSocket) Write(p []byte) (int, error) {
 	return len(p), o.ws.WriteMessage(websocket.BinaryMessage, p)
 }
 
-// join connects over TCP and must be let in.
+// join connects over TCP and must be accepted.
 func join(t *testing.T, api *apitest.API, version byte, id string, changes ...change) *device {
 	t.Helper()
-	d := knock(t, api.Doors[0], nil, version)
+	d := knock(t, api.Listeners[0], nil, version)
 	d.enter(id, changes...)
 	return d
 }
 
-// enter sends CONNECT and must be let in.
+// enter sends CONNECT and must be accepted.
 func (d *device) enter(id string, changes ...change) packets.Packet {
 	d.t.Helper()
 	ack := d.greet(id, changes...)
@@ -131,7 +131,7 @@ func (d *device) enter(id string, changes ...change) packets.Packet {
 	return ack
 }
 
-// greet sends CONNECT and gives the CONNACK.
+// greet sends CONNECT and returns the CONNACK.
 func (d *device) greet(id string, changes ...change) packets.Packet {
 	d.t.Helper()
 	pk := packets.Packet{FixedHeader: packets.FixedHeader{Type: packets.Connect}}
@@ -165,10 +165,10 @@ func (d *device) send(pk packets.Packet) {
 }
 
 func (d *device) patient() {
-	d.conn.SetDeadline(time.Now().Add(suite.HangLimit)) //nolint:errcheck // reading and writing will tell
+	d.conn.SetDeadline(time.Now().Add(suite.HangLimit)) //nolint:errcheck // a later read or write fails otherwise
 }
 
-// next gives the next packet, or an error when the connection is over.
+// next returns the next packet, or an error if the connection is closed.
 func (d *device) next() (pk packets.Packet, err error) {
 	d.patient()
 	first, err := d.r.ReadByte()
@@ -190,7 +190,7 @@ func (d *device) next() (pk packets.Packet, err error) {
 }
 
 func (d *device) decode(pk *packets.Packet, body []byte) error {
-	if pk.FixedHeader.Type == packets.Disconnect && len(body) == 1 { // the reason alone [MQTT-3.14.2.1]
+	if pk.FixedHeader.Type == packets.Disconnect && len(body) == 1 { // the reason code only [MQTT-3.14.2.1]
 		pk.ReasonCode = body[0]
 		return nil
 	}
@@ -205,12 +205,12 @@ func (d *device) decode(pk *packets.Packet, body []byte) error {
 	return decode(body)
 }
 
-// want gives the next packet, which must be of the type.
+// want returns the next packet, which must have the type.
 func (d *device) want(kind byte) packets.Packet {
 	d.t.Helper()
 	pk, err := d.next()
 	for err == nil && kind != packets.Publish && pk.FixedHeader.Type == packets.Publish && (d.passesOver || strings.HasPrefix(pk.TopicName, "$SYS/")) {
-		pk, err = d.next() // what the broker says of itself comes at any time
+		pk, err = d.next() // $SYS messages may arrive at any time
 	}
 	if err != nil {
 		d.t.Fatalf("waiting for a packet of type %d: %v", kind, err)
@@ -221,7 +221,7 @@ func (d *device) want(kind byte) packets.Packet {
 	return pk
 }
 
-// wantMessage wants a PUBLISH with this topic and payload.
+// wantMessage expects a PUBLISH with this topic and payload.
 func (d *device) wantMessage(topic, payload string) packets.Packet {
 	d.t.Helper()
 	pk := d.want(packets.Publish)
@@ -231,7 +231,8 @@ func (d *device) wantMessage(topic, payload string) packets.Packet {
 	return pk
 }
 
-// wantEnd waits for the end of the connection; MQTT 5 is told this reason first.
+// wantEnd waits for the end of the connection; a client of MQTT 5 first receives this
+// reason.
 func (d *device) wantEnd(reason byte) {
 	d.t.Helper()
 	for {
@@ -250,12 +251,12 @@ func (d *device) wantEnd(reason byte) {
 	}
 }
 
-// filter is a subscription asked for with everything at its default.
+// filter is a subscription with default options.
 func filter(topic string, qos byte) packets.Subscription {
 	return packets.Subscription{Filter: topic, Qos: qos}
 }
 
-// subscribe gives the codes of the SUBACK.
+// subscribe returns the codes of the SUBACK.
 func (d *device) subscribe(filters ...packets.Subscription) []byte {
 	d.t.Helper()
 	d.id++
@@ -263,7 +264,7 @@ func (d *device) subscribe(filters ...packets.Subscription) []byte {
 	return d.want(packets.Suback).ReasonCodes
 }
 
-// unsubscribe gives the codes of the UNSUBACK.
+// unsubscribe returns the codes of the UNSUBACK.
 func (d *device) unsubscribe(topic string) []byte {
 	d.t.Helper()
 	d.id++
@@ -272,8 +273,8 @@ func (d *device) unsubscribe(topic string) []byte {
 	return d.want(packets.Unsuback).ReasonCodes
 }
 
-// publish sends a message and goes through its acknowledgement. It gives the
-// reason code of the first.
+// publish sends a message and completes its acknowledgement. It returns the reason code
+// of the first packet.
 func (d *device) publish(topic, payload string, qos byte, changes ...change) byte {
 	d.t.Helper()
 	pk := packets.Packet{FixedHeader: packets.FixedHeader{Type: packets.Publish, Qos: qos}, TopicName: topic, Payload: []byte(payload)}
@@ -299,14 +300,14 @@ func (d *device) publish(topic, payload string, qos byte, changes ...change) byt
 	return 0
 }
 
-// release ends a message of QoS 2.
+// release completes a message of QoS 2.
 func (d *device) release(id uint16) {
 	d.t.Helper()
 	d.send(packets.Packet{FixedHeader: packets.FixedHeader{Type: packets.Pubrel, Qos: 1}, PacketID: id})
 	d.want(packets.Pubcomp)
 }
 
-// ping returns when the broker has handled what was sent before.
+// ping returns when the broker has processed what was sent before.
 func (d *device) ping() {
 	d.t.Helper()
 	d.send(packets.Packet{FixedHeader: packets.FixedHeader{Type: packets.Pingreq}})
@@ -326,10 +327,10 @@ func (d *device) leave() {
 	d.drop()
 }
 
-// drop closes the connection without a word.
+// drop closes the connection without DISCONNECT.
 func (d *device) drop() { d.conn.Close() }
 
 func retained(pk *packets.Packet) { pk.FixedHeader.Retain = true }
 
-// expiring makes a message expire after one second, the least there is.
+// expiring makes a message expire after one second, the minimum.
 func expiring(pk *packets.Packet) { pk.Properties.MessageExpiryInterval = 1 }

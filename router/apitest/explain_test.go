@@ -20,8 +20,7 @@ func ask(api *apitest.API, username, clientID, action, topic string) (v broker.V
 	return v
 }
 
-// TestAccessCheckIsTrue asks the access check what clients may do, and has them
-// do it.
+// TestAccessCheckIsTrue requests the access check of actions, and performs them.
 func TestAccessCheckIsTrue(t *testing.T) {
 	t.Parallel()
 	api := apitest.New(t, manned, func(c *appliance.Config) { c.Broker.AllowAnonymous = true })
@@ -46,7 +45,7 @@ func TestAccessCheckIsTrue(t *testing.T) {
 			}
 			for _, topic := range about {
 				if action == "receive" && (strings.HasPrefix(topic, "$SYS/") || strings.HasPrefix(topic, "$CONTROL")) {
-					continue // what is published there is the broker's own, or a request to it
+					continue // reserved topics are handled by the broker itself
 				}
 				v, does := ask(api, username, id, action, topic), do.may(action, topic)
 				if v.Allowed != does || v.Reason == "" || v.Source == "" {
@@ -56,12 +55,12 @@ func TestAccessCheckIsTrue(t *testing.T) {
 			}
 		}
 	}
-	if len(seen) < 8 { // each action allowed at times, and refused at times
+	if len(seen) < 8 { // each action was allowed, and refused
 		t.Errorf("too little was refused, or allowed, to mean anything: %v", seen)
 	}
 }
 
-// doer tries what a client may do.
+// doer performs the actions of a client.
 type doer struct {
 	t      *testing.T
 	api    *apitest.API
@@ -99,7 +98,7 @@ func (d *doer) may(action, topic string) bool {
 	return d.receives(topic)
 }
 
-// settle passes over what came for earlier subscriptions and requests.
+// settle discards messages for earlier subscriptions and requests.
 func (d *doer) settle() {
 	d.t.Helper()
 	d.client.send(packets.Packet{FixedHeader: packets.FixedHeader{Type: packets.Pingreq}})
@@ -114,8 +113,9 @@ func (d *doer) settle() {
 	}
 }
 
-// receives has an operator subscribe the client, and publish. A topic that the
-// client surely receives shows that it is not on its way any more.
+// receives subscribes the client on its behalf, and publishes. A later message on a
+// topic that the client certainly receives shows that the first one is not still in
+// flight.
 func (d *doer) receives(topic string) bool {
 	d.t.Helper()
 	path := d.api.At("/client-inspect/subscriptions")
@@ -136,7 +136,7 @@ func (d *doer) receives(topic string) bool {
 	return received
 }
 
-// TestAccessCheckOfAnonymousClients: where they are not let in they may nothing,
+// TestAccessCheckOfAnonymousClients: where they are refused they are denied everything,
 // whatever the defaults are.
 func TestAccessCheckOfAnonymousClients(t *testing.T) {
 	t.Parallel()
@@ -148,7 +148,7 @@ func TestAccessCheckOfAnonymousClients(t *testing.T) {
 	if v := ask(api, "", "", "publish", "a/#"); v.Source != broker.DecidedByTopic {
 		t.Errorf("of what is no topic: %+v", v)
 	}
-	d := knock(t, api.Doors[0], nil, 5)
+	d := knock(t, api.Listeners[0], nil, 5)
 	if code := d.greet("c").ReasonCode; code != 0x87 {
 		t.Errorf("CONNACK %#x, want 0x87", code)
 	}
@@ -164,8 +164,8 @@ func denialsOf(api *apitest.API, query string) (list []broker.Denial, total stri
 	return list, answer.Header.Get("X-Total-Count")
 }
 
-// TestDenials lists, the newest first, who was not let in and what was not
-// allowed, each with the reason that helps.
+// TestDenials lists, the newest first, refused clients and denied actions, each with a
+// helpful reason.
 func TestDenials(t *testing.T) {
 	t.Parallel()
 	api := apitest.New(t, manned)
@@ -180,7 +180,7 @@ func TestDenials(t *testing.T) {
 
 	begin := time.Now()
 	for _, c := range []change{user("alice", "wrong"), user("nobody", "x"), user("off", "secret"), user("bound", "secret"), func(*packets.Packet) {}} {
-		if code := knock(t, api.Doors[0], nil, 5).greet("c", c).ReasonCode; code != 0x87 {
+		if code := knock(t, api.Listeners[0], nil, 5).greet("c", c).ReasonCode; code != 0x87 {
 			t.Fatalf("CONNACK %#x, want 0x87", code)
 		}
 	}
@@ -190,7 +190,7 @@ func TestDenials(t *testing.T) {
 	d.publish("$SYS/broker/version", "", 1)
 	d.subscribe(filter("s/#", 0))
 	d.unsubscribe("u")
-	broken := knock(t, api.Doors[0], nil, 9) // a version that is not there is no denial
+	broken := knock(t, api.Listeners[0], nil, 9) // an unknown version is not a denial
 	broken.greet("broken")
 
 	want := []struct {

@@ -9,8 +9,8 @@ import (
 	"signalbox/router/apitest"
 )
 
-// TestFilterRefusesCostlyExpressions sends expressions that would occupy the
-// service for minutes, to every list that takes one.
+// TestFilterRefusesCostlyExpressions sends expressions that would occupy the service
+// for minutes, to every list that accepts one.
 func TestFilterRefusesCostlyExpressions(t *testing.T) {
 	t.Parallel()
 	api := apitest.New(t)

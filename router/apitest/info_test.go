@@ -22,8 +22,8 @@ func brokerInfo(c *apitest.Caller, path string) (info handlers.BrokerInfo) {
 
 func sysNames(s broker.SysTopics) []string { return slices.Sorted(maps.Keys(s.Topics)) }
 
-// TestInfoHasMosquittosNames holds what the embedded broker tells about itself
-// against what a real Mosquitto does, both through the API.
+// TestInfoHasMosquittosNames compares what the embedded broker publishes about itself
+// with a real Mosquitto, both through the API.
 func TestInfoHasMosquittosNames(t *testing.T) {
 	t.Parallel()
 	api := apitest.New(t)
@@ -37,7 +37,7 @@ func TestInfoHasMosquittosNames(t *testing.T) {
 		if theirs.Topics["$SYS/broker/clients/maximum"] != "" {
 			uptimes[theirs.Topics["$SYS/broker/uptime"]] = true
 		}
-		return len(uptimes) >= 3 // the uptime comes first, the rest of the second time may be on its way until the third
+		return len(uptimes) >= 3 // the uptime is first, the rest of the second update may arrive until the third
 	})
 	if diff := cmp.Diff(sysNames(theirs), ours); diff != "" {
 		t.Errorf("(-Mosquitto's +ours):\n%s", diff)
@@ -72,7 +72,7 @@ func TestInfo(t *testing.T) {
 			return false
 		}
 		first, last = history[0], history[len(history)-1]
-		return last.Topics[clients] == "1" // it may have come later than the second sample
+		return last.Topics[clients] == "1" // it may have arrived after the second sample
 	})
 	if diff := cmp.Diff(sysNames(info.SysTopics), sysNames(last)); diff != "" || first.Date >= last.Date || last.Date > info.SysTopics.Date {
 		t.Errorf("samples of %d, %d, %d; names (-now +then):\n%s", first.Date, last.Date, info.SysTopics.Date, diff)

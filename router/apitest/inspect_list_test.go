@@ -22,7 +22,7 @@ import (
 	"signalbox/router/apitest"
 )
 
-// listed reads a part of the list of clients.
+// listed reads a page of the list of clients.
 func listed(t *testing.T, api *apitest.API, query string) (ids []string, total string) {
 	t.Helper()
 	answer := api.Root.Get(api.At("/client-inspect" + query)).Want(200)
@@ -34,8 +34,8 @@ func listed(t *testing.T, api *apitest.API, query string) (ids []string, total s
 	return ids, answer.Header.Get("X-Total-Count")
 }
 
-// TestInspectList pages through clients that are there and sessions of clients
-// that are not, in order of the bytes of their ids.
+// TestInspectList pages through connected clients and sessions of others, ordered by
+// the bytes of their ids.
 func TestInspectList(t *testing.T) {
 	t.Parallel()
 	api := apitest.New(t, manned)
@@ -74,14 +74,14 @@ const manySessions = 20_000
 
 func sessionID(i int) string { return fmt.Sprintf("session-%05d", i) }
 
-// furnish keeps many sessions in a data directory that no broker has used yet.
+// furnish stores many sessions in a data directory that no broker has used yet.
 func furnish(t *testing.T, dir string) {
 	t.Helper()
 	f, err := schema.Open(t.Context(), filepath.Join(dir, embedded.DatabaseFile), slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer f.Close() //nolint:errcheck // whoever reads it will tell
+	defer f.Close() //nolint:errcheck // a later read fails otherwise
 	s, err := store.Open(t.Context(), f, store.Options{Durability: storage.Process})
 	if err != nil {
 		t.Fatal(err)
@@ -102,8 +102,8 @@ func furnish(t *testing.T, dir string) {
 	}
 }
 
-// TestInspectManySessions reads a list of 20,000 that is longer than what a
-// connection takes at once. While it stands half read, the broker serves others.
+// TestInspectManySessions reads a list of 20,000 that exceeds the buffers of a
+// connection. While it is half read, the broker serves others.
 func TestInspectManySessions(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -118,7 +118,7 @@ func TestInspectManySessions(t *testing.T) {
 	if _, err := decoder.Token(); err != nil {
 		t.Fatal(err)
 	}
-	publisher := join(t, api, 5, "zz", asAdmin) // it came after the list was asked for
+	publisher := join(t, api, 5, "zz", asAdmin) // it connected after the request for the list
 	publisher.publish("t", "meanwhile", 0)
 	subscriber.wantMessage("t", "meanwhile")
 	if ids, total := listed(t, api, "?offset=19999&count=3"); !slices.Equal(ids, []string{sessionID(19_999), "zz"}) || total != "20001" {
@@ -151,7 +151,7 @@ func TestInspectManySessions(t *testing.T) {
 	}
 }
 
-// beginList asks for the whole list and gives the answer's body, unread.
+// beginList requests the whole list and returns the body of the response, unread.
 func beginList(t *testing.T, api *apitest.API) io.Reader {
 	t.Helper()
 	var session struct{ Token string }

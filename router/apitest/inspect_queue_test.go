@@ -11,14 +11,14 @@ import (
 	"signalbox/router/appliance"
 )
 
-// small bounds what waits for a client, and what is on its way to it.
+// small bounds the queue of a client, and its messages in flight.
 func small(messages, window int) apitest.Option {
 	return func(c *appliance.Config) {
 		c.Broker.MaxQueuedMessages, c.Broker.MaxInflightMessages, c.Broker.MaxQueuedBytes = messages, window, 4096
 	}
 }
 
-// load is what waits for a client, what is on its way to it, and what it lost.
+// load is the queue of a client, its messages in flight, and those that were dropped.
 type load struct {
 	Queues   broker.ClientQueueDetail
 	Inflight broker.ClientInflight
@@ -30,8 +30,8 @@ func loadOf(d broker.ConnectedClientDetail) load { return load{d.Queues, d.Infli
 // payload makes every message on topic "t" count 100 bytes.
 var payload = strings.Repeat("x", 99)
 
-// TestInspectQueue fills the queue of a client that is away, and empties it
-// through a window of two messages that are acknowledged one by one.
+// TestInspectQueue fills the queue of an offline client, and empties it through a
+// window of two messages that are acknowledged one by one.
 func TestInspectQueue(t *testing.T) {
 	t.Parallel()
 	api := apitest.New(t, manned, small(10, 3))
@@ -41,7 +41,7 @@ func TestInspectQueue(t *testing.T) {
 	wantDetail(t, api, "c", false, connected)
 
 	publisher := join(t, api, 5, "p", asAdmin)
-	for _, qos := range []byte{1, 2, 0, 1, 2, 1} { // at QoS 0 nothing is kept for who is away
+	for _, qos := range []byte{1, 2, 0, 1, 2, 1} { // QoS 0 is not queued for an offline client
 		publisher.publish("t", payload, qos)
 	}
 	want := load{
@@ -64,15 +64,15 @@ func TestInspectQueue(t *testing.T) {
 	want.Queues.BytesOut, want.Queues.MessagesOut, want.Queues.MessagesOutQoS12 = 200, 2, 2
 	wantDetail(t, api, "c", want, loadOf)
 
-	here.drop() // nothing is on its way over a connection that is gone
+	here.drop() // a closed connection has nothing in flight
 	want.Queues.BytesOut, want.Queues.MessagesOut, want.Queues.MessagesOutQoS12 = 400, 4, 4
 	want.Inflight.BytesOut, want.Inflight.MessagesOut = 0, 0
 	wantDetail(t, api, "c", false, connected)
 	wantDetail(t, api, "c", want, loadOf)
 }
 
-// TestInspectInflightFromTheClient: a message of QoS 2 is on its way until its
-// sender has released it.
+// TestInspectInflightFromTheClient: a message of QoS 2 is in flight until its sender
+// has released it.
 func TestInspectInflightFromTheClient(t *testing.T) {
 	t.Parallel()
 	api := apitest.New(t, manned)
@@ -87,8 +87,8 @@ func TestInspectInflightFromTheClient(t *testing.T) {
 	wantDetail(t, api, "c", 2, underWay)
 }
 
-// TestInspectDropsByFullQueue loses the newest messages, of a client that is away
-// and of one that does not acknowledge.
+// TestInspectDropsByFullQueue drops the newest messages, of an offline client and of
+// one that does not acknowledge.
 func TestInspectDropsByFullQueue(t *testing.T) {
 	t.Parallel()
 	api := apitest.New(t, manned, small(5, 2))
@@ -114,7 +114,7 @@ func TestInspectDropsByFullQueue(t *testing.T) {
 	wantDetail(t, api, "silent", want, loadOf)
 }
 
-// TestInspectDropsByBytes loses what finds no room in bytes.
+// TestInspectDropsByBytes drops what exceeds the bound in bytes.
 func TestInspectDropsByBytes(t *testing.T) {
 	t.Parallel()
 	api := apitest.New(t, manned, small(100, 10))
@@ -133,8 +133,8 @@ func TestInspectDropsByBytes(t *testing.T) {
 	wantDetail(t, api, "c", want, loadOf)
 }
 
-// TestInspectDropsByExpiry loses what has expired when the client comes. That it
-// has is seen by what a topic retains with the same expiry, published later.
+// TestInspectDropsByExpiry drops messages that have expired when the client connects. A
+// retained message with the same expiry, published later, shows that they have.
 func TestInspectDropsByExpiry(t *testing.T) {
 	t.Parallel()
 	api := apitest.New(t, manned)
@@ -158,7 +158,7 @@ func TestInspectDropsByExpiry(t *testing.T) {
 
 func dropped(d broker.ConnectedClientDetail) broker.ClientDrops { return *d.Dropped }
 
-// TestInspectDropsByPacketSize loses what the client takes no packets for
+// TestInspectDropsByPacketSize drops what exceeds the client's maximum packet size
 // [MQTT-3.1.2-25].
 func TestInspectDropsByPacketSize(t *testing.T) {
 	t.Parallel()
@@ -173,14 +173,14 @@ func TestInspectDropsByPacketSize(t *testing.T) {
 	wantDetail(t, api, "c", broker.ClientDrops{TooLarge: 2}, dropped)
 }
 
-// traffic is what went through a client's connections.
+// traffic is the traffic of a client's connections.
 type traffic struct{ Published, Subscribed, BytesPublished, BytesSubscribed int64 }
 
 func trafficOf(d broker.ConnectedClientDetail) traffic {
 	return traffic{d.NumPublished, d.NumSubscribed, d.BytesPublished, d.BytesSubscribed}
 }
 
-// TestInspectTraffic counts payloads alone, over all connections of a session.
+// TestInspectTraffic counts payloads only, over all connections of a session.
 func TestInspectTraffic(t *testing.T) {
 	t.Parallel()
 	api := apitest.New(t, manned)

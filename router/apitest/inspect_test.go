@@ -20,7 +20,7 @@ import (
 	"signalbox/scripts/suite"
 )
 
-// manned makes the broker's administrator one whose password tests know.
+// manned sets the password of the broker's administrator.
 func manned(c *appliance.Config) { c.Broker.AdminPassword = mqttPassword }
 
 func detail(api *apitest.API, id string) (d broker.ConnectedClientDetail) {
@@ -28,8 +28,8 @@ func detail(api *apitest.API, id string) (d broker.ConnectedClientDetail) {
 	return d
 }
 
-// wantDetail waits until inspection shows what select makes of it; what is shown
-// may lag behind what a client has seen by a moment.
+// wantDetail waits until part of the inspected detail has this value; inspection may
+// lag slightly behind what a client has seen.
 func wantDetail[T any](t *testing.T, api *apitest.API, id string, want T, part func(broker.ConnectedClientDetail) T) {
 	t.Helper()
 	deadline := time.Now().Add(suite.HangLimit)
@@ -45,60 +45,60 @@ func wantDetail[T any](t *testing.T, api *apitest.API, id string, want T, part f
 	}
 }
 
-// TestInspectEveryDoor holds every field of operations 37 and 38 against clients
-// of all versions that came by all kinds of listener.
-func TestInspectEveryDoor(t *testing.T) {
+// Compares every field of operations 37 and 38 with clients of all versions on
+// listeners of all kinds.
+func TestInspectEveryListener(t *testing.T) {
 	t.Parallel()
 	p := issue(t)
-	api := everyDoor(t, p)
+	api := everyListener(t, p)
 	local := func(i int) *broker.ClientListener {
-		return &broker.ClientListener{Port: portOf(t, api.Doors[i]), BindAddress: "127.0.0.1"}
+		return &broker.ClientListener{Port: portOf(t, api.Listeners[i]), BindAddress: "127.0.0.1"}
 	}
 	p13 := p.config(t, func(c *tls.Config) { c.MinVersion = tls.VersionTLS13 })
 	p12 := p.config(t, func(c *tls.Config) {
 		c.MaxVersion, c.CipherSuites = tls.VersionTLS12, []uint16{tls.TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384}
 	})
 	for _, c := range []struct {
-		id      string
-		door    int
-		path    string
-		tls     *tls.Config
-		version byte
-		changes []change
-		want    broker.ConnectedClientDetail
+		id       string
+		listener int
+		path     string
+		tls      *tls.Config
+		version  byte
+		changes  []change
+		want     broker.ConnectedClientDetail
 	}{
 		{id: "tcp-31", version: 3, changes: []change{keepAlive(60)},
 			want: broker.ConnectedClientDetail{Username: "<anonymous>", Address: "127.0.0.1", Protocol: "MQTT", ProtocolVersion: "v3.1",
 				Keepalive: 60, CleanSession: true, Listener: local(0)}},
 		{id: "tcp-311", version: 4, changes: []change{asAdmin, lasting},
 			want: broker.ConnectedClientDetail{Username: mqttAdmin, Address: "127.0.0.1", Protocol: "MQTT", ProtocolVersion: "v3.1.1", Listener: local(0)}},
-		{id: "tls-5", door: 1, tls: p13, version: 5, changes: []change{asAdmin, keepAlive(65535)},
+		{id: "tls-5", listener: 1, tls: p13, version: 5, changes: []change{asAdmin, keepAlive(65535)},
 			want: broker.ConnectedClientDetail{Username: mqttAdmin, Address: "127.0.0.1", Protocol: "MQTT", ProtocolVersion: "v5",
 				Keepalive: 65535, CleanSession: true, Listener: local(1),
 				TLS: &broker.ClientTLS{ClientCertificate: string(p.client.Cert), Version: "TLSv1.3"}}},
-		{id: "tls-311", door: 2, tls: p12, version: 4, changes: []change{asAdmin},
+		{id: "tls-311", listener: 2, tls: p12, version: 4, changes: []change{asAdmin},
 			want: broker.ConnectedClientDetail{Username: mqttAdmin, Address: "127.0.0.1", Protocol: "MQTT", ProtocolVersion: "v3.1.1",
 				CleanSession: true, Listener: local(2),
 				TLS: &broker.ClientTLS{Version: "TLSv1.2", Ciphers: "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384"}}},
-		{id: "ws-5", door: 3, path: "/mqtt", version: 5, changes: []change{lasting},
+		{id: "ws-5", listener: 3, path: "/mqtt", version: 5, changes: []change{lasting},
 			want: broker.ConnectedClientDetail{Username: "<anonymous>", Address: "127.0.0.1", Protocol: "MQTT-WS", ProtocolVersion: "v5",
-				Keepalive: 65535, Listener: local(3)}}, // which the broker asks for where the client asks for none
-		{id: "wss-311", door: 4, path: "/mqtt", tls: p13, version: 4,
+				Keepalive: 65535, Listener: local(3)}}, // the broker's value, because the client sent none
+		{id: "wss-311", listener: 4, path: "/mqtt", tls: p13, version: 4,
 			want: broker.ConnectedClientDetail{Username: "<anonymous>", Address: "127.0.0.1", Protocol: "MQTT-WS", ProtocolVersion: "v3.1.1",
 				CleanSession: true, Listener: local(4), TLS: &broker.ClientTLS{Version: "TLSv1.3"}}},
-		{id: "unix-5", door: 5, version: 5, changes: []change{asAdmin, keepAlive(9)},
+		{id: "unix-5", listener: 5, version: 5, changes: []change{asAdmin, keepAlive(9)},
 			want: broker.ConnectedClientDetail{Username: mqttAdmin, Address: "unix", Protocol: "MQTT", ProtocolVersion: "v5", Keepalive: 9,
-				CleanSession: true, Listener: &broker.ClientListener{BindAddress: strings.TrimPrefix(api.Doors[5], "unix://")}}},
+				CleanSession: true, Listener: &broker.ClientListener{BindAddress: strings.TrimPrefix(api.Listeners[5], "unix://")}}},
 	} {
 		t.Run(c.id, func(t *testing.T) {
-			d := knock(t, api.Doors[c.door]+c.path, c.tls, c.version)
+			d := knock(t, api.Listeners[c.listener]+c.path, c.tls, c.version)
 			before := time.Now().UnixMilli()
 			d.enter(c.id, c.changes...)
 			got := detail(api, c.id)
 			if after := time.Now().UnixMilli(); got.LastConnect < before || got.LastConnect > after {
 				t.Errorf("lastConnect %d, want from %d to %d", got.LastConnect, before, after)
 			}
-			if got.TLS != nil && c.want.TLS.Ciphers == "" { // the two agree upon one of those that both know
+			if got.TLS != nil && c.want.TLS.Ciphers == "" { // one of the suites that both support
 				c.want.TLS.Ciphers = cipherOf(d.conn)
 			}
 			c.want.Dropped = &broker.ClientDrops{}
@@ -116,7 +116,7 @@ func TestInspectEveryDoor(t *testing.T) {
 	}
 }
 
-// cipherOf names the cipher suite of a connection.
+// cipherOf returns the cipher suite of a connection.
 func cipherOf(conn net.Conn) string {
 	if o, ok := conn.(*overWebSocket); ok {
 		conn = o.Conn
@@ -124,7 +124,7 @@ func cipherOf(conn net.Conn) string {
 	return tls.CipherSuiteName(conn.(*tls.Conn).ConnectionState().CipherSuite)
 }
 
-// wantListed holds the entry of the list against the detail.
+// wantListed compares the entry of the list with the detail.
 func wantListed(t *testing.T, api *apitest.API, d broker.ConnectedClientDetail) {
 	t.Helper()
 	want := broker.ConnectedClient{Username: d.Username, ClientID: d.ClientID, Address: d.Address, Protocol: d.Protocol,
@@ -145,12 +145,12 @@ func wantListed(t *testing.T, api *apitest.API, d broker.ConnectedClientDetail) 
 	t.Errorf("%s is not in the list", d.ClientID)
 }
 
-// TestInspectTLSIsNested looks at the JSON itself.
+// TestInspectTLSIsNested checks the JSON itself.
 func TestInspectTLSIsNested(t *testing.T) {
 	t.Parallel()
 	p := issue(t)
-	api := everyDoor(t, p)
-	knock(t, api.Doors[1], p.config(t, func(*tls.Config) {}), 5).enter("c", asAdmin)
+	api := everyListener(t, p)
+	knock(t, api.Listeners[1], p.config(t, func(*tls.Config) {}), 5).enter("c", asAdmin)
 	var record map[string]any
 	api.Root.Get(api.At("/client-inspect/detail?clientid=c")).Want(200).Decode(&record)
 	nested, ok := record["tls"].(map[string]any)
@@ -175,8 +175,8 @@ func TestInspectTLSIsNested(t *testing.T) {
 	}
 }
 
-// TestInspectWill shows a Will with all that MQTT 5 gives it, as long as it may
-// still be published.
+// TestInspectWill shows a Will with all properties of MQTT 5, as long as it may still
+// be published.
 func TestInspectWill(t *testing.T) {
 	t.Parallel()
 	api := apitest.New(t, manned)
@@ -204,7 +204,7 @@ func TestInspectWill(t *testing.T) {
 	wantDetail(t, api, "c", nil, shown)
 	d.drop()
 	d = join(t, api, 5, "c", asAdmin, lasting, will)
-	d.leave() // which takes the Will back
+	d.leave() // which deletes the Will
 	wantDetail(t, api, "c", false, connected)
 	wantDetail(t, api, "c", nil, shown)
 
@@ -252,8 +252,8 @@ func TestInspectTimes(t *testing.T) {
 	api.Root.Get(api.At("/client-inspect/detail")).WantError(400, "INVALID_REQUEST")
 }
 
-// TestInspectKeepAlive: what is in force is what the broker told the client, if it
-// could.
+// TestInspectKeepAlive: the value in force is the one that the broker sent to the
+// client, if it could.
 func TestInspectKeepAlive(t *testing.T) {
 	t.Parallel()
 	api := apitest.New(t, manned, func(c *appliance.Config) { c.Broker.MaxKeepAlive = 30 * time.Second })
@@ -269,13 +269,13 @@ func TestInspectKeepAlive(t *testing.T) {
 	}
 }
 
-// TestInspectWebSocketThatIsAway still tells how its client came, as long as the
+// TestInspectWebSocketThatIsAway still shows how its client connected, as long as the
 // broker runs; all else is the same after a restart.
 func TestInspectWebSocketThatIsAway(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	api := everyDoor(t, issue(t), apitest.In(dir))
-	d := knock(t, api.Doors[3]+"/mqtt", nil, 5)
+	api := everyListener(t, issue(t), apitest.In(dir))
+	d := knock(t, api.Listeners[3]+"/mqtt", nil, 5)
 	d.enter("c", asAdmin, lasting)
 	d.leave()
 	protocol := func(d broker.ConnectedClientDetail) string { return d.Protocol }
@@ -288,8 +288,8 @@ func TestInspectWebSocketThatIsAway(t *testing.T) {
 	wantDetail(t, again, "c", want, func(d broker.ConnectedClientDetail) broker.ConnectedClientDetail { return d })
 }
 
-// TestInspectCleanSession: it tells whether the session ends with its connection,
-// which in MQTT 5 Clean Start does not say.
+// TestInspectCleanSession: it reports whether the session ends with its connection,
+// which is not the same as Clean Start in MQTT 5.
 func TestInspectCleanSession(t *testing.T) {
 	t.Parallel()
 	api := apitest.New(t, manned)

@@ -26,8 +26,8 @@ func dialSlow(t *testing.T, api *apitest.API) net.Conn {
 	return conn
 }
 
-// TestListsDoNotWaitForOtherCallers has callers in the midst of long lists and exports,
-// which they do not read on, and of an import that they do not send to its end.
+// TestListsDoNotWaitForOtherCallers has callers that stop in the middle of long lists,
+// exports and an import.
 func TestListsDoNotWaitForOtherCallers(t *testing.T) {
 	t.Parallel()
 	api := apitest.New(t)

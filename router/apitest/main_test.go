@@ -9,24 +9,24 @@ import (
 	"testing"
 )
 
-// TestMain has memory collected more rarely than a service does: each of the many
-// services begins with hashes and migrations that take some ten megabytes for a
-// moment, for which all that the others hold would be looked through.
+// TestMain collects garbage less often than a service: each of the many services starts
+// with hashes and migrations that take some ten megabytes for a moment, for each of
+// which the memory of all the others would be scanned.
 //
-// Most of what a test does is to wait, for the disk or for another broker, so more of
-// them run at once than there are processors, unless -parallel says otherwise.
+// Most of the time of a test is waiting, for the disk or for another broker, so more of
+// them run concurrently than there are processors, unless -parallel is given.
 func TestMain(m *testing.M) {
 	debug.SetGCPercent(400)
 	flag.Parse()
 	if !isGiven("test.parallel") {
 		if err := flag.Set("test.parallel", strconv.Itoa(parallel*runtime.GOMAXPROCS(0))); err != nil {
-			panic(err) // the flag takes numbers
+			panic(err) // the flag accepts numbers
 		}
 	}
 	os.Exit(m.Run())
 }
 
-// parallel is how many tests run at once for each processor.
+// parallel is how many tests run concurrently per processor.
 const parallel = 2
 
 func isGiven(name string) (given bool) {

@@ -13,7 +13,7 @@ import (
 	"signalbox/router/apitest"
 )
 
-// addMosquitto connects to a real Mosquitto and waits until it stands.
+// addMosquitto adds a real Mosquitto and waits for its connection.
 func addMosquitto(t *testing.T, api *apitest.API) (id string) {
 	t.Helper()
 	server := brokertest.Mosquitto(t)
@@ -95,8 +95,8 @@ func TestAccessCheckOfMosquitto(t *testing.T) {
 	}
 }
 
-// TestToolsNameBadFields asks a broker whatever it can: what is wrong with a
-// request is said before the broker is asked.
+// TestToolsNameBadFields uses brokers with different capabilities: the request is
+// validated before the broker is called.
 func TestToolsNameBadFields(t *testing.T) {
 	t.Parallel()
 	api := apitest.New(t)

@@ -13,7 +13,7 @@ import (
 	"signalbox/router/appliance"
 )
 
-// scraper is who reads the metrics.
+// scraper is the token of the scraper.
 const scraper = "scrape-me-now"
 
 func scraped(c *appliance.Config) { c.HTTP.MetricsToken = scraper }
@@ -46,14 +46,14 @@ func TestWhoReadsMetrics(t *testing.T) {
 	}
 }
 
-// TestMetricsOfTheBroker stand beside those of the API, and are true.
+// TestMetricsOfTheBroker are in the same response as those of the API, and are correct.
 func TestMetricsOfTheBroker(t *testing.T) {
 	t.Parallel()
 	api := apitest.New(t, manned, scraped)
 	d := join(t, api, 5, "d", asAdmin)
 	d.subscribe(filter("a", 0))
 	d.publish("kept", "12345", 1, retained)
-	if code := knock(t, api.Doors[0], nil, 5).greet("x", user("nobody", "x")).ReasonCode; code == 0 {
+	if code := knock(t, api.Listeners[0], nil, 5).greet("x", user("nobody", "x")).ReasonCode; code == 0 {
 		t.Fatal("a stranger was let in")
 	}
 	got := metrics(api)
@@ -74,8 +74,7 @@ func TestMetricsOfTheBroker(t *testing.T) {
 	}
 }
 
-// TestMetricsAreBounded has many come, with names of their own: of none of them
-// is there a series.
+// TestMetricsAreBounded has many clients and topics: no series is named after one.
 func TestMetricsAreBounded(t *testing.T) {
 	t.Parallel()
 	api := apitest.New(t, manned, scraped)
@@ -85,7 +84,7 @@ func TestMetricsAreBounded(t *testing.T) {
 			d := join(t, api, 5, name, asAdmin)
 			d.subscribe(filter(name+"/y", 0))
 			d.publish(name+"/x", name, 1, retained)
-			knock(t, api.Doors[0], nil, 5).greet(name+"x", user(name, name))
+			knock(t, api.Listeners[0], nil, 5).greet(name+"x", user(name, name))
 			api.Root.Get("/api/" + name).Want(404)
 			api.Root.Get(api.At("/clients?username=" + name)).Want(404)
 		}

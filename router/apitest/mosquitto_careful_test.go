@@ -10,9 +10,8 @@ import (
 	"signalbox/router/apitest"
 )
 
-// TestNamesThatBrokersTruncate are refused for every kind of broker: Mosquitto takes
-// what stands before U+0000 for the whole, and half a surrogate pair is read as
-// another name.
+// TestNamesThatBrokersTruncate are refused for every kind of broker: Mosquitto
+// truncates at U+0000, and half a surrogate pair is decoded as another name.
 func TestNamesThatBrokersTruncate(t *testing.T) {
 	t.Parallel()
 	api := apitest.New(t)
@@ -58,8 +57,8 @@ func TestNamesThatBrokersTruncate(t *testing.T) {
 	}
 }
 
-// TestUnknownReferences are not found, whatever the broker makes of them, and nothing
-// is changed.
+// TestUnknownReferences are not found, however the broker handles them, and nothing is
+// changed.
 func TestUnknownReferences(t *testing.T) {
 	t.Parallel()
 	api := apitest.New(t)
@@ -95,8 +94,8 @@ func TestUnknownReferences(t *testing.T) {
 	}
 }
 
-// TestRolesOfMosquitto: what it would drop is refused, and what it would die of is
-// done in another way.
+// TestRolesOfMosquitto: what Mosquitto would drop is refused, and what would crash it
+// is done in another way.
 func TestRolesOfMosquitto(t *testing.T) {
 	t.Parallel()
 	api := apitest.New(t)

@@ -12,19 +12,19 @@ import (
 	"signalbox/router/apitest"
 )
 
-// setup is a broker as its documentation has it set up.
+// setup is a documented configuration of a broker.
 type setup struct {
 	name    string
 	options []brokertest.Option
 	reach   func(t *testing.T, s *brokertest.Server) object // members of the connection; nil for the plain listener
-	want    []broker.Capability                             // beside what every broker is good for
-	reasons map[broker.Capability]string                    // a part of why something is missing
+	want    []broker.Capability                             // in addition to those of every broker
+	reasons map[broker.Capability]string                    // a part of the reason why something is missing
 }
 
-// everywhere is what needs no plugin.
+// everywhere are the capabilities that need no plugin.
 var everywhere = []broker.Capability{broker.CapStreams, broker.CapTopicTree, broker.CapTTL, broker.CapBridges, broker.CapMessages}
 
-// managed is what dynamic security adds.
+// managed are the capabilities of dynamic security.
 var managed = []broker.Capability{broker.CapDynamicSecurity, broker.CapAccessCheck}
 
 // asAdminOf are the credentials of a server's admin.
@@ -72,9 +72,9 @@ func setups() []setup {
 	}
 }
 
-// TestMosquittoSetups adds Mosquittos over HTTP, as their documentation has them set
-// up. The state is true soon, what a broker can do works, and of everything else it is
-// said why not.
+// TestMosquittoSetups adds Mosquittos over HTTP, in their documented configurations.
+// The state is soon correct, the reported capabilities work, and everything else has a
+// reason why it is missing.
 func TestMosquittoSetups(t *testing.T) {
 	t.Parallel()
 	for _, s := range setups() {
@@ -96,8 +96,8 @@ func TestMosquittoSetups(t *testing.T) {
 	}
 }
 
-// TestMosquittoWithBridges manages a Mosquitto that has a bridge of its own to another one,
-// and is disturbed by nothing that comes over it.
+// TestMosquittoWithBridges manages a Mosquitto that has a bridge of its own to another
+// one, whose messages do not disturb.
 func TestMosquittoWithBridges(t *testing.T) {
 	t.Parallel()
 	api := apitest.New(t)
@@ -111,9 +111,9 @@ func TestMosquittoWithBridges(t *testing.T) {
 	}
 }
 
-// TestMosquittoWithUsernamesAsClientIDs manages a Mosquitto that takes user names for
-// client ids, where two connections of this service would end each other for ever: it
-// has one, and what needs more says why it is not offered.
+// TestMosquittoWithUsernamesAsClientIDs manages a Mosquitto that uses usernames as
+// client ids, where two connections of this service would take over each other for
+// ever: it has one, and what needs more has that as its reason.
 func TestMosquittoWithUsernamesAsClientIDs(t *testing.T) {
 	t.Parallel()
 	api := apitest.New(t)
@@ -135,7 +135,7 @@ func TestMosquittoWithUsernamesAsClientIDs(t *testing.T) {
 		if e := request().WantError(405, "NOT_SUPPORTED").Error(); !strings.Contains(e.Message, "use_username_as_clientid") {
 			t.Errorf("request %d: the setting is not named: %q", i, e.Message)
 		}
-		if i == 0 { // which has found out
+		if i == 0 { // which has detected it
 			brokertest.WaitFor(t, "the connection", func() bool { return brokerRecord(api, x.id).Status.Connected })
 			since = brokerRecord(api, x.id).Status.Since
 		}
@@ -153,7 +153,7 @@ func TestMosquittoWithUsernamesAsClientIDs(t *testing.T) {
 	}
 }
 
-// exercised is a broker that was added, with what it says that it can do.
+// exercised is an added broker, with its reported capabilities.
 type exercised struct {
 	t            *testing.T
 	api          *apitest.API
@@ -162,7 +162,7 @@ type exercised struct {
 	missing      []broker.Missing
 }
 
-// addSetup adds a broker and waits until its state is true.
+// addSetup adds a broker and waits until its state is correct.
 func addSetup(t *testing.T, api *apitest.API, members object) *exercised {
 	t.Helper()
 	members["name"] = t.Name()
@@ -182,8 +182,7 @@ func (x *exercised) at(path string) string { return x.api.BrokerAt(x.id, path) }
 
 func (x *exercised) has(c broker.Capability) bool { return slices.Contains(x.capabilities, c) }
 
-// wantCapabilities checks what the broker can do, and that of everything else it is
-// said why not.
+// wantCapabilities checks the capabilities, and that everything else has a reason.
 func (x *exercised) wantCapabilities(want []broker.Capability) {
 	x.t.Helper()
 	for _, c := range want {
@@ -204,7 +203,7 @@ func (x *exercised) wantCapabilities(want []broker.Capability) {
 	}
 }
 
-// wantReason checks a part of why something is missing.
+// wantReason checks a part of the reason why something is missing.
 func (x *exercised) wantReason(feature broker.Capability, part string) {
 	x.t.Helper()
 	i := slices.IndexFunc(x.missing, func(m broker.Missing) bool { return m.Feature == feature })
@@ -213,14 +212,14 @@ func (x *exercised) wantReason(feature broker.Capability, part string) {
 	}
 }
 
-// uses are one request of each capability that a broker may lack.
+// uses are one request for each capability that a broker may lack.
 var uses = map[broker.Capability]string{
 	broker.CapDynamicSecurity: "/clients", broker.CapAccessCheck: "/access-check?action=publish&topic=a", broker.CapListeners: "/listeners",
 	broker.CapLicense: "/license", broker.CapInspect: "/client-inspect", broker.CapSubscriptions: "/subscriptions",
 	broker.CapDenials: "/denials", broker.CapBans: "/bans",
 }
 
-// exercise uses everything.
+// exercise uses all capabilities.
 func (x *exercised) exercise() {
 	x.t.Helper()
 	for feature, path := range uses {
@@ -275,7 +274,7 @@ func (x *exercised) manage() {
 	root.Put(at("/roles"), object{"rolename": "admin", "acls": acls}).Want(204)
 }
 
-// streams has what is published republished, over a stream.
+// streams republishes messages over a stream.
 func (x *exercised) streams() {
 	x.t.Helper()
 	x.api.Root.Post(x.at("/streams"), object{"streamname": "s", "sourceTopic": "plant/+", "targetTopic": "all", "persist": true}).Want(204)
@@ -288,7 +287,7 @@ func (x *exercised) streams() {
 	x.api.Root.Delete(x.at("/streams?streamname=s")).Want(204)
 }
 
-// bridges has what is published delivered over HTTP.
+// bridges delivers messages over HTTP.
 func (x *exercised) bridges() {
 	x.t.Helper()
 	server := newCatcher(x.t)
@@ -300,13 +299,13 @@ func (x *exercised) bridges() {
 	x.api.Root.Put(bridgeAt(x.api, x.id, "/config"), object{"version": "v1", "connections": []object{}}).Want(204)
 }
 
-// publish publishes with a QoS that every broker takes.
+// publish publishes with a QoS that every broker supports.
 func (x *exercised) publish(topic, payload string, retain bool) {
 	x.t.Helper()
 	x.api.Root.Post(x.at("/messages"), object{"topic": topic, "payload": payload, "qos": 0, "retain": retain}).Want(204)
 }
 
-// messages publishes one to be retained, finds it and deletes it.
+// messages publishes a retained message, finds it and deletes it.
 func (x *exercised) messages() {
 	x.t.Helper()
 	x.publish("kept/1", "k", true)
@@ -318,7 +317,7 @@ func (x *exercised) messages() {
 	x.api.Root.Delete(x.at("/messages/retained?topic=kept/1")).Want(200)
 }
 
-// topics finds what is published in the topic tree.
+// topics finds published topics in the topic tree.
 func (x *exercised) topics() {
 	x.t.Helper()
 	brokertest.WaitFor(x.t, "the topic tree to show a topic", func() bool {

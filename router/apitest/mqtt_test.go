@@ -29,7 +29,7 @@ func connect(t *testing.T, address, username, password string) (*client, error) 
 	return c, token.Error()
 }
 
-// dial connects an MQTT client for the length of the test.
+// dial connects an MQTT client for the duration of the test.
 func dial(t *testing.T, address, username, password string) *client {
 	t.Helper()
 	c, err := connect(t, address, username, password)
@@ -50,7 +50,7 @@ func tryDial(t *testing.T, address, username, password string) error {
 	return err
 }
 
-// subscribe gives the code of the SUBACK.
+// subscribe returns the code of the SUBACK.
 func (c *client) subscribe(filter string) byte {
 	c.t.Helper()
 	token := c.mqtt.Subscribe(filter, 1, nil).(*mqtt.SubscribeToken)
@@ -60,7 +60,7 @@ func (c *client) subscribe(filter string) byte {
 	return token.Result()[filter]
 }
 
-// wantCutOff waits until the broker ends the connection.
+// wantCutOff waits until the broker closes the connection.
 func (c *client) wantCutOff() {
 	c.t.Helper()
 	select {

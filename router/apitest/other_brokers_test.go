@@ -16,7 +16,7 @@ import (
 	"signalbox/scripts/suite"
 )
 
-// TestOtherBrokers adds brokers that are no Mosquitto: what needs no plugin works on
+// TestOtherBrokers adds brokers other than Mosquitto: what needs no plugin works on
 // these too.
 func TestOtherBrokers(t *testing.T) {
 	t.Parallel()
@@ -31,7 +31,7 @@ func TestOtherBrokers(t *testing.T) {
 	}
 }
 
-// startMochi starts a broker in this process that lets everybody do everything.
+// startMochi starts a broker in this process that allows every client everything.
 func startMochi(t *testing.T) (addr string) {
 	t.Helper()
 	s := mochi.New(&mochi.Options{Logger: slog.New(slog.DiscardHandler)})
@@ -45,11 +45,11 @@ func startMochi(t *testing.T) (addr string) {
 	if err := s.Serve(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { s.Close() }) //nolint:errcheck // it is over
+	t.Cleanup(func() { s.Close() }) //nolint:errcheck // the test is over
 	return l.Address()
 }
 
-// startNATS starts a NATS server that speaks MQTT.
+// startNATS starts a NATS server that supports MQTT.
 func startNATS(t *testing.T) (addr string) {
 	t.Helper()
 	o := &nats.Options{Host: "127.0.0.1", Port: -1, NoLog: true, NoSigs: true, JetStream: true, StoreDir: t.TempDir(), ServerName: "n"}

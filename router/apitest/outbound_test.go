@@ -11,11 +11,11 @@ import (
 	"signalbox/router/appliance"
 )
 
-// inland has the service connect to nothing on its own machine.
+// inland denies the service all connections to its own machine.
 func inland(c *appliance.Config) { c.Outbound.Deny = []string{"127.0.0.0/8", "::1"} }
 
-// TestOutboundOfBrokers has an administrator of a project, which anyone can be, look for
-// what listens on the service's machine.
+// TestOutboundOfBrokers scans the service's machine as an administrator of a project,
+// which any user can be.
 func TestOutboundOfBrokers(t *testing.T) {
 	t.Parallel()
 	api := apitest.New(t, inland)
@@ -37,8 +37,8 @@ func TestOutboundOfBrokers(t *testing.T) {
 	}
 }
 
-// TestOutboundOfMetadata dials what is denied where nothing is configured. Nothing
-// leaves the machine, as the address is refused before.
+// TestOutboundOfMetadata dials the addresses that are denied by default. Nothing leaves
+// the machine, as the address is refused before.
 func TestOutboundOfMetadata(t *testing.T) {
 	t.Parallel()
 	api := apitest.New(t)
@@ -51,8 +51,8 @@ func TestOutboundOfMetadata(t *testing.T) {
 	}
 }
 
-// TestOutboundOfBridges has a viewer, who may write the configurations of bridges, have
-// each kind connect to what listens on the service's machine.
+// TestOutboundOfBridges points bridges of each kind at the service's machine, as a
+// viewer, who may write their configurations.
 func TestOutboundOfBridges(t *testing.T) {
 	t.Parallel()
 	api := apitest.New(t, inland)
@@ -113,8 +113,8 @@ func TestProjectCreators(t *testing.T) {
 	}
 }
 
-// TestOutboundOfClusters has an administrator of a project name what listens on the
-// service's machine as the cluster port of a node.
+// TestOutboundOfClusters names listeners on the service's machine as the cluster port
+// of a node, as an administrator of a project.
 func TestOutboundOfClusters(t *testing.T) {
 	t.Parallel()
 	inside := newRecorder(t)

@@ -175,8 +175,8 @@ func TestProjectsAndMembers(t *testing.T) {
 	api.Root.Delete("/api/projects/"+api.Project+"?purge=true").WantError(400, "CONFLICT")
 }
 
-// decodeProject reads the project of the settings; services have no Go type
-// to be read into.
+// decodeProject decodes the project of the settings; services have no Go type to decode
+// into.
 func decodeProject(t *testing.T, a *apitest.Answer, into *handlers.ProjectSettings) {
 	t.Helper()
 	var parts struct {

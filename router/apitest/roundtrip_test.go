@@ -9,8 +9,8 @@ import (
 	"signalbox/router/apitest"
 )
 
-// TestRecordsAreSentBack reads every kind of record that an operation can change,
-// sends it back as it is, and reads it once more.
+// TestRecordsAreSentBack reads every type of record that an operation can change, sends
+// it back unchanged, and reads it once more.
 func TestRecordsAreSentBack(t *testing.T) {
 	t.Parallel()
 	api := apitest.New(t)
@@ -76,8 +76,8 @@ func TestRecordsAreSentBack(t *testing.T) {
 	}
 }
 
-// recordsOf returns the records of an answer: its elements where it is a list, the
-// inner list of a default ACL.
+// recordsOf returns the records of a response: its elements if it is a list, the inner
+// list of a default ACL.
 func recordsOf(t *testing.T, body []byte) (records []json.RawMessage) {
 	t.Helper()
 	if body[0] == '[' {
@@ -93,7 +93,7 @@ func recordsOf(t *testing.T, body []byte) (records []json.RawMessage) {
 	return []json.RawMessage{body}
 }
 
-// sameRecords reports whether two answers are the same, but for what changes by
+// sameRecords reports whether two responses are equal, except for what changes by
 // itself.
 func sameRecords(t *testing.T, before, after []byte) bool {
 	t.Helper()
@@ -119,7 +119,8 @@ func sameRecords(t *testing.T, before, after []byte) bool {
 	return errX == nil && errY == nil && bytes.Equal(x, y)
 }
 
-// TestContradictions sends what cannot be meant: it is refused, and nothing changes.
+// TestContradictions sends contradictory requests: they are refused, and nothing
+// changes.
 func TestContradictions(t *testing.T) {
 	t.Parallel()
 	api := apitest.New(t)
@@ -145,8 +146,8 @@ func TestContradictions(t *testing.T) {
 	api.Root.Get(api.At("/streams/detail?streamname=s")).WantError(404, "NOT_FOUND")
 }
 
-// TestNullLists leaves the lists of access control as they are, wherever a list may
-// be null.
+// TestNullLists leaves the lists of access control unchanged, wherever a list may be
+// null.
 func TestNullLists(t *testing.T) {
 	t.Parallel()
 	api := apitest.New(t)

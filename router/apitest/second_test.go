@@ -58,7 +58,7 @@ func TestSecondServiceSeesTheSame(t *testing.T) {
 	if diff := cmp.Diff(string(near.Body), string(far.Body)); diff != "" || !strings.Contains(string(near.Body), `"allowed":false`) {
 		t.Errorf("access check (-near +far):\n%s", diff)
 	}
-	if pk := d.want(packets.Publish); len(pk.Payload) != 0 { // what was retained there was deleted by an empty message
+	if pk := d.want(packets.Publish); len(pk.Payload) != 0 { // an empty message deleted what was retained there
 		t.Errorf("came %q", pk.Payload)
 	}
 	second.Root.Delete(at("/client-inspect/connection?clientid=pump%207%26")).Want(204)

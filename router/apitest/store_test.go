@@ -12,8 +12,7 @@ import (
 	"signalbox/router/apitest"
 )
 
-// storeCloud puts in a record of type cloud; no operation of the API creates
-// one on premises.
+// storeCloud stores a record of type cloud; no operation of the API creates one.
 func storeCloud(t *testing.T, api *apitest.API) string {
 	t.Helper()
 	now := time.Now()

@@ -16,7 +16,7 @@ import (
 )
 
 // TestDeletedBrokersForgetTheirStreams, deleted alone or with their project. The
-// brokers are down, so that their streams are put in beforehand.
+// brokers are down, so their streams are stored beforehand.
 func TestDeletedBrokersForgetTheirStreams(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -37,7 +37,7 @@ func TestDeletedBrokersForgetTheirStreams(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	kept.Close(t.Context()) //nolint:errcheck // what is not stored is missed below
+	kept.Close(t.Context()) //nolint:errcheck // what was not stored is missing below
 
 	api = apitest.New(t, apitest.In(dir))
 	api.Root.Delete(api.BrokerAt(deleted, "")).Want(204)
@@ -54,8 +54,7 @@ func TestDeletedBrokersForgetTheirStreams(t *testing.T) {
 	}
 }
 
-// openStreams opens what streams keep in the directory of a service that has
-// stopped.
+// openStreams opens the database of streams in the directory of a stopped service.
 func openStreams(t *testing.T, dir string) *store.Store {
 	t.Helper()
 	s, err := store.Open(t.Context(), filepath.Join(dir, "streams.db"), store.Options{

@@ -12,11 +12,11 @@ import (
 	"signalbox/router/apitest"
 )
 
-// calls are one good call of each operation about streams.
+// calls are one valid call of each operation about streams.
 var calls = []struct {
 	method, path string
 	body         any
-	unnamed      bool // names no stream that must be there
+	unnamed      bool // names no stream that must exist
 	writes       bool
 }{
 	{"GET", "/streams", nil, true, false},
@@ -31,7 +31,7 @@ var calls = []struct {
 	{"DELETE", "/streams/replay?streamname=none", nil, false, true},
 }
 
-// TestStreamsRefused sends each operation to where it must not succeed.
+// TestStreamsRefused calls each operation where it must not succeed.
 func TestStreamsRefused(t *testing.T) {
 	t.Parallel()
 	api := apitest.New(t)
@@ -57,10 +57,10 @@ func TestStreamsRefused(t *testing.T) {
 	}
 	makeStream(t, api, object{"streamname": "s", "sourceTopic": "a"})
 	api.Root.Post(api.At("/streams"), object{"streamname": "s", "sourceTopic": "b"}).WantError(400, "ALREADY_EXISTS")
-	api.Root.Put(api.At("/streams/replay"), object{"streamname": "s", "replayTopic": "b"}).WantError(400, "CONFLICT") // keeps nothing
+	api.Root.Put(api.At("/streams/replay"), object{"streamname": "s", "replayTopic": "b"}).WantError(400, "CONFLICT") // stores nothing
 }
 
-// TestStreamsReadOnly keeps viewers from writing, where that is switched on.
+// TestStreamsReadOnly checks that viewers cannot write if that is configured.
 func TestStreamsReadOnly(t *testing.T) {
 	t.Parallel()
 	api := apitest.New(t, apitest.ViewerReadOnly)
@@ -73,7 +73,7 @@ func TestStreamsReadOnly(t *testing.T) {
 	viewer.Get(api.At("/streams")).Want(200)
 }
 
-// TestBadStreams names every field that cannot be used, as the caller spelt it.
+// TestBadStreams names every invalid field, as the caller spelt it.
 func TestBadStreams(t *testing.T) {
 	t.Parallel()
 	api := apitest.New(t)
@@ -108,7 +108,7 @@ func TestBadStreams(t *testing.T) {
 		{"PUT", "/streams/replay", object{"streamname": "s", "replayTopic": "a/#", "gte": "2", "lte": 1}, []string{"body.lte", "body.replayTopic"}},
 		{"PUT", "/streams/replay", object{"streamname": "s", "replaytopic": "$a"}, []string{"body.replaytopic"}},
 		{"PUT", "/streams/replay", object{"streamname": "s", "replaytopic": "a", "replayTopic": "b"}, []string{"body.replaytopic"}},
-		{"PUT", "/streams/replay", object{"streamname": "s", "replayTopic": "in"}, []string{"body.replayTopic"}}, // which the stream itself takes
+		{"PUT", "/streams/replay", object{"streamname": "s", "replayTopic": "in"}, []string{"body.replayTopic"}}, // which is the stream's own source
 		{"GET", "/streams/detail", nil, []string{"query.streamname"}},
 		{"GET", "/streams/messages/count?streamname=", nil, []string{"query.streamname"}},
 		{"DELETE", "/streams/messages/range?gte=x", nil, []string{"query.gte", "query.streamname"}},
@@ -130,7 +130,7 @@ func TestBadStreams(t *testing.T) {
 	}
 }
 
-// TestStreamLoops refuses what would go round, and says how.
+// TestStreamLoops refuses loops, and names them.
 func TestStreamLoops(t *testing.T) {
 	t.Parallel()
 	api := apitest.New(t)
@@ -160,7 +160,7 @@ func TestStreamLoops(t *testing.T) {
 	api.Root.Put(api.At("/streams"), object{"streamname": "three", "active": true}).Want(204)
 }
 
-// TestStreamControl asks for streams over the broker's control topic.
+// TestStreamControl manages streams over the broker's control topic.
 func TestStreamControl(t *testing.T) {
 	t.Parallel()
 	api := apitest.New(t, manned)
@@ -219,7 +219,7 @@ func TestStreamControl(t *testing.T) {
 	want(`{"command":"getStream","streamname":"s"}`, `{"command":"getStream","error":"Stream not found"}`)
 }
 
-// TestStreamControlIsNotForEverybody: it takes the right to publish to it.
+// TestStreamControlIsNotForEverybody: it requires the right to publish to the topic.
 func TestStreamControlIsNotForEverybody(t *testing.T) {
 	t.Parallel()
 	api := apitest.New(t)

@@ -9,7 +9,7 @@ import (
 	"signalbox/router/apitest"
 )
 
-// TestStreamsOfABrokerThatIsDown cannot be asked of its own.
+// TestStreamsOfABrokerThatIsDown are unavailable if they are the broker's own.
 func TestStreamsOfABrokerThatIsDown(t *testing.T) {
 	t.Parallel()
 	api := apitest.New(t)
@@ -20,8 +20,8 @@ func TestStreamsOfABrokerThatIsDown(t *testing.T) {
 	}
 }
 
-// TestStreamsOfMosquitto takes a stream through its life on a broker that has
-// none of its own.
+// TestStreamsOfMosquitto covers the life cycle of a stream on a broker that has none of
+// its own.
 func TestStreamsOfMosquitto(t *testing.T) {
 	t.Parallel()
 	api := apitest.New(t)
@@ -36,7 +36,7 @@ func TestStreamsOfMosquitto(t *testing.T) {
 		viewer.Get(at("/streams/detail?streamname=s")).Want(200).Decode(&s)
 		return s
 	}
-	waitFor(t, "a message to pass", func() bool { // as it is told nowhere when the subscription stands
+	waitFor(t, "a message to pass", func() bool { // the time of the subscription is not reported
 		editor.Post(at("/messages"), object{"topic": "plant/1", "payload": "x", "qos": 1}).Want(204)
 		s := record()
 		return s.Stats.Republished > 0 && s.Stats.Messages > 0
@@ -51,8 +51,8 @@ func TestStreamsOfMosquitto(t *testing.T) {
 	}
 }
 
-// TestStreamsOfASecondService asks for the streams of one service's embedded
-// broker from another, over the control topic.
+// TestStreamsOfASecondService manages the streams of one service's embedded broker from
+// another, over the control topic.
 func TestStreamsOfASecondService(t *testing.T) {
 	t.Parallel()
 	first, second := apitest.New(t, manned), apitest.New(t)

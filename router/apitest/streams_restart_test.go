@@ -6,8 +6,8 @@ import (
 	"signalbox/router/apitest"
 )
 
-// TestStreamsAfterARestart are there with their messages and the state of their
-// queries; a replay is not.
+// TestStreamsAfterARestart still have their messages and the state of their queries; a
+// replay has ended.
 func TestStreamsAfterARestart(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -21,27 +21,27 @@ func makeStream(t *testing.T, api *apitest.API, body object) {
 	api.Root.Post(api.At("/streams"), body).Want(204)
 }
 
-// keeping is a stream that keeps what comes under a topic.
+// keeping is a stream that stores the messages below a topic.
 func keeping(name, source string) object {
 	return object{"streamname": name, "sourceTopic": source, "persist": true}
 }
 
-// streamOf reads a record.
+// streamOf returns the record of a stream.
 func streamOf(api *apitest.API, name string) (s broker.Stream) {
 	api.Root.Get(api.At("/streams/detail?streamname=" + name)).Want(200).Decode(&s)
 	return s
 }
 
-// countOf reads how many messages a stream keeps.
+// countOf returns how many messages a stream stores.
 func countOf(api *apitest.API, name string) int64 {
 	var c broker.StreamCount
 	api.Root.Get(api.At("/streams/messages/count?streamname=" + name)).Want(200).Decode(&c)
 	return c.Count
 }
 
-// fill publishes messages that a stream keeps, the payloads 1, 2, … in order.
-// Each is stored when it is acknowledged. It gives a time in Unix seconds before
-// each of them, at which none came.
+// fill publishes messages that a stream stores, the payloads 1, 2, … in order. Each is
+// stored when it is acknowledged. It returns a time in Unix seconds before each of
+// them.
 func fill(t *testing.T, d *device, topic string, n int) (before []float64) {
 	t.Helper()
 	tick := func() int64 {
@@ -65,7 +65,7 @@ func noReplay(t *testing.T, api *apitest.API, name string) {
 	waitFor(t, "the end of the replay of "+name, func() bool { return !streamOf(api, name).Replaying })
 }
 
-// TestStreams takes a stream through its life: operations 9 to 14 as a viewer.
+// TestStreams covers the life cycle of a stream: operations 9 to 14 as a viewer.
 func TestStreams(t *testing.T) {
 	t.Parallel()
 	api := apitest.New(t, manned)
@@ -87,7 +87,7 @@ func TestStreams(t *testing.T) {
 			d.acknowledge(pk.PacketID)
 		}
 	}
-	waitFor(t, "both messages to be kept", func() bool { // counted as kept, and as republished, after they are there
+	waitFor(t, "both messages to be kept", func() bool { // counted only after they exist
 		s := streamOf(api, "hall%203").Stats
 		return countOf(api, "hall%203") == 2 && s.Persisted == 2 && s.Republished == 2
 	})
@@ -157,7 +157,7 @@ func TestStreamList(t *testing.T) {
 	}
 }
 
-// TestStreamRecord has all members, of the types that are specified.
+// TestStreamRecord has all members, of the specified types.
 func TestStreamRecord(t *testing.T) {
 	t.Parallel()
 	api := apitest.New(t, manned)
@@ -287,7 +287,7 @@ func TestReplayStream(t *testing.T) {
 	}
 }
 
-// wantAny gives the next packet, which must be of one of the types.
+// wantAny returns the next packet, which must have one of the types.
 func (d *device) wantAny(kinds ...byte) packets.Packet {
 	d.t.Helper()
 	pk, err := d.next()

@@ -15,7 +15,7 @@ import (
 	"signalbox/router/apitest"
 )
 
-// TestLicenseOfTheEmbeddedBroker names every feature, wherever it is asked for.
+// TestLicenseOfTheEmbeddedBroker names every feature, in both responses.
 func TestLicenseOfTheEmbeddedBroker(t *testing.T) {
 	t.Parallel()
 	api := apitest.New(t)
@@ -38,11 +38,11 @@ func TestLicenseOfTheEmbeddedBroker(t *testing.T) {
 	}
 }
 
-// TestListenersWithCertificates shows all listeners with what they show.
+// TestListenersWithCertificates shows all listeners with their certificates.
 func TestListenersWithCertificates(t *testing.T) {
 	t.Parallel()
 	p := issue(t)
-	api := everyDoor(t, p)
+	api := everyListener(t, p)
 	block, _ := pem.Decode(p.server.Cert)
 	sum := sha256.Sum256(block.Bytes)
 	var got []broker.Listener
@@ -50,10 +50,10 @@ func TestListenersWithCertificates(t *testing.T) {
 	var want []broker.Listener
 	for i, l := range []broker.Listener{{Protocol: "mqtt"}, {Protocol: "mqtt", TLS: true, RequireCertificate: true}, {Protocol: "mqtt", TLS: true},
 		{Protocol: "mqtt+websockets"}, {Protocol: "mqtt+websockets", TLS: true},
-		{Protocol: "mqtt", BindAddress: strings.TrimPrefix(api.Doors[5], "unix://")}} {
+		{Protocol: "mqtt", BindAddress: strings.TrimPrefix(api.Listeners[5], "unix://")}} {
 		l.ID, l.Certs = i+1, []broker.ListenerCert{}
 		if l.BindAddress == "" {
-			l.Port, l.BindAddress = portOf(t, api.Doors[i]), "127.0.0.1"
+			l.Port, l.BindAddress = portOf(t, api.Listeners[i]), "127.0.0.1"
 		}
 		if l.TLS {
 			l.Certs = append(l.Certs, broker.ListenerCert{CertificateID: hex.EncodeToString(sum[:]), Name: "broker", Filename: "cert.pem"})

@@ -11,8 +11,8 @@ import (
 	"signalbox/router/appliance"
 )
 
-// logInFrom tries to log in through a proxy on this machine that says where the caller
-// is, or without one where it says nothing, and returns the status.
+// logInFrom logs in through a proxy on this machine that forwards the caller's address,
+// or without one if it is empty, and returns the status.
 func logInFrom(t *testing.T, api *apitest.API, from, password string) int {
 	t.Helper()
 	body := fmt.Sprintf(`{"email":%q,"password":%q}`, apitest.RootEmail, password)
@@ -32,8 +32,8 @@ func logInFrom(t *testing.T, api *apitest.API, from, password string) int {
 	return res.StatusCode
 }
 
-// guessUntilRefused guesses until a guess is not looked at. The delay doubles each time,
-// so that this does not depend on how long a guess takes.
+// guessUntilRefused guesses until a guess is refused unchecked. The delay doubles each
+// time, so that this does not depend on how long a guess takes.
 func guessUntilRefused(t *testing.T, api *apitest.API, from string) {
 	t.Helper()
 	for range 30 {
@@ -44,12 +44,12 @@ func guessUntilRefused(t *testing.T, api *apitest.API, from string) {
 	t.Errorf("30 guesses from %s were all looked at", from)
 }
 
-// behindProxy has the service trust a reverse proxy on this machine.
+// behindProxy makes the service trust a reverse proxy on this machine.
 func behindProxy(c *appliance.Config) { c.HTTP.TrustedProxies = []string{"127.0.0.1", "::1"} }
 
-// TestStrangersLockNoAdministratorOut has strangers guess the administrator's password
-// from many addresses, one of them the administrator's own.
-func TestStrangersLockNoAdministratorOut(t *testing.T) {
+// Attackers guess the administrator's password from many addresses, one of them the
+// administrator's own.
+func TestGuessesLockNoAdministratorOut(t *testing.T) {
 	t.Parallel()
 	api := apitest.New(t, behindProxy)
 	const office, clean = "192.0.2.10", "192.0.2.11"
@@ -62,7 +62,7 @@ func TestStrangersLockNoAdministratorOut(t *testing.T) {
 		}
 	}
 	guessUntilRefused(t, api, "203.0.113.1")
-	guessUntilRefused(t, api, "127.0.0.1") // as a stranger may claim
+	guessUntilRefused(t, api, "127.0.0.1") // an address that an attacker may claim
 	for name, from := range map[string]string{"a clean address": clean, "where it was before": office, "this machine": ""} {
 		if got := logInFrom(t, api, from, apitest.RootPassword); got != 200 {
 			t.Errorf("the right password from %s: got %d, want 200", name, got)
@@ -71,8 +71,8 @@ func TestStrangersLockNoAdministratorOut(t *testing.T) {
 	api.Root.Get("/api/auth/me").Want(200)
 }
 
-// TestProxyIsNotThisMachine has a reverse proxy on this machine that the service was not
-// told of pass on what strangers send.
+// TestProxyIsNotThisMachine has an untrusted reverse proxy on this machine forward the
+// requests of others.
 func TestProxyIsNotThisMachine(t *testing.T) {
 	t.Parallel()
 	api := apitest.New(t)

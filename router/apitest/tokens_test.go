@@ -16,7 +16,7 @@ import (
 	"signalbox/router/apitest"
 )
 
-// person is a user and its log-in.
+// person is a user and its session.
 type person struct {
 	id    string
 	email string
@@ -53,8 +53,8 @@ func mint(t *testing.T, api *apitest.API, as *apitest.Caller, more object) (*api
 	return api.Bearer(made.Token), made
 }
 
-// TestTokenEndsWithItsMaker has an administrator of a project make a token, and a token
-// with that, and lose the membership in every way there is.
+// TestTokenEndsWithItsMaker creates a token as an administrator of a project, and a
+// token with that, and ends the membership in every possible way.
 func TestTokenEndsWithItsMaker(t *testing.T) {
 	t.Parallel()
 	api := apitest.New(t)
@@ -81,8 +81,8 @@ func TestTokenEndsWithItsMaker(t *testing.T) {
 	}
 }
 
-// TestTokenOfAnAdministratorThatWas has a platform administrator make a token of a
-// project in which it is no member.
+// TestTokenOfAnAdministratorThatWas creates, as a platform administrator, a token of a
+// project without being a member.
 func TestTokenOfAnAdministratorThatWas(t *testing.T) {
 	t.Parallel()
 	api := apitest.New(t)
@@ -94,7 +94,7 @@ func TestTokenOfAnAdministratorThatWas(t *testing.T) {
 	token.Get(tokensAt(api, "")).WantError(401, "UNAUTHORIZED")
 }
 
-// TestTokenDoesNoMoreThanItsMaker lowers a maker's role, and raises it again.
+// TestTokenDoesNoMoreThanItsMaker lowers the creator's role, and raises it again.
 func TestTokenDoesNoMoreThanItsMaker(t *testing.T) {
 	t.Parallel()
 	api := apitest.New(t)
@@ -128,7 +128,7 @@ func tokenRecordOf(t *testing.T, api *apitest.API, id string) handlers.TokenReco
 	return all[i]
 }
 
-// TestTokenMakesNoneThatLivesLonger has a token make others.
+// TestTokenMakesNoneThatLivesLonger creates tokens with a token.
 func TestTokenMakesNoneThatLivesLonger(t *testing.T) {
 	t.Parallel()
 	api := apitest.New(t)
@@ -162,8 +162,8 @@ func TestTokenMakesNoneThatLivesLonger(t *testing.T) {
 	}
 }
 
-// TestTokenIsTakenOver has an administrator keep a token, with those that it made, whose
-// maker leaves.
+// TestTokenIsTakenOver lets an administrator take over a token, with those that it
+// created, whose creator leaves.
 func TestTokenIsTakenOver(t *testing.T) {
 	t.Parallel()
 	api := apitest.New(t)
@@ -189,7 +189,8 @@ func TestTokenIsTakenOver(t *testing.T) {
 	third.Get(tokensAt(api, "")).WantError(401, "UNAUTHORIZED")
 }
 
-// pendingRequest is a request whose header was sent and whose body is awaited: it was let in.
+// pendingRequest is a request whose header was sent and whose body is awaited: it was
+// authorized.
 type pendingRequest struct {
 	t    *testing.T
 	conn net.Conn
@@ -197,8 +198,8 @@ type pendingRequest struct {
 	body string
 }
 
-// sendHeader sends the header of a request and waits until the service wants the body, which
-// it does after it has looked at who calls.
+// sendHeader sends the header of a request and waits until the service requests the
+// body, which it does after authorization.
 func sendHeader(t *testing.T, api *apitest.API, token, method, path string, body object) *pendingRequest {
 	t.Helper()
 	text, err := json.Marshal(body)
@@ -224,7 +225,7 @@ func sendHeader(t *testing.T, api *apitest.API, token, method, path string, body
 // finish sends the body and returns the status and the body of the response.
 func (a *pendingRequest) finish() (int, string) {
 	a.t.Helper()
-	io.WriteString(a.conn, a.body) //nolint:errcheck // the response tells
+	io.WriteString(a.conn, a.body) //nolint:errcheck // a later read fails otherwise
 	resp, err := http.ReadResponse(a.in, nil)
 	if err != nil {
 		a.t.Fatal(err)
@@ -237,8 +238,8 @@ func (a *pendingRequest) finish() (int, string) {
 	return resp.StatusCode, string(body)
 }
 
-// TestTokenMadeWhileItsMakerIsRemoved has a maker removed between the look at the rights
-// and the storing of the token, which nothing would end then.
+// TestTokenMadeWhileItsMakerIsRemoved removes the creator between authorization and the
+// storing of the token, which would otherwise outlive the membership.
 func TestTokenMadeWhileItsMakerIsRemoved(t *testing.T) {
 	t.Parallel()
 	api := apitest.New(t)

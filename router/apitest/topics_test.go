@@ -19,13 +19,13 @@ import (
 	"signalbox/router/apitest"
 )
 
-// topicTree asks for the topics in use, count -1 for all.
+// topicTree requests the topics in use, count -1 for all.
 func topicTree(c *apitest.Caller, path string, query ...string) (tree broker.TopicTree) {
 	c.Get(path + "/topictree?" + strings.Join(query, "&")).Want(200).Decode(&tree)
 	return tree
 }
 
-// wantTTL asks for how long a topic stays.
+// wantTTL checks the TTL.
 func wantTTL(t *testing.T, c *apitest.Caller, path string, seconds int) {
 	t.Helper()
 	want := fmt.Sprintf(`{"ttl_sec":%d}`, seconds)
@@ -34,7 +34,7 @@ func wantTTL(t *testing.T, c *apitest.Caller, path string, seconds int) {
 	}
 }
 
-// isBetween checks and takes out the times of the last messages.
+// isBetween checks and clears the times of the last messages.
 func isBetween(t *testing.T, data []broker.PublishTopic, from, to time.Time) {
 	t.Helper()
 	for i := range data {
@@ -45,7 +45,7 @@ func isBetween(t *testing.T, data []broker.PublishTopic, from, to time.Time) {
 	}
 }
 
-// payloads are what a topic tree shows of messages.
+// payloads are the forms in which a topic tree shows messages.
 var payloads = []struct {
 	sent string
 	want broker.PublishTopic // without the topic
@@ -92,7 +92,7 @@ func TestTopicTree(t *testing.T) {
 	wantTreePages(t, viewer, api.At(""), want.Topics, filters)
 }
 
-// wantTreeMembers checks how members are spelt, and that none is left out.
+// wantTreeMembers checks the names of members, and that none is omitted.
 func wantTreeMembers(t *testing.T, a *apitest.Answer) {
 	t.Helper()
 	var lists map[string]struct {
@@ -106,7 +106,7 @@ func wantTreeMembers(t *testing.T, a *apitest.Answer) {
 	}
 }
 
-// wantTreePages asks for parts of both lists.
+// wantTreePages requests pages of both lists.
 func wantTreePages(t *testing.T, c *apitest.Caller, path string, topics, filters []string) {
 	t.Helper()
 	for query, w := range map[string]window{
@@ -131,10 +131,10 @@ func wantTreePages(t *testing.T, c *apitest.Caller, path string, topics, filters
 	}
 }
 
-// window is a part of a list, count -1 for all from offset on.
+// window is a page of a list, count -1 for all from offset on.
 type window struct{ offset, count int }
 
-// of gives that part, never nil.
+// of returns that page, never nil.
 func (w window) of(list []string) []string {
 	rest := list[min(w.offset, len(list)):]
 	if w.count >= 0 {
@@ -143,8 +143,7 @@ func (w window) of(list []string) []string {
 	return append([]string{}, rest...)
 }
 
-// changeTTL goes through what the TTL of a broker may be, and leaves it at a
-// second.
+// changeTTL sets valid and invalid TTLs of a broker, and leaves it at a second.
 func changeTTL(t *testing.T, c *apitest.Caller, path string) {
 	t.Helper()
 	ttl := path + "/topictree/ttl"
@@ -168,8 +167,8 @@ func changeTTL(t *testing.T, c *apitest.Caller, path string) {
 	}
 }
 
-// wantExpiry has a topic come into the tree and, while another stays in use,
-// leave it. The TTL is a second.
+// wantExpiry has a topic appear in the tree and expire, while another stays in use. The
+// TTL is a second.
 func wantExpiry(t *testing.T, c *apitest.Caller, path string, publish func(topic string)) {
 	t.Helper()
 	topics := func() []string { return topicTree(c, path).PublishTopics.Topics }
@@ -199,8 +198,8 @@ func TestTTLOfTheEmbeddedBroker(t *testing.T) {
 	wantTTL(t, viewer, api.At(""), 0)
 }
 
-// TestTopicTreeOfAnotherSignalbox asks one service for the topics of another,
-// which keeps them: whatever the switch says.
+// TestTopicTreeOfAnotherSignalbox requests from one service the topics of another,
+// which tracks them itself: the setting has no effect.
 func TestTopicTreeOfAnotherSignalbox(t *testing.T) {
 	t.Parallel()
 	far, near := apitest.New(t, manned), apitest.New(t)
@@ -208,7 +207,7 @@ func TestTopicTreeOfAnotherSignalbox(t *testing.T) {
 	for i, p := range payloads {
 		d.publish(fmt.Sprintf("a/%d", i), p.sent, byte(i%3))
 	}
-	id := addBroker(t, near, object{"name": "far", "url": far.Doors[0], "username": mqttAdmin, "password": mqttPassword, "topictree": false})
+	id := addBroker(t, near, object{"name": "far", "url": far.Listeners[0], "username": mqttAdmin, "password": mqttPassword, "topictree": false})
 	waitFor(t, "the connection", func() bool { return slices.Contains(brokerRecord(near, id).Capabilities, broker.CapTTL) })
 	viewer, path := near.Token("viewer", id), near.BrokerAt(id, "")
 	want := topicTree(far.Root, far.At(""))
@@ -232,7 +231,7 @@ func TestTopicTreeOfAnotherSignalbox(t *testing.T) {
 	}
 }
 
-// TestTopicTreeOfMosquitto has a tree made of what Mosquitto publishes.
+// TestTopicTreeOfMosquitto has a tree of what Mosquitto publishes.
 func TestTopicTreeOfMosquitto(t *testing.T) {
 	t.Parallel()
 	api := apitest.New(t)
@@ -249,7 +248,7 @@ func TestTopicTreeOfMosquitto(t *testing.T) {
 	before := time.Now().Truncate(time.Millisecond)
 	want := broker.PublishTopics{Count: len(payloads), Topics: []string{}, Data: []broker.PublishTopic{}}
 	for i, p := range payloads {
-		p.want.Topic, p.want.Messages = fmt.Sprintf("a/%d", i), 1 // neither QoS nor RETAIN can be seen
+		p.want.Topic, p.want.Messages = fmt.Sprintf("a/%d", i), 1 // neither QoS nor RETAIN is visible
 		publish(p.want.Topic, p.sent)
 		want.Topics, want.Data = append(want.Topics, p.want.Topic), append(want.Data, p.want)
 	}
@@ -267,8 +266,8 @@ func TestTopicTreeOfMosquitto(t *testing.T) {
 	wantExpiry(t, viewer, path, func(topic string) { publish(topic, "x") })
 }
 
-// settledSubscriptions gives the number of subscriptions that Mosquitto counts
-// when whatever was asked of it before has been done: it counts each second.
+// settledSubscriptions returns Mosquitto's count of subscriptions after all earlier
+// requests: it counts each second.
 func settledSubscriptions(t *testing.T, api *apitest.API, id string) (count string) {
 	t.Helper()
 	seen := map[string]bool{}
@@ -282,7 +281,7 @@ func settledSubscriptions(t *testing.T, api *apitest.API, id string) (count stri
 	return count
 }
 
-// wantNoTree asks a broker without a topic tree for which none is made.
+// wantNoTree expects no topic tree of a broker.
 func wantNoTree(t *testing.T, api *apitest.API, id string) {
 	t.Helper()
 	for feature, answers := range map[string][]*apitest.Answer{
@@ -300,8 +299,8 @@ func wantNoTree(t *testing.T, api *apitest.API, id string) {
 	}
 }
 
-// TestTopicTreeSwitch looks at what Mosquitto is subscribed to: to everything as
-// soon as somebody asks, and never where that is switched off.
+// TestTopicTreeSwitch checks Mosquitto's subscriptions: to everything after the first
+// request, and never if that is disabled.
 func TestTopicTreeSwitch(t *testing.T) {
 	t.Parallel()
 	api := apitest.New(t)
@@ -319,7 +318,7 @@ func TestTopicTreeSwitch(t *testing.T) {
 	}
 	change(false)
 	wantNoTree(t, api, id)
-	settle := func(what, want string) { // the connection before may end later than the next one begins
+	settle := func(what, want string) { // the previous connection may end after the next one begins
 		t.Helper()
 		waitFor(t, want+" subscriptions with the tree switched "+what, func() bool { return settledSubscriptions(t, api, id) == want })
 	}
@@ -329,7 +328,7 @@ func TestTopicTreeSwitch(t *testing.T) {
 	settle("on", asked)
 }
 
-// TestTopicTreeMember follows the switch through what is stored.
+// TestTopicTreeMember follows the setting through what is stored.
 func TestTopicTreeMember(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

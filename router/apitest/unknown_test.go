@@ -51,9 +51,8 @@ func operations(t *testing.T, api *apitest.API) map[[2]string]operation {
 	return all
 }
 
-// TestUnknownComesBeforeInvalid calls every operation with an id that does not
-// exist and with a query and a body that are wrong: what the path names is looked
-// for first.
+// TestUnknownComesBeforeInvalid calls every operation with an id that does not exist
+// and with an invalid query and body: the path is looked up first.
 func TestUnknownComesBeforeInvalid(t *testing.T) {
 	t.Parallel()
 	api := apitest.New(t)
@@ -73,7 +72,7 @@ func TestUnknownComesBeforeInvalid(t *testing.T) {
 			for name, value := range known {
 				path = strings.ReplaceAll(path, name, value)
 			}
-			if strings.Contains(path, "{") { // what stands behind it cannot be known either
+			if strings.Contains(path, "{") { // what follows it is not found either
 				path = strings.NewReplacer("{", "", "}", "").Replace(path)
 			}
 			want := 404

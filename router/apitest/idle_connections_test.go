@@ -11,12 +11,11 @@ import (
 	"signalbox/router/appliance"
 )
 
-// TestIdleStrangers has more connections that say nothing than there may be, of one
-// address and of several. Some are closed for whoever has something to say, and
-// nobody else.
-func TestIdleStrangers(t *testing.T) {
+// Opens more idle connections than the bound, from one address and from several. Some
+// are closed in favour of connections with requests, and only as many as necessary.
+func TestIdleConnections(t *testing.T) {
 	t.Parallel()
-	const most, strangers = 20, 100
+	const most, attempts = 20, 100
 	for name, option := range map[string]apitest.Option{
 		"of one address": func(c *appliance.Config) { c.HTTP.MaxConnectionsPerAddress = most },
 		"overall":        func(c *appliance.Config) { c.HTTP.MaxConnections = most },
@@ -26,7 +25,7 @@ func TestIdleStrangers(t *testing.T) {
 			api := apitest.New(t, option)
 			address := strings.TrimPrefix(api.URL, "http://")
 			var open []net.Conn
-			for range strangers {
+			for range attempts {
 				c, err := net.Dial("tcp", address)
 				if err != nil {
 					t.Fatal(err)
@@ -45,7 +44,7 @@ func TestIdleStrangers(t *testing.T) {
 					t.Errorf("status %d", response.StatusCode)
 				}
 			}
-			for _, c := range open[:strangers-most] { // closed by the service, which the test waits for
+			for _, c := range open[:attempts-most] { // the service closes them, for which the test waits
 				if _, err := io.Copy(io.Discard, c); err != nil {
 					t.Logf("closed with %v", err)
 				}
@@ -57,8 +56,8 @@ func TestIdleStrangers(t *testing.T) {
 	}
 }
 
-// TestStalledRequests has one address take all connections there may be with requests
-// whose bodies never come. Another address is served.
+// TestStalledRequests takes all connections from one address, with requests whose
+// bodies never arrive. Another address is served.
 func TestStalledRequests(t *testing.T) {
 	t.Parallel()
 	const most = 20

@@ -37,7 +37,7 @@ func issue(t *testing.T) papers {
 
 func (p papers) file(name string) string { return filepath.Join(p.dir, name) }
 
-// config is a client's that trusts the broker and shows its certificate.
+// config is a client's configuration that trusts the broker and has its certificate.
 func (p papers) config(t *testing.T, change func(*tls.Config)) *tls.Config {
 	t.Helper()
 	pair, err := tls.X509KeyPair(p.client.Cert, p.client.Key)
@@ -50,9 +50,9 @@ func (p papers) config(t *testing.T, change func(*tls.Config)) *tls.Config {
 	return c
 }
 
-// everyDoor is a broker with a listener of each kind: mqtt, mqtts with client
+// everyListener starts a broker with a listener of each kind: mqtt, mqtts with client
 // certificates, mqtts, ws, wss.
-func everyDoor(t *testing.T, p papers, options ...apitest.Option) *apitest.API {
+func everyListener(t *testing.T, p papers, options ...apitest.Option) *apitest.API {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "sbx") // a socket's path must be short
 	if err != nil {
@@ -70,9 +70,9 @@ func everyDoor(t *testing.T, p papers, options ...apitest.Option) *apitest.API {
 	})...)
 }
 
-func portOf(t *testing.T, door string) int {
+func portOf(t *testing.T, listener string) int {
 	t.Helper()
-	u, err := url.Parse(door)
+	u, err := url.Parse(listener)
 	if err != nil {
 		t.Fatal(err)
 	}
