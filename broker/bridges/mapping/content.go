@@ -8,7 +8,7 @@ type Content struct {
 }
 
 // Of returns the content of a message. If that is the payload, it shares the message's memory.
-// The error says why the message does not fit.
+// The error explains why the message does not fit.
 func (c Content) Of(m *Message) ([]byte, error) {
 	switch {
 	case c.Template != nil:

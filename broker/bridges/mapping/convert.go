@@ -28,8 +28,8 @@ func Types() []string { return []string{"string", "number", "integer", "boolean"
 // Convert converts a value that is not nil to a type. It reports whether that is possible.
 func Convert(v Value, typ string) (Value, bool) { return types[typ](v) }
 
-// words returns the text of a payload or string, which may be parsed as another type.
-func words(v Value) (string, bool) {
+// textOf returns the text of a payload or string, which may be parsed as another type.
+func textOf(v Value) (string, bool) {
 	switch v := v.(type) {
 	case []byte:
 		return strings.TrimSpace(string(v)), true
@@ -58,7 +58,7 @@ func toNumber(v Value) (Value, bool) {
 	case time.Time:
 		return float64(v.UnixMilli()), true
 	}
-	text, ok := words(v)
+	text, ok := textOf(v)
 	if !ok || !isDecimal(text) {
 		return nil, false
 	}
@@ -84,7 +84,7 @@ func toInteger(v Value) (Value, bool) {
 	case time.Time:
 		return v.UnixMilli(), true
 	}
-	text, ok := words(v)
+	text, ok := textOf(v)
 	if !ok {
 		return nil, false
 	}
@@ -107,7 +107,7 @@ func toBoolean(v Value) (Value, bool) {
 	case float64:
 		return v == 1, v == 0 || v == 1
 	}
-	text, _ := words(v)
+	text, _ := textOf(v)
 	switch strings.ToLower(text) {
 	case "true", "1":
 		return true, true
@@ -139,7 +139,7 @@ func toTime(v Value) (Value, bool) {
 	if t, ok := v.(time.Time); ok {
 		return t, true
 	}
-	if text, ok := words(v); ok && !isDecimal(text) {
+	if text, ok := textOf(v); ok && !isDecimal(text) {
 		t, err := time.Parse(time.RFC3339Nano, text)
 		ms := t.UnixMilli()
 		return t.UTC(), err == nil && ms >= earliest && ms <= latest

@@ -27,16 +27,16 @@ func (e *Expression) String() string { return e.text }
 // Value returns the value of the expression, nil if the message has none. The error is an *Unfit.
 func (e *Expression) Value(m *Message) (Value, error) { return e.value(m) }
 
-// plain are the expressions that consist of a name only.
-var plain = map[string]func(m *Message) Value{
+// nameValues are the expressions that consist of a name only.
+var nameValues = map[string]func(m *Message) Value{
 	"payload":         func(m *Message) Value { return m.Payload },
 	"topic":           func(m *Message) Value { return m.Topic },
 	"qos":             func(m *Message) Value { return int64(m.QoS) },
 	"retain":          func(m *Message) Value { return m.Retain },
-	"client_id":       func(m *Message) Value { return given(m.ClientID) },
+	"client_id":       func(m *Message) Value { return orNil(m.ClientID) },
 	"timestamp":       func(m *Message) Value { return time.UnixMilli(m.At).UTC() },
-	"hostname":        func(m *Message) Value { return given(m.hostname()) },
-	"message_id":      func(m *Message) Value { return given(m.MessageID) },
+	"hostname":        func(m *Message) Value { return orNil(m.hostname()) },
+	"message_id":      func(m *Message) Value { return orNil(m.MessageID) },
 	"contentType":     func(m *Message) Value { return m.property(packet.PropertyContentType, "") },
 	"responseTopic":   func(m *Message) Value { return m.property(packet.PropertyResponseTopic, "") },
 	"correlationData": func(m *Message) Value { return m.property(packet.PropertyCorrelationData, "") },
@@ -45,14 +45,14 @@ var plain = map[string]func(m *Message) Value{
 // Names returns the names that an expression can begin with.
 func Names() []string {
 	names := []string{"jsonPayload", "userProperties"}
-	for name := range plain {
+	for name := range nameValues {
 		names = append(names, name)
 	}
 	slices.Sort(names)
 	return names
 }
 
-func given(s string) Value {
+func orNil(s string) Value {
 	if s == "" {
 		return nil
 	}
@@ -90,7 +90,7 @@ func source(name string, path []step) (func(*Message) (Value, error), error) {
 	case name == "topic" && len(path) > 0:
 		return topicLevel(path)
 	}
-	value, ok := plain[name]
+	value, ok := nameValues[name]
 	switch {
 	case !ok:
 		return nil, fmt.Errorf("%q is none of %s", name, strings.Join(Names(), ", "))

@@ -25,21 +25,21 @@ type Message struct {
 }
 
 // parsed records which parts of a message were parsed.
-type parsed struct{ payload, noJSON, properties bool }
+type parsed struct{ payload, notJSON, properties bool }
 
 // The maximum size of a result, in bytes and as a multiple of the payload: a template or mapping
 // that repeats a large payload could exhaust the memory.
 const (
-	mostBytes = 16 << 20
-	mostTimes = 8
+	maxBytes  = 16 << 20
+	maxFactor = 8
 )
 
-var errTooMuch = &Unfit{"the configuration repeats so much of the message that it becomes too large"}
+var errTooLarge = &Unfit{"the configuration repeats so much of the message that it becomes too large"}
 
-// most returns the maximum size of a result in bytes.
-func (m *Message) most() int { return max(mostBytes, mostTimes*len(m.Payload)) }
+// maxSize returns the maximum size of a result in bytes.
+func (m *Message) maxSize() int { return max(maxBytes, maxFactor*len(m.Payload)) }
 
-var errNoJSON = &Unfit{"the payload is no JSON"}
+var errNotJSON = &Unfit{"the payload is no JSON"}
 
 var machine = sync.OnceValue(func() string {
 	name, _ := os.Hostname() // without a name the value is absent
@@ -57,12 +57,12 @@ func (m *Message) hostname() string {
 func (m *Message) json() (gjson.Result, error) {
 	if !m.parsed.payload {
 		m.parsed.payload = true
-		if m.parsed.noJSON = !json.Valid(m.Payload); !m.parsed.noJSON {
+		if m.parsed.notJSON = !json.Valid(m.Payload); !m.parsed.notJSON {
 			m.payload = gjson.ParseBytes(m.Payload)
 		}
 	}
-	if m.parsed.noJSON {
-		return gjson.Result{}, errNoJSON
+	if m.parsed.notJSON {
+		return gjson.Result{}, errNotJSON
 	}
 	return m.payload, nil
 }

@@ -156,8 +156,8 @@ func (m *Mapping) Record(msg *Message) (Record, error) {
 		if err != nil {
 			return nil, err
 		}
-		if size += sizeOf(v); size > msg.most() {
-			return nil, errTooMuch
+		if size += sizeOf(v); size > msg.maxSize() {
+			return nil, errTooLarge
 		}
 		r[i] = Field{Target: m.fields[i].target, Value: v}
 	}

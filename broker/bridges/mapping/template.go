@@ -71,7 +71,7 @@ type parser struct {
 	escape  Escape
 	pieces  []piece
 	literal []byte
-	quoted  quoted
+	quotes  quoteState
 	check   bool
 }
 
@@ -89,11 +89,11 @@ func (p *parser) run() error {
 			continue
 		}
 		p.text(before)
-		end := placeEnd(after)
+		end := placeholderEnd(after)
 		if end < 0 {
 			return errors.New("has a ${ that is not closed; a literal one is written $${")
 		}
-		if err := p.place(after[:end]); err != nil {
+		if err := p.placeholder(after[:end]); err != nil {
 			return fmt.Errorf("has ${%s}: %w", after[:end], err)
 		}
 		p.rest = after[end+1:]
@@ -102,23 +102,23 @@ func (p *parser) run() error {
 
 func (p *parser) text(s string) {
 	p.literal = append(p.literal, s...)
-	p.quoted.pass(s)
+	p.quotes.scan(s)
 }
 
-// placeEnd returns the index of the brace that closes a placeholder, which is not within quotes,
+// placeholderEnd returns the index of the brace that closes a placeholder, which is not within quotes,
 // or -1.
-func placeEnd(s string) int {
-	var q quoted
+func placeholderEnd(s string) int {
+	var q quoteState
 	for i := range len(s) {
 		if s[i] == '}' && !q.inside {
 			return i
 		}
-		q.pass(s[i : i+1])
+		q.scan(s[i : i+1])
 	}
 	return -1
 }
 
-func (p *parser) place(text string) error {
+func (p *parser) placeholder(text string) error {
 	name := ""
 	if i := strings.LastIndexByte(text, '|'); i > strings.LastIndexByte(text, '"') {
 		text, name = text[:i], strings.TrimSpace(text[i+1:])
@@ -142,7 +142,7 @@ func (p *parser) filter(name string) filter {
 	case p.escape == EscapePath && name == "":
 		return appendURL
 	case p.escape == EscapeJSON && (name == "" || name == "json"):
-		if p.quoted.inside {
+		if p.quotes.inside {
 			return appendInString
 		}
 		return AppendJSON
@@ -153,10 +153,10 @@ func (p *parser) filter(name string) filter {
 	return filters[name]
 }
 
-// quoted tracks whether text is within a quoted string.
-type quoted struct{ inside, escaped bool }
+// quoteState tracks whether text is within a quoted string.
+type quoteState struct{ inside, escaped bool }
 
-func (q *quoted) pass(s string) {
+func (q *quoteState) scan(s string) {
 	for i := range len(s) {
 		switch {
 		case q.escaped:
@@ -182,8 +182,8 @@ func (t *Template) Append(dst []byte, m *Message) ([]byte, error) {
 		if err != nil {
 			return dst, err
 		}
-		if dst = p.write(dst, v); len(dst)-start > m.most() {
-			return dst, errTooMuch
+		if dst = p.write(dst, v); len(dst)-start > m.maxSize() {
+			return dst, errTooLarge
 		}
 	}
 	if t.check && !json.Valid(dst[start:]) {

@@ -14,7 +14,7 @@ import (
 func (t *Template) tryJSON() error {
 	tried := error(nil)
 	for _, payload := range []string{`0`, `{}`} {
-		text, err := t.Append(nil, sample(payload))
+		text, err := t.Append(nil, sampleMessage(payload))
 		if err == nil && json.Valid(text) {
 			return nil
 		}
@@ -25,7 +25,7 @@ func (t *Template) tryJSON() error {
 	return tried
 }
 
-func sample(payload string) *Message {
+func sampleMessage(payload string) *Message {
 	properties, _ := packet.EncodeProperties([]packet.Property{ // cannot fail
 		{Identifier: packet.PropertyContentType, Value: "text/plain"}, {Identifier: packet.PropertyResponseTopic, Value: "answers"},
 	})
