@@ -10,9 +10,9 @@ import (
 	"signalbox/broker/mqtt/packet"
 )
 
-// flight is an entry that was sent. The client continues it on the next connection if one is
+// inFlightMessage is an entry that was sent. The client continues it on the next connection if one is
 // lost, so it must not be sent again while it is in flight.
-type flight struct {
+type inFlightMessage struct {
 	delivery *client.Delivery
 	index    int
 }
@@ -22,12 +22,12 @@ func (c *connector) Deliver(ctx context.Context, batch []*bridges.Entry, results
 	c.prune(batch[0].ID)
 	err := c.send(ctx, batch, results)
 	if err == nil {
-		err = c.await(ctx, batch)
+		err = c.awaitBatch(ctx, batch)
 	}
 	for i, e := range batch {
-		c.conclude(e.ID, &results[i])
+		c.setResult(e.ID, &results[i])
 	}
-	if broken := c.feed.Reached(); err != nil && broken != nil {
+	if broken := c.client.Reached(); err != nil && broken != nil {
 		return &bridges.Lost{Err: broken}
 	}
 	return err
@@ -35,9 +35,9 @@ func (c *connector) Deliver(ctx context.Context, batch []*bridges.Entry, results
 
 // prune removes entries that are no longer in the queue.
 func (c *connector) prune(before uint64) {
-	for id := range c.flights {
+	for id := range c.inFlight {
 		if id < before {
-			delete(c.flights, id)
+			delete(c.inFlight, id)
 		}
 	}
 }
@@ -47,7 +47,7 @@ func (c *connector) send(ctx context.Context, batch []*bridges.Entry, results []
 	var list []messaging.Message
 	var ids []uint64
 	for i, e := range batch {
-		if _, under := c.flights[e.ID]; under {
+		if _, inFlight := c.inFlight[e.ID]; inFlight {
 			continue
 		}
 		m, r := c.outgoing(e)
@@ -58,9 +58,9 @@ func (c *connector) send(ctx context.Context, batch []*bridges.Entry, results []
 	if len(list) == 0 {
 		return nil
 	}
-	d, sent, err := c.feed.Send(ctx, list)
+	d, sent, err := c.client.Send(ctx, list)
 	for i, id := range ids[:sent] {
-		c.flights[id] = flight{d, i}
+		c.inFlight[id] = inFlightMessage{d, i}
 	}
 	return err
 }
@@ -68,11 +68,11 @@ func (c *connector) send(ctx context.Context, batch []*bridges.Entry, results []
 // outgoing makes the message for the other broker.
 func (c *connector) outgoing(e *bridges.Entry) (messaging.Message, bridges.Result) {
 	m := e.Message
-	r := c.outs[e.Mapping]
+	r := c.outRoutes[e.Mapping]
 	if r == nil {
 		return m, bridges.Result{State: bridges.Rejected, Reason: fmt.Sprintf("the topic mapping %q sends nothing any more", e.Mapping)}
 	}
-	topic, ok := r.abroad(m.Topic)
+	topic, ok := r.toRemote(m.Topic)
 	if !ok {
 		return m, bridges.Result{State: bridges.Rejected, Reason: "its topic cannot be used at the other broker, with the prefixes of the topic mapping"}
 	}
@@ -83,20 +83,20 @@ func (c *connector) outgoing(e *bridges.Entry) (messaging.Message, bridges.Resul
 	return m, bridges.Result{}
 }
 
-// await waits until every message of a batch has an outcome, or the connection is lost.
-func (c *connector) await(ctx context.Context, batch []*bridges.Entry) error {
+// awaitBatch waits until every message of a batch has an outcome, or the connection is lost.
+func (c *connector) awaitBatch(ctx context.Context, batch []*bridges.Entry) error {
 	for _, e := range batch {
-		f, under := c.flights[e.ID]
-		for under {
+		f, inFlight := c.inFlight[e.ID]
+		for inFlight {
 			select {
 			case <-f.delivery.Done():
-				under = false
+				inFlight = false
 				continue
-			case <-c.stir:
+			case <-c.stateChanged:
 			case <-ctx.Done():
 				return ctx.Err()
 			}
-			if err := c.feed.Reached(); err != nil {
+			if err := c.client.Reached(); err != nil {
 				return err
 			}
 		}
@@ -104,27 +104,27 @@ func (c *connector) await(ctx context.Context, batch []*bridges.Entry) error {
 	return nil
 }
 
-// conclude sets the result of an entry that was sent.
-func (c *connector) conclude(id uint64, r *bridges.Result) {
-	f, under := c.flights[id]
-	if !under {
+// setResult sets the result of an entry that was sent.
+func (c *connector) setResult(id uint64, r *bridges.Result) {
+	f, inFlight := c.inFlight[id]
+	if !inFlight {
 		return
 	}
 	o := f.delivery.Outcome(f.index)
 	switch {
 	case o.Done && o.Code == 0:
 		r.State = bridges.Delivered
-	case o.Done && passing(o.Code):
+	case o.Done && isTransient(o.Code):
 		r.Reason = fmt.Sprintf("the broker does not take it at present (reason code 0x%02x)", o.Code)
 	case o.Done:
-		r.State, r.Reason = bridges.Rejected, whyRejected(o.Code)
-	case !over(f.delivery):
+		r.State, r.Reason = bridges.Rejected, rejectReason(o.Code)
+	case !isDone(f.delivery):
 		return // still in flight
 	}
-	delete(c.flights, id)
+	delete(c.inFlight, id)
 }
 
-func over(d *client.Delivery) bool {
+func isDone(d *client.Delivery) bool {
 	select {
 	case <-d.Done():
 		return true
@@ -133,13 +133,13 @@ func over(d *client.Delivery) bool {
 	}
 }
 
-// passing reports whether a broker may accept later what it refuses now.
-func passing(code byte) bool {
+// isTransient reports whether a broker may accept later what it refuses now.
+func isTransient(code byte) bool {
 	return code == packet.ReasonUnspecified || code == packet.ReasonImplementationSpecific || code == packet.ReasonQuotaExceeded
 }
 
-// whyRejected returns why a broker refuses a message.
-func whyRejected(code byte) string {
+// rejectReason returns why a broker refuses a message.
+func rejectReason(code byte) string {
 	switch code {
 	case packet.ReasonNotAuthorized:
 		return "the broker does not let the connection's user publish there"

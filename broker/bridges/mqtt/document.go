@@ -19,7 +19,7 @@ import (
 // document is the configuration of a connection.
 type document struct {
 	Connection    settings      `json:"connection"`
-	Options       pauses        `json:"options"`
+	Options       retryOptions  `json:"options"`
 	TopicMappings []mappingSpec `json:"topicMappings"`
 
 	endpoint dial.Endpoint
@@ -41,8 +41,8 @@ type settings struct {
 	BrokerID          string               `json:"brokerId"`
 }
 
-// pauses are the options that apply to the client, in milliseconds.
-type pauses struct {
+// retryOptions are the options that apply to the client, in milliseconds.
+type retryOptions struct {
 	Min int64 `json:"retryMinInsertDelay"`
 	Max int64 `json:"retryMaxInsertDelay"`
 }
@@ -58,25 +58,25 @@ type mappingSpec struct {
 	RemotePrefix string   `json:"remotePrefix"`
 }
 
-// read parses the configuration of a connection, and returns all of its problems.
-func read(c *bridges.Connection) (*document, bridges.Problems) {
+// parseDocument parses the configuration of a connection, and returns all of its problems.
+func parseDocument(c *bridges.Connection) (*document, bridges.Problems) {
 	d := &document{Connection: settings{KeepAlive: 60, SessionExpiry: 3600, ProtocolVersion: "auto", Notifications: true},
-		Options: pauses{Min: 500, Max: 30_000}}
+		Options: retryOptions{Min: 500, Max: 30_000}}
 	p := bridges.Decode(c.Document, d)
 	if len(p) > 0 {
 		return nil, p
 	}
-	d.reach(&p)
+	d.parseURL(&p)
 	d.endpoint.Dial = c.DialContext
 	s := &d.Connection
 	s.ClientID = cmp.Or(s.ClientID, clientID(c.Owner, c.Name))
 	if s.Notifications {
-		s.NotificationTopic = cmp.Or(s.NotificationTopic, notices+s.ClientID+"/state")
+		s.NotificationTopic = cmp.Or(s.NotificationTopic, notificationPrefix+s.ClientID+"/state")
 		switch {
 		case !broker.ValidTopic(s.NotificationTopic):
 			p.Add("connection.notificationTopic", "is no valid topic")
-		case s.NotificationTopic[0] == '$' && !isNotice(s.NotificationTopic):
-			p.Add("connection.notificationTopic", "must not begin with $, but for "+notices+" and more")
+		case s.NotificationTopic[0] == '$' && !isNotificationTopic(s.NotificationTopic):
+			p.Add("connection.notificationTopic", "must not begin with $, but for "+notificationPrefix+" and more")
 		}
 	} else {
 		s.NotificationTopic = ""
@@ -90,20 +90,20 @@ func read(c *bridges.Connection) (*document, bridges.Problems) {
 	for i := range d.TopicMappings {
 		d.routes = append(d.routes, d.TopicMappings[i].compile(fmt.Sprintf("topicMappings[%d]", i), &p))
 	}
-	d.collisions(&p)
+	d.checkOverlaps(&p)
 	return d, p
 }
 
-// notices is the prefix of the topics with which brokers report the state of their bridges. Other
+// notificationPrefix is the prefix of the topics with which brokers report the state of their bridges. Other
 // topics with $ are reserved by brokers, some of them for commands.
-const notices = "$SYS/broker/connection/"
+const notificationPrefix = "$SYS/broker/connection/"
 
-func isNotice(topic string) bool {
-	return strings.HasPrefix(topic, notices) && len(topic) > len(notices)
+func isNotificationTopic(topic string) bool {
+	return strings.HasPrefix(topic, notificationPrefix) && len(topic) > len(notificationPrefix)
 }
 
-// reach sets the endpoint from the URL.
-func (d *document) reach(p *bridges.Problems) {
+// parseURL sets the endpoint from the URL.
+func (d *document) parseURL(p *bridges.Problems) {
 	s := &d.Connection
 	ep, err := dial.Parse(s.URL)
 	if err != nil {
@@ -133,12 +133,12 @@ func clientID(owner, connection string) string {
 	return "signalbox-" + base32.HexEncoding.EncodeToString(sum[:])[:11]
 }
 
-// collisions reports topics that two mappings send or receive in the same direction: each message
+// checkOverlaps reports topics that two mappings send or receive in the same direction: each message
 // of both would be sent twice.
-func (d *document) collisions(p *bridges.Problems) {
+func (d *document) checkOverlaps(p *bridges.Problems) {
 	for j, b := range d.routes {
 		for i, a := range d.routes[:j] {
-			if a.collides(b) {
+			if a.overlaps(b) {
 				p.Add(fmt.Sprintf("topicMappings[%d].mqttTopics", j),
 					fmt.Sprintf("overlaps with topicMappings[%d], which leads the same topics the same way: messages would go twice", i))
 			}
@@ -148,17 +148,17 @@ func (d *document) collisions(p *bridges.Problems) {
 
 // timing returns the client's delays and timeouts.
 func (d *document) timing() client.Timing {
-	silence := time.Duration(d.Connection.KeepAlive) * time.Second
+	keepAlive := time.Duration(d.Connection.KeepAlive) * time.Second
 	least := max(time.Duration(d.Options.Min)*time.Millisecond, 100*time.Millisecond)
 	return client.Timing{
 		Connect: 10 * time.Second, ResumeTimeout: 10 * time.Second, Write: 10 * time.Second,
 		MinDelay: least, MaxDelay: max(time.Duration(d.Options.Max)*time.Millisecond, least), Stable: 10 * time.Second,
-		Ping: silence / 2, ReadTimeout: silence, Retry: time.Minute, IdleTimeout: time.Second,
+		Ping: keepAlive / 2, ReadTimeout: keepAlive, Retry: time.Minute, IdleTimeout: time.Second,
 	}
 }
 
-// client returns the client's session options.
-func (d *document) client() client.SessionOptions {
+// sessionOptions returns the client's session options.
+func (d *document) sessionOptions() client.SessionOptions {
 	s := &d.Connection
 	return client.SessionOptions{
 		Version:    map[string]byte{"5": packet.V5, "3.1.1": packet.V311}[s.ProtocolVersion],

@@ -11,101 +11,101 @@ import (
 // Bounds of the messages that wait to be published here. Messages above QoS 0 are limited by the
 // receive maximum.
 const (
-	looseMessages = 10_000   // of QoS 0; the newest are discarded
-	looseBytes    = 64 << 20 // of QoS 0
-	portion       = 256      // published at once
+	maxQoS0Messages = 10_000   // of QoS 0; the newest are discarded
+	maxQoS0Bytes    = 64 << 20 // of QoS 0
+	publishBatch    = 256      // published at once
 
 	retryPublish = 500 * time.Millisecond // delay while this broker is unavailable
 )
 
-// intake receives the messages of one filter from the other broker.
-type intake struct {
+// receiver receives the messages of one filter from the other broker.
+type receiver struct {
 	*connector
 	route *route
 	index int // of the pattern
 }
 
 // Keeps returns true: a message that was not published here is sent again.
-func (*intake) Keeps() bool { return true }
+func (*receiver) Keeps() bool { return true }
 
 // Take queues a message for publishing here, if it has not been here.
-func (in *intake) Take(m messaging.Message, notifier messaging.CommitNotifier) {
-	if in.granted(in.route, m.Topic) != in.index {
-		settle(notifier, nil) // another pattern receives it too
+func (in *receiver) Take(m messaging.Message, notifier messaging.CommitNotifier) {
+	if in.firstGranted(in.route, m.Topic) != in.index {
+		acknowledge(notifier, nil) // another pattern receives it too
 		return
 	}
-	a := arrival{message: m, notifier: notifier}
-	topic, ok := in.route.home(m.Topic)
+	a := inboundMessage{message: m, notifier: notifier}
+	topic, ok := in.route.toLocal(m.Topic)
 	switch {
 	case !ok:
 		in.meter.Dropped.Add(1)
-	case !in.enter(&a, m.Topic, topic):
+	case !in.accept(&a, m.Topic, topic):
 		in.meter.Looped.Add(1)
 	case in.inbound.put(a):
 		return
 	default:
 		in.meter.Dropped.Add(1)
-		in.site.memory.remove(a.visitor)
+		in.guard.seen.remove(a.key)
 	}
-	settle(notifier, nil)
+	acknowledge(notifier, nil)
 }
 
-func settle(s messaging.CommitNotifier, err error) {
+func acknowledge(s messaging.CommitNotifier, err error) {
 	if s != nil {
 		s.Committed(err)
 	}
 }
 
-// enter changes a message to the one that is to be published here. It reports false if the
+// accept changes a message to the one that is to be published here. It reports false if the
 // message has been here, or arrives over another path.
-func (in *intake) enter(a *arrival, there, here string) bool {
+func (in *receiver) accept(a *inboundMessage, there, here string) bool {
 	t, rest := splitTrace(a.message.Properties)
 	peer := in.peer()
 	if t == nil {
 		t = &trace{topic: tokenOf(there)}
-		t.id = in.site.identify(&messaging.Message{})
+		t.id = in.guard.messageID(&messaging.Message{})
 	}
 	direct := len(t.visited) == 0 || len(t.visited) == 1 && t.visited[0] == peer
-	if t.hasVisited(in.site.self) || !direct && (t.covers(in.site.self, here) || in.site.fetches(t, here, a.message.QoS)) || !t.visit(peer) {
+	if t.hasVisited(in.guard.self) || !direct && (t.covers(in.guard.self, here) || in.guard.receivesDirectly(t, here, a.message.QoS)) || !t.addVisited(peer) {
 		return false
 	}
-	a.visitor = visitor{t.id, tokenOf(here)}
+	a.key = dedupKey{t.id, tokenOf(here)}
 	a.message.Topic, a.message.Properties = here, t.join(rest)
 	a.message.QoS, a.message.Retain = min(a.message.QoS, in.route.qos), a.message.Retain && in.route.retain
-	return in.site.memory.add(a.visitor)
+	return in.guard.seen.add(a.key)
 }
 
-// arrival is a message that is to be published here.
-type arrival struct {
+// inboundMessage is a message that is to be published here.
+type inboundMessage struct {
 	message  messaging.Message
 	notifier messaging.CommitNotifier // nil at QoS 0
-	visitor  visitor
+	key      dedupKey
 }
 
 // inbound is the queue of messages to be published here. It is safe for concurrent use.
 type inbound struct {
 	wake chan struct{} // buffered by one
 
-	mu    sync.Mutex // guards the fields below
-	list  []arrival
-	loose int // number of messages of QoS 0
-	bytes int // size of messages of QoS 0
-	ended bool
+	mu           sync.Mutex // guards the fields below
+	list         []inboundMessage
+	qos0Messages int // number of messages of QoS 0
+	qos0Bytes    int // size of messages of QoS 0
+	closed       bool
 }
 
 // put adds a message unless a bound is reached.
-func (q *inbound) put(a arrival) bool {
+func (q *inbound) put(a inboundMessage) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.ended {
+	if q.closed {
 		return false
 	}
 	if a.notifier == nil {
-		if n := a.message.Size(); q.loose >= looseMessages || q.bytes+n > looseBytes {
+		if n := a.message.Size(); q.qos0Messages >= maxQoS0Messages || q.qos0Bytes+n > maxQoS0Bytes {
 			return false
 		}
-		q.loose++
-		q.bytes += a.message.Size()
+		q.qos0Messages++
+		q.qos0Bytes += a.message.Size()
 	}
 	q.list = append(q.list, a)
 	signal(q.wake)
@@ -113,10 +113,10 @@ func (q *inbound) put(a arrival) bool {
 }
 
 // take removes some messages; over is true if there will be no more.
-func (q *inbound) take() (part []arrival, over bool) {
+func (q *inbound) take() (part []inboundMessage, over bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	n := min(len(q.list), portion)
+	n := min(len(q.list), publishBatch)
 	part = append(part, q.list[:n]...)
 	clear(q.list[:n])
 	if q.list = q.list[n:]; len(q.list) == 0 {
@@ -124,23 +124,23 @@ func (q *inbound) take() (part []arrival, over bool) {
 	}
 	for i := range part {
 		if part[i].notifier == nil {
-			q.loose--
-			q.bytes -= part[i].message.Size()
+			q.qos0Messages--
+			q.qos0Bytes -= part[i].message.Size()
 		}
 	}
-	return part, q.ended && n == 0
+	return part, q.closed && n == 0
 }
 
-// end refuses further messages.
-func (q *inbound) end() {
+// close refuses further messages.
+func (q *inbound) close() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.ended = true
+	q.closed = true
 	signal(q.wake)
 }
 
-// bring publishes incoming messages until there will be no more, or the context ends.
-func (c *connector) bring(ctx context.Context) {
+// publishInbound publishes incoming messages until there will be no more, or the context ends.
+func (c *connector) publishInbound(ctx context.Context) {
 	for {
 		part, over := c.inbound.take()
 		switch {
@@ -160,7 +160,7 @@ func (c *connector) bring(ctx context.Context) {
 
 // publish publishes messages here and acknowledges those with an outcome. The rest is sent again
 // after the context has ended.
-func (c *connector) publish(ctx context.Context, part []arrival) {
+func (c *connector) publish(ctx context.Context, part []inboundMessage) {
 	list := make([]messaging.Message, 0, len(part))
 	for i := range part {
 		list = append(list, part[i].message)
@@ -170,7 +170,7 @@ func (c *connector) publish(ctx context.Context, part []arrival) {
 		if b.PublishStored(ctx, list, errs) != nil {
 			return
 		}
-		c.arrived(part, errs)
+		c.acknowledgeAll(part, errs)
 		return
 	}
 	for len(list) > 0 {
@@ -178,30 +178,30 @@ func (c *connector) publish(ctx context.Context, part []arrival) {
 		c.meter.Dropped.Add(int64(refused))
 		c.meter.Inbound.Add(int64(done - refused))
 		for i := range part[:done] {
-			settle(part[i].notifier, nil)
+			acknowledge(part[i].notifier, nil)
 		}
 		part, list = part[done:], list[done:]
-		if err != nil && !rest(ctx, retryPublish) {
+		if err != nil && !wait(ctx, retryPublish) {
 			return
 		}
 	}
 }
 
-// arrived acknowledges messages.
-func (c *connector) arrived(part []arrival, errs []error) {
+// acknowledgeAll acknowledges messages.
+func (c *connector) acknowledgeAll(part []inboundMessage, errs []error) {
 	for i := range part {
 		if errs[i] == nil {
 			c.meter.Inbound.Add(1)
 		} else {
 			c.meter.Dropped.Add(1)
-			c.site.memory.remove(part[i].visitor)
+			c.guard.seen.remove(part[i].key)
 		}
-		settle(part[i].notifier, errs[i])
+		acknowledge(part[i].notifier, errs[i])
 	}
 }
 
-// rest waits. It reports whether the whole time has passed.
-func rest(ctx context.Context, d time.Duration) bool {
+// wait waits. It reports whether the whole time has passed.
+func wait(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {

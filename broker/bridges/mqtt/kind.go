@@ -14,12 +14,12 @@ import (
 
 // Kind is the bridge to MQTT brokers.
 type Kind struct {
-	mu    sync.Mutex       // guards sites
-	sites map[string]*site // by identity of the broker
+	mu     sync.Mutex            // guards sites
+	guards map[string]*loopGuard // by identity of the broker
 }
 
 // New returns the kind.
-func New() *Kind { return &Kind{sites: map[string]*site{}} }
+func New() *Kind { return &Kind{guards: map[string]*loopGuard{}} }
 
 var (
 	//go:embed connection.json
@@ -44,30 +44,30 @@ func (*Kind) Schema() bridges.Schema {
 // can be done.
 func (k *Kind) Open(local messaging.Broker, identity string) (end func()) {
 	if g, ok := local.(messaging.Guarded); ok {
-		return g.Guard(k.site(identity))
+		return g.Guard(k.guard(identity))
 	}
 	return func() {}
 }
 
-// site returns the state that the connections of a broker share.
-func (k *Kind) site(identity string) *site {
+// guard returns the state that the connections of a broker share.
+func (k *Kind) guard(identity string) *loopGuard {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	s := k.sites[identity]
+	s := k.guards[identity]
 	if s == nil {
-		s = newSite(identity)
-		k.sites[identity] = s
+		s = newLoopGuard(identity)
+		k.guards[identity] = s
 	}
 	return s
 }
 
 // Compile creates a connector.
 func (k *Kind) Compile(c *bridges.Connection) (bridges.Connector, bridges.Problems) {
-	d, problems := read(c)
+	d, problems := parseDocument(c)
 	if len(problems) > 0 {
 		return nil, problems
 	}
-	return newConnector(k.site(c.Identity), c, d), nil
+	return newConnector(k.guard(c.Identity), c, d), nil
 }
 
 var _ bridges.Resident = (*Kind)(nil)

@@ -24,7 +24,7 @@ func TestBetweenPlainBrokers(t *testing.T) {
 	other, _ := mosquitto(t)
 	other.name = "N"
 	log := slog.New(slog.NewTextHandler(logger{t, "remote"}, nil))
-	s, err := store.Open(t.Context(), filepath.Join(t.TempDir(), "bridges.db"), store.Options{Durability: storage.Process, Seal: open{}, Log: log, Now: time.Now})
+	s, err := store.Open(t.Context(), filepath.Join(t.TempDir(), "bridges.db"), store.Options{Durability: storage.Process, Seal: plainSealer{}, Log: log, Now: time.Now})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,6 +58,6 @@ func TestBetweenPlainBrokers(t *testing.T) {
 	})
 	seed := join(t, other, "early")
 	seed.want("what was retained", "early=x/1r")
-	c := &circuit{t: t, nodes: []*node{m, other}, clients: []*client{join(t, m, "+/+/+"), join(t, other, "+/+/+")}}
+	c := &network{t: t, nodes: []*node{m, other}, clients: []*client{join(t, m, "+/+/+"), join(t, other, "+/+/+")}}
 	c.want(c.publish("first"))
 }

@@ -11,8 +11,8 @@ import (
 	"signalbox/broker/brokertest"
 )
 
-// kept returns a broker's retained messages, as a new subscriber receives them.
-func kept(t testing.TB, n *node, last string) []string {
+// retainedAt returns a broker's retained messages, as a new subscriber receives them.
+func retainedAt(t testing.TB, n *node, last string) []string {
 	t.Helper()
 	c := join(t, n, "#")
 	defer c.leave()
@@ -30,7 +30,7 @@ func TestMirror(t *testing.T) {
 	for k := range 5 {
 		early.send(fmt.Sprint("early/", k), "x", 1, true)
 	}
-	l, proxy := weak(t, m, "both")
+	l, proxy := cuttableLink(t, m, "both")
 	b.bridge(t, all(a, "both"))
 	a.bridge(t, l)
 	b.bridge(t, all(a, "both"), all(m, "both"))
@@ -86,7 +86,7 @@ func TestMirror(t *testing.T) {
 		brokertest.WaitFor(t, "the last has come to "+n.name, func() bool {
 			return len(slices.DeleteFunc(c.clients[i].list(), func(p *paho.Publish) bool { return !strings.HasPrefix(p.Topic, "zz/") })) == 3
 		})
-		if got := kept(t, n, want[len(want)-1]); !slices.Equal(got, want) {
+		if got := retainedAt(t, n, want[len(want)-1]); !slices.Equal(got, want) {
 			t.Errorf("%s retains\n%q, want\n%q", n.name, got, want)
 		}
 	}
@@ -133,7 +133,7 @@ func TestPrefixCircle(t *testing.T) {
 		own := fmt.Sprintf("a/%d=x/2", i)
 		brokertest.WaitFor(t, own+" has come", func() bool { return slices.Contains(client.texts(), own) })
 	}
-	last := c.settled()
+	last := c.awaitQuiet()
 	for i, client := range c.clients {
 		if n := len(client.list()); n > 400 {
 			t.Errorf("%d messages came to %s", n, c.nodes[i].name)

@@ -34,7 +34,7 @@ type node struct {
 	addr     string
 	username string
 	password broker.Secret
-	box      *box // nil for Mosquitto
+	embedded *embeddedBroker // nil for Mosquitto
 }
 
 // mosquitto starts a Mosquitto.
@@ -44,8 +44,8 @@ func mosquitto(t testing.TB, opts ...brokertest.Option) (*node, *brokertest.Serv
 	return &node{name: "M", addr: s.Addr, username: s.AdminUsername, password: s.AdminPassword}, s
 }
 
-// box is an embedded broker with its directory.
-type box struct {
+// embeddedBroker is an embedded broker with its directory.
+type embeddedBroker struct {
 	*embedded.Broker
 	t     testing.TB
 	dir   string
@@ -53,17 +53,17 @@ type box struct {
 	stop  func()
 }
 
-// open stores configurations in plain text.
-type open struct{}
+// plainSealer stores configurations in plain text.
+type plainSealer struct{}
 
-func (open) Seal(plain, _ []byte) []byte             { return append([]byte("x"), plain...) }
-func (open) Unseal(sealed, _ []byte) ([]byte, error) { return sealed[1:], nil }
+func (plainSealer) Seal(plain, _ []byte) []byte             { return append([]byte("x"), plain...) }
+func (plainSealer) Unseal(sealed, _ []byte) ([]byte, error) { return sealed[1:], nil }
 
 // signalbox starts an embedded broker.
 func signalbox(t testing.TB, name string) *node {
 	t.Helper()
-	b := &box{t: t, dir: t.TempDir()}
-	n := &node{name: name, username: "admin", password: "admin-password", box: b}
+	b := &embeddedBroker{t: t, dir: t.TempDir()}
+	n := &node{name: name, username: "admin", password: "admin-password", embedded: b}
 	b.start(n, "127.0.0.1:0")
 	var acls []broker.ACL
 	for _, kind := range []broker.ACLType{broker.PublishClientSend, broker.PublishClientReceive, broker.SubscribePattern} {
@@ -80,10 +80,10 @@ func signalbox(t testing.TB, name string) *node {
 	return n
 }
 
-func (b *box) start(n *node, listen string) {
+func (b *embeddedBroker) start(n *node, listen string) {
 	t := b.t
 	log := slog.New(slog.NewTextHandler(logger{t, n.name}, &slog.HandlerOptions{Level: slog.LevelInfo}))
-	s, err := store.Open(t.Context(), filepath.Join(b.dir, "bridges.db"), store.Options{Durability: storage.Process, Seal: open{}, Log: log, Now: time.Now})
+	s, err := store.Open(t.Context(), filepath.Join(b.dir, "bridges.db"), store.Options{Durability: storage.Process, Seal: plainSealer{}, Log: log, Now: time.Now})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,17 +137,17 @@ func all(to *node, direction string) link {
 	return link{to: to, mappings: []map[string]any{{"mqttTopics": []string{"#"}, "direction": direction}}}
 }
 
-// bridge configures the bridge of a box, and waits for its connections.
+// bridge configures the bridge of an embedded broker, and waits for its connections.
 func (n *node) bridge(t testing.TB, links ...link) {
 	t.Helper()
 	n.configure(t, links...)
 	n.connected(t)
 }
 
-// configure configures the bridge of a box and does not wait.
+// configure configures the bridge of an embedded broker and does not wait.
 func (n *node) configure(t testing.TB, links ...link) {
 	t.Helper()
-	if err := n.box.SetBridgeConfig(t.Context(), "mqtt-bridge", document(t, links...)); err != nil {
+	if err := n.embedded.SetBridgeConfig(t.Context(), "mqtt-bridge", document(t, links...)); err != nil {
 		e, _ := err.(*broker.Error) //nolint:errorlint // for the message only
 		t.Fatalf("SetBridgeConfig() = %v %+v", err, e)
 	}
@@ -182,7 +182,7 @@ func document(t testing.TB, links ...link) json.RawMessage {
 	return b
 }
 
-// connected waits until all connections of a box are established.
+// connected waits until all connections of an embedded broker are established.
 func (n *node) connected(t testing.TB) {
 	t.Helper()
 	var list []broker.BridgeStatus
@@ -199,7 +199,7 @@ func (n *node) connected(t testing.TB) {
 
 func (n *node) status(t testing.TB) []broker.BridgeStatus {
 	t.Helper()
-	list, err := n.box.GetBridgeStatus(t.Context(), "mqtt-bridge")
+	list, err := n.embedded.GetBridgeStatus(t.Context(), "mqtt-bridge")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -293,8 +293,8 @@ func (c *client) want(what string, texts ...string) {
 	}
 }
 
-// weak is a link for all topics in a direction, through a proxy that can be cut.
-func weak(t testing.TB, to *node, direction string) (link, *brokertest.Proxy) {
+// cuttableLink is a link for all topics in a direction, through a proxy that can be cut.
+func cuttableLink(t testing.TB, to *node, direction string) (link, *brokertest.Proxy) {
 	t.Helper()
 	proxy := brokertest.NewProxy(t, to.addr)
 	l := all(to, direction)
@@ -302,8 +302,8 @@ func weak(t testing.TB, to *node, direction string) (link, *brokertest.Proxy) {
 	return l, proxy
 }
 
-// sever disconnects the only connection of a box permanently.
-func sever(t testing.TB, n *node, proxy *brokertest.Proxy) {
+// disconnectLink disconnects the only connection of an embedded broker permanently.
+func disconnectLink(t testing.TB, n *node, proxy *brokertest.Proxy) {
 	t.Helper()
 	proxy.Refuse()
 	proxy.Cut()

@@ -40,15 +40,15 @@ func (s *mappingSpec) compile(path string, p *bridges.Problems) *route {
 		}
 	}
 	for i, pattern := range r.patterns {
-		if why := r.unfit(pattern); why != "" {
+		if why := r.patternProblem(pattern); why != "" {
 			p.Add(fmt.Sprintf("%s.mqttTopics[%d]", path, i), why)
 		}
 	}
 	return r
 }
 
-// unfit returns why a pattern cannot be used, "" if it can.
-func (r *route) unfit(pattern string) string {
+// patternProblem returns why a pattern cannot be used, "" if it can.
+func (r *route) patternProblem(pattern string) string {
 	local, remote := r.local+pattern, r.remote+pattern
 	switch {
 	case !broker.ValidFilter(local) || len(local) > maxTopic:
@@ -74,23 +74,23 @@ func (r *route) filters(prefix string) []string {
 	return list
 }
 
-// abroad returns the topic at the other broker for a local topic.
-func (r *route) abroad(topic string) (string, bool) { return rename(topic, r.local, r.remote) }
+// toRemote returns the topic at the other broker for a local topic.
+func (r *route) toRemote(topic string) (string, bool) { return swapPrefix(topic, r.local, r.remote) }
 
-// home returns the local topic for a topic at the other broker.
-func (r *route) home(topic string) (string, bool) { return rename(topic, r.remote, r.local) }
+// toLocal returns the local topic for a topic at the other broker.
+func (r *route) toLocal(topic string) (string, bool) { return swapPrefix(topic, r.remote, r.local) }
 
-func rename(topic, from, to string) (string, bool) {
+func swapPrefix(topic, from, to string) (string, bool) {
 	rest, ok := strings.CutPrefix(topic, from)
 	renamed := to + rest
 	return renamed, ok && renamed != "" && len(renamed) <= maxTopic && renamed[0] != '$'
 }
 
-// takesHere reports whether a local topic matches the route.
-func (r *route) takesHere(topic string) bool { return r.first(r.local, topic) >= 0 }
+// matchesLocal reports whether a local topic matches the route.
+func (r *route) matchesLocal(topic string) bool { return r.firstMatch(r.local, topic) >= 0 }
 
-// first returns the index of the first pattern that a topic matches, -1 for none.
-func (r *route) first(prefix, topic string) int {
+// firstMatch returns the index of the first pattern that a topic matches, -1 for none.
+func (r *route) firstMatch(prefix, topic string) int {
 	for i, pattern := range r.patterns {
 		if client.Covers(prefix+pattern, topic) {
 			return i
@@ -99,9 +99,9 @@ func (r *route) first(prefix, topic string) int {
 	return -1
 }
 
-// collides reports whether another route sends or receives some message in the same direction to
+// overlaps reports whether another route sends or receives some message in the same direction to
 // the same topic.
-func (r *route) collides(other *route) bool {
+func (r *route) overlaps(other *route) bool {
 	if !(r.out && other.out || r.in && other.in) || len(r.remote)-len(r.local) != len(other.remote)-len(other.local) {
 		return false
 	}
@@ -115,8 +115,8 @@ func (r *route) collides(other *route) bool {
 	return false
 }
 
-// echoes reports whether a message that the route sends may be received by another route.
-func (r *route) echoes(other *route) bool {
+// mayLoop reports whether a message that the route sends may be received by another route.
+func (r *route) mayLoop(other *route) bool {
 	if !r.out || !other.in {
 		return false
 	}

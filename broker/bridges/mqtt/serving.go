@@ -8,15 +8,15 @@ import (
 	"signalbox/broker/messaging"
 )
 
-// errElsewhere is why a connection that takes messages is not made.
-var errElsewhere = errors.New("this broker does not serve clients at present, as another node of its cluster does: " +
+// errNotServing is why a connection that takes messages is not made.
+var errNotServing = errors.New("this broker does not serve clients at present, as another node of its cluster does: " +
 	"the connection waits until it does")
 
-// leader returns the broker if the connection must exist only while that serves clients,
+// servingBroker returns the broker if the connection must exist only while that serves clients,
 // otherwise nil. That applies to connections that receive messages: else each node of a cluster
 // in mode full would collect them, and publish them again after a fail-over.
-func (c *connector) leader() messaging.Telling {
-	if b, ok := c.local.(messaging.Telling); ok && len(c.ins) > 0 && !c.trial {
+func (c *connector) servingBroker() messaging.Telling {
+	if b, ok := c.local.(messaging.Telling); ok && len(c.inRoutes) > 0 && !c.trial {
 		return b
 	}
 	return nil
@@ -24,16 +24,16 @@ func (c *connector) leader() messaging.Telling {
 
 // awaitServing waits until the connection may be made.
 func (c *connector) awaitServing(ctx context.Context) error {
-	if b := c.leader(); b != nil {
+	if b := c.servingBroker(); b != nil {
 		_, err := b.Serving(ctx)
 		return err
 	}
 	return ctx.Err()
 }
 
-// whileServing returns a connection that is closed when the broker stops serving.
-func (c *connector) whileServing(ctx context.Context, conn net.Conn) (net.Conn, error) {
-	b := c.leader()
+// closeWhenNotServing returns a connection that is closed when the broker stops serving.
+func (c *connector) closeWhenNotServing(ctx context.Context, conn net.Conn) (net.Conn, error) {
+	b := c.servingBroker()
 	if b == nil {
 		return conn, nil
 	}
@@ -42,17 +42,17 @@ func (c *connector) whileServing(ctx context.Context, conn net.Conn) (net.Conn, 
 		conn.Close()
 		return nil, err
 	}
-	return &bound{conn, context.AfterFunc(serving, func() { conn.Close() })}, nil
+	return &boundConn{conn, context.AfterFunc(serving, func() { conn.Close() })}, nil
 }
 
-// bound is a connection that closes with a context.
-type bound struct {
+// boundConn is a connection that closes with a context.
+type boundConn struct {
 	net.Conn
-	free func() bool
+	stop func() bool
 }
 
 // Close closes the connection.
-func (b *bound) Close() error {
-	b.free()
+func (b *boundConn) Close() error {
+	b.stop()
 	return b.Conn.Close()
 }

@@ -21,8 +21,8 @@ const (
 // token is a hash of a broker's name, of a topic, or of a target, which is a topic at a broker.
 type token [9]byte
 
-// placeOf returns the token of a topic at a broker.
-func placeOf(broker token, topic string) (t token) {
+// targetOf returns the token of a topic at a broker.
+func targetOf(broker token, topic string) (t token) {
 	sum := sha256.Sum256(append(broker[:], topic...))
 	copy(t[:], sum[:])
 	return t
@@ -34,24 +34,24 @@ func tokenOf(name string) (t token) {
 	return t
 }
 
-// ident identifies a message on all paths.
-type ident [12]byte
+// traceID identifies a message on all paths.
+type traceID [12]byte
 
 // trace records the brokers that a message has visited and the targets that it is being sent to.
 // In the user property packet.BridgeProperty it consists of version, identifier, topic of the
 // origin, visited, pending, in base64, where a token has 12 characters.
 type trace struct {
-	id      ident
+	id      traceID
 	topic   token   // topic at the origin
 	visited []token // brokers, first the origin
 	pending []token // targets that a bridge of a visited broker sends it to
 }
 
-// identLen and tokenLen are lengths in base64.
+// traceIDLen and tokenLen are lengths in base64.
 const (
-	identLen = 16
-	tokenLen = 12
-	version1 = "1."
+	traceIDLen = 16
+	tokenLen   = 12
+	version1   = "1."
 )
 
 var encoding = base64.RawURLEncoding.Strict()
@@ -73,16 +73,16 @@ func (t *trace) append(dst []byte) []byte {
 // parseTrace parses the value of the property. It accepts only the exact form.
 func parseTrace(value string) (*trace, bool) {
 	rest, ok := strings.CutPrefix(value, version1)
-	if !ok || len(rest) < identLen+tokenLen {
+	if !ok || len(rest) < traceIDLen+tokenLen {
 		return nil, false
 	}
 	t := &trace{}
-	visited, pending, ok := strings.Cut(rest[identLen+tokenLen:], ".")
+	visited, pending, ok := strings.Cut(rest[traceIDLen+tokenLen:], ".")
 	if !ok || visited != "" {
 		return nil, false
 	}
 	visited, pending, ok = strings.Cut(pending, ".")
-	if !ok || !decode(t.id[:], rest[:identLen]) || !decode(t.topic[:], rest[identLen:identLen+tokenLen]) {
+	if !ok || !decode(t.id[:], rest[:traceIDLen]) || !decode(t.topic[:], rest[traceIDLen:traceIDLen+tokenLen]) {
 		return nil, false
 	}
 	var fit bool
@@ -117,11 +117,11 @@ func (t *trace) hasVisited(k token) bool { return slices.Contains(t.visited, k) 
 
 // covers reports whether a broker has the message, or is being sent it to a topic.
 func (t *trace) covers(k token, topic string) bool {
-	return t.hasVisited(k) || slices.Contains(t.pending, placeOf(k, topic))
+	return t.hasVisited(k) || slices.Contains(t.pending, targetOf(k, topic))
 }
 
-// visit adds a broker. It reports false if the message has visited too many.
-func (t *trace) visit(k token) bool {
+// addVisited adds a broker. It reports false if the message has visited too many.
+func (t *trace) addVisited(k token) bool {
 	if t.hasVisited(k) {
 		return true
 	}
@@ -129,23 +129,23 @@ func (t *trace) visit(k token) bool {
 	return len(t.visited) <= maxVisited
 }
 
-// expect adds a target.
-func (t *trace) expect(place token) {
-	if len(t.pending) < maxPending && !slices.Contains(t.pending, place) {
-		t.pending = append(t.pending, place)
+// addPending adds a target.
+func (t *trace) addPending(target token) {
+	if len(t.pending) < maxPending && !slices.Contains(t.pending, target) {
+		t.pending = append(t.pending, target)
 	}
 }
 
 // propUser is the identifier of a user property [MQTT 2.2.2.2].
 const propUser = 0x26
 
-// mark is the beginning of each property that holds a trace.
-var mark = append([]byte{propUser, 0, byte(len(packet.BridgeProperty))}, packet.BridgeProperty...)
+// tracePropertyStart is the beginning of each property that holds a trace.
+var tracePropertyStart = append([]byte{propUser, 0, byte(len(packet.BridgeProperty))}, packet.BridgeProperty...)
 
 // splitTrace returns the trace in the properties of a message, nil for none or a malformed one,
 // and the other properties. It does not modify its argument.
 func splitTrace(properties []byte) (t *trace, rest []byte) {
-	if !bytes.Contains(properties, mark) {
+	if !bytes.Contains(properties, tracePropertyStart) {
 		return nil, properties
 	}
 	from := 0
@@ -168,7 +168,7 @@ func splitTrace(properties []byte) (t *trace, rest []byte) {
 
 // traceValue returns the value of a property that holds a trace.
 func traceValue(p []byte) (string, bool) {
-	rest, ok := bytes.CutPrefix(p, mark)
+	rest, ok := bytes.CutPrefix(p, tracePropertyStart)
 	if !ok || len(rest) < 2 {
 		return "", false
 	}
@@ -205,7 +205,7 @@ func textLen(p []byte, at int) int {
 // join returns a copy of properties with the trace appended.
 func (t *trace) join(properties []byte) []byte {
 	value := t.append(make([]byte, 0, 512))
-	b := make([]byte, 0, len(properties)+len(mark)+2+len(value))
-	b = append(append(b, properties...), mark...)
+	b := make([]byte, 0, len(properties)+len(tracePropertyStart)+2+len(value))
+	b = append(append(b, properties...), tracePropertyStart...)
 	return append(binary.BigEndian.AppendUint16(b, uint16(len(value))), value...)
 }

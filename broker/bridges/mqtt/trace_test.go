@@ -10,7 +10,7 @@ import (
 )
 
 func sample(visited, pending int) *trace {
-	t := &trace{id: ident{1, 2, 3}, topic: tokenOf("a/b")}
+	t := &trace{id: traceID{1, 2, 3}, topic: tokenOf("a/b")}
 	for i := range visited {
 		t.visited = append(t.visited, tokenOf("v"+string(rune('a'+i))))
 	}
@@ -56,7 +56,7 @@ func TestForgedTrace(t *testing.T) {
 		}
 	}
 	// A malformed trace is removed, and the message treated as one without.
-	p := append(slices.Clone(mark), 0, 3, 'b', 'a', 'd')
+	p := append(slices.Clone(tracePropertyStart), 0, 3, 'b', 'a', 'd')
 	if got, rest := splitTrace(p); got != nil || len(rest) != 0 {
 		t.Errorf("got %+v, % x", got, rest)
 	}
@@ -65,9 +65,9 @@ func TestForgedTrace(t *testing.T) {
 // FuzzSplitTrace splits arbitrary properties.
 func FuzzSplitTrace(f *testing.F) {
 	f.Add(sample(2, 3).join([]byte{1, 1}))
-	f.Add(append(slices.Clone(mark), 0, 3, 'b', 'a', 'd'))
+	f.Add(append(slices.Clone(tracePropertyStart), 0, 3, 'b', 'a', 'd'))
 	f.Add([]byte{3, 0, byte(len(packet.BridgeProperty) + 3)})
-	f.Add(append([]byte{9, 0, 30}, mark...))
+	f.Add(append([]byte{9, 0, 30}, tracePropertyStart...))
 	f.Fuzz(func(t *testing.T, p []byte) {
 		before := slices.Clone(p)
 		got, rest := splitTrace(p)
@@ -87,14 +87,14 @@ func FuzzSplitTrace(f *testing.F) {
 // TestMemory checks that only the oldest messages are forgotten.
 func TestMemory(t *testing.T) {
 	t.Parallel()
-	var m memory
-	at := func(i int) visitor { return visitor{id: ident{byte(i >> 16), byte(i >> 8), byte(i)}} }
-	for i := range 2*generation + 1 {
+	var m dedupCache
+	at := func(i int) dedupKey { return dedupKey{id: traceID{byte(i >> 16), byte(i >> 8), byte(i)}} }
+	for i := range 2*minRemembered + 1 {
 		if !m.add(at(i)) {
 			t.Fatalf("%d is not new", i)
 		}
-		if i >= generation-1 && m.add(at(i-generation+1)) {
-			t.Fatalf("%d was forgotten after %d", i-generation+1, i)
+		if i >= minRemembered-1 && m.add(at(i-minRemembered+1)) {
+			t.Fatalf("%d was forgotten after %d", i-minRemembered+1, i)
 		}
 	}
 	if !m.add(at(0)) {
@@ -110,7 +110,7 @@ func TestMemory(t *testing.T) {
 func TestMaxVisited(t *testing.T) {
 	t.Parallel()
 	full := sample(maxVisited, 0)
-	if full.visit(tokenOf("another")) || !full.visit(full.visited[3]) {
+	if full.addVisited(tokenOf("another")) || !full.addVisited(full.visited[3]) {
 		t.Error("the bound does not hold")
 	}
 }

@@ -26,10 +26,10 @@ func TestRefusedSubscription(t *testing.T) {
 	password := broker.Secret("sender-password")
 	acls := []broker.ACL{{ACLType: broker.PublishClientSend, Topic: "#", Allow: true}, {ACLType: broker.PublishClientSend, Topic: "$SYS/#", Allow: true},
 		{ACLType: broker.PublishClientReceive, Topic: "#", Allow: true}, {ACLType: broker.SubscribePattern, Topic: "t/b", Allow: true}}
-	if err := a.box.CreateRole(t.Context(), broker.RoleSpec{RoleName: "sender", ACLs: acls}); err != nil {
+	if err := a.embedded.CreateRole(t.Context(), broker.RoleSpec{RoleName: "sender", ACLs: acls}); err != nil {
 		t.Fatal(err)
 	}
-	if err := a.box.CreateClient(t.Context(), broker.ClientSpec{Username: "sender", Password: &password,
+	if err := a.embedded.CreateClient(t.Context(), broker.ClientSpec{Username: "sender", Password: &password,
 		Roles: []broker.RoleRef{{RoleName: "sender", Priority: broker.NoPriority}}}); err != nil {
 		t.Fatal(err)
 	}
@@ -51,14 +51,14 @@ func TestRefusedSubscription(t *testing.T) {
 func TestCleanPull(t *testing.T) {
 	t.Parallel()
 	a, b := signalbox(t, "A"), signalbox(t, "B")
-	l, proxy := weak(t, a, "in")
+	l, proxy := cuttableLink(t, a, "in")
 	l.connection = map[string]any{"cleanStart": true}
 	b.bridge(t, l)
 	a.bridge(t, all(b, "out"))
 	c, p := join(t, b, "#"), join(t, a)
 	p.send("t", "before", 1, false)
 	c.want("both stand", "t=before/1")
-	sever(t, b, proxy)
+	disconnectLink(t, b, proxy)
 	p.send("t", "down", 1, false)
 	p.send("t", "loose", 0, false)
 	c.want("one is down", "t=before/1", "t=down/1", "t=loose/0")

@@ -10,7 +10,7 @@ import (
 // problemsOf returns the problems of a configuration.
 func problemsOf(document string) bridges.Problems {
 	c := &bridges.Connection{Name: "c", Document: json.RawMessage(document), Identity: "b", Meter: &bridges.Meter{}}
-	_, p := read(c)
+	_, p := parseDocument(c)
 	return p
 }
 
@@ -52,8 +52,8 @@ func TestOnlyItsOwnTopicsComeHome(t *testing.T) {
 		{under, "a/b", "site/a/b"}, {under, "b", ""}, {under, "$SYS/a", ""}, {under, "site/a/b", ""},
 		{all, "a", "a"}, {all, "$CONTROL/v1", ""}, {all, "$SYS/a", ""}, {all, "/$SYS/a", "/$SYS/a"},
 	} {
-		here, ok := c.r.home(c.there)
-		if ok = ok && c.r.first(c.r.remote, c.there) >= 0; ok != (c.here != "") || ok && here != c.here {
+		here, ok := c.r.toLocal(c.there)
+		if ok = ok && c.r.firstMatch(c.r.remote, c.there) >= 0; ok != (c.here != "") || ok && here != c.here {
 			t.Errorf("%+v, %s: came to %q, %v, want %q", *c.r, c.there, here, ok, c.here)
 		}
 	}

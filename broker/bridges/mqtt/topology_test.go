@@ -14,7 +14,7 @@ import (
 	"signalbox/scripts/suite"
 )
 
-var mazes = flag.Int("mazes", 8, "how many mazes TestCampaignMaze goes through")
+var topologies = flag.Int("topologies", 8, "how many topologies TestCampaignTopology tests")
 
 // edge sends topics of one broker to another.
 type edge struct {
@@ -22,31 +22,31 @@ type edge struct {
 	filter   string
 }
 
-// passage is a connection of a maze.
-type passage struct {
+// connection is a connection between two brokers of a topology.
+type connection struct {
 	owner, to int
 	link      link
 	proxy     *brokertest.Proxy
 }
 
-// maze is a random topology of brokers.
-type maze struct {
-	*circuit
+// topology is a random topology of brokers.
+type topology struct {
+	*network
 	random   *rand.Rand
 	edges    []edge
-	passages []*passage
+	passages []*connection
 	want     []map[string]span // by broker: how often each message must arrive
 }
 
 // span bounds how often a message may arrive.
 type span struct{ least, most int }
 
-// Topics of a maze: each filter is for one of them, or for all.
-var mazeTopics = []string{"t", "u"}
+// Topics of a topology: each filter is for one of them, or for all.
+var topologyTopics = []string{"t", "u"}
 
-// newMaze starts brokers and bridges them at random.
-func newMaze(t *testing.T, random *rand.Rand) *maze {
-	m := &maze{random: random}
+// newTopology starts brokers and bridges them at random.
+func newTopology(t *testing.T, random *rand.Rand) *topology {
+	m := &topology{random: random}
 	var nodes []*node
 	boxes := 2 + m.random.IntN(3)
 	for i := range boxes {
@@ -57,7 +57,7 @@ func newMaze(t *testing.T, random *rand.Rand) *maze {
 		n.name = fmt.Sprint("M", i)
 		nodes = append(nodes, n)
 	}
-	m.circuit = listen(t, nodes...)
+	m.network = listen(t, nodes...)
 	for range nodes {
 		m.want = append(m.want, map[string]span{})
 	}
@@ -77,18 +77,18 @@ func newMaze(t *testing.T, random *rand.Rand) *maze {
 
 // join may bridge a broker to another one. Two connections to the same signalbox may have the
 // same topics.
-func (m *maze) join(owner, to int) {
+func (m *topology) join(owner, to int) {
 	many := 0
 	if owner != to && m.random.IntN(10) < 6 {
 		many = 1
-		if m.nodes[to].box != nil && m.random.IntN(4) == 0 {
+		if m.nodes[to].embedded != nil && m.random.IntN(4) == 0 {
 			many = 2
 		}
 	}
 	for range many {
 		proxy := brokertest.NewProxy(m.t, m.nodes[to].addr)
-		p := &passage{owner: owner, to: to, proxy: proxy, link: link{to: m.nodes[to], addr: proxy.Addr}}
-		for _, topic := range mazeTopics {
+		p := &connection{owner: owner, to: to, proxy: proxy, link: link{to: m.nodes[to], addr: proxy.Addr}}
+		for _, topic := range topologyTopics {
 			direction := []string{"out", "in", "both", "both", ""}[m.random.IntN(5)]
 			if direction == "" {
 				continue
@@ -109,7 +109,7 @@ func (m *maze) join(owner, to int) {
 }
 
 // links returns the connections of a broker.
-func (m *maze) links(owner int) (list []link) {
+func (m *topology) links(owner int) (list []link) {
 	for _, p := range m.passages {
 		if p.owner == owner {
 			list = append(list, p.link)
@@ -118,7 +118,7 @@ func (m *maze) links(owner int) (list []link) {
 	return list
 }
 
-func (m *maze) configure() {
+func (m *topology) configure() {
 	m.t.Helper()
 	for i, n := range m.nodes {
 		if l := m.links(i); len(l) > 0 {
@@ -128,7 +128,7 @@ func (m *maze) configure() {
 }
 
 // reach returns the brokers that messages of one can reach.
-func (m *maze) reach(from int, topic string) map[int]bool {
+func (m *topology) reach(from int, topic string) map[int]bool {
 	found := map[int]bool{from: true}
 	for more := true; more; {
 		more = false
@@ -141,8 +141,8 @@ func (m *maze) reach(from int, topic string) map[int]bool {
 	return found
 }
 
-// ways counts the brokers that send messages to one.
-func (m *maze) ways(to int, topic string, found map[int]bool) int {
+// senders counts the brokers that send messages to one.
+func (m *topology) senders(to int, topic string, found map[int]bool) int {
 	from := map[int]bool{}
 	for _, e := range m.edges {
 		if e.filter == topic && e.to == to && found[e.from] {
@@ -154,7 +154,7 @@ func (m *maze) ways(to int, topic string, found map[int]bool) int {
 
 // expect records how often a message must arrive at a broker: once at a signalbox, if it was
 // published at one.
-func (m *maze) expect(at int, topic, text string) {
+func (m *topology) expect(at int, topic, text string) {
 	found := m.reach(at, topic)
 	takers := 0
 	for _, e := range m.edges {
@@ -164,12 +164,12 @@ func (m *maze) expect(at int, topic, text string) {
 	}
 	for to := range found {
 		s := span{1, 1}
-		if to != at && m.nodes[to].box == nil {
-			s.most = m.ways(to, topic, found)
+		if to != at && m.nodes[to].embedded == nil {
+			s.most = m.senders(to, topic, found)
 		}
-		if to != at && m.nodes[at].box == nil {
+		if to != at && m.nodes[at].embedded == nil {
 			s.most *= takers
-			if slices.Contains(m.edges, edge{at, to, topic}) && m.nodes[to].box != nil {
+			if slices.Contains(m.edges, edge{at, to, topic}) && m.nodes[to].embedded != nil {
 				s.most = 1
 			}
 		}
@@ -178,9 +178,9 @@ func (m *maze) expect(at int, topic, text string) {
 }
 
 // publish publishes some messages at random brokers.
-func (m *maze) publish(round string, many int, least byte) {
+func (m *topology) publish(round string, many int, least byte) {
 	for k := range many {
-		at, topic := m.random.IntN(len(m.nodes)), mazeTopics[m.random.IntN(len(mazeTopics))]
+		at, topic := m.random.IntN(len(m.nodes)), topologyTopics[m.random.IntN(len(topologyTopics))]
 		qos, retain := least+byte(m.random.IntN(int(3-least))), m.random.IntN(4) == 0
 		name := fmt.Sprintf("%s/%s/%s/%d", topic, round, m.nodes[at].name, k)
 		text := fmt.Sprintf("%s=x/%d", name, qos)
@@ -201,11 +201,11 @@ func counts(c *client) map[string]int {
 	return n
 }
 
-// settle waits until all messages have arrived and nothing more does, and compares.
-func (m *maze) settle() {
+// checkAll waits until all messages have arrived and nothing more does, and compares.
+func (m *topology) checkAll() {
 	m.t.Helper()
 	m.complete()
-	m.settled()
+	m.awaitQuiet()
 	for i, c := range m.clients {
 		for text, n := range counts(c) {
 			if s := m.want[i][text]; n < s.least || n > s.most {
@@ -216,14 +216,14 @@ func (m *maze) settle() {
 }
 
 // complete waits until all messages have arrived.
-func (m *maze) complete() {
+func (m *topology) complete() {
 	m.t.Helper()
 	for i, c := range m.clients {
 		brokertest.WaitFor(m.t, "all has come to "+m.nodes[i].name, func() bool { return len(m.missing(i, c)) == 0 })
 	}
 }
 
-func (m *maze) missing(i int, c *client) (list []string) {
+func (m *topology) missing(i int, c *client) (list []string) {
 	got := counts(c)
 	for text, s := range m.want[i] {
 		if got[text] < s.least {
@@ -234,7 +234,7 @@ func (m *maze) missing(i int, c *client) (list []string) {
 }
 
 // String describes the bridges.
-func (m *maze) String() string {
+func (m *topology) String() string {
 	var b strings.Builder
 	for _, p := range m.passages {
 		fmt.Fprintf(&b, "%s-%s", m.nodes[p.owner].name, m.nodes[p.to].name)
@@ -246,8 +246,8 @@ func (m *maze) String() string {
 	return b.String()
 }
 
-// disturb injects a fault.
-func (m *maze) disturb() {
+// injectFault injects a fault.
+func (m *topology) injectFault() {
 	if len(m.passages) == 0 {
 		return
 	}
@@ -279,15 +279,15 @@ func (m *maze) disturb() {
 	}
 }
 
-// TestCampaignMaze publishes at random brokers of a random topology, while links are cut, stay
+// TestCampaignTopology publishes at random brokers of a random topology, while links are cut, stay
 // down for a while and are configured again: each message reaches every broker that it can reach,
 // and exactly once if that is possible.
-func TestCampaignMaze(t *testing.T) {
+func TestCampaignTopology(t *testing.T) {
 	t.Parallel()
-	for i := range *mazes {
+	for i := range *topologies {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			t.Parallel()
-			m := newMaze(t, suite.Rand(t))
+			m := newTopology(t, suite.Rand(t))
 			t.Cleanup(func() {
 				if t.Failed() {
 					t.Log(m)
@@ -297,15 +297,15 @@ func TestCampaignMaze(t *testing.T) {
 				}
 			})
 			m.publish("calm", 40, 0)
-			m.settle()
+			m.checkAll()
 			for round := range 10 {
-				m.disturb()
+				m.injectFault()
 				m.publish(fmt.Sprint("rough", round), 8, 2)
 			}
 			for _, p := range m.passages {
 				p.proxy.Pass()
 			}
-			m.settle()
+			m.checkAll()
 		})
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"signalbox/broker/brokertest"
 )
 
-// circuit is a set of brokers with a client at each.
-type circuit struct {
+// network is a set of brokers with a client at each.
+type network struct {
 	t       *testing.T
 	nodes   []*node
 	clients []*client
@@ -17,9 +17,9 @@ type circuit struct {
 }
 
 // listen connects a client to each broker, subscribed to every topic.
-func listen(t *testing.T, nodes ...*node) *circuit {
+func listen(t *testing.T, nodes ...*node) *network {
 	t.Helper()
-	c := &circuit{t: t, nodes: nodes}
+	c := &network{t: t, nodes: nodes}
 	for _, n := range nodes {
 		c.clients = append(c.clients, join(t, n, "#"))
 	}
@@ -28,7 +28,7 @@ func listen(t *testing.T, nodes ...*node) *circuit {
 
 // publish publishes messages of each QoS at each broker, some of them duplicated, some retained,
 // and returns what each client must receive.
-func (c *circuit) publish(round string) (want []string) {
+func (c *network) publish(round string) (want []string) {
 	for i, n := range c.nodes {
 		for k := range 12 {
 			qos, retain := byte(k%3), k%4 == 0
@@ -51,7 +51,7 @@ func (c *circuit) publish(round string) (want []string) {
 
 // want waits until each client has received exactly these messages; a last message from each
 // broker to each shows that nothing else arrives.
-func (c *circuit) want(texts []string) []string {
+func (c *network) want(texts []string) []string {
 	c.t.Helper()
 	for i, n := range c.nodes {
 		brokertest.WaitFor(c.t, fmt.Sprintf("%d messages at %s", len(texts), n.name), func() bool { return len(c.clients[i].list()) >= len(texts) })
@@ -68,8 +68,8 @@ func (c *circuit) want(texts []string) []string {
 	return texts
 }
 
-// settled waits until nothing more arrives, and returns the total number of messages.
-func (c *circuit) settled() (total int) {
+// awaitQuiet waits until nothing more arrives, and returns the total number of messages.
+func (c *network) awaitQuiet() (total int) {
 	c.t.Helper()
 	since := time.Now()
 	brokertest.WaitFor(c.t, "nothing more comes", func() bool {
@@ -151,7 +151,7 @@ func TestDiamond(t *testing.T) {
 				c.want(c.publish("first"))
 				return
 			}
-			from := &circuit{t: t, nodes: c.nodes[:1], clients: c.clients[:1]}
+			from := &network{t: t, nodes: c.nodes[:1], clients: c.clients[:1]}
 			texts := from.want(from.publish("first"))
 			for i, n := range c.nodes {
 				c.clients[i].want("at "+n.name, texts...)

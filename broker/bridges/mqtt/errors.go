@@ -20,7 +20,7 @@ func (c *connector) open(ctx context.Context) (net.Conn, error) {
 	if f != nil {
 		return nil, f
 	}
-	return c.whileServing(ctx, conn)
+	return c.closeWhenNotServing(ctx, conn)
 }
 
 // explain returns why there is no connection, as a text for operators.
@@ -37,46 +37,46 @@ func (c *connector) cause(err error) *broker.Error {
 	}
 	f, opening := errors.AsType[*dial.Failure](err)
 	refusal, refused := errors.AsType[*client.ConnackError](err)
-	ended, said := errors.AsType[*client.DisconnectError](err)
+	ended, hasReason := errors.AsType[*client.DisconnectError](err)
 	switch {
 	case opening:
 		return ep.Explain(f, username)
 	case refused:
 		return ep.Explain(&dial.Failure{Stage: dial.StageConnect, Err: &dial.ConnackError{Code: refusal.V311Code(), Err: err}}, username)
-	case said && ended.TakenOver():
+	case hasReason && ended.TakenOver():
 		return &broker.Error{Kind: broker.Unavailable, Op: "connect", Err: err,
-			Msg: c.rival("somebody else connects to the broker with client ids that begin with %q: give each bridge a clientId of its own; " + byUsername)}
-	case c.losses.often():
+			Msg: c.clientIDConflict("somebody else connects to the broker with client ids that begin with %q: give each bridge a clientId of its own; " + usernameHint)}
+	case c.losses.record():
 		return &broker.Error{Kind: broker.Unavailable, Err: err,
-			Msg: c.rival("the broker ends the connection again and again after the log-in: " +
-				"perhaps somebody else uses client ids that begin with %q, or the broker dislikes what is sent; " + byUsername)}
+			Msg: c.clientIDConflict("the broker ends the connection again and again after the log-in: " +
+				"perhaps somebody else uses client ids that begin with %q, or the broker dislikes what is sent; " + usernameHint)}
 	}
 	return ep.Explain(&dial.Failure{Stage: dial.StageConnected, Err: err}, username)
 }
 
-// byUsername is another reason why a bridge's connections end, of which it has two if it sends
+// usernameHint is another reason why a bridge's connections end, of which it has two if it sends
 // and receives.
-const byUsername = "a Mosquitto with use_username_as_clientid true ends a bridge's connections for each other: use a listener without that"
+const usernameHint = "a Mosquitto with use_username_as_clientid true ends a bridge's connections for each other: use a listener without that"
 
-// rival formats a text with the client id.
-func (c *connector) rival(format string) string {
+// clientIDConflict formats a text with the client id.
+func (c *connector) clientIDConflict(format string) string {
 	return fmt.Sprintf(format, c.document.Connection.ClientID)
 }
 
-// losses are the times of the latest losses of an established connection.
-type losses struct {
+// lossHistory are the times of the latest losses of an established connection.
+type lossHistory struct {
 	mu    sync.Mutex // guards times
 	times [6]time.Time
 }
 
-// lossTime is the period within which that many losses are suspicious.
-const lossTime = 30 * time.Second
+// lossWindow is the period within which that many losses are suspicious.
+const lossWindow = 30 * time.Second
 
-// often records a loss, and reports whether there were many lately.
-func (l *losses) often() bool {
+// record records a loss, and reports whether there were many lately.
+func (l *lossHistory) record() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	copy(l.times[:], l.times[1:])
 	l.times[len(l.times)-1] = time.Now()
-	return time.Since(l.times[0]) < lossTime
+	return time.Since(l.times[0]) < lossWindow
 }

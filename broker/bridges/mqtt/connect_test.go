@@ -43,12 +43,12 @@ func TestWrongTLS(t *testing.T) {
 	m, server := mosquitto(t, brokertest.WithTLS())
 	l := all(m, "out")
 	l.connection = map[string]any{"url": server.TLSURL}
-	tests, err := a.box.TestBridge(t.Context(), "mqtt-bridge", document(t, l))
+	tests, err := a.embedded.TestBridge(t.Context(), "mqtt-bridge", document(t, l))
 	if err != nil || len(tests) != 1 || tests[0].IsConnected || !strings.Contains(tests[0].Error, "as tls.caCertificate") {
 		t.Errorf("TestBridge() = %+v, %v", tests, err)
 	}
 	l.connection["tls"] = map[string]any{"verify": false}
-	if tests, err = a.box.TestBridge(t.Context(), "mqtt-bridge", document(t, l)); err != nil || !tests[0].IsConnected {
+	if tests, err = a.embedded.TestBridge(t.Context(), "mqtt-bridge", document(t, l)); err != nil || !tests[0].IsConnected {
 		t.Errorf("TestBridge() = %+v, %v", tests, err)
 	}
 }
@@ -140,7 +140,7 @@ func TestDocument(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, err := a.box.TestBridge(t.Context(), "mqtt-bridge", json.RawMessage(strings.Replace(c.document, `"name":"c",`, `"name":"c","enabled":false,`, 1)))
+			_, err := a.embedded.TestBridge(t.Context(), "mqtt-bridge", json.RawMessage(strings.Replace(c.document, `"name":"c",`, `"name":"c","enabled":false,`, 1)))
 			var got []string
 			if e, ok := errors.AsType[*broker.Error](err); ok {
 				for _, f := range e.Fields {
