@@ -29,8 +29,8 @@ func cpu(b *testing.B) func() {
 
 var durabilities = []storage.Durability{storage.Full, storage.Process}
 
-// hundred returns an entry of 100 bytes.
-func hundred(n int) bridges.Entry {
+// entryOf100Bytes returns an entry of 100 bytes.
+func entryOf100Bytes(n int) bridges.Entry {
 	return bridges.Entry{Mapping: "m", Message: messaging.Message{
 		Topic: "bench/topic/level", Payload: make([]byte, 83), QoS: 1, At: 1_800_000_000_000 + int64(n),
 	}}
@@ -63,7 +63,7 @@ func BenchmarkThrough(b *testing.B) {
 	for _, d := range durabilities {
 		for _, sources := range []int{1, 64} {
 			b.Run(fmt.Sprintf("%s/waiting=%d", d, sources), func(b *testing.B) {
-				q := lone(b, fresh(b, Options{Durability: d}), wide)
+				q := onlyQueue(b, fresh(b, Options{Durability: d}), wide)
 				total := (b.N/sources + 1) * sources
 				b.ReportAllocs()
 				b.ResetTimer()
@@ -72,7 +72,7 @@ func BenchmarkThrough(b *testing.B) {
 				for range sources {
 					wg.Go(func() {
 						for i := range b.N/sources + 1 {
-							must(b, <-hand(b, q, hundred(i)))
+							must(b, <-putAsync(b, q, entryOf100Bytes(i)))
 						}
 					})
 				}
@@ -81,7 +81,7 @@ func BenchmarkThrough(b *testing.B) {
 			})
 		}
 		b.Run(fmt.Sprintf("%s/streaming", d), func(b *testing.B) {
-			q := lone(b, fresh(b, Options{Durability: d}), wide)
+			q := onlyQueue(b, fresh(b, Options{Durability: d}), wide)
 			b.ReportAllocs()
 			b.ResetTimer()
 			defer cpu(b)()
@@ -93,16 +93,16 @@ func BenchmarkThrough(b *testing.B) {
 
 // stream puts messages, with at most a thousand in flight.
 func stream(q *Queue, n int) {
-	room := make(chan struct{}, 1000)
+	slots := make(chan struct{}, 1000)
 	for i := range n {
-		room <- struct{}{}
-		q.Put(hundred(i), func(error) { <-room })
+		slots <- struct{}{}
+		q.Put(entryOf100Bytes(i), func(error) { <-slots })
 	}
 }
 
 // BenchmarkBacklog drains a queue whose messages are in the file.
 func BenchmarkBacklog(b *testing.B) {
-	q := lone(b, fresh(b, Options{}), wide)
+	q := onlyQueue(b, fresh(b, Options{}), wide)
 	stream(q, b.N)
 	barrier(b, q)
 	b.ResetTimer()
@@ -113,7 +113,7 @@ func BenchmarkBacklog(b *testing.B) {
 
 // BenchmarkEvict puts messages into a full queue that drops the oldest.
 func BenchmarkEvict(b *testing.B) {
-	q := lone(b, fresh(b, Options{}), bridges.Bounds{Messages: 100_000, DropOldest: true})
+	q := onlyQueue(b, fresh(b, Options{}), bridges.Bounds{Messages: 100_000, DropOldest: true})
 	stream(q, 100_000)
 	b.ResetTimer()
 	defer cpu(b)()

@@ -59,8 +59,8 @@ type encoder struct {
 	offset int64
 }
 
-// nothing returns the predecessor of the first entry of a block.
-func nothing(offset int64) *bridges.Entry {
+// predecessor returns the predecessor of the first entry of a block.
+func predecessor(offset int64) *bridges.Entry {
 	e := &bridges.Entry{}
 	e.At = -offset
 	return e
@@ -68,7 +68,7 @@ func nothing(offset int64) *bridges.Entry {
 
 func (e *encoder) reset() {
 	e.body = append(e.body[:0], make([]byte, storage.BlockHeader)...)
-	e.count, e.last = 0, nothing(e.offset)
+	e.count, e.last = 0, predecessor(e.offset)
 }
 
 // fits reports whether an entry of some size fits into the block.
@@ -131,7 +131,7 @@ func decode(block []byte, count, offset int64) ([]record, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := decoder{BlockReader: r, last: nothing(offset)}
+	d := decoder{BlockReader: r, last: predecessor(offset)}
 	var all []record
 	for len(d.Rest) > 0 && !d.Broken {
 		r := d.entry()

@@ -33,12 +33,12 @@ func clockIsSet(t *testing.T, by time.Duration, whileOpen bool) {
 	begin := func() *Store {
 		c = clock.New(m.Sources(), slog.New(slog.DiscardHandler))
 		s := open(t, dir, Options{Clock: c})
-		q = lone(t, s, wide)
+		q = onlyQueue(t, s, wide)
 		return s
 	}
 	put := func(mapping string) {
 		e := bridges.Entry{Mapping: mapping, Message: messaging.Message{Topic: "t", At: c.Now().UnixMilli(), ExpiresAt: c.Now().Add(time.Hour).UnixMilli()}}
-		must(t, <-hand(t, q, e))
+		must(t, <-putAsync(t, q, e))
 	}
 	wantLeft := func(want ...time.Duration) {
 		t.Helper()

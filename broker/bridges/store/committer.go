@@ -14,27 +14,27 @@ const (
 	itemWeight = 256
 )
 
-// item is a submission: an entry, or, with remove, the notification that the journal has entries
+// item is a submission: an entry, or, with remove, the notification that the queue has entries
 // to remove.
 type item struct {
-	journal *journal
-	record  record
-	size    int64 // size of the message for the bounds
-	remove  bool
-	settle  func(error)
+	state  *queueState
+	record record
+	size   int64 // size of the message for the bounds
+	remove bool
+	settle func(error)
 }
 
 // committer is the state of the goroutine that writes to queues. In addition to commits it purges
 // deleted queues, in portions.
 type committer struct {
 	*Store
-	purging []*journal
-	owed    []item  // removals that failed
-	encoder encoder // reused
-	dropped storage.Tally
+	purging        []*queueState
+	failedRemovals []item  // removals that failed
+	encoder        encoder // reused
+	dropped        storage.Tally
 }
 
-func (s *Store) startCommitter(left []*journal) {
+func (s *Store) startCommitter(left []*queueState) {
 	c := &committer{Store: s, purging: left, encoder: encoder{offset: s.timeline.Offset()}}
 	s.committer = c
 	s.commits.Start(storage.Callbacks[item]{
@@ -44,7 +44,7 @@ func (s *Store) startCommitter(left []*journal) {
 
 // end commits the removals that failed.
 func (c *committer) end() error {
-	if err := c.write(c.owed); err != nil {
+	if err := c.write(c.failedRemovals); err != nil {
 		c.log.Warn("some messages of bridges will be delivered again", slog.Any("err", err))
 	}
 	return nil
@@ -64,9 +64,9 @@ func (c *committer) refuse(group []item) []item {
 	for _, i := range group {
 		switch {
 		case i.remove:
-			c.owed = append(c.owed, i)
+			c.failedRemovals = append(c.failedRemovals, i)
 		case i.settle == nil:
-			i.journal.dropped.Add(1)
+			i.state.dropped.Add(1)
 		}
 	}
 	return group
@@ -74,12 +74,12 @@ func (c *committer) refuse(group []item) []item {
 
 // split divides a group by queues, so that only queues that contradict the file are affected.
 func split(group []item) (parts [][]item) {
-	at := map[*journal]int{}
+	at := map[*queueState]int{}
 	for _, i := range group {
-		n, known := at[i.journal]
+		n, known := at[i.state]
 		if !known {
 			n = len(parts)
-			at[i.journal], parts = n, append(parts, nil)
+			at[i.state], parts = n, append(parts, nil)
 		}
 		parts[n] = append(parts[n], i)
 	}
@@ -88,7 +88,7 @@ func split(group []item) (parts [][]item) {
 
 // omit logs and counts the entries of a queue that contradicts the file.
 func (c *committer) omit(group []item, err error) error {
-	j := group[0].journal
+	j := group[0].state
 	c.log.Error("messages of a bridge contradict what is stored and were left out", slog.Int64("queue", j.queue), slog.Any("err", err))
 	for _, i := range group {
 		if !i.remove {
@@ -117,7 +117,7 @@ func (c *committer) write(group []item) error {
 	return c.transact(func(tx *transaction) error {
 		for _, i := range group {
 			if i.remove {
-				if err := tx.reap(i.journal); err != nil {
+				if err := tx.removeRequested(i.state); err != nil {
 					return err
 				}
 			}
@@ -126,12 +126,12 @@ func (c *committer) write(group []item) error {
 	})
 }
 
-// reap removes the entries that a queue has to remove.
-func (tx *transaction) reap(j *journal) error {
-	ids := j.takeRemoved()
+// removeRequested removes the entries that a queue has to remove.
+func (tx *transaction) removeRequested(j *queueState) error {
+	ids := j.takeRemovals()
 	ch := tx.change(j)
-	ch.reaped = true
-	if j.buried {
+	ch.allRemoved = true
+	if j.purging {
 		return nil
 	}
 	return tx.remove(ch, ids)
@@ -140,8 +140,8 @@ func (tx *transaction) reap(j *journal) error {
 // store stores entries, queue by queue. Entries for a deleted queue are purged with it.
 func (tx *transaction) store(group []item) error {
 	for _, i := range group {
-		if !i.remove && !i.journal.buried {
-			ch := tx.change(i.journal)
+		if !i.remove && !i.state.purging {
+			ch := tx.change(i.state)
 			ch.items = append(ch.items, i)
 		}
 	}
@@ -156,10 +156,10 @@ func (tx *transaction) store(group []item) error {
 // resume commits the removals that failed, which frees space, and then checks whether the file
 // can be written.
 func (c *committer) resume() error {
-	if err := c.write(c.owed); err != nil {
+	if err := c.write(c.failedRemovals); err != nil {
 		return err
 	}
-	c.owed = nil
+	c.failedRemovals = nil
 	return c.commits.Probe()
 }
 

@@ -25,21 +25,21 @@ func (s *Store) identify(ctx context.Context) (identity string, err error) {
 	}
 	identity = strings.ToLower(rand.Text())
 	const write = `INSERT INTO identity (name) VALUES (?)`
-	return identity, s.alone(ctx, func(tx *sql.Tx) error {
+	return identity, s.transactConfigs(ctx, func(tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, write, identity)
 		return err
 	}, nil)
 }
 
-// alone runs a durable transaction while no other goroutine writes, and calls note before others
+// transactConfigs runs a durable transaction while no other goroutine writes, and calls note before others
 // can.
-func (s *Store) alone(ctx context.Context, write func(*sql.Tx) error, note func()) error {
+func (s *Store) transactConfigs(ctx context.Context, write func(*sql.Tx) error, note func()) error {
 	return s.file.Transact(ctx, s.configs, write, note)
 }
 
-// beside returns the additional data for sealing a configuration, so that the configuration of
+// additionalData returns the additional data for sealing a configuration, so that the configuration of
 // one bridge cannot be opened as that of another.
-func beside(brokerID, bridgeID string) []byte {
+func additionalData(brokerID, bridgeID string) []byte {
 	b := append([]byte("bridge configuration\x00"), binary.BigEndian.AppendUint32(nil, uint32(len(brokerID)))...)
 	return append(append(b, brokerID...), bridgeID...)
 }
@@ -48,7 +48,7 @@ func beside(brokerID, bridgeID string) []byte {
 // the others with the error.
 func (s *Store) Configs(ctx context.Context, brokerID string) (map[string]json.RawMessage, error) {
 	const q = `SELECT bridge_id, document FROM config WHERE broker_id = ?`
-	rows, err := s.reading.db.QueryContext(ctx, q, brokerID)
+	rows, err := s.reader.db.QueryContext(ctx, q, brokerID)
 	if err != nil {
 		return nil, fmt.Errorf("read configurations of bridges: %w", err)
 	}
@@ -60,7 +60,7 @@ func (s *Store) Configs(ctx context.Context, brokerID string) (map[string]json.R
 		if err := rows.Scan(&id, &sealed); err != nil {
 			return nil, fmt.Errorf("read the configuration of a bridge: %w", err)
 		}
-		plain, err := s.options.Seal.Unseal(sealed, beside(brokerID, id))
+		plain, err := s.options.Seal.Unseal(sealed, additionalData(brokerID, id))
 		if err != nil {
 			failed = append(failed, fmt.Errorf("open the configuration of %s: %w; start with the key that it was stored with, or configure the bridge anew", id, err))
 			continue
@@ -75,45 +75,45 @@ func (s *Store) PutConfig(ctx context.Context, brokerID, bridgeID string, docume
 	if document == nil {
 		connections = nil
 	}
-	var made, gone []int64
-	err := s.define(ctx, func(tx *sql.Tx) (err error) {
+	var made, deleted []int64
+	err := s.changeConfigs(ctx, func(tx *sql.Tx) (err error) {
 		if err := s.setConfig(ctx, tx, brokerID, bridgeID, document); err != nil {
 			return err
 		}
-		made, gone, err = setQueues(ctx, tx, brokerID, bridgeID, connections)
+		made, deleted, err = setQueues(ctx, tx, brokerID, bridgeID, connections)
 		return err
-	}, &made, &gone)
+	}, &made, &deleted)
 	if err != nil {
-		return s.named("store the configuration of a bridge", err)
+		return s.operatorError("store the configuration of a bridge", err)
 	}
 	return nil
 }
 
 // Forget deletes everything of a broker.
 func (s *Store) Forget(ctx context.Context, brokerID string) error {
-	var made, gone []int64
-	err := s.define(ctx, func(tx *sql.Tx) (err error) {
+	var made, deleted []int64
+	err := s.changeConfigs(ctx, func(tx *sql.Tx) (err error) {
 		if _, err := tx.ExecContext(ctx, `DELETE FROM config WHERE broker_id = ?`, brokerID); err != nil {
 			return err
 		}
 		const q = `UPDATE queue SET gone = 1 WHERE broker_id = ? AND gone = 0 RETURNING id`
-		gone, err = storage.Numbers(tx.QueryContext(ctx, q, brokerID))
+		deleted, err = storage.Numbers(tx.QueryContext(ctx, q, brokerID))
 		return err
-	}, &made, &gone)
+	}, &made, &deleted)
 	if err != nil {
-		return s.named("delete the bridges of a broker", err)
+		return s.operatorError("delete the bridges of a broker", err)
 	}
 	return nil
 }
 
-// define changes configurations and the set of queues, and applies the latter in memory.
-func (s *Store) define(ctx context.Context, change func(*sql.Tx) error, made, gone *[]int64) error {
-	return s.alone(ctx, change, func() {
+// changeConfigs changes configurations and the set of queues, and applies the latter in memory.
+func (s *Store) changeConfigs(ctx context.Context, change func(*sql.Tx) error, made, deleted *[]int64) error {
+	return s.transactConfigs(ctx, change, func() {
 		for _, queue := range *made {
-			s.books.put(s.newJournal(queue, tally{next: 1}))
+			s.queues.put(s.newQueueState(queue, sums{next: 1}))
 		}
-		for _, queue := range *gone {
-			s.bury(s.books.find(queue))
+		for _, queue := range *deleted {
+			s.startPurge(s.queues.find(queue))
 		}
 	})
 }
@@ -128,13 +128,13 @@ func (s *Store) setConfig(ctx context.Context, tx *sql.Tx, brokerID, bridgeID st
 	const q = `
 		INSERT INTO config (broker_id, bridge_id, document) VALUES (?, ?, ?)
 		ON CONFLICT (broker_id, bridge_id) DO UPDATE SET document = excluded.document`
-	_, err = tx.ExecContext(ctx, q, brokerID, bridgeID, s.options.Seal.Seal(document, beside(brokerID, bridgeID)))
+	_, err = tx.ExecContext(ctx, q, brokerID, bridgeID, s.options.Seal.Seal(document, additionalData(brokerID, bridgeID)))
 	return err
 }
 
 // setQueues creates the queues of new connections, and deletes those of connections that are not
 // listed.
-func setQueues(ctx context.Context, tx *sql.Tx, brokerID, bridgeID string, connections []string) (made, gone []int64, err error) {
+func setQueues(ctx context.Context, tx *sql.Tx, brokerID, bridgeID string, connections []string) (made, deleted []int64, err error) {
 	const list = `SELECT connection, id FROM queue WHERE broker_id = ? AND bridge_id = ? AND gone = 0`
 	have, err := pairs(tx.QueryContext(ctx, list, brokerID, bridgeID))
 	if err != nil {
@@ -145,7 +145,7 @@ func setQueues(ctx context.Context, tx *sql.Tx, brokerID, bridgeID string, conne
 			if _, err := tx.ExecContext(ctx, `UPDATE queue SET gone = 1 WHERE id = ?`, queue); err != nil {
 				return nil, nil, err
 			}
-			gone = append(gone, queue)
+			deleted = append(deleted, queue)
 		}
 	}
 	const insert = `INSERT INTO queue (broker_id, bridge_id, connection) VALUES (?, ?, ?) RETURNING id`
@@ -160,7 +160,7 @@ func setQueues(ctx context.Context, tx *sql.Tx, brokerID, bridgeID string, conne
 		have[connection] = queue
 		made = append(made, queue)
 	}
-	return made, gone, nil
+	return made, deleted, nil
 }
 
 // pairs reads names and numbers.
@@ -181,8 +181,8 @@ func pairs(rows *sql.Rows, err error) (map[string]int64, error) {
 	return all, rows.Err()
 }
 
-// named returns an error for operators that states what failed and what to do.
-func (s *Store) named(what string, err error) error {
+// operatorError returns an error for operators that states what failed and what to do.
+func (s *Store) operatorError(what string, err error) error {
 	sentence := s.file.Failure(err, "the bridges' database refuses it; the log tells why").Error()
 	if !storage.Unflushed(err) {
 		sentence += "; nothing was changed"
@@ -194,19 +194,19 @@ func (s *Store) named(what string, err error) error {
 func (s *Store) Queue(ctx context.Context, brokerID, bridgeID, connection string, b bridges.Bounds) (bridges.Queue, error) {
 	const q = `SELECT id FROM queue WHERE broker_id = ? AND bridge_id = ? AND connection = ? AND gone = 0`
 	var queue int64
-	err := s.reading.db.QueryRowContext(ctx, q, brokerID, bridgeID, connection).Scan(&queue)
+	err := s.reader.db.QueryRowContext(ctx, q, brokerID, bridgeID, connection).Scan(&queue)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, errNoQueue(connection)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("find the queue of a bridge: %w", err)
 	}
-	j := s.books.find(queue)
+	j := s.queues.find(queue)
 	if j == nil {
 		return nil, errNoQueue(connection)
 	}
-	if !j.claim(b) {
+	if !j.acquire(b) {
 		return nil, fmt.Errorf("the queue of connection %q is open already", connection)
 	}
-	return &Queue{store: s, journal: j}, nil
+	return &Queue{store: s, state: j}, nil
 }

@@ -20,14 +20,14 @@ import (
 )
 
 const (
-	crashPath  = "BRIDGES_CRASH_PATH"  // set in the process that is killed
-	crashKills = "BRIDGES_CRASH_KILLS" // number of kills by TestCampaignKill; six by default
-	crashed    = 3                     // queues of the process
+	crashPath   = "BRIDGES_CRASH_PATH"  // set in the process that is killed
+	crashKills  = "BRIDGES_CRASH_KILLS" // number of kills by TestCampaignKill; six by default
+	crashQueues = 3                     // queues of the process
 )
 
-// said is what the processes reported about a queue before they were killed. An entry's ID is the
+// reported is what the processes reported about a queue before they were killed. An entry's ID is the
 // number of its message.
-type said struct {
+type reported struct {
 	settled  uint64 // all up to here are stored
 	taken    uint64 // all up to here may have been removed or rejected
 	removed  uint64 // all up to here were removed or rejected durably
@@ -46,7 +46,7 @@ func TestCampaignKill(t *testing.T) {
 		kills = n
 	}
 	path := filepath.Join(t.TempDir(), "bridges.db")
-	var all [crashed]said
+	var all [crashQueues]reported
 	for range kills {
 		runAndKill(t, path, &all)
 		verifyAll(t, path, all)
@@ -56,12 +56,12 @@ func TestCampaignKill(t *testing.T) {
 	}
 	s := open(t, filepath.Dir(path), Options{})
 	defer shut(t, s)
-	sound(t, s)
+	checkStore(t, s)
 	t.Logf("%d kills, %+v settled and %+v removed of a queue", kills, all[0].settled, all[0].removed)
 }
 
 // runAndKill runs a process until it has reported some events, and kills it.
-func runAndKill(t *testing.T, path string, all *[crashed]said) {
+func runAndKill(t *testing.T, path string, all *[crashQueues]reported) {
 	t.Helper()
 	process := exec.CommandContext(t.Context(), os.Args[0])
 	process.Env = append(os.Environ(), crashPath+"="+path)
@@ -98,7 +98,7 @@ func runAndKill(t *testing.T, path string, all *[crashed]said) {
 }
 
 // verifyAll opens the file after a kill and checks it.
-func verifyAll(t *testing.T, path string, all [crashed]said) {
+func verifyAll(t *testing.T, path string, all [crashQueues]reported) {
 	t.Helper()
 	s := open(t, filepath.Dir(path), Options{})
 	defer shut(t, s)
@@ -106,13 +106,13 @@ func verifyAll(t *testing.T, path string, all [crashed]said) {
 		verify(t, s, i, x)
 	}
 	verifyConfig(t, s)
-	agree(t, s)
+	checkMemory(t, s)
 }
 
 // verify checks a queue.
-func verify(t *testing.T, s *Store, i int, x said) {
+func verify(t *testing.T, s *Store, i int, x reported) {
 	t.Helper()
-	o, err := s.Queue(t.Context(), "b", "x", fmt.Sprint("q", i), endless)
+	o, err := s.Queue(t.Context(), "b", "x", fmt.Sprint("q", i), unbounded)
 	if err != nil {
 		if x.settled > 0 {
 			t.Errorf("queue %d had messages and is gone: %v", i, err)
@@ -174,7 +174,7 @@ func verifyConfig(t *testing.T, s *Store) {
 	if configs["x"] != nil {
 		must(t, json.Unmarshal(configs["x"], &want))
 	}
-	rows, err := s.reading.db.QueryContext(t.Context(), `SELECT connection FROM queue WHERE gone = 0 ORDER BY connection`)
+	rows, err := s.reader.db.QueryContext(t.Context(), `SELECT connection FROM queue WHERE gone = 0 ORDER BY connection`)
 	must(t, err)
 	defer rows.Close()
 	var got []string
@@ -192,8 +192,8 @@ func verifyConfig(t *testing.T, s *Store) {
 // crashRejects determines which entries are rejected.
 const crashRejects = 97
 
-// endless are bounds that are never reached.
-var endless = bridges.Bounds{DeadLetters: 1 << 40}
+// unbounded are bounds that are never reached.
+var unbounded = bridges.Bounds{DeadLetters: 1 << 40}
 
 // worker is the process that TestCampaignKill kills.
 type worker struct {
@@ -204,26 +204,26 @@ type worker struct {
 // workUntilKilled continues after the stored entries, and reports what it does.
 func workUntilKilled(path string) {
 	ctx := context.Background()
-	s, err := Open(ctx, path, Options{Durability: storage.Process, Seal: newBox(1)})
+	s, err := Open(ctx, path, Options{Durability: storage.Process, Seal: newSealer(1)})
 	try(err)
 	w := &worker{s, ctx}
-	w.configure(crashed)
-	for i := range crashed {
-		q, err := s.Queue(ctx, "b", "x", fmt.Sprint("q", i), endless)
+	w.configure(crashQueues)
+	for i := range crashQueues {
+		q, err := s.Queue(ctx, "b", "x", fmt.Sprint("q", i), unbounded)
 		try(err)
-		room := make(chan struct{}, 5000)
+		slots := make(chan struct{}, 5000)
 		for range q.Usage().Messages {
-			room <- struct{}{}
+			slots <- struct{}{}
 		}
-		go w.put(i, q.(*Queue), room)
-		go w.deliver(i, q.(*Queue), room)
+		go w.put(i, q.(*Queue), slots)
+		go w.deliver(i, q.(*Queue), slots)
 	}
 	for n := 0; ; n++ {
-		w.configure(crashed + n%3)
+		w.configure(crashQueues + n%3)
 		if n%3 == 0 {
 			continue
 		}
-		q, err := s.Queue(ctx, "b", "x", fmt.Sprint("q", crashed+n%3-1), endless)
+		q, err := s.Queue(ctx, "b", "x", fmt.Sprint("q", crashQueues+n%3-1), unbounded)
 		try(err)
 		for range 100 {
 			q.Put(entry(1), nil)
@@ -249,13 +249,13 @@ func (w *worker) configure(n int) {
 	try(w.PutConfig(w.ctx, "b", "x", doc, names))
 }
 
-func say(what string, queue int, id uint64) { fmt.Fprintln(os.Stdout, what, queue, id) }
+func report(what string, queue int, id uint64) { fmt.Fprintln(os.Stdout, what, queue, id) }
 
 // put puts entries whose number is their ID, as long as deliver keeps up.
-func (w *worker) put(i int, q *Queue, room chan<- struct{}) {
-	t, _ := q.journal.look()
+func (w *worker) put(i int, q *Queue, slots chan<- struct{}) {
+	t, _ := q.state.snapshot()
 	for id := t.next; ; id++ {
-		room <- struct{}{}
+		slots <- struct{}{}
 		e := entry(int(id))
 		if rand.IntN(50) == 0 {
 			e.ClientID = strings.Repeat("c", 20_000)
@@ -263,14 +263,14 @@ func (w *worker) put(i int, q *Queue, room chan<- struct{}) {
 		q.Put(e, func(err error) {
 			try(err)
 			if id%20 == 0 {
-				say("settled", i, id)
+				report("settled", i, id)
 			}
 		})
 	}
 }
 
 // deliver removes entries in order, or makes dead letters from them.
-func (w *worker) deliver(i int, q *Queue, room <-chan struct{}) {
+func (w *worker) deliver(i int, q *Queue, slots <-chan struct{}) {
 	for {
 		list, err := q.Peek(w.ctx, 0, 1+rand.IntN(200), 1<<20)
 		try(err)
@@ -279,7 +279,7 @@ func (w *worker) deliver(i int, q *Queue, room <-chan struct{}) {
 			continue
 		}
 		last := list[len(list)-1].ID
-		say("taken", i, last)
+		report("taken", i, last)
 		var ids []uint64
 		for _, e := range list {
 			if e.ID%crashRejects != 0 {
@@ -287,15 +287,15 @@ func (w *worker) deliver(i int, q *Queue, room <-chan struct{}) {
 				continue
 			}
 			try(q.Reject(w.ctx, []bridges.Rejection{{ID: e.ID, Reason: "no", At: time.Now()}}))
-			say("rejected", i, e.ID)
+			report("rejected", i, e.ID)
 		}
 		q.Remove(ids)
 		for range list {
-			<-room
+			<-slots
 		}
 		if rand.IntN(3) == 0 {
 			try(q.do(w.ctx, func(*committer) error { return nil }))
-			say("removed", i, last)
+			report("removed", i, last)
 		}
 	}
 }

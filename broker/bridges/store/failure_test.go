@@ -14,32 +14,32 @@ import (
 // operators, and the store recovers by itself.
 func TestNothingCanBeStored(t *testing.T) {
 	t.Parallel()
-	for name, tc := range map[string]struct{ breaks, mends, says string }{
+	for name, tc := range map[string]struct{ breaks, mends, wantText string }{
 		"full":      {`PRAGMA max_page_count = 1`, `PRAGMA max_page_count = 1000000`, "the disk that holds the bridges' database is full: free some space"},
 		"read-only": {`PRAGMA query_only = 1`, `PRAGMA query_only = 0`, "the bridges' database cannot be written to: check the permissions"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			synctest.Test(t, func(t *testing.T) { nothingCanBeStored(t, tc.breaks, tc.mends, tc.says) })
+			synctest.Test(t, func(t *testing.T) { nothingCanBeStored(t, tc.breaks, tc.mends, tc.wantText) })
 		})
 	}
 }
 
-func nothingCanBeStored(t *testing.T, breaks, mends, says string) {
+func nothingCanBeStored(t *testing.T, breaks, mends, wantText string) {
 	said := &strings.Builder{}
 	s := fresh(t, Options{Log: toText(said)})
-	q := lone(t, s, wide)
-	keep(t, q, 1, 6)
+	q := onlyQueue(t, s, wide)
+	putAll(t, q, 1, 6)
 	within(t, s, breaks)
 	wantRefusal := func(err error) {
 		t.Helper()
-		if err == nil || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "SQL") {
-			t.Errorf("got %v, want %q and nothing of SQLite", err, says)
+		if err == nil || !strings.Contains(err.Error(), wantText) || strings.Contains(err.Error(), "SQL") {
+			t.Errorf("got %v, want %q and nothing of SQLite", err, wantText)
 		}
 	}
-	wantRefusal(<-hand(t, q, sized(6, 2*storage.ProbeBytes)))
+	wantRefusal(<-putAsync(t, q, sized(6, 2*storage.ProbeBytes)))
 	wantRefusal(s.Err())
-	wantRefusal(<-hand(t, q, entry(7)))
+	wantRefusal(<-putAsync(t, q, entry(7)))
 	q.Put(entry(8), nil)
 	q.Remove(ids(t, q, 2))
 	if strings.Contains(breaks, "query_only") {
@@ -62,9 +62,9 @@ func nothingCanBeStored(t *testing.T, breaks, mends, says string) {
 	if err := s.Err(); err != nil {
 		t.Errorf("the store does not recover by itself: %v", err)
 	}
-	keep(t, q, 9, 11)
+	putAll(t, q, 9, 11)
 	wantHeld(t, q, 1, 3, 4, 5, 9, 10)
-	sound(t, s)
+	checkStore(t, s)
 }
 
 // TestClosedWhileFailing returns entries again whose removal failed, and loses none.
@@ -72,10 +72,10 @@ func TestClosedWhileFailing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := fresh(t, Options{})
-		q := lone(t, s, wide)
-		keep(t, q, 1, 6)
+		q := onlyQueue(t, s, wide)
+		putAll(t, q, 1, 6)
 		within(t, s, `PRAGMA query_only = 1`)
-		if err := <-hand(t, q, entry(6)); err == nil {
+		if err := <-putAsync(t, q, entry(6)); err == nil {
 			t.Error("stored in a file that is read-only")
 		}
 		q.Remove(ids(t, q, 1, 2))
@@ -84,7 +84,7 @@ func TestClosedWhileFailing(t *testing.T) {
 		}
 		s = reopen(t, s, Options{})
 		wantHeld(t, queueOf(t, s, "c", wide), upTo(1, 6)...)
-		sound(t, s)
+		checkStore(t, s)
 	})
 }
 
@@ -93,12 +93,12 @@ func TestDrainFullDisk(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := fresh(t, Options{})
-		q := lone(t, s, wide)
+		q := onlyQueue(t, s, wide)
 		for n := range 10 {
-			must(t, <-hand(t, q, sized(n, 100<<10)))
+			must(t, <-putAsync(t, q, sized(n, 100<<10)))
 		}
 		within(t, s, `PRAGMA max_page_count = 1`)
-		if err := <-hand(t, q, sized(10, 1<<20)); err == nil || s.Err() == nil {
+		if err := <-putAsync(t, q, sized(10, 1<<20)); err == nil || s.Err() == nil {
 			t.Fatalf("stored on a full disk: %v", err)
 		}
 		q.Remove(ids(t, q, upTo(0, 9)...))
@@ -106,9 +106,9 @@ func TestDrainFullDisk(t *testing.T) {
 		if err := s.Err(); err != nil {
 			t.Errorf("there is room now: %v", err)
 		}
-		keep(t, q, 11, 13)
+		putAll(t, q, 11, 13)
 		wantHeld(t, q, 9, 11, 12)
-		sound(t, s)
+		checkStore(t, s)
 	})
 }
 
@@ -117,18 +117,18 @@ func TestDrainFullDisk(t *testing.T) {
 func TestConfigsWhileFailing(t *testing.T) {
 	t.Parallel()
 	s := fresh(t, Options{})
-	q := lone(t, s, wide)
+	q := onlyQueue(t, s, wide)
 	_, err := s.configs.ExecContext(t.Context(), `PRAGMA query_only = 1`)
 	must(t, err)
-	const says = "the bridges' database cannot be written to"
+	const wantText = "the bridges' database cannot be written to"
 	for _, err := range []error{s.PutConfig(t.Context(), "b", "x", document, []string{"d"}), s.Forget(t.Context(), "b")} {
-		if err == nil || !strings.Contains(err.Error(), says) {
-			t.Errorf("got %v, want %q", err, says)
+		if err == nil || !strings.Contains(err.Error(), wantText) {
+			t.Errorf("got %v, want %q", err, wantText)
 		}
 	}
-	keep(t, q, 1, 3)
+	putAll(t, q, 1, 3)
 	wantHeld(t, q, 1, 2)
-	sound(t, s)
+	checkStore(t, s)
 }
 
 // TestQueueAtFault has a queue that contradicts the file. Entries of other queues in the same
@@ -140,12 +140,12 @@ func TestQueueAtFault(t *testing.T) {
 		s := fresh(t, Options{Log: toText(said)})
 		connect(t, s, "c", "d")
 		bad, good := queueOf(t, s, "c", wide), queueOf(t, s, "d", wide)
-		keep(t, good, 1, 5)
-		within(t, s, fmt.Sprintf(`INSERT INTO block (id, count, bytes, entries) VALUES (%d, 0, 0, x'00')`, rowID(bad.journal.queue, 1)))
+		putAll(t, good, 1, 5)
+		within(t, s, fmt.Sprintf(`INSERT INTO block (id, count, bytes, entries) VALUES (%d, 0, 0, x'00')`, rowID(bad.state.queue, 1)))
 		must(t, s.file.Lock(t.Context()))
-		hand(t, good, entry(5))
+		putAsync(t, good, entry(5))
 		synctest.Wait()
-		before, refused, after := hand(t, good, entry(6)), hand(t, bad, entry(1)), hand(t, good, entry(7))
+		before, refused, after := putAsync(t, good, entry(6)), putAsync(t, bad, entry(1)), putAsync(t, good, entry(7))
 		good.Remove([]uint64{1})
 		s.file.Unlock()
 		must(t, <-before, <-after)
@@ -154,7 +154,7 @@ func TestQueueAtFault(t *testing.T) {
 		}
 		wantHeld(t, good, 2, 3, 4, 5, 6, 7)
 		within(t, s, `DELETE FROM block WHERE count = 0`)
-		sound(t, s)
+		checkStore(t, s)
 	})
 }
 
@@ -176,12 +176,12 @@ func TestDamagedRows(t *testing.T) {
 				t.Parallel()
 				said := &strings.Builder{}
 				s := fresh(t, Options{})
-				q := lone(t, s, wide)
+				q := onlyQueue(t, s, wide)
 				for n := 1; n < 40; n += 10 {
 					keepBlock(t, q, n, n+10)
 				}
 				remove(t, q, 12, 13)
-				within(t, s, fmt.Sprintf(damage, rowID(q.journal.queue, 11)))
+				within(t, s, fmt.Sprintf(damage, rowID(q.state.queue, 11)))
 				s = reopen(t, s, Options{Log: toText(said)})
 				q = queueOf(t, s, "c", bridges.Bounds{Messages: 38, DropOldest: true, DeadLetters: 10})
 				meet(t, q, by)
@@ -197,7 +197,7 @@ func TestDamagedRows(t *testing.T) {
 				if n := strings.Count(said.String(), "messages of a bridge are damaged"); n != 1 || q.Usage().Dropped < 8 {
 					t.Errorf("told %d times, dropped %d: %s", n, q.Usage().Dropped, said)
 				}
-				sound(t, s)
+				checkStore(t, s)
 			})
 		}
 	}
@@ -217,7 +217,7 @@ func meet(t *testing.T, q *Queue, by string) {
 		must(t, q.Reject(t.Context(), []bridges.Rejection{{ID: 1}, {ID: 15}}))
 	case "evict":
 		q.SetBounds(bridges.Bounds{Messages: 21, DropOldest: true})
-		keep(t, q, 41, 42)
+		putAll(t, q, 41, 42)
 	}
 }
 

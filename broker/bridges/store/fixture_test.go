@@ -45,10 +45,10 @@ func must(t testing.TB, errs ...error) {
 	}
 }
 
-// box seals with a key.
-type box struct{ cipher.AEAD }
+// sealer seals with a key.
+type sealer struct{ cipher.AEAD }
 
-func newBox(key byte) box {
+func newSealer(key byte) sealer {
 	b, err := aes.NewCipher(bytes.Repeat([]byte{key}, 32))
 	if err != nil {
 		panic(err)
@@ -57,12 +57,12 @@ func newBox(key byte) box {
 	if err != nil {
 		panic(err)
 	}
-	return box{aead}
+	return sealer{aead}
 }
 
-func (b box) Seal(plain, aad []byte) []byte { return b.AEAD.Seal(nil, nil, plain, aad) }
+func (b sealer) Seal(plain, aad []byte) []byte { return b.AEAD.Seal(nil, nil, plain, aad) }
 
-func (b box) Unseal(sealed, aad []byte) ([]byte, error) {
+func (b sealer) Unseal(sealed, aad []byte) ([]byte, error) {
 	plain, err := b.Open(nil, nil, sealed, aad)
 	if err != nil {
 		return nil, errors.New("it was sealed with another key")
@@ -70,11 +70,11 @@ func (b box) Unseal(sealed, aad []byte) ([]byte, error) {
 	return plain, nil
 }
 
-// open opens the store of a directory. The caller must shut it.
+// open opens the store of a directory. The caller must close it with shut.
 func open(t testing.TB, dir string, o Options) *Store {
 	t.Helper()
 	if o.Seal == nil {
-		o.Seal = newBox(1)
+		o.Seal = newSealer(1)
 	}
 	s, err := Open(context.Background(), filepath.Join(dir, "bridges.db"), o)
 	must(t, err)
@@ -122,8 +122,8 @@ func queueOf(t testing.TB, s *Store, connection string, b bridges.Bounds) *Queue
 	return q.(*Queue)
 }
 
-// lone creates the queue of the only connection.
-func lone(t testing.TB, s *Store, b bridges.Bounds) *Queue {
+// onlyQueue creates the queue of the only connection.
+func onlyQueue(t testing.TB, s *Store, b bridges.Bounds) *Queue {
 	t.Helper()
 	connect(t, s, "c")
 	return queueOf(t, s, "c", b)
@@ -136,20 +136,20 @@ func entry(n int) bridges.Entry {
 	}}
 }
 
-// hand puts an entry and returns a channel that receives its outcome.
-func hand(t testing.TB, q *Queue, e bridges.Entry) <-chan error {
+// putAsync puts an entry and returns a channel that receives its outcome.
+func putAsync(t testing.TB, q *Queue, e bridges.Entry) <-chan error {
 	t.Helper()
 	settled := make(chan error, 1)
 	q.Put(e, func(err error) { settled <- err })
 	return settled
 }
 
-// keep puts entries with a range of numbers, and waits until they are settled.
-func keep(t testing.TB, q *Queue, from, to int) {
+// putAll puts entries with a range of numbers, and waits until they are settled.
+func putAll(t testing.TB, q *Queue, from, to int) {
 	t.Helper()
 	var last <-chan error
 	for n := from; n < to; n++ {
-		last = hand(t, q, entry(n))
+		last = putAsync(t, q, entry(n))
 	}
 	must(t, <-last)
 }
@@ -235,33 +235,33 @@ func reject(t testing.TB, q *Queue, reason string, numbers ...int) {
 	must(t, q.Reject(context.Background(), list))
 }
 
-// sound checks the file, and that memory and file agree.
-func sound(t testing.TB, s *Store) {
+// checkStore checks the file, and that memory and file agree.
+func checkStore(t testing.TB, s *Store) {
 	t.Helper()
 	ctx := context.Background()
 	var verdict string
-	must(t, s.reading.db.QueryRowContext(ctx, `PRAGMA integrity_check`).Scan(&verdict))
+	must(t, s.reader.db.QueryRowContext(ctx, `PRAGMA integrity_check`).Scan(&verdict))
 	if verdict != "ok" {
 		t.Errorf("the file is damaged: %s", verdict)
 	}
-	agree(t, s)
+	checkMemory(t, s)
 }
 
-// agree checks that memory and file agree on the stored entries.
-func agree(t testing.TB, s *Store) {
+// checkMemory checks that memory and file agree on the stored entries.
+func checkMemory(t testing.TB, s *Store) {
 	t.Helper()
 	ctx := context.Background()
-	s.books.mu.RLock()
-	journals := slices.Collect(maps.Values(s.books.journals))
-	s.books.mu.RUnlock()
+	s.queues.mu.RLock()
+	journals := slices.Collect(maps.Values(s.queues.byID))
+	s.queues.mu.RUnlock()
 	for _, j := range journals {
-		if j.gone.Load() { // and was purged meanwhile
+		if j.deleted.Load() { // and was purged meanwhile
 			continue
 		}
-		var counted, summed tally
+		var counted, summed sums
 		scan := func(q string, places ...any) {
 			t.Helper()
-			must(t, s.reading.db.QueryRowContext(ctx, q, j.queue).Scan(places...))
+			must(t, s.reader.db.QueryRowContext(ctx, q, j.queue).Scan(places...))
 		}
 		scan(`SELECT messages, bytes, next, dead, dead_bytes FROM queue WHERE id = ?`,
 			&counted.messages, &counted.bytes, &counted.next, &counted.dead, &counted.deadBytes)
@@ -273,7 +273,7 @@ func agree(t testing.TB, s *Store) {
 		summed.messages -= goneMessages
 		summed.bytes -= goneBytes
 		summed.next = counted.next
-		if got, _ := j.look(); got != counted || got != summed || strays != 0 {
+		if got, _ := j.snapshot(); got != counted || got != summed || strays != 0 {
 			t.Errorf("queue %d: memory says %+v, the queue %+v, the rows %+v, with %d strays", j.queue, got, counted, summed, strays)
 		}
 	}

@@ -15,10 +15,10 @@ import (
 // Queue is the queue of one connection; see bridges.Queue. All methods are safe for concurrent
 // use.
 type Queue struct {
-	store   *Store
-	journal *journal
-	closed  atomic.Bool
-	left    sync.Once // allows the journal to be opened again, once
+	store       *Store
+	state       *queueState
+	closed      atomic.Bool
+	releaseOnce sync.Once // allows the queue to be opened again, once
 }
 
 var _ bridges.Queue = (*Queue)(nil)
@@ -31,10 +31,10 @@ func (q *Queue) Put(e bridges.Entry, settle func(error)) {
 		return
 	}
 	if settle == nil && q.store.commits.Full() {
-		q.journal.dropped.Add(1)
+		q.state.dropped.Add(1)
 		return
 	}
-	i := item{journal: q.journal, record: record{Entry: &e}, size: int64(e.Size()), settle: settle}
+	i := item{state: q.state, record: record{Entry: &e}, size: int64(e.Size()), settle: settle}
 	if !q.store.commits.Put(storage.Submission[item]{Entry: i, Weight: itemWeight + int(i.size)}) {
 		q.refuse(settle)
 	}
@@ -42,7 +42,7 @@ func (q *Queue) Put(e bridges.Entry, settle func(error)) {
 
 // refuse settles an entry that was put after Close.
 func (q *Queue) refuse(settle func(error)) {
-	q.journal.dropped.Add(1)
+	q.state.dropped.Add(1)
 	if settle != nil {
 		go settle(errClosed)
 	}
@@ -52,7 +52,7 @@ func (q *Queue) refuse(settle func(error)) {
 // later calls. Damaged ones are omitted.
 func (q *Queue) Peek(ctx context.Context, after uint64, messages, bytes int) ([]*bridges.Entry, error) {
 	for {
-		list, read := q.journal.pick(after, messages, bytes)
+		list, read := q.state.peek(after, messages, bytes)
 		if !read {
 			return list, nil
 		}
@@ -63,28 +63,28 @@ func (q *Queue) Peek(ctx context.Context, after uint64, messages, bytes int) ([]
 }
 
 // Ready returns a channel that receives when there may be new entries.
-func (q *Queue) Ready() <-chan struct{} { return q.journal.ready }
+func (q *Queue) Ready() <-chan struct{} { return q.state.ready }
 
 // Remove removes entries; see bridges.Queue.
 func (q *Queue) Remove(ids []uint64) {
-	if len(ids) > 0 && q.journal.drop(ids) {
-		q.store.commits.PutFirst(item{journal: q.journal, remove: true})
+	if len(ids) > 0 && q.state.requestRemoval(ids) {
+		q.store.commits.PutFirst(item{state: q.state, remove: true})
 	}
 }
 
 // SetBounds changes the bounds.
 func (q *Queue) SetBounds(b bridges.Bounds) {
-	q.journal.mu.Lock()
-	defer q.journal.mu.Unlock()
-	q.journal.bounds = b
+	q.state.mu.Lock()
+	defer q.state.mu.Unlock()
+	q.state.bounds = b
 }
 
 // Usage returns what is stored and what was dropped.
 func (q *Queue) Usage() bridges.Usage {
-	t, _ := q.journal.look()
+	t, _ := q.state.snapshot()
 	return bridges.Usage{
 		Messages: t.messages, Bytes: t.bytes, DeadLetters: t.dead,
-		Dropped: q.journal.dropped.Load(), LostDeadLetters: q.journal.lost.Load(),
+		Dropped: q.state.dropped.Load(), LostDeadLetters: q.state.lostDeadLetters.Load(),
 	}
 }
 
@@ -112,7 +112,7 @@ func (q *Queue) do(ctx context.Context, task func(*committer) error) error {
 // Reject makes dead letters from entries; see bridges.Queue.
 func (q *Queue) Reject(ctx context.Context, list []bridges.Rejection) error {
 	err := q.do(ctx, func(c *committer) error {
-		return c.change(q.journal, func(tx *transaction, ch *change) error { return tx.reject(ch, list) })
+		return c.change(q.state, func(tx *transaction, ch *change) error { return tx.reject(ch, list) })
 	})
 	if err != nil {
 		return fmt.Errorf("keep dead letters: %w", err)
@@ -121,8 +121,8 @@ func (q *Queue) Reject(ctx context.Context, list []bridges.Rejection) error {
 }
 
 // change changes a queue durably, unless it was deleted.
-func (c *committer) change(j *journal, write func(*transaction, *change) error) error {
-	if j.buried {
+func (c *committer) change(j *queueState, write func(*transaction, *change) error) error {
+	if j.purging {
 		return nil
 	}
 	if err := c.conn.SetDurability(c.options.Durability); err != nil {
@@ -142,7 +142,7 @@ func (q *Queue) Close(ctx context.Context) error {
 	if q.closed.Swap(true) {
 		return nil
 	}
-	defer q.left.Do(q.journal.unclaim)
+	defer q.releaseOnce.Do(q.state.release)
 	done := make(chan struct{})
 	last := []item{{settle: func(error) { close(done) }}}
 	if !q.store.do(func(c *committer) { c.commits.Finish(last, nil) }) {

@@ -16,8 +16,8 @@ import (
 func TestQueue(t *testing.T) {
 	t.Parallel()
 	s := fresh(t, Options{})
-	q := lone(t, s, wide)
-	keep(t, q, 1, 50)
+	q := onlyQueue(t, s, wide)
+	putAll(t, q, 1, 50)
 	<-q.Ready()
 	wantHeld(t, q, upTo(1, 50)...)
 	first := peek(t, q, 0)[0]
@@ -25,7 +25,7 @@ func TestQueue(t *testing.T) {
 	remove(t, q, 30, 32, 49)
 	want := slices.DeleteFunc(upTo(20, 50), func(n int) bool { return n == 30 || n == 32 || n == 49 })
 	wantHeld(t, q, want...)
-	sound(t, s)
+	checkStore(t, s)
 	second := peek(t, q, 0)[0]
 	s = reopen(t, s, Options{})
 	q = queueOf(t, s, "c", wide)
@@ -37,18 +37,18 @@ func TestQueue(t *testing.T) {
 	if first.MessageID == second.MessageID || first.MessageID == "" {
 		t.Errorf("message IDs %q and %q", first.MessageID, second.MessageID)
 	}
-	keep(t, q, 50, 52)
+	putAll(t, q, 50, 52)
 	remove(t, q, want...)
 	wantHeld(t, q, 50, 51)
-	sound(t, s)
+	checkStore(t, s)
 }
 
 // TestPeekBounds returns no more than requested, and at least one.
 func TestPeekBounds(t *testing.T) {
 	t.Parallel()
 	s := fresh(t, Options{})
-	q := lone(t, s, wide)
-	keep(t, q, 1, 21)
+	q := onlyQueue(t, s, wide)
+	putAll(t, q, 1, 21)
 	size := func(n int) int { return n * func() int { e := entry(10); return e.Size() }() }
 	for _, c := range []struct {
 		after           uint64
@@ -81,7 +81,7 @@ func TestModel(t *testing.T) {
 		t.Run("", func(t *testing.T) {
 			t.Parallel()
 			m := &model{t: t, r: rand.New(rand.NewPCG(seed, 0)), s: fresh(t, Options{}), place: map[int]int{}}
-			m.q = lone(t, m.s, wide)
+			m.q = onlyQueue(t, m.s, wide)
 			for range 40 {
 				m.step()
 				if t.Failed() {
@@ -118,7 +118,7 @@ func (m *model) step() {
 	switch m.r.IntN(8) {
 	case 0, 1:
 		n := 1 + m.r.IntN(600)*(1+m.r.IntN(2)*3)
-		keep(t, m.q, m.next, m.next+n)
+		putAll(t, m.q, m.next, m.next+n)
 		m.came(upTo(m.next, m.next+n)...)
 		m.next += n
 	case 2, 3, 4:
@@ -145,7 +145,7 @@ func (m *model) step() {
 	}
 	slices.SortFunc(m.rejected, func(a, b int) int { return m.place[a] - m.place[b] })
 	wantHeld(t, m.q, m.held...)
-	sound(t, m.s)
+	checkStore(t, m.s)
 }
 
 // some returns some numbers in the queue: the first ones, or random ones.

@@ -10,7 +10,7 @@ import (
 // open.
 func (s *Store) HasSecrets(ctx context.Context) (found bool, err error) {
 	const q = `SELECT EXISTS (SELECT 1 FROM config)`
-	if err := s.reading.db.QueryRowContext(ctx, q).Scan(&found); err != nil {
+	if err := s.reader.db.QueryRowContext(ctx, q).Scan(&found); err != nil {
 		return false, fmt.Errorf("look for configurations of bridges: %w", err)
 	}
 	return found, nil
@@ -19,14 +19,14 @@ func (s *Store) HasSecrets(ctx context.Context) (found bool, err error) {
 // Reseal replaces each sealed configuration by the result of reseal, all of them or none, and
 // returns their number. No broker may use bridges meanwhile.
 func (s *Store) Reseal(ctx context.Context, reseal func(sealed, aad []byte) ([]byte, error)) (n int, err error) {
-	err = s.alone(ctx, func(tx *sql.Tx) error {
+	err = s.transactConfigs(ctx, func(tx *sql.Tx) error {
 		all, err := sealedConfigs(ctx, tx)
 		if err != nil {
 			return err
 		}
 		n = len(all)
 		for _, c := range all {
-			document, err := reseal(c.document, beside(c.brokerID, c.bridgeID))
+			document, err := reseal(c.document, additionalData(c.brokerID, c.bridgeID))
 			if err != nil {
 				return fmt.Errorf("configuration of %s at broker %s: %w", c.bridgeID, c.brokerID, err)
 			}

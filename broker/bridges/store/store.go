@@ -51,10 +51,10 @@ type Store struct {
 	file     *storage.File
 	timeline *clock.Timeline // nil without a Clock
 	configs  *sql.DB         // writes configurations
-	reading  *reading
+	reader   *reader
 	conn     *storage.Conn // used only by the committer
 
-	books     books
+	queues    queueStates
 	commits   *storage.Committer[item]
 	committer *committer
 }
@@ -70,7 +70,7 @@ func Open(ctx context.Context, path string, o Options) (*Store, error) {
 		return nil, errors.New("open the bridges' database: nothing is given to seal configurations with")
 	}
 	o.setDefaults()
-	s := &Store{options: o, log: o.Log, now: o.Now, books: books{journals: map[int64]*journal{}}}
+	s := &Store{options: o, log: o.Log, now: o.Now, queues: queueStates{byID: map[int64]*queueState{}}}
 	left, err := s.open(ctx, path)
 	if err != nil {
 		return nil, errors.Join(err, s.closeFile())
@@ -101,12 +101,12 @@ func (o *Options) setDefaults() {
 func Check(ctx context.Context, path string) error { return storage.Check(ctx, path, layout()) }
 
 // open opens the file and returns the deleted queues that are not purged.
-func (s *Store) open(ctx context.Context, path string) (left []*journal, err error) {
+func (s *Store) open(ctx context.Context, path string) (left []*queueState, err error) {
 	left, err = s.openParts(ctx, path)
 	return left, storage.Explain(path, err)
 }
 
-func (s *Store) openParts(ctx context.Context, path string) (left []*journal, err error) {
+func (s *Store) openParts(ctx context.Context, path string) (left []*queueState, err error) {
 	if s.file, err = storage.Open(ctx, path, layout(), s.log); err != nil {
 		return nil, err
 	}
@@ -116,7 +116,7 @@ func (s *Store) openParts(ctx context.Context, path string) (left []*journal, er
 		}
 	}
 	s.configs = s.file.Writer(storage.Full)
-	if s.reading, err = openReading(ctx, s.file.Readers()); err != nil {
+	if s.reader, err = openReader(ctx, s.file.Readers()); err != nil {
 		return nil, fmt.Errorf("prepare to read %s: %w", s.file.Path(), err)
 	}
 	if s.conn, err = s.file.Connect(ctx, s.options.Durability, texts[:]); err != nil {
@@ -146,8 +146,8 @@ func (s *Store) closeFile() (err error) {
 	if s.conn != nil {
 		err = s.conn.Close()
 	}
-	if s.reading != nil {
-		err = errors.Join(err, s.reading.close())
+	if s.reader != nil {
+		err = errors.Join(err, s.reader.close())
 	}
 	err = errors.Join(err, s.timeline.Close(context.Background()))
 	if s.configs != nil {

@@ -18,7 +18,7 @@ import (
 func TestSchema(t *testing.T) {
 	t.Parallel()
 	s := fresh(t, Options{})
-	rows, err := s.reading.db.QueryContext(t.Context(), `
+	rows, err := s.reader.db.QueryContext(t.Context(), `
 		SELECT sql FROM sqlite_schema
 		WHERE sql IS NOT NULL AND name NOT LIKE 'goose%' AND name NOT LIKE 'sqlite%'
 		ORDER BY type DESC, name`)
@@ -109,7 +109,7 @@ func TestConfigOfAnother(t *testing.T) {
 	if len(got) != 2 || got["y"] != nil || err == nil || !strings.Contains(err.Error(), "the configuration of y") {
 		t.Errorf("got %v, %v", got, err)
 	}
-	s = reopen(t, s, Options{Seal: newBox(2)})
+	s = reopen(t, s, Options{Seal: newSealer(2)})
 	if got, err := s.Configs(t.Context(), "b"); len(got) != 0 || err == nil {
 		t.Errorf("with another key: got %v, %v", got, err)
 	}
@@ -129,8 +129,8 @@ func TestQueuesOfConfig(t *testing.T) {
 	if _, err := s.Queue(ctx, "b", "x", "c", wide); err == nil {
 		t.Error("a queue was opened twice")
 	}
-	keep(t, c, 1, 10)
-	keep(t, d, 20, 30)
+	putAll(t, c, 1, 10)
+	putAll(t, d, 20, 30)
 	reject(t, d, "no", 25)
 	before := ids(t, c, 9)
 	connect(t, s, "e", "c")
@@ -150,23 +150,23 @@ func TestQueuesOfConfig(t *testing.T) {
 	}
 	must(t, s.Forget(ctx, "b"))
 	wantGone(t, c)
-	sound(t, s)
+	checkStore(t, s)
 }
 
 // wantGone checks that a queue does not exist and accepts nothing.
 func wantGone(t *testing.T, q *Queue) {
 	t.Helper()
-	keep(t, q, 100, 103)
+	putAll(t, q, 100, 103)
 	q.Put(entry(103), nil)
 	wantNothing(t, q)
 	must(t, q.Close(t.Context()))
-	for q.store.books.find(q.journal.queue) != nil {
+	for q.store.queues.find(q.state.queue) != nil {
 		barrier(t, q)
 	}
 	var rows int
-	must(t, q.store.reading.db.QueryRowContext(t.Context(), `
+	must(t, q.store.reader.db.QueryRowContext(t.Context(), `
 		SELECT (SELECT count(*) FROM block WHERE id >> 43 = ?1) + (SELECT count(*) FROM dead WHERE id >> 43 = ?1)
-			+ (SELECT count(*) FROM removed WHERE block >> 43 = ?1) + (SELECT count(*) FROM queue WHERE id = ?1)`, q.journal.queue).Scan(&rows))
+			+ (SELECT count(*) FROM removed WHERE block >> 43 = ?1) + (SELECT count(*) FROM queue WHERE id = ?1)`, q.state.queue).Scan(&rows))
 	if rows != 0 {
 		t.Errorf("%d rows are left", rows)
 	}
@@ -195,17 +195,17 @@ func TestNoSealer(t *testing.T) {
 func TestClosed(t *testing.T) {
 	t.Parallel()
 	s := open(t, t.TempDir(), Options{})
-	q := lone(t, s, wide)
-	keep(t, q, 1, 3)
+	q := onlyQueue(t, s, wide)
+	putAll(t, q, 1, 3)
 	must(t, q.Close(t.Context()), q.Close(t.Context()))
-	if err := <-hand(t, q, entry(3)); err == nil {
+	if err := <-putAsync(t, q, entry(3)); err == nil {
 		t.Error("a queue that is closed took an entry")
 	}
 	again := queueOf(t, s, "c", wide)
 	wantHeld(t, again, 1, 2)
 	shut(t, s)
 	shut(t, s)
-	if err := <-hand(t, again, entry(3)); err == nil {
+	if err := <-putAsync(t, again, entry(3)); err == nil {
 		t.Error("a store that is closed took an entry")
 	}
 	again.Put(entry(4), nil)

@@ -19,7 +19,7 @@ type transaction struct {
 	conn    *storage.Conn
 	bytes   int64 // of all queues that are not deleted
 	max     int64 // bound of bytes; 0 for none
-	changes map[*journal]*change
+	changes map[*queueState]*change
 	order   []*change // of changes
 	encoder encoder
 	damaged []damage
@@ -31,28 +31,28 @@ type damage struct {
 	cause         error
 }
 
-// change is what a transaction changes in a journal.
+// change is what a transaction changes in a queue.
 type change struct {
-	journal *journal
-	bounds  bridges.Bounds
-	tally   tally
-	touched bool // the tally has changed
+	state       *queueState
+	bounds      bridges.Bounds
+	sums        sums
+	sumsChanged bool
 
-	front   uint64          // nothing is left before it; 0 if unknown
-	cuts    map[uint64]*cut // by the first ID of their blocks
-	removed []uint64        // removed entries
-	items   []item          // to be put
-	stored  []*block        // new blocks
+	front   uint64                  // nothing is left before it; 0 if unknown
+	blocks  map[uint64]*blockChange // by the first ID of their blocks
+	removed []uint64                // removed entries
+	items   []item                  // to be put
+	stored  []*block                // new blocks
 	entries []*bridges.Entry
 
-	reaped        bool // includes all removals of the journal
-	recount       bool // the sums may differ from the file
-	dropped, lost int64
+	allRemoved               bool // includes all removals that the queue requested
+	recount                  bool // the sums may differ from the file
+	dropped, lostDeadLetters int64
 }
 
-// transact runs write as one transaction and then applies its changes to the journals.
+// transact runs write as one transaction and then applies its changes to the queues.
 func (c *committer) transact(write func(*transaction) error) error {
-	tx := &transaction{conn: c.conn, bytes: c.books.bytes, max: c.options.MaxBytes, changes: map[*journal]*change{}, encoder: c.encoder}
+	tx := &transaction{conn: c.conn, bytes: c.queues.bytes, max: c.options.MaxBytes, changes: map[*queueState]*change{}, encoder: c.encoder}
 	err := c.conn.Transact(context.Background(), func() error {
 		if err := write(tx); err != nil {
 			return err
@@ -71,12 +71,12 @@ func (c *committer) transact(write func(*transaction) error) error {
 	return err
 }
 
-// change returns the transaction's change of a journal.
-func (tx *transaction) change(j *journal) *change {
+// change returns the transaction's change of a queue.
+func (tx *transaction) change(j *queueState) *change {
 	ch := tx.changes[j]
 	if ch == nil {
-		t, b := j.look()
-		ch = &change{journal: j, bounds: b, tally: t, cuts: map[uint64]*cut{}}
+		t, b := j.snapshot()
+		ch = &change{state: j, bounds: b, sums: t, blocks: map[uint64]*blockChange{}}
 		tx.changes[j] = ch
 		tx.order = append(tx.order, ch)
 	}
@@ -104,47 +104,47 @@ func (tx *transaction) query(s statement, columns int, row func([]driver.Value) 
 
 // count adds to the sums of a queue.
 func (tx *transaction) count(ch *change, messages, bytes int64) {
-	ch.touched = true
-	ch.tally.messages += messages
-	ch.tally.bytes += bytes
-	if !ch.journal.buried {
+	ch.sumsChanged = true
+	ch.sums.messages += messages
+	ch.sums.bytes += bytes
+	if !ch.state.purging {
 		tx.bytes += bytes
 	}
 }
 
-// countDead adds to the sums of the dead letters.
-func (tx *transaction) countDead(ch *change, letters, bytes int64) {
-	ch.touched = true
-	ch.tally.dead += letters
-	ch.tally.deadBytes += bytes
-	if !ch.journal.buried {
+// countDeadLetters adds to the sums of the dead letters.
+func (tx *transaction) countDeadLetters(ch *change, letters, bytes int64) {
+	ch.sumsChanged = true
+	ch.sums.dead += letters
+	ch.sums.deadBytes += bytes
+	if !ch.state.purging {
 		tx.bytes += bytes
 	}
 }
 
 // save stores the removals from blocks and the sums of a queue.
 func (tx *transaction) save(ch *change) error {
-	cuts := slices.SortedFunc(maps.Values(ch.cuts), func(a, b *cut) int { return cmp.Compare(a.first, b.first) })
-	for len(cuts) > 0 {
-		n := run(cuts)
+	blocks := slices.SortedFunc(maps.Values(ch.blocks), func(a, b *blockChange) int { return cmp.Compare(a.first, b.first) })
+	for len(blocks) > 0 {
+		n := emptyRun(blocks)
 		if n > 0 {
-			if err := tx.deleteRun(ch.journal, cuts[:n]); err != nil {
+			if err := tx.deleteRun(ch.state, blocks[:n]); err != nil {
 				return err
 			}
-		} else if n = 1; cuts[0].changed {
-			if err := tx.mark(ch.journal, cuts[0]); err != nil {
+		} else if n = 1; blocks[0].changed {
+			if err := tx.saveRemoved(ch.state, blocks[0]); err != nil {
 				return err
 			}
 		}
-		cuts = cuts[n:]
+		blocks = blocks[n:]
 	}
 	if ch.recount {
 		if err := tx.recount(ch); err != nil {
 			return err
 		}
 	}
-	if t := &ch.tally; ch.touched && !ch.journal.buried {
-		return tx.exec(setQueue, t.messages, t.bytes, int64(t.next), t.dead, t.deadBytes, ch.journal.queue)
+	if t := &ch.sums; ch.sumsChanged && !ch.state.purging {
+		return tx.exec(setQueue, t.messages, t.bytes, int64(t.next), t.dead, t.deadBytes, ch.state.queue)
 	}
 	return nil
 }
@@ -152,26 +152,26 @@ func (tx *transaction) save(ch *change) error {
 // recount sums up what is stored of a queue.
 func (tx *transaction) recount(ch *change) error {
 	var messages, bytes int64
-	queue := ch.journal.queue
+	queue := ch.state.queue
 	err := tx.query(sumQueue, 2, func(v []driver.Value) error {
 		messages, bytes = v[0].(int64), v[1].(int64)
 		return nil
 	}, rowID(queue, 0), rowID(queue+1, 0))
-	tx.count(ch, messages-ch.tally.messages, bytes-ch.tally.bytes)
+	tx.count(ch, messages-ch.sums.messages, bytes-ch.sums.bytes)
 	return err
 }
 
-// run returns how many of the first blocks are empty and adjacent.
-func run(cuts []*cut) (n int) {
-	for n < len(cuts) && cuts[n].empty() && (n == 0 || cuts[n-1].end() == cuts[n].first) {
+// emptyRun returns how many of the first blocks are empty and adjacent.
+func emptyRun(blocks []*blockChange) (n int) {
+	for n < len(blocks) && blocks[n].empty() && (n == 0 || blocks[n-1].end() == blocks[n].first) {
 		n++
 	}
 	return n
 }
 
-func (tx *transaction) deleteRun(j *journal, cuts []*cut) error {
-	first, last := rowID(j.queue, cuts[0].first), rowID(j.queue, cuts[len(cuts)-1].first)
-	if slices.ContainsFunc(cuts, func(c *cut) bool { return c.marked }) {
+func (tx *transaction) deleteRun(j *queueState, blocks []*blockChange) error {
+	first, last := rowID(j.queue, blocks[0].first), rowID(j.queue, blocks[len(blocks)-1].first)
+	if slices.ContainsFunc(blocks, func(c *blockChange) bool { return c.hasRemovedRow }) {
 		if err := tx.exec(deleteRemoved, first, last); err != nil {
 			return err
 		}
@@ -179,16 +179,16 @@ func (tx *transaction) deleteRun(j *journal, cuts []*cut) error {
 	return tx.exec(deleteBlocks, first, last)
 }
 
-func (tx *transaction) mark(j *journal, c *cut) error {
-	return tx.exec(setRemoved, rowID(j.queue, c.first), c.gone.count, c.gone.bytes, c.gone.which)
+func (tx *transaction) saveRemoved(j *queueState, c *blockChange) error {
+	return tx.exec(setRemoved, rowID(j.queue, c.first), c.removed.count, c.removed.bytes, c.removed.bitmap)
 }
 
 // apply applies a committed transaction.
 func (c *committer) apply(tx *transaction) {
-	c.books.bytes = tx.bytes
+	c.queues.bytes = tx.bytes
 	for _, ch := range tx.order {
-		ch.settleBlocks()
-		ch.journal.apply(ch)
+		ch.applyBlocks()
+		ch.state.apply(ch)
 	}
 	for _, d := range tx.damaged {
 		c.log.Error("messages of a bridge are damaged and were deleted", slog.Int64("queue", d.row>>idBits),
@@ -197,17 +197,17 @@ func (c *committer) apply(tx *transaction) {
 	c.logDropped(tx)
 }
 
-// settleBlocks updates the block cache.
-func (ch *change) settleBlocks() {
-	j := ch.journal
-	for _, c := range ch.cuts {
+// applyBlocks updates the block cache.
+func (ch *change) applyBlocks() {
+	j := ch.state
+	for _, c := range ch.blocks {
 		if c.changed && !c.empty() {
-			c.block.gone, c.marked = c.gone, true
+			c.block.removed, c.hasRemovedRow = c.removed, true
 		}
 	}
 	j.front = max(j.front, ch.front, 1)
 	j.blocks = slices.DeleteFunc(j.blocks, func(b *block) bool {
-		c := ch.cuts[b.first]
+		c := ch.blocks[b.first]
 		if c == nil || !c.empty() {
 			return false
 		}
@@ -217,47 +217,47 @@ func (ch *change) settleBlocks() {
 		return true
 	})
 	for _, b := range ch.stored {
-		j.blocks.learn(b)
+		j.blocks.cache(b)
 	}
 }
 
 // apply makes the committed change visible to readers.
-func (j *journal) apply(ch *change) {
+func (j *queueState) apply(ch *change) {
 	j.dropped.Add(ch.dropped)
-	j.lost.Add(ch.lost)
+	j.lostDeadLetters.Add(ch.lostDeadLetters)
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.tally = ch.tally
-	if ch.reaped {
-		j.removed = nil
+	j.sums = ch.sums
+	if ch.allRemoved {
+		j.takenRemovals = nil
 	}
 	for _, id := range ch.removed {
 		j.window.remove(id)
-		if j.watch != nil {
-			j.watch[id] = struct{}{}
+		if j.removedDuringFill != nil {
+			j.removedDuringFill[id] = struct{}{}
 		}
 	}
-	j.extend(ch)
-	if ch.tally.messages == 0 {
-		j.window.restart(ch.tally.next)
+	j.extendWindow(ch)
+	if ch.sums.messages == 0 {
+		j.window.reset(ch.sums.next)
 		j.window.from = 1
 	}
 	if len(ch.entries) > 0 {
-		j.ring()
+		j.notify()
 	}
 }
 
-// extend adds stored entries to the window if it reaches to them and has space.
-func (j *journal) extend(ch *change) {
+// extendWindow adds stored entries to the window if it reaches to them and has space.
+func (j *queueState) extendWindow(ch *change) {
 	w := &j.window
 	if len(ch.entries) == 0 || w.to != ch.entries[0].ID {
 		return
 	}
 	for _, e := range ch.entries {
-		if !w.takes(cost(e)) {
+		if !w.fits(cost(e)) {
 			return
 		}
-		w.grow(e)
+		w.append(e)
 		w.to = e.ID + 1
 	}
 }

@@ -15,13 +15,13 @@ const (
 )
 
 // window is a range of a queue in memory: all entries, stored and not removed, with IDs from
-// inclusive, to exclusive. The journal's mu guards it.
+// inclusive, to exclusive. The queueState's mu guards it.
 type window struct {
-	from, to uint64
-	slots    []slot // sorted by ID
-	dead     int    // slots with a removed entry
-	bytes    int64
-	memory   *atomic.Int64 // of all windows
+	from, to   uint64
+	slots      []slot // sorted by ID
+	emptySlots int    // slots with a removed entry
+	bytes      int64
+	memory     *atomic.Int64 // of all windows
 }
 
 // slot is an element of a window. The entry is nil if it was removed.
@@ -32,8 +32,8 @@ type slot struct {
 
 func cost(e *bridges.Entry) int64 { return int64(e.Size()) + slotBytes }
 
-// place returns the index of an ID in the slots, or where it would be.
-func (w *window) place(id uint64) int {
+// index returns the index of an ID in the slots, or where it would be.
+func (w *window) index(id uint64) int {
 	i, _ := slices.BinarySearchFunc(w.slots, id, func(s slot, id uint64) int {
 		switch {
 		case s.id < id:
@@ -46,15 +46,15 @@ func (w *window) place(id uint64) int {
 	return i
 }
 
-// pick returns entries from an ID on.
-func (w *window) pick(from uint64, messages, bytes int) (list []*bridges.Entry) {
-	room := bytes
-	for i := w.place(from); i < len(w.slots) && len(list) < messages; i++ {
+// entriesFrom returns entries from an ID on.
+func (w *window) entriesFrom(from uint64, messages, bytes int) (list []*bridges.Entry) {
+	budget := bytes
+	for i := w.index(from); i < len(w.slots) && len(list) < messages; i++ {
 		e := w.slots[i].entry
 		if e == nil {
 			continue
 		}
-		if room -= e.Size(); room < 0 && len(list) > 0 {
+		if budget -= e.Size(); budget < 0 && len(list) > 0 {
 			break
 		}
 		list = append(list, e)
@@ -62,8 +62,8 @@ func (w *window) pick(from uint64, messages, bytes int) (list []*bridges.Entry) 
 	return list
 }
 
-// grow appends an entry.
-func (w *window) grow(e *bridges.Entry) {
+// append appends an entry.
+func (w *window) append(e *bridges.Entry) {
 	w.slots = append(w.slots, slot{e.ID, e})
 	w.add(cost(e))
 }
@@ -75,13 +75,13 @@ func (w *window) add(bytes int64) {
 
 // remove removes an entry, if the window has it.
 func (w *window) remove(id uint64) {
-	i := w.place(id)
+	i := w.index(id)
 	if i == len(w.slots) || w.slots[i].id != id || w.slots[i].entry == nil {
 		return
 	}
 	w.add(-cost(w.slots[i].entry))
 	w.slots[i].entry = nil
-	w.dead++
+	w.emptySlots++
 	w.compact()
 }
 
@@ -90,27 +90,27 @@ func (w *window) remove(id uint64) {
 func (w *window) compact() {
 	for len(w.slots) > 0 && w.slots[0].entry == nil {
 		w.slots = w.slots[1:]
-		w.dead--
+		w.emptySlots--
 	}
-	if w.dead > 64 && w.dead > len(w.slots)/2 {
+	if w.emptySlots > 64 && w.emptySlots > len(w.slots)/2 {
 		w.slots = slices.DeleteFunc(w.slots, func(s slot) bool { return s.entry == nil })
-		w.dead = 0
+		w.emptySlots = 0
 	}
 }
 
-// takes reports whether that many bytes fit.
-func (w *window) takes(bytes int64) bool {
+// fits reports whether that many bytes fit.
+func (w *window) fits(bytes int64) bool {
 	return len(w.slots) == 0 || w.bytes+bytes <= windowBytes && w.memory.Load()+bytes <= memoryBytes
 }
 
-// shrink discards the first entries until that many bytes fit.
-func (w *window) shrink(bytes int64) {
+// evictFront discards the first entries until that many bytes fit.
+func (w *window) evictFront(bytes int64) {
 	n := 0
 	for n < len(w.slots) && w.bytes+bytes > windowBytes {
 		if e := w.slots[n].entry; e != nil {
 			w.add(-cost(e))
 		} else {
-			w.dead--
+			w.emptySlots--
 		}
 		w.from = w.slots[n].id + 1
 		n++
@@ -119,9 +119,9 @@ func (w *window) shrink(bytes int64) {
 	w.slots = w.slots[n:]
 }
 
-// restart empties the window and moves it to an ID.
-func (w *window) restart(at uint64) {
+// reset empties the window and moves it to an ID.
+func (w *window) reset(at uint64) {
 	w.add(-w.bytes)
-	w.slots, w.dead = nil, 0
+	w.slots, w.emptySlots = nil, 0
 	w.from, w.to = at, at
 }

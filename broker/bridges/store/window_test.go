@@ -15,34 +15,34 @@ import (
 func TestLargeQueue(t *testing.T) {
 	t.Parallel()
 	s := fresh(t, Options{})
-	q := lone(t, s, wide)
+	q := onlyQueue(t, s, wide)
 	for n := range 200 {
-		hand(t, q, sized(n, 50<<10))
+		putAsync(t, q, sized(n, 50<<10))
 	}
-	must(t, <-hand(t, q, sized(200, 5<<20)))
+	must(t, <-putAsync(t, q, sized(200, 5<<20)))
 	wantHeld(t, q, upTo(0, 201)...)
-	if w := &q.journal.window; w.bytes > windowBytes+5<<20 || w.bytes != s.books.memory.Load() {
-		t.Errorf("the window has %d bytes, all have %d", w.bytes, s.books.memory.Load())
+	if w := &q.state.window; w.bytes > windowBytes+5<<20 || w.bytes != s.queues.memory.Load() {
+		t.Errorf("the window has %d bytes, all have %d", w.bytes, s.queues.memory.Load())
 	}
 	remove(t, q, upTo(0, 150)...)
-	keep(t, q, 201, 210)
+	putAll(t, q, 201, 210)
 	wantHeld(t, q, upTo(150, 210)...)
 	remove(t, q, upTo(150, 210)...)
-	if n := s.books.memory.Load(); n != 0 {
+	if n := s.queues.memory.Load(); n != 0 {
 		t.Errorf("%d bytes are left in memory", n)
 	}
-	sound(t, s)
+	checkStore(t, s)
 }
 
 // TestBackAndForth peeks anywhere, while entries at the front stay.
 func TestBackAndForth(t *testing.T) {
 	t.Parallel()
 	s := fresh(t, Options{})
-	q := lone(t, s, wide)
+	q := onlyQueue(t, s, wide)
 	for n := 1; n < 200; n++ {
-		hand(t, q, sized(n, 40<<10))
+		putAsync(t, q, sized(n, 40<<10))
 	}
-	must(t, <-hand(t, q, sized(200, 100)))
+	must(t, <-putAsync(t, q, sized(200, 100)))
 	for range 30 {
 		after := rand.IntN(200)
 		list, err := q.Peek(t.Context(), uint64(after), 5, 1<<20)
@@ -75,26 +75,26 @@ func TestGoingOn(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := fresh(t, Options{})
-			q := lone(t, s, bounds)
+			q := onlyQueue(t, s, bounds)
 			const total = 10_000
 			var ended atomic.Bool
 			var wg sync.WaitGroup
 			wg.Go(func() {
-				room := make(chan struct{}, 3000)
+				slots := make(chan struct{}, 3000)
 				for n := range total {
-					room <- struct{}{}
+					slots <- struct{}{}
 					q.Put(sized(n, 100+n%7*100), func(err error) {
 						if err != nil {
 							t.Error(err)
 						}
-						<-room
+						<-slots
 					})
 				}
-				for range cap(room) {
-					room <- struct{}{}
+				for range cap(slots) {
+					slots <- struct{}{}
 				}
 				ended.Store(true)
-				q.journal.ring()
+				q.state.notify()
 			})
 			given, rejected := consume(t, q, ended.Load)
 			wg.Wait()
@@ -107,7 +107,7 @@ func TestGoingOn(t *testing.T) {
 			if name == "wide" && given != total {
 				t.Errorf("lost some: gave %d", given)
 			}
-			sound(t, s)
+			checkStore(t, s)
 		})
 	}
 }
@@ -159,10 +159,10 @@ func refuse(t *testing.T, q *Queue, ids []uint64) int {
 func TestGapBehindLargeBlock(t *testing.T) {
 	t.Parallel()
 	s := fresh(t, Options{})
-	q := lone(t, s, wide)
-	must(t, <-hand(t, q, sized(1, 2*pageBytes)))
+	q := onlyQueue(t, s, wide)
+	must(t, <-putAsync(t, q, sized(1, 2*pageBytes)))
 	for n := 2; n < 6; n++ {
-		keep(t, q, n, n+1)
+		putAll(t, q, n, n+1)
 	}
 	remove(t, q, 2, 3)
 	s = reopen(t, s, Options{})
@@ -172,5 +172,5 @@ func TestGapBehindLargeBlock(t *testing.T) {
 	}
 	q.Remove([]uint64{2, 3, 4})
 	wantHeld(t, q, 1, 5)
-	sound(t, s)
+	checkStore(t, s)
 }

@@ -16,7 +16,7 @@ func (tx *transaction) put(ch *change) error {
 	items := tx.admit(ch)
 	if len(items) > 0 && ch.bounds.DropOldest {
 		var err error
-		if items, err = tx.makeRoom(ch, items); err != nil {
+		if items, err = tx.dropOldest(ch, items); err != nil {
 			return err
 		}
 	}
@@ -33,7 +33,7 @@ func (tx *transaction) admit(ch *change) []item {
 		switch {
 		case tx.max > 0 && tx.bytes+bytes+i.size > tx.max,
 			full(ch.bounds, 1, i.size),
-			!ch.bounds.DropOldest && full(ch.bounds, ch.tally.messages+n, ch.tally.bytes+bytes+i.size):
+			!ch.bounds.DropOldest && full(ch.bounds, ch.sums.messages+n, ch.sums.bytes+bytes+i.size):
 			ch.dropped++
 		default:
 			fit = append(fit, i)
@@ -43,9 +43,9 @@ func (tx *transaction) admit(ch *change) []item {
 	return fit
 }
 
-// makeRoom evicts the oldest entries, and drops the oldest items, until the rest is within the
+// dropOldest evicts the oldest entries, and drops the oldest items, until the rest is within the
 // queue's bounds.
-func (tx *transaction) makeRoom(ch *change, items []item) ([]item, error) {
+func (tx *transaction) dropOldest(ch *change, items []item) ([]item, error) {
 	var bytes int64
 	first := len(items)
 	for first > 0 && !full(ch.bounds, int64(len(items)-first+1), bytes+items[first-1].size) {
@@ -55,7 +55,7 @@ func (tx *transaction) makeRoom(ch *change, items []item) ([]item, error) {
 	ch.dropped += int64(first)
 	items = items[first:]
 	return items, tx.evict(ch, func() bool { // entries that are older than a dropped item are evicted too
-		return first > 0 || full(ch.bounds, ch.tally.messages+int64(len(items)), ch.tally.bytes+bytes)
+		return first > 0 || full(ch.bounds, ch.sums.messages+int64(len(items)), ch.sums.bytes+bytes)
 	})
 }
 
@@ -69,12 +69,12 @@ func (tx *transaction) write(ch *change, items []item) error {
 				return err
 			}
 			enc.reset()
-			b = &block{first: ch.tally.next}
+			b = &block{first: ch.sums.next}
 		}
 		e := i.record.Entry
-		e.ID = ch.tally.next
-		e.MessageID = ch.journal.messageID(i.record)
-		ch.tally.next++
+		e.ID = ch.sums.next
+		e.MessageID = ch.state.messageID(i.record)
+		ch.sums.next++
 		enc.add(i.record)
 		b.sizes = append(b.sizes, uint32(i.size))
 		ch.entries = append(ch.entries, e)
@@ -93,11 +93,11 @@ func (tx *transaction) flush(ch *change, b *block) error {
 		bytes += int64(size)
 	}
 	ch.stored = append(ch.stored, b)
-	return tx.exec(putBlock, rowID(ch.journal.queue, b.first), int64(len(b.sizes)), bytes, tx.encoder.seal())
+	return tx.exec(putBlock, rowID(ch.state.queue, b.first), int64(len(b.sizes)), bytes, tx.encoder.seal())
 }
 
 // messageID returns the globally unique identifier of a message.
-func (j *journal) messageID(r record) string {
+func (j *queueState) messageID(r record) string {
 	id := r.origin
 	if id == 0 {
 		id = r.ID

@@ -13,23 +13,23 @@ const (
 	rowWork = 1 << 10
 )
 
-// bury has the committer purge a queue, after everything that was put.
-func (s *Store) bury(j *journal) {
-	j.gone.Store(true)
-	j.ring()
+// startPurge has the committer purge a queue, after everything that was put.
+func (s *Store) startPurge(j *queueState) {
+	j.deleted.Store(true)
+	j.notify()
 	s.do(func(c *committer) {
-		j.buried, j.blocks = true, nil
-		c.books.bytes -= j.tally.bytes + j.tally.deadBytes
-		j.empty()
+		j.purging, j.blocks = true, nil
+		c.queues.bytes -= j.sums.bytes + j.sums.deadBytes
+		j.clearWindow()
 		c.purging = append(c.purging, j)
 	})
 }
 
-// empty releases the memory of the window.
-func (j *journal) empty() {
+// clearWindow releases the memory of the window.
+func (j *queueState) clearWindow() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.window.restart(j.tally.next)
+	j.window.reset(j.sums.next)
 }
 
 // purge deletes a portion of what is left of deleted queues. It reports whether there is more.
@@ -49,14 +49,14 @@ func (c *committer) purge() bool {
 	c.commits.Committed()
 	if done {
 		c.purging = c.purging[1:]
-		c.books.drop(j)
+		c.queues.remove(j)
 		c.log.Debug("the queue of a bridge was deleted", slog.Int64("queue", j.queue))
 	}
 	return len(c.purging) > 0
 }
 
 // purge deletes a portion of what is left of a queue, and finally the queue.
-func (tx *transaction) purge(j *journal) (done bool, err error) {
+func (tx *transaction) purge(j *queueState) (done bool, err error) {
 	for _, part := range []struct {
 		list    statement
 		deletes []statement
@@ -86,17 +86,17 @@ const sumRows = 1024
 
 // sum returns the numbers and sizes of the first rows of a queue, from an ID to a row number, up
 // to a portion of bytes.
-func (tx *transaction) sum(s statement, j *journal, from uint64, to int64) (rows []row, err error) {
+func (tx *transaction) sum(s statement, j *queueState, from uint64, to int64) (rows []row, err error) {
 	work := int64(0)
 	err = tx.query(s, 2, func(v []driver.Value) error {
 		r := row{id: v[0].(int64), bytes: v[1].(int64)}
 		rows = append(rows, r)
 		if work += r.bytes + rowWork; work >= portion {
-			return errEnough
+			return errStop
 		}
 		return nil
 	}, rowID(j.queue, from), to, int64(sumRows))
-	if errors.Is(err, errEnough) {
+	if errors.Is(err, errStop) {
 		err = nil
 	}
 	return rows, err

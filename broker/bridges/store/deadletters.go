@@ -17,12 +17,12 @@ func (q *Queue) DeadLetters(ctx context.Context, offset, count int) (total int, 
 		SELECT id, rejected_at, attempts, reason, entry FROM dead
 		WHERE id >= ? AND id < ?
 		ORDER BY id LIMIT ? OFFSET ?`
-	t, _ := q.journal.look()
-	if q.journal.gone.Load() {
+	t, _ := q.state.snapshot()
+	if q.state.deleted.Load() {
 		return 0, nil, nil
 	}
-	queue := q.journal.queue
-	rows, err := q.store.reading.db.QueryContext(ctx, text, rowID(queue, 0), rowID(queue+1, 0), max(count, 0), max(offset, 0))
+	queue := q.state.queue
+	rows, err := q.store.reader.db.QueryContext(ctx, text, rowID(queue, 0), rowID(queue+1, 0), max(count, 0), max(offset, 0))
 	if err != nil {
 		return 0, nil, fmt.Errorf("read dead letters: %w", err)
 	}
@@ -38,16 +38,16 @@ func (q *Queue) DeadLetters(ctx context.Context, offset, count int) (total int, 
 		if err != nil {
 			continue
 		}
-		d.Reason, d.Answer = splitAnswer(d.Reason)
+		d.Reason, d.Answer = splitResponse(d.Reason)
 		d.ID, d.RejectedAt = strconv.FormatUint(entryID(id), 10), timeOf(at)
-		show(&d, records[0])
+		describe(&d, records[0])
 		list = append(list, d)
 	}
 	return int(t.dead), list, rows.Err()
 }
 
-// show sets the fields that describe the message.
-func show(d *broker.DeadLetter, r record) {
+// describe sets the fields that describe the message.
+func describe(d *broker.DeadLetter, r record) {
 	d.Topic, d.QoS, d.Mapping, d.ReceivedAt = r.Topic, int(r.QoS), r.Mapping, timeOf(r.At)
 	d.Size = len(r.Payload)
 	d.Payload, d.Encoding, d.Truncated = broker.ShowPayload(r.Payload, broker.PreviewLimit)
@@ -55,7 +55,7 @@ func show(d *broker.DeadLetter, r record) {
 
 // RetryDeadLetters puts dead letters into the queue, as far as they fit; see bridges.Queue.
 func (q *Queue) RetryDeadLetters(ctx context.Context, ids []string) (int, error) {
-	n, err := q.each(ctx, ids, (*transaction).retry)
+	n, err := q.eachDeadLetter(ctx, ids, (*transaction).retry)
 	if err != nil {
 		return n, fmt.Errorf("retry dead letters: %w", err)
 	}
@@ -64,44 +64,44 @@ func (q *Queue) RetryDeadLetters(ctx context.Context, ids []string) (int, error)
 
 // DeleteDeadLetters deletes dead letters; see bridges.Queue.
 func (q *Queue) DeleteDeadLetters(ctx context.Context, ids []string) (int, error) {
-	n, err := q.each(ctx, ids, (*transaction).deleteDead)
+	n, err := q.eachDeadLetter(ctx, ids, (*transaction).deleteDead)
 	if err != nil {
 		return n, fmt.Errorf("delete dead letters: %w", err)
 	}
 	return n, nil
 }
 
-// each applies step to the dead letters with some IDs, or all, in portions, and returns their
+// eachDeadLetter applies step to the dead letters with some IDs, or all, in portions, and returns their
 // number.
-func (q *Queue) each(ctx context.Context, ids []string, step func(*transaction, *change, []span) (int, []span, error)) (total int, err error) {
-	t, _ := q.journal.look()
-	spans := spansOf(ids, t.next)
-	for len(spans) > 0 {
-		n, rest := 0, []span(nil)
+func (q *Queue) eachDeadLetter(ctx context.Context, ids []string, step func(*transaction, *change, []idRange) (int, []idRange, error)) (total int, err error) {
+	t, _ := q.state.snapshot()
+	ranges := rangesOf(ids, t.next)
+	for len(ranges) > 0 {
+		n, rest := 0, []idRange(nil)
 		if err := q.do(ctx, func(c *committer) error {
-			return c.change(q.journal, func(tx *transaction, ch *change) (err error) {
-				n, rest, err = step(tx, ch, slices.Clone(spans))
+			return c.change(q.state, func(tx *transaction, ch *change) (err error) {
+				n, rest, err = step(tx, ch, slices.Clone(ranges))
 				return err
 			})
 		}); err != nil {
 			return total, err
 		}
-		total, spans = total+n, rest
+		total, ranges = total+n, rest
 	}
 	return total, nil
 }
 
-// spansOf returns the ranges of some IDs, sorted, or the range of all IDs before next. Texts that
+// rangesOf returns the ranges of some IDs, sorted, or the range of all IDs before next. Texts that
 // are not IDs are ignored, as no dead letter has them.
-func spansOf(ids []string, next uint64) (spans []span) {
+func rangesOf(ids []string, next uint64) (ranges []idRange) {
 	if len(ids) == 0 {
-		return []span{{0, next}}
+		return []idRange{{0, next}}
 	}
 	for _, s := range ids {
 		if id, err := strconv.ParseUint(s, 10, idBits); err == nil && id < next {
-			spans = append(spans, span{id, id + 1})
+			ranges = append(ranges, idRange{id, id + 1})
 		}
 	}
-	slices.SortFunc(spans, func(a, b span) int { return cmp.Compare(a.from, b.from) })
-	return slices.Compact(spans)
+	slices.SortFunc(ranges, func(a, b idRange) int { return cmp.Compare(a.from, b.from) })
+	return slices.Compact(ranges)
 }

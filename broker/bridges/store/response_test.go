@@ -8,10 +8,10 @@ import (
 func TestAnswersAreKeptApart(t *testing.T) {
 	t.Parallel()
 	for stored, want := range map[string][2]string{
-		joinAnswer("it is bad", ""):                                      {"it is bad", ""},
-		joinAnswer("the server answered 422", "top secret"):              {"the server answered 422", "top secret"},
-		joinAnswer("a\x1fb", "c\x1fd"):                                   {"a b", "c\x1fd"},
-		joinAnswer(strings.Repeat("r", 2000), strings.Repeat("a", 2000)): {strings.Repeat("r", maxReason), strings.Repeat("a", maxAnswer)},
+		joinResponse("it is bad", ""):                                      {"it is bad", ""},
+		joinResponse("the server answered 422", "top secret"):              {"the server answered 422", "top secret"},
+		joinResponse("a\x1fb", "c\x1fd"):                                   {"a b", "c\x1fd"},
+		joinResponse(strings.Repeat("r", 2000), strings.Repeat("a", 2000)): {strings.Repeat("r", maxReason), strings.Repeat("a", maxResponse)},
 		// Formats of older versions.
 		"the server answered 422 Unprocessable Entity: top: secret":                          {"the server answered 422 Unprocessable Entity", "top: secret"},
 		"given up after 3 attempts: the server answered 503 Service Unavailable: top secret": {"given up after 3 attempts: the server answered 503 Service Unavailable", "top secret"},
@@ -21,7 +21,7 @@ func TestAnswersAreKeptApart(t *testing.T) {
 			"the server answered 302 Found; redirections are not followed: give that", `"http://in/?top=secret"`},
 		"its table: is missing": {"its table: is missing", ""},
 	} {
-		if reason, answer := splitAnswer(stored); reason != want[0] || answer != want[1] {
+		if reason, answer := splitResponse(stored); reason != want[0] || answer != want[1] {
 			t.Errorf("%q: got %q and %q, want %q", stored, reason, answer, want)
 		}
 	}
@@ -32,14 +32,14 @@ func FuzzSplitAnswer(f *testing.F) {
 		f.Add(seed, "answer")
 	}
 	f.Fuzz(func(t *testing.T, reason, answer string) {
-		if got, _ := splitAnswer(reason); len(got) > len(reason) {
+		if got, _ := splitResponse(reason); len(got) > len(reason) {
 			t.Errorf("%q became longer: %q", reason, got)
 		}
-		stored := joinAnswer(reason, answer)
-		if len(stored) > maxReason+maxAnswer+1 {
+		stored := joinResponse(reason, answer)
+		if len(stored) > maxReason+maxResponse+1 {
 			t.Errorf("%d bytes are stored", len(stored))
 		}
-		if got, _ := splitAnswer(stored); answer != "" && got != clip(strings.ReplaceAll(reason, beforeAnswer, " "), maxReason) {
+		if got, _ := splitResponse(stored); answer != "" && got != clip(strings.ReplaceAll(reason, responseSeparator, " "), maxReason) {
 			t.Errorf("reason %q came back as %q", reason, got)
 		}
 	})

@@ -12,23 +12,23 @@ const (
 	loadBytes = 1 << 20
 )
 
-// errEnough ends a query early.
-var errEnough = errors.New("enough was read")
+// errStop ends a query early.
+var errStop = errors.New("enough was read")
 
 // row is a row of selectBlocks.
 type row struct {
 	id, count, bytes int64
 	entries          []byte
-	gone             holes
+	removed          gaps
 }
 
 // rowOf converts the columns of a row.
 func rowOf(v []driver.Value) (r row) {
 	r.id, r.count, r.bytes = v[0].(int64), v[1].(int64), v[2].(int64)
 	r.entries, _ = v[3].([]byte)
-	r.gone.count, _ = v[4].(int64) // NULL if nothing was removed
-	r.gone.bytes, _ = v[5].(int64)
-	r.gone.which, _ = v[6].([]byte)
+	r.removed.count, _ = v[4].(int64) // NULL if nothing was removed
+	r.removed.bytes, _ = v[5].(int64)
+	r.removed.bitmap, _ = v[6].([]byte)
 	return r
 }
 
@@ -37,7 +37,7 @@ func (r *row) end() uint64 { return entryID(r.id) + uint64(max(r.count, 1)) }
 
 // list returns some rows from the last one that begins at or before an ID. That row may end
 // before the ID.
-func (tx *transaction) list(j *journal, id uint64, limit int) (rows []row, err error) {
+func (tx *transaction) list(j *queueState, id uint64, limit int) (rows []row, err error) {
 	bytes := int64(0)
 	err = tx.query(listBlocks, 7, func(v []driver.Value) error {
 		r := rowOf(v)
@@ -46,20 +46,20 @@ func (tx *transaction) list(j *journal, id uint64, limit int) (rows []row, err e
 			bytes += r.bytes
 		}
 		if bytes >= loadBytes {
-			return errEnough
+			return errStop
 		}
 		return nil
 	}, rowID(j.queue, 0), rowID(j.queue, id), rowID(j.queue+1, 0), int64(limit))
-	if errors.Is(err, errEnough) {
+	if errors.Is(err, errStop) {
 		err = nil
 	}
 	return rows, err
 }
 
-// learn caches the blocks from the one that contains an ID, or the next one, and returns that;
+// cacheBlocks caches the blocks from the one that contains an ID, or the next one, and returns that;
 // nil if there is none.
-func (tx *transaction) learn(ch *change, id uint64) (first *cut, err error) {
-	rows, err := tx.list(ch.journal, id, loadRows)
+func (tx *transaction) cacheBlocks(ch *change, id uint64) (first *blockChange, err error) {
+	rows, err := tx.list(ch.state, id, loadRows)
 	if err != nil {
 		return nil, err
 	}
@@ -67,14 +67,14 @@ func (tx *transaction) learn(ch *change, id uint64) (first *cut, err error) {
 		if r.end() <= id {
 			continue
 		}
-		c := ch.cuts[entryID(r.id)]
+		c := ch.blocks[entryID(r.id)]
 		if c == nil {
-			b, err := r.block()
+			b, err := r.cached()
 			if err != nil {
-				c = tx.dispose(ch, r, err)
-			} else if ch.journal.blocks.learn(b); first == nil {
-				c = newCut(b)
-				ch.cuts[b.first] = c
+				c = tx.deleteDamaged(ch, r, err)
+			} else if ch.state.blocks.cache(b); first == nil {
+				c = newBlockChange(b)
+				ch.blocks[b.first] = c
 			}
 		}
 		if first == nil {
@@ -84,27 +84,27 @@ func (tx *transaction) learn(ch *change, id uint64) (first *cut, err error) {
 	return first, nil
 }
 
-// block returns the cached state of a row.
-func (r *row) block() (*block, error) {
+// cached returns the cached state of a row.
+func (r *row) cached() (*block, error) {
 	records, err := decode(r.entries, r.count, 0)
 	if err != nil {
 		return nil, err
 	}
-	b := &block{first: entryID(r.id), sizes: make([]uint32, len(records)), gone: r.gone, marked: r.gone.which != nil}
+	b := &block{first: entryID(r.id), sizes: make([]uint32, len(records)), removed: r.removed, hasRemovedRow: r.removed.bitmap != nil}
 	for i, e := range records {
 		b.sizes[i] = uint32(e.Size())
 	}
 	return b, nil
 }
 
-// dispose deletes a row that cannot be read. As its count may be wrong too, the queue is summed
+// deleteDamaged deletes a row that cannot be read. As its count may be wrong too, the queue is summed
 // up again.
-func (tx *transaction) dispose(ch *change, r row, cause error) *cut {
-	b := &block{first: entryID(r.id), sizes: make([]uint32, min(max(r.count, 1), blockEntries)), gone: r.gone, marked: true}
-	left := r.count - r.gone.count
-	c := &cut{block: b, gone: r.gone, changed: true, damaged: true}
-	ch.cuts[b.first] = c
-	tx.count(ch, -left, -(r.bytes - r.gone.bytes))
+func (tx *transaction) deleteDamaged(ch *change, r row, cause error) *blockChange {
+	b := &block{first: entryID(r.id), sizes: make([]uint32, min(max(r.count, 1), blockEntries)), removed: r.removed, hasRemovedRow: true}
+	left := r.count - r.removed.count
+	c := &blockChange{block: b, removed: r.removed, changed: true, damaged: true}
+	ch.blocks[b.first] = c
+	tx.count(ch, -left, -(r.bytes - r.removed.bytes))
 	ch.dropped += left
 	ch.recount = true
 	tx.damaged = append(tx.damaged, damage{r.id, left, cause})
@@ -112,26 +112,26 @@ func (tx *transaction) dispose(ch *change, r row, cause error) *cut {
 }
 
 // next returns the block that contains an ID, or the next one, nil if there is none.
-func (tx *transaction) next(ch *change, id uint64) (*cut, error) {
-	if b := ch.journal.blocks.find(id); b != nil {
-		c := ch.cuts[b.first]
+func (tx *transaction) next(ch *change, id uint64) (*blockChange, error) {
+	if b := ch.state.blocks.find(id); b != nil {
+		c := ch.blocks[b.first]
 		if c == nil {
-			c = newCut(b)
-			ch.cuts[b.first] = c
+			c = newBlockChange(b)
+			ch.blocks[b.first] = c
 		}
 		return c, nil
 	}
-	if id >= ch.journal.tally.next {
+	if id >= ch.state.sums.next {
 		return nil, nil
 	}
-	return tx.learn(ch, id)
+	return tx.cacheBlocks(ch, id)
 }
 
-// each calls f with those of some IDs that are in a readable block, in order.
-func (tx *transaction) each(ch *change, ids []uint64, f func(*cut, uint64) error) (err error) {
-	var c *cut
+// eachEntry calls f with those of some IDs that are in a readable block, in order.
+func (tx *transaction) eachEntry(ch *change, ids []uint64, f func(*blockChange, uint64) error) (err error) {
+	var c *blockChange
 	for _, id := range slices.Sorted(slices.Values(ids)) {
-		if id < ch.journal.front {
+		if id < ch.state.front {
 			continue
 		}
 		if c == nil || id >= c.end() {
@@ -153,14 +153,14 @@ func (tx *transaction) each(ch *change, ids []uint64, f func(*cut, uint64) error
 
 // remove removes entries. Those that were removed before are ignored.
 func (tx *transaction) remove(ch *change, ids []uint64) error {
-	return tx.each(ch, ids, func(c *cut, id uint64) error {
-		tx.takeOut(ch, c, id)
+	return tx.eachEntry(ch, ids, func(c *blockChange, id uint64) error {
+		tx.removeEntry(ch, c, id)
 		return nil
 	})
 }
 
-// takeOut removes an entry from its block. It reports false if that was removed before.
-func (tx *transaction) takeOut(ch *change, c *cut, id uint64) bool {
+// removeEntry removes an entry from its block. It reports false if that was removed before.
+func (tx *transaction) removeEntry(ch *change, c *blockChange, id uint64) bool {
 	size, ok := c.remove(int(id - c.first))
 	if ok {
 		tx.count(ch, -1, -size)
@@ -171,7 +171,7 @@ func (tx *transaction) takeOut(ch *change, c *cut, id uint64) bool {
 
 // evict removes the oldest entries while there are any and full returns true.
 func (tx *transaction) evict(ch *change, full func() bool) error {
-	for id := max(ch.journal.front, 1); ch.tally.messages > 0 && full(); {
+	for id := max(ch.state.front, 1); ch.sums.messages > 0 && full(); {
 		c, err := tx.next(ch, id)
 		if err != nil {
 			return err
@@ -181,7 +181,7 @@ func (tx *transaction) evict(ch *change, full func() bool) error {
 			return nil
 		}
 		for id = max(id, c.first); id < c.end() && !c.damaged && full(); id++ {
-			if tx.takeOut(ch, c, id) {
+			if tx.removeEntry(ch, c, id) {
 				ch.dropped++
 			}
 		}
