@@ -6,27 +6,27 @@ import (
 	"time"
 
 	"signalbox/broker/bridges"
-	"signalbox/broker/bridges/reach"
+	"signalbox/broker/bridges/target"
 )
 
-// checkEvery is how long after its last response a server is assumed to be available.
-const checkEvery = 30 * time.Second
+// checkInterval is how long after its last response a server is assumed to be available.
+const checkInterval = 30 * time.Second
 
 // Connect opens and closes a connection, and verifies the certificate with TLS. It sends no
 // request, because any request could have an effect.
 func (c *connector) Connect(ctx context.Context) error {
 	conn, err := c.dial(ctx)
 	if err != nil {
-		return reach.Explained(err, c.explain(err))
+		return target.Explain(err, c.explain(err))
 	}
 	_ = conn.Close()
-	c.reached.note(c.now())
+	c.lastContact.set(c.now())
 	return nil
 }
 
 // Check does the same as Connect if the server did not respond lately.
 func (c *connector) Check(ctx context.Context) error {
-	if c.reached.within(c.now(), checkEvery) {
+	if c.lastContact.within(c.now(), checkInterval) {
 		return nil
 	}
 	if err := c.Connect(ctx); err != nil {
@@ -42,7 +42,7 @@ func (c *connector) Close(context.Context) error {
 }
 
 func (c *connector) dial(ctx context.Context) (net.Conn, error) {
-	return reach.Dial(ctx, c.open, c.tls, "tcp", c.address())
+	return target.Dial(ctx, c.dialer, c.tls, "tcp", c.address())
 }
 
 func (c *connector) address() string {
@@ -59,5 +59,5 @@ func (c *connector) address() string {
 
 // explain returns the error text for a failed connection.
 func (c *connector) explain(err error) string {
-	return c.address() + " cannot be reached: " + c.scrub.Replace(reach.Cause(err))
+	return c.address() + " cannot be reached: " + c.redact.Replace(target.Reason(err))
 }

@@ -99,7 +99,7 @@ func TestClientCertificate(t *testing.T) {
 	s := serveTLS(t, cert, false)
 	delivered(t, connected(t, s.URL, strings.TrimSuffix(s.authority(), "}")+","+own+"}", "", ""), entries("1"))
 	// In TLS 1.3 the server sends its alert after the client has completed the handshake.
-	c := made(t, s.URL, s.authority(), "", "")
+	c := compiled(t, s.URL, s.authority(), "", "")
 	results, err := deliver(t, c, entries("1"))
 	if !isLost(err) || results[0].State != bridges.Pending || !strings.Contains(err.Error(), "clientCertificate") {
 		t.Errorf("got %v, %v, want it to ask for a certificate", results, err)
@@ -111,14 +111,14 @@ func connectError(t *testing.T, url, connection string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), suite.HangLimit)
 	defer cancel()
-	err := made(t, url, connection, "", "").Connect(ctx)
+	err := compiled(t, url, connection, "", "").Connect(ctx)
 	if err == nil {
 		t.Fatalf("%s: got no error", url)
 	}
 	return err.Error()
 }
 
-func TestConnectSaysWhatIsWrong(t *testing.T) {
+func TestConnectErrors(t *testing.T) {
 	t.Parallel()
 	secure, clear := serveTLS(t, nil, false), serve(t, nil)
 	_, port, _ := net.SplitHostPort(secure.Listener.Addr().String())
@@ -148,7 +148,7 @@ func TestConnectSendsNothing(t *testing.T) {
 	}
 }
 
-func TestCheckFindsAServerGone(t *testing.T) {
+func TestCheckFindsAStoppedServer(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", brokertest.FreePort(t, "127.0.0.1"))
 	if err != nil {
@@ -180,7 +180,7 @@ func TestConnectionsAreUsedAgain(t *testing.T) {
 	}
 	s.Start()
 	t.Cleanup(s.Close)
-	c := made(t, s.URL, "", "", "")
+	c := compiled(t, s.URL, "", "", "")
 	for range 5 {
 		delivered(t, c, entries("1", "2", "3"))
 	}

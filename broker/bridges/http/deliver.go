@@ -16,20 +16,20 @@ const maxFailures = 3
 // delivery is one call of Deliver.
 type delivery struct {
 	*connector
-	batch   []*bridges.Entry
-	results []bridges.Result
-	enough  time.Time // no request is started after it; zero for no limit
+	batch         []*bridges.Entry
+	results       []bridges.Result
+	startDeadline time.Time // no request is started after it; zero for no limit
 
-	mu       sync.Mutex // guards the fields below
-	failures int
-	halted   bool
-	resolved bool
-	err      error // the first
+	mu        sync.Mutex // guards the fields below
+	failures  int
+	stopped   bool
+	hasResult bool
+	err       error // the first
 }
 
-// lane is the entries that are sent in order: those of one topic mapping and, if each has its own
+// sequence is the entries that are sent in order: those of one topic mapping and, if each has its own
 // request, of one topic.
-type lane struct {
+type sequence struct {
 	mapping *topicMapping
 	entries []int // indices in the batch
 }
@@ -37,25 +37,25 @@ type lane struct {
 // Deliver starts requests during three quarters of its time, so that a request to a slow server
 // is not cancelled.
 func (c *connector) Deliver(ctx context.Context, batch []*bridges.Entry, results []bridges.Result) error {
-	if err := c.pause.wait(ctx, c.now()); err != nil {
+	if err := c.retryDelay.wait(ctx, c.now()); err != nil {
 		return err
 	}
 	d := &delivery{connector: c, batch: batch, results: results}
 	if deadline, ok := ctx.Deadline(); ok {
 		now := time.Now()
-		d.enough = now.Add(deadline.Sub(now) / 4 * 3)
+		d.startDeadline = now.Add(deadline.Sub(now) / 4 * 3)
 	}
-	d.run(ctx, d.lanes())
+	d.run(ctx, d.sequences())
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.err
 }
 
-// lanes groups the batch into lanes, in the order of their first entries.
-func (d *delivery) lanes() []*lane {
+// sequences groups the batch into sequences, in the order of their first entries.
+func (d *delivery) sequences() []*sequence {
 	type key struct{ mapping, topic string }
-	known := map[key]*lane{}
-	var all []*lane
+	known := map[key]*sequence{}
+	var all []*sequence
 	for i, e := range d.batch {
 		m := d.mappings[e.Mapping]
 		if m == nil {
@@ -67,7 +67,7 @@ func (d *delivery) lanes() []*lane {
 			k.topic = ""
 		}
 		if known[k] == nil {
-			known[k] = &lane{mapping: m}
+			known[k] = &sequence{mapping: m}
 			all = append(all, known[k])
 		}
 		known[k].entries = append(known[k].entries, i)
@@ -75,114 +75,114 @@ func (d *delivery) lanes() []*lane {
 	return all
 }
 
-// run processes the lanes, up to the configured number concurrently.
-func (d *delivery) run(ctx context.Context, lanes []*lane) {
-	queue := make(chan *lane, len(lanes))
-	for _, l := range lanes {
+// run processes the sequences, up to the configured number concurrently.
+func (d *delivery) run(ctx context.Context, sequences []*sequence) {
+	queue := make(chan *sequence, len(sequences))
+	for _, l := range sequences {
 		queue <- l
 	}
 	close(queue)
 	var workers sync.WaitGroup
-	for range min(d.options.Concurrency, len(lanes)) {
+	for range min(d.options.Concurrency, len(sequences)) {
 		workers.Go(func() {
 			for l := range queue {
-				d.work(ctx, l)
+				d.sendSequence(ctx, l)
 			}
 		})
 	}
 	workers.Wait()
 }
 
-func (d *delivery) work(ctx context.Context, l *lane) {
+func (d *delivery) sendSequence(ctx context.Context, l *sequence) {
 	if l.mapping.Batch {
-		d.together(ctx, l)
+		d.sendBatch(ctx, l)
 		return
 	}
 	for _, i := range l.entries {
-		if !d.goesOn() || !d.one(ctx, l.mapping, i) {
+		if !d.mayStart() || !d.sendOne(ctx, l.mapping, i) {
 			return
 		}
 	}
 }
 
-// one sends one message. It reports whether the next of its topic may be sent.
-func (d *delivery) one(ctx context.Context, m *topicMapping, i int) bool {
-	r, err := d.single(m, d.batch[i])
+// sendOne sends one message. It reports whether the next of its topic may be sent.
+func (d *delivery) sendOne(ctx context.Context, m *topicMapping, i int) bool {
+	r, err := d.requestForOne(m, d.batch[i])
 	if err != nil {
-		d.note([]int{i}, outcome{state: bridges.Rejected, reason: err.Error()})
+		d.setResults([]int{i}, outcome{state: bridges.Rejected, reason: err.Error()})
 		return true
 	}
 	o := d.attempt(ctx, r)
-	d.note([]int{i}, o)
+	d.setResults([]int{i}, o)
 	return o.err == nil
 }
 
-// together sends the messages of a lane in one request.
-func (d *delivery) together(ctx context.Context, l *lane) {
+// sendBatch sends the messages of a sequence in one request.
+func (d *delivery) sendBatch(ctx context.Context, l *sequence) {
 	bodies := make([][]byte, 0, len(l.entries))
 	fit := make([]int, 0, len(l.entries))
 	for _, i := range l.entries {
 		body, err := l.mapping.body.Of(d.batch[i].Seen())
 		if err != nil {
-			d.note([]int{i}, outcome{state: bridges.Rejected, reason: err.Error()})
+			d.setResults([]int{i}, outcome{state: bridges.Rejected, reason: err.Error()})
 			continue
 		}
 		bodies, fit = append(bodies, body), append(fit, i)
 	}
 	if len(fit) > 0 {
-		d.split(ctx, l.mapping, fit, bodies)
+		d.sendHalves(ctx, l.mapping, fit, bodies)
 	}
 }
 
 // divisible are the statuses that may concern only some of the messages.
 var divisible = []int{400, 413, 422}
 
-// split sends messages in one request, and in halves if the server refuses them, recursively: a
+// sendHalves sends messages in one request, and in halves if the server refuses them, recursively: a
 // message that is refused alone is rejected. It reports whether the messages after them may be
 // sent.
-func (d *delivery) split(ctx context.Context, m *topicMapping, entries []int, bodies [][]byte) bool {
-	if !d.goesOn() {
+func (d *delivery) sendHalves(ctx context.Context, m *topicMapping, entries []int, bodies [][]byte) bool {
+	if !d.mayStart() {
 		return false
 	}
-	r, err := d.many(m, d.batch[entries[0]], bodies)
+	r, err := d.requestForBatch(m, d.batch[entries[0]], bodies)
 	if err != nil { // path and headers are the same for all
-		d.note(entries, outcome{state: bridges.Rejected, reason: err.Error()})
+		d.setResults(entries, outcome{state: bridges.Rejected, reason: err.Error()})
 		return true
 	}
 	o := d.attempt(ctx, r)
 	if o.state == bridges.Rejected && len(entries) > 1 && slices.Contains(divisible, o.status) {
 		half := len(entries) / 2
-		return d.split(ctx, m, entries[:half], bodies[:half]) && d.split(ctx, m, entries[half:], bodies[half:])
+		return d.sendHalves(ctx, m, entries[:half], bodies[:half]) && d.sendHalves(ctx, m, entries[half:], bodies[half:])
 	}
-	d.note(entries, o)
+	d.setResults(entries, o)
 	return o.err == nil
 }
 
-// goesOn reports whether another request may be started.
-func (d *delivery) goesOn() bool {
+// mayStart reports whether another request may be started.
+func (d *delivery) mayStart() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.halted {
+	if d.stopped {
 		return false
 	}
-	d.halted = d.resolved && !d.enough.IsZero() && time.Now().After(d.enough)
-	return !d.halted
+	d.stopped = d.hasResult && !d.startDeadline.IsZero() && time.Now().After(d.startDeadline)
+	return !d.stopped
 }
 
-// note sets the result of entries.
-func (d *delivery) note(entries []int, o outcome) {
+// setResults sets the result of entries.
+func (d *delivery) setResults(entries []int, o outcome) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, i := range entries {
-		d.results[i] = bridges.Result{State: o.state, Reason: o.reason, Answer: o.answer}
+		d.results[i] = bridges.Result{State: o.state, Reason: o.reason, Answer: o.response}
 	}
 	if o.err == nil {
-		d.resolved = true
+		d.hasResult = true
 		return
 	}
 	if _, lost := errors.AsType[*bridges.Lost](o.err); d.err == nil || lost {
 		d.err = o.err
 	}
 	d.failures++
-	d.halted = d.halted || o.halt || d.failures >= maxFailures
+	d.stopped = d.stopped || o.stop || d.failures >= maxFailures
 }

@@ -77,14 +77,14 @@ func headerProblem(name string) string {
 func (s *server) header(p *bridges.Problems) nethttp.Header {
 	h := nethttp.Header{"User-Agent": {"signalbox"}}
 	for name, value := range s.Headers {
-		at := member("connection.headers", name)
+		at := memberPath("connection.headers", name)
 		addHeader(h, at, name, value, p)
 		if isSecretHeader(name) {
 			p.Add(at, "is a secret: it belongs to secretHeaders")
 		}
 	}
 	for name, value := range s.SecretHeaders {
-		at := member("connection.secretHeaders", name)
+		at := memberPath("connection.secretHeaders", name)
 		if h.Get(name) != "" && !strings.EqualFold(name, "User-Agent") {
 			p.Add(at, "is given twice")
 		}
@@ -137,8 +137,8 @@ func (s *server) basic() string {
 	return base64.StdEncoding.EncodeToString([]byte(s.Credentials.Username + ":" + s.Credentials.Password))
 }
 
-// scrubber returns a replacer that redacts the secrets in a response, as a server may echo them.
-func (s *server) scrubber() *strings.Replacer {
+// redactor returns a replacer that redacts the secrets in a response, as a server may echo them.
+func (s *server) redactor() *strings.Replacer {
 	var pairs []string
 	hide := func(secret string) {
 		if secret != "" {
@@ -161,8 +161,8 @@ func (s *server) scrubber() *strings.Replacer {
 
 var plainName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_-]*$`)
 
-// member returns the path of an object's member with an arbitrary name.
-func member(path, name string) string {
+// memberPath returns the path of an object's member with an arbitrary name.
+func memberPath(path, name string) string {
 	if plainName.MatchString(name) {
 		return path + "." + name
 	}

@@ -26,14 +26,14 @@ import (
 	"signalbox/scripts/suite"
 )
 
-// local is a broker with one publisher. The HTTP bridge does not use the methods that it lacks.
-type local struct {
+// fakeBroker is a broker with one publisher. The HTTP bridge does not use the methods that it lacks.
+type fakeBroker struct {
 	messaging.Broker
 	mu     sync.Mutex
 	inlets map[string]messaging.Inlet
 }
 
-func (l *local) Subscribe(filter string, in messaging.Inlet) func() {
+func (l *fakeBroker) Subscribe(filter string, in messaging.Inlet) func() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.inlets[filter] = in
@@ -44,11 +44,11 @@ func (l *local) Subscribe(filter string, in messaging.Inlet) func() {
 	}
 }
 
-func (l *local) Refused(string) bool { return false }
-func (l *local) Reached() error      { return nil }
+func (l *fakeBroker) Refused(string) bool { return false }
+func (l *fakeBroker) Reached() error      { return nil }
 
 // publish sends a message to all subscribers.
-func (l *local) publish(m messaging.Message) {
+func (l *fakeBroker) publish(m messaging.Message) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, in := range l.inlets {
@@ -56,20 +56,20 @@ func (l *local) publish(m messaging.Message) {
 	}
 }
 
-// unsealed leaves configurations in plain text.
-type unsealed struct{}
+// plainSealer leaves configurations in plain text.
+type plainSealer struct{}
 
-func (unsealed) Seal(plain, _ []byte) []byte             { return bytes.Clone(plain) }
-func (unsealed) Unseal(sealed, _ []byte) ([]byte, error) { return bytes.Clone(sealed), nil }
+func (plainSealer) Seal(plain, _ []byte) []byte             { return bytes.Clone(plain) }
+func (plainSealer) Unseal(sealed, _ []byte) ([]byte, error) { return bytes.Clone(sealed), nil }
 
 // engine starts the bridges of a broker with a real store.
-func engine(t *testing.T) (*bridges.Engine, *local) {
+func engine(t *testing.T) (*bridges.Engine, *fakeBroker) {
 	t.Helper()
-	s, err := store.Open(t.Context(), filepath.Join(t.TempDir(), "bridges.db"), store.Options{Seal: unsealed{}})
+	s, err := store.Open(t.Context(), filepath.Join(t.TempDir(), "bridges.db"), store.Options{Seal: plainSealer{}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &local{inlets: map[string]messaging.Inlet{}}
+	l := &fakeBroker{inlets: map[string]messaging.Inlet{}}
 	e := bridges.NewHost(s, []bridges.Kind{http.New()}, slog.New(slog.DiscardHandler)).Open("1", "identity", l)
 	t.Cleanup(func() {
 		if err := errors.Join(e.Close(context.Background()), s.Close(context.Background())); err != nil {
@@ -82,8 +82,8 @@ func engine(t *testing.T) (*bridges.Engine, *local) {
 	return e, l
 }
 
-// whole is a document with every member.
-const whole = `{"version":"v1","connections":[{"name":"c1","connection":{"url":"URL/in","credentials":{"username":"u","password":"pass-secret"},
+// fullDocument is a document with every member.
+const fullDocument = `{"version":"v1","connections":[{"name":"c1","connection":{"url":"URL/in","credentials":{"username":"u","password":"pass-secret"},
 	"headers":{"X-Plant":"north"},"secretHeaders":{"X-Api-Key":"key-secret"},"tls":{"enabled":false},"hmac":{"secret":"sign-secret","header":"X-Sign","algorithm":"sha512"}},
 	"options":{"concurrency":4,"successStatus":[409],"retryStatus":[404],"retryMinInsertDelay":1,"retryMaxInsertDelay":20},
 	"topicMappings":[{"name":"m","mqttTopics":["a/#"],"schemaMapping":"s","method":"PUT","target":"/${topic|path}","headers":{"X-Q":"${qos}"},"contentType":"application/json"},
@@ -94,7 +94,7 @@ func TestDocument(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
 	e, _ := engine(t)
-	document := json.RawMessage(strings.ReplaceAll(whole, "URL", s.URL))
+	document := json.RawMessage(strings.ReplaceAll(fullDocument, "URL", s.URL))
 	if err := e.SetBridgeConfig(t.Context(), http.ID, document); err != nil {
 		t.Fatalf("%+v", err)
 	}
@@ -141,8 +141,8 @@ func deadLetters(t *testing.T, e *bridges.Engine) (all []broker.DeadLetter) {
 	return all
 }
 
-// tally is a server that counts the messages of each topic, and fails now and then.
-type tally struct {
+// countingServer is a server that counts the messages of each topic, and fails now and then.
+type countingServer struct {
 	mu    sync.Mutex
 	next  map[string]int
 	taken int
@@ -155,7 +155,7 @@ type tally struct {
 
 const all, topics = 600, 6
 
-func (y *tally) answer(w nethttp.ResponseWriter, r seen) {
+func (y *countingServer) answer(w nethttp.ResponseWriter, r received) {
 	y.mu.Lock()
 	defer y.mu.Unlock()
 	if y.asked++; y.asked%7 == 0 {
@@ -179,10 +179,10 @@ func (y *tally) answer(w nethttp.ResponseWriter, r seen) {
 // TestNothingIsLost publishes to a server that fails, stops and starts again.
 func TestNothingIsLost(t *testing.T) {
 	t.Parallel()
-	y := &tally{next: map[string]int{}, done: make(chan struct{})}
+	y := &countingServer{next: map[string]int{}, done: make(chan struct{})}
 	s := serve(t, y.answer)
 	e, l := engine(t)
-	if err := e.SetBridgeConfig(t.Context(), http.ID, json.RawMessage(strings.ReplaceAll(whole, "URL", s.URL))); err != nil {
+	if err := e.SetBridgeConfig(t.Context(), http.ID, json.RawMessage(strings.ReplaceAll(fullDocument, "URL", s.URL))); err != nil {
 		t.Fatal(err)
 	}
 	publish := func(from, to int) {
@@ -222,13 +222,13 @@ func TestNothingIsLost(t *testing.T) {
 func TestSecretsOfAServerThatEchoes(t *testing.T) {
 	t.Parallel()
 	asked := make(chan struct{}, 1)
-	s := serve(t, func(w nethttp.ResponseWriter, r seen) {
+	s := serve(t, func(w nethttp.ResponseWriter, r received) {
 		w.WriteHeader(nethttp.StatusBadRequest)
 		_, _ = io.WriteString(w, r.header.Get("Authorization")+" "+r.header.Get("X-Api-Key"))
 		asked <- struct{}{}
 	})
 	e, l := engine(t)
-	if err := e.SetBridgeConfig(t.Context(), http.ID, json.RawMessage(strings.ReplaceAll(whole, "URL", s.URL))); err != nil {
+	if err := e.SetBridgeConfig(t.Context(), http.ID, json.RawMessage(strings.ReplaceAll(fullDocument, "URL", s.URL))); err != nil {
 		t.Fatal(err)
 	}
 	l.publish(messaging.Message{Topic: "a/1", Payload: []byte(`{"n":1}`), At: time.Now().UnixMilli()})

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"signalbox/broker/bridges"
-	"signalbox/broker/bridges/reach"
+	"signalbox/broker/bridges/target"
 )
 
 // ID is the id of the kind.
@@ -62,11 +62,11 @@ func (k Kind) Compile(c *bridges.Connection) (bridges.Connector, bridges.Problem
 	if len(problems) > 0 {
 		return nil, problems
 	}
-	conn := &connector{now: k.now, open: c.DialContext, options: d.Options, mappings: map[string]*topicMapping{}}
-	conn.base, conn.tls = reach.Server(d.Connection.URL, d.Connection.TLS, &problems)
+	conn := &connector{now: k.now, dialer: c.DialContext, options: d.Options, mappings: map[string]*topicMapping{}}
+	conn.base, conn.tls = target.ParseURL(d.Connection.URL, d.Connection.TLS, &problems)
 	conn.header = d.Connection.header(&problems)
 	conn.sign = d.Connection.HMAC.signer()
-	conn.scrub = d.Connection.scrubber()
+	conn.redact = d.Connection.redactor()
 	for i := range d.TopicMappings {
 		m := &d.TopicMappings[i]
 		conn.mappings[m.Name] = m.compile(fmt.Sprintf("topicMappings[%d]", i), c.Records[m.Name], &problems)
@@ -74,7 +74,7 @@ func (k Kind) Compile(c *bridges.Connection) (bridges.Connector, bridges.Problem
 	if len(problems) > 0 {
 		return nil, problems
 	}
-	conn.client = reach.Client(c.DialContext, conn.tls, d.Options.Concurrency)
+	conn.client = target.HTTPClient(c.DialContext, conn.tls, d.Options.Concurrency)
 	return conn, nil
 }
 
@@ -84,13 +84,13 @@ type connector struct {
 	base     *url.URL
 	header   nethttp.Header // of every request
 	sign     *signer        // nil if requests are not signed
-	scrub    *strings.Replacer
+	redact   *strings.Replacer
 	options  options
 	mappings map[string]*topicMapping
-	open     bridges.Dial
+	dialer   bridges.Dial
 	tls      *tls.Config // nil without TLS
 
-	client  *nethttp.Client
-	pause   pause // requested by the server
-	reached seen
+	client      *nethttp.Client
+	retryDelay  retryDelay // requested by the server
+	lastContact lastContact
 }

@@ -99,7 +99,7 @@ func TestMessagesThatMakeNoRequest(t *testing.T) {
 	}
 }
 
-func TestEntriesOfAMappingThatIsGone(t *testing.T) {
+func TestEntriesOfADeletedMapping(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
 	e := entry(1, "a", "1")
@@ -188,7 +188,7 @@ func TestBatchOfRecords(t *testing.T) {
 func TestBatchWithBadMessages(t *testing.T) {
 	t.Parallel()
 	for _, code := range []int{400, 413, 422} {
-		s := serve(t, func(w nethttp.ResponseWriter, r seen) {
+		s := serve(t, func(w nethttp.ResponseWriter, r received) {
 			if strings.Contains(r.body, "bad") {
 				w.WriteHeader(code)
 			}

@@ -5,7 +5,7 @@ import (
 	"net/url"
 	"strings"
 
-	"signalbox/broker/bridges/reach"
+	"signalbox/broker/bridges/target"
 )
 
 // maxLocation is the maximum length of what is appended to the URL, in bytes.
@@ -25,7 +25,7 @@ func location(base, added string) (path, query string, err error) {
 		return "", "", errors.New("makes a path that is too long")
 	case !isLocation(added):
 		return "", "", errors.New("makes a path with characters that no URL has; without |raw they are escaped")
-	case reach.HasDotSegment(path):
+	case target.HasDotSegment(path):
 		return "", "", errors.New("makes a path with . or .. as a segment, which would lead elsewhere")
 	}
 	return path, query, nil
@@ -51,8 +51,8 @@ func isHex(c byte) bool {
 	return c >= '0' && c <= '9' || c|0x20 >= 'a' && c|0x20 <= 'f'
 }
 
-// at returns the URL for a path and query from location.
-func at(base *url.URL, path, query string) (*url.URL, error) {
+// resolve returns the URL for a path and query from location.
+func resolve(base *url.URL, path, query string) (*url.URL, error) {
 	plain, err := url.PathUnescape(path)
 	if err != nil {
 		return nil, errors.New("makes a path that no URL can have")

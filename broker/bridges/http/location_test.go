@@ -25,7 +25,7 @@ func FuzzLocation(f *testing.F) {
 		if err != nil {
 			return
 		}
-		u, err := at(base, p, query)
+		u, err := resolve(base, p, query)
 		if err != nil {
 			t.Fatalf("%q: %v", added, err)
 		}

@@ -44,7 +44,7 @@ func TestOrderOfEachTopic(t *testing.T) {
 	const topics, each, parallel = 10, 20, 4
 	all := make(chan struct{})
 	g := &gauge{underWay: map[string]int{}, all: all}
-	s := serve(t, func(_ nethttp.ResponseWriter, r seen) {
+	s := serve(t, func(_ nethttp.ResponseWriter, r received) {
 		topic := r.header.Get("X-Signalbox-Topic")
 		if !g.enter(topic, parallel) {
 			t.Errorf("two requests of %s at the same time", topic)
@@ -77,7 +77,7 @@ func TestOrderOfEachTopic(t *testing.T) {
 
 func TestAFailureHoldsItsTopicOnly(t *testing.T) {
 	t.Parallel()
-	s := serve(t, func(w nethttp.ResponseWriter, r seen) {
+	s := serve(t, func(w nethttp.ResponseWriter, r received) {
 		if r.body == "fails" {
 			w.WriteHeader(nethttp.StatusInternalServerError)
 		}
@@ -117,7 +117,7 @@ func TestAServerThatFailsIsNotAskedForEach(t *testing.T) {
 // that were not tried have no reason.
 func TestASlowServerIsNotCutOff(t *testing.T) {
 	t.Parallel()
-	s := serve(t, func(nethttp.ResponseWriter, seen) { <-time.After(50 * time.Millisecond) })
+	s := serve(t, func(nethttp.ResponseWriter, received) { <-time.After(50 * time.Millisecond) })
 	c := connected(t, s.URL, "", "", "")
 	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Second)
 	defer cancel()

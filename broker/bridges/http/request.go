@@ -20,10 +20,10 @@ type request struct {
 	body   []byte
 }
 
-// single builds the request for one message. The error is the reason why the message is rejected.
-func (c *connector) single(m *topicMapping, e *bridges.Entry) (*request, error) {
+// requestForOne builds the request for one message. The error is the reason why the message is rejected.
+func (c *connector) requestForOne(m *topicMapping, e *bridges.Entry) (*request, error) {
 	msg := e.Seen()
-	r, err := c.outline(m, msg)
+	r, err := c.newRequest(m, msg)
 	if err != nil {
 		return nil, err
 	}
@@ -35,8 +35,8 @@ func (c *connector) single(m *topicMapping, e *bridges.Entry) (*request, error) 
 	return r, err
 }
 
-// outline builds a request without its body.
-func (c *connector) outline(m *topicMapping, msg *mapping.Message) (*request, error) {
+// newRequest builds a request without its body.
+func (c *connector) newRequest(m *topicMapping, msg *mapping.Message) (*request, error) {
 	added, err := m.target.Append(nil, msg)
 	if err != nil {
 		return nil, err
@@ -46,7 +46,7 @@ func (c *connector) outline(m *topicMapping, msg *mapping.Message) (*request, er
 		return nil, fmt.Errorf("the topic mapping %w", err)
 	}
 	r := &request{method: m.Method, header: c.header.Clone()}
-	if r.url, err = at(c.base, path, query); err != nil {
+	if r.url, err = resolve(c.base, path, query); err != nil {
 		return nil, fmt.Errorf("the topic mapping %w", err)
 	}
 	if m.hasBody {
@@ -66,9 +66,9 @@ func (c *connector) outline(m *topicMapping, msg *mapping.Message) (*request, er
 	return r, nil
 }
 
-// many builds the request for messages from their bodies.
-func (c *connector) many(m *topicMapping, first *bridges.Entry, bodies [][]byte) (*request, error) {
-	r, err := c.outline(m, first.Seen())
+// requestForBatch builds the request for messages from their bodies.
+func (c *connector) requestForBatch(m *topicMapping, first *bridges.Entry, bodies [][]byte) (*request, error) {
+	r, err := c.newRequest(m, first.Seen())
 	if err != nil {
 		return nil, err
 	}

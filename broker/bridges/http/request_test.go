@@ -42,7 +42,7 @@ func FuzzRequest(f *testing.F) {
 			default:
 				continue
 			}
-			r, err := c.single(m, e)
+			r, err := c.requestForOne(m, e)
 			if err != nil {
 				continue
 			}

@@ -22,8 +22,8 @@ import (
 
 func TestMain(m *testing.M) { suite.Main(m) }
 
-// seen is a request as the server received it.
-type seen struct {
+// received is a request as the server received it.
+type received struct {
 	method, uri, body string
 	header            nethttp.Header
 }
@@ -32,11 +32,11 @@ type seen struct {
 type server struct {
 	*httptest.Server
 	mu   sync.Mutex
-	seen []seen
+	seen []received
 }
 
 // serve starts a server with a handler, nil for status 204.
-func serve(t *testing.T, answer func(w nethttp.ResponseWriter, r seen)) *server {
+func serve(t *testing.T, answer func(w nethttp.ResponseWriter, r received)) *server {
 	t.Helper()
 	s := &server{}
 	s.Server = httptest.NewServer(s.handler(answer))
@@ -44,10 +44,10 @@ func serve(t *testing.T, answer func(w nethttp.ResponseWriter, r seen)) *server 
 	return s
 }
 
-func (s *server) handler(answer func(w nethttp.ResponseWriter, r seen)) nethttp.Handler {
+func (s *server) handler(answer func(w nethttp.ResponseWriter, r received)) nethttp.Handler {
 	return nethttp.HandlerFunc(func(w nethttp.ResponseWriter, r *nethttp.Request) {
 		body, _ := io.ReadAll(r.Body)
-		one := seen{method: r.Method, uri: r.RequestURI, body: string(body), header: r.Header}
+		one := received{method: r.Method, uri: r.RequestURI, body: string(body), header: r.Header}
 		s.mu.Lock()
 		s.seen = append(s.seen, one)
 		s.mu.Unlock()
@@ -59,7 +59,7 @@ func (s *server) handler(answer func(w nethttp.ResponseWriter, r seen)) nethttp.
 	})
 }
 
-func (s *server) requests() []seen {
+func (s *server) requests() []received {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.seen
@@ -73,8 +73,8 @@ func (s *server) bodies() (all []string) {
 }
 
 // status returns a handler that responds with a status.
-func status(code int, text string) func(nethttp.ResponseWriter, seen) {
-	return func(w nethttp.ResponseWriter, _ seen) {
+func status(code int, text string) func(nethttp.ResponseWriter, received) {
+	return func(w nethttp.ResponseWriter, _ received) {
 		w.WriteHeader(code)
 		_, _ = io.WriteString(w, text)
 	}
@@ -95,15 +95,15 @@ func compile(connection, options, topicMappings string, records map[string]*mapp
 // connected returns a connected connector with the topic mapping m.
 func connected(t *testing.T, url, connection, options, topicMapping string) bridges.Connector {
 	t.Helper()
-	c := made(t, url, connection, options, topicMapping)
+	c := compiled(t, url, connection, options, topicMapping)
 	if err := c.Connect(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	return c
 }
 
-// made returns a connector that is not connected.
-func made(t *testing.T, url, connection, options, topicMapping string) bridges.Connector {
+// compiled returns a connector that is not connected.
+func compiled(t *testing.T, url, connection, options, topicMapping string) bridges.Connector {
 	t.Helper()
 	quoted, _ := json.Marshal(url)
 	c, problems := compile(joined(`"url":`+string(quoted), connection), options, "{"+joined(`"name":"m"`, topicMapping)+"}", nil)

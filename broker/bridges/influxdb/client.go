@@ -13,7 +13,7 @@ import (
 	"strings"
 
 	"signalbox/broker/bridges"
-	"signalbox/broker/bridges/reach"
+	"signalbox/broker/bridges/target"
 )
 
 // server is the configuration of the server.
@@ -73,24 +73,24 @@ func (s *server) write() (path string, query url.Values) {
 
 // client sends requests to one server.
 type client struct {
-	http      *nethttp.Client
-	write     string // URL for points
-	ping      string
-	place     string // what points are written to, for error texts
-	authorize func(*nethttp.Request)
-	gzip      bool
+	http        *nethttp.Client
+	write       string // URL for points
+	ping        string
+	destination string // what points are written to, for error texts
+	authorize   func(*nethttp.Request)
+	gzip        bool
 }
 
 func newClient(dial bridges.Dial, s *server, gzipped bool, p *bridges.Problems) *client {
 	s.check(p)
-	base, secure := reach.Server(s.URL, s.TLS, p)
+	base, secure := target.ParseURL(s.URL, s.TLS, p)
 	path, query := s.write()
 	write := base.JoinPath(path)
 	write.RawQuery = query.Encode()
-	c := &client{http: reach.Client(dial, secure, 1), write: write.String(), ping: base.JoinPath("ping").String(), gzip: gzipped}
-	c.authorize, c.place = s.authorize(), fmt.Sprintf("the database %q", s.Database)
+	c := &client{http: target.HTTPClient(dial, secure, 1), write: write.String(), ping: base.JoinPath("ping").String(), gzip: gzipped}
+	c.authorize, c.destination = s.authorize(), fmt.Sprintf("the database %q", s.Database)
 	if s.Version == 2 {
-		c.place = fmt.Sprintf("the bucket %q of the organization %q", s.Bucket, s.Organization)
+		c.destination = fmt.Sprintf("the bucket %q of the organization %q", s.Bucket, s.Organization)
 	}
 	return c
 }
@@ -106,23 +106,23 @@ func (s *server) authorize() func(*nethttp.Request) {
 	return func(*nethttp.Request) {}
 }
 
-// answer is a server's response.
-type answer struct {
+// response is a server's response.
+type response struct {
 	status int
 	text   string // the server's error text
 }
 
-// maxAnswer is the maximum size of a response that is read, maxText of the error text in it.
+// maxResponse is the maximum size of a response that is read, maxText of the error text in it.
 const (
-	maxAnswer = 64 << 10
-	maxText   = 300
+	maxResponse = 64 << 10
+	maxText     = 300
 )
 
 // do sends a request and reads the response. The error is a text for operators.
-func (c *client) do(ctx context.Context, method, target string, body []byte) (answer, error) {
-	req, err := nethttp.NewRequestWithContext(ctx, method, target, bytes.NewReader(body))
+func (c *client) do(ctx context.Context, method, address string, body []byte) (response, error) {
+	req, err := nethttp.NewRequestWithContext(ctx, method, address, bytes.NewReader(body))
 	if err != nil {
-		return answer{}, explain(err)
+		return response{}, explain(err)
 	}
 	c.authorize(req)
 	if len(body) > 0 {
@@ -133,14 +133,14 @@ func (c *client) do(ctx context.Context, method, target string, body []byte) (an
 	}
 	res, err := c.http.Do(req)
 	if err != nil {
-		return answer{}, explain(err)
+		return response{}, explain(err)
 	}
 	defer res.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
+	text, err := io.ReadAll(io.LimitReader(res.Body, maxResponse))
 	if err != nil {
-		return answer{}, explain(err)
+		return response{}, explain(err)
 	}
-	return answer{res.StatusCode, sentenceOf(text)}, nil
+	return response{res.StatusCode, errorText(text)}, nil
 }
 
 // pack returns the body of a request.
@@ -160,20 +160,20 @@ func (c *client) pack(lines [][]byte) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// sentenceOf returns the error text in a response: "error" in version 1, "message" in version 2.
-func sentenceOf(body []byte) string {
+// errorText returns the error text in a response: "error" in version 1, "message" in version 2.
+func errorText(body []byte) string {
 	var parsed struct{ Error, Message string }
 	text := string(body)
 	if json.Unmarshal(body, &parsed) == nil {
 		text = cmp.Or(parsed.Error, parsed.Message)
 	}
-	return reach.Excerpt(text, maxText)
+	return target.Excerpt(text, maxText)
 }
 
 // explain returns the error for a request without a response.
 func explain(err error) error {
-	if reach.IsSilence(err) {
-		return reach.Explained(err, "the server did not answer in time")
+	if target.IsTimeout(err) {
+		return target.Explain(err, "the server did not answer in time")
 	}
-	return reach.Explained(err, "the server cannot be reached: "+reach.Cause(err))
+	return target.Explain(err, "the server cannot be reached: "+target.Reason(err))
 }

@@ -45,7 +45,7 @@ func (c *connector) Close(context.Context) error {
 }
 
 // refusal returns the error for a response, nil if the request succeeded.
-func (c *connector) refusal(a answer) error {
+func (c *connector) refusal(a response) error {
 	switch {
 	case a.status >= 200 && a.status < 300:
 		return nil
@@ -54,18 +54,18 @@ func (c *connector) refusal(a answer) error {
 	case a.status == nethttp.StatusUnauthorized:
 		return fmt.Errorf("the server does not let this client in: check the credentials or the token (%s)", a)
 	case a.status == nethttp.StatusForbidden:
-		return fmt.Errorf("the user or token may not write to %s: allow it at the server (%s)", c.place, a)
+		return fmt.Errorf("the user or token may not write to %s: allow it at the server (%s)", c.destination, a)
 	case a.status == nethttp.StatusNotFound:
-		return fmt.Errorf("the server has not found %s: create it, or check the names and the version (%s)", c.place, a)
+		return fmt.Errorf("the server has not found %s: create it, or check the names and the version (%s)", c.destination, a)
 	case a.status == nethttp.StatusTooManyRequests:
 		return fmt.Errorf("the server takes no more for now (%s)", a)
 	}
-	return fmt.Errorf("the server did not write to %s (%s)", c.place, a)
+	return fmt.Errorf("the server did not write to %s (%s)", c.destination, a)
 }
 
 // String returns the status. The server's own text does not belong into an error: see
 // [bridges.Result].
-func (a answer) String() string { return fmt.Sprintf("status %d", a.status) }
+func (a response) String() string { return fmt.Sprintf("status %d", a.status) }
 
 // Deliver writes a batch.
 func (c *connector) Deliver(ctx context.Context, batch []*bridges.Entry, results []bridges.Result) error {
@@ -115,7 +115,7 @@ func (c *connector) deliver(ctx context.Context, lines [][]byte, some []int, res
 		return c.deliver(ctx, lines, some[half:], results)
 	}
 	if err := c.refusal(a); err != nil {
-		return c.lasting(a, err)
+		return c.asLost(a, err)
 	}
 	for _, i := range some {
 		results[i] = bridges.Result{State: bridges.Delivered}
@@ -123,9 +123,9 @@ func (c *connector) deliver(ctx context.Context, lines [][]byte, some []int, res
 	return nil
 }
 
-// lasting returns an error that makes the engine connect again if a new connection shows whether
+// asLost returns an error that makes the engine connect again if a new connection shows whether
 // the cause persists.
-func (c *connector) lasting(a answer, err error) error {
+func (c *connector) asLost(a response, err error) error {
 	switch a.status {
 	case nethttp.StatusUnauthorized, nethttp.StatusForbidden, nethttp.StatusNotFound:
 		return &bridges.Lost{Err: err}

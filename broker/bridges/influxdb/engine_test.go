@@ -11,8 +11,8 @@ import (
 	"signalbox/broker/bridges/peertest"
 )
 
-// whole is a document with every member; the second connection is of version 2.
-const whole = `{"version":"v1","connections":[
+// fullDocument is a document with every member; the second connection is of version 2.
+const fullDocument = `{"version":"v1","connections":[
 	{"name":"c1","connection":{"version":1,"url":"URL","database":"plant","retentionPolicy":"autogen","credentials":{"username":"admin","password":"secret-PASSWORD"},"tls":{"enabled":false}},
 		"options":{"compression":"gzip","uniqueTimestamps":true,"retryMinInsertDelay":1,"retryMaxInsertDelay":20},
 		"topicMappings":[{"name":"m","mqttTopics":["a/#"],"target":"m","tags":{"line":"${topic[1]}"},"schemaMapping":"s","timestamp":"timestamp","timestampUnit":"ms"}]},
@@ -26,7 +26,7 @@ func TestEngine(t *testing.T) {
 	p.Query(t, "SET PASSWORD FOR admin = 'secret-"+p.Password+"'")
 	p.Password = "secret-" + p.Password
 	r := bridgestest.Start(t, influxdb.Kind{}, nil)
-	r.Set(strings.NewReplacer("URL", p.URL, "secret-PASSWORD", p.Password).Replace(whole))
+	r.Set(strings.NewReplacer("URL", p.URL, "secret-PASSWORD", p.Password).Replace(fullDocument))
 	publish := func(from, to int) {
 		for i := from; i < to; i++ {
 			r.Broker.Text(fmt.Sprint("a/", i%3), fmt.Sprintf(`{"n":%d}`, i))

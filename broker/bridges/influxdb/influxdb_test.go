@@ -41,8 +41,8 @@ func as(p *peertest.InfluxDB, username, password string) string {
 	return fmt.Sprintf(`"version":1,"url":%q,"database":%q,"credentials":{"username":%q,"password":%q}`, p.URL, p.Database, username, password)
 }
 
-// fresh creates a database for one test at a shared peer.
-func fresh(t *testing.T, p *peertest.InfluxDB, name string) *peertest.InfluxDB {
+// freshDatabase creates a database for one test at a shared peer.
+func freshDatabase(t *testing.T, p *peertest.InfluxDB, name string) *peertest.InfluxDB {
 	t.Helper()
 	p.Query(t, "CREATE DATABASE "+name)
 	own := *p
@@ -70,7 +70,7 @@ func TestPoints(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			p := fresh(t, peer, fmt.Sprintf("points%d", i))
+			p := freshDatabase(t, peer, fmt.Sprintf("points%d", i))
 			e := bridgestest.Entry(1, "plant/line 1,x=y", tt.payload)
 			o := bridgestest.Drive(t, compile(t, to(p), `"uniqueTimestamps":false`, tt.mapping), []*bridges.Entry{e}, 10, nil)
 			if len(o.Rejected)+len(o.Failures) > 0 {
@@ -122,7 +122,7 @@ func TestUniqueTimestamps(t *testing.T) {
 		entries = append(entries, e, e)
 	}
 	for options, want := range map[string]float64{``: 10, `"uniqueTimestamps":false`: 1} {
-		own := fresh(t, p, fmt.Sprintf("unique%v", want))
+		own := freshDatabase(t, p, fmt.Sprintf("unique%v", want))
 		bridgestest.Drive(t, compile(t, to(own), options, `,"target":"m"`), entries, 7, nil)
 		if got := own.Query(t, `SELECT count(value) FROM m`); got[0][1] != want {
 			t.Errorf("%s: got %v points, want %v", options, got[0][1], want)
@@ -135,7 +135,7 @@ func TestPoison(t *testing.T) {
 	t.Parallel()
 	p := peertest.StartInfluxDB(t)
 	for _, options := range []string{``, `"compression":"none"`} {
-		own := fresh(t, p, fmt.Sprintf("poison%d", len(options)))
+		own := freshDatabase(t, p, fmt.Sprintf("poison%d", len(options)))
 		c := compile(t, to(own), options, `,"target":"${topic[0]}","tags":{}`)
 		var entries []*bridges.Entry
 		want := map[uint64]bool{}
@@ -244,7 +244,7 @@ func TestMissing(t *testing.T) {
 			t.Errorf("%s: got %v, want %s", tt.name, err, tt.want)
 		}
 	}
-	own := fresh(t, p, "late")
+	own := freshDatabase(t, p, "late")
 	c := compile(t, to(own), ``, `,"target":"m"`)
 	if err := bridgestest.Connect(t, c); err != nil {
 		t.Fatal(err)

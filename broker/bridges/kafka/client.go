@@ -14,13 +14,13 @@ import (
 	"signalbox/broker/bridges"
 )
 
-// defaultMaxBytes is the maximum size of a batch, which every broker with default settings
+// defaultMaxBatch is the maximum size of a batch, which every broker with default settings
 // accepts.
-const defaultMaxBytes = 1_000_000
+const defaultMaxBatch = 1_000_000
 
-// metadataAge is how long the client waits before it requests metadata again, and thus the
+// metadataMinAge is how long the client waits before it requests metadata again, and thus the
 // duration of a failed attempt.
-const metadataAge = 250 * time.Millisecond
+const metadataMinAge = 250 * time.Millisecond
 
 // clientOptions returns the options for the cluster's addresses and for authentication.
 func clientOptions(c cluster, p *bridges.Problems) []kgo.Opt {
@@ -79,7 +79,7 @@ func (o options) client(maxBytes int32, p *bridges.Problems) []kgo.Opt {
 	opts := []kgo.Opt{
 		kgo.ManualFlushing(), kgo.MaxBufferedRecords(1 << 20), kgo.ProducerBatchMaxBytes(maxBytes),
 		kgo.BrokerMaxWriteBytes(max(100<<20, 2*maxBytes)), kgo.ProducerBatchCompression(codecs[o.Compression]),
-		kgo.UnknownTopicRetries(1), kgo.MetadataMinAge(metadataAge), kgo.DisableClientMetrics(), kgo.RecordPartitioner(kgo.StickyKeyPartitioner(nil)),
+		kgo.UnknownTopicRetries(1), kgo.MetadataMinAge(metadataMinAge), kgo.DisableClientMetrics(), kgo.RecordPartitioner(kgo.StickyKeyPartitioner(nil)),
 	}
 	idempotent := o.Idempotent == nil || *o.Idempotent
 	if o.Acks == "leader" {

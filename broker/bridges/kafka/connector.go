@@ -13,65 +13,65 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"signalbox/broker/bridges"
-	"signalbox/broker/bridges/reach"
+	"signalbox/broker/bridges/target"
 )
 
 // connector is a connection to a cluster.
 type connector struct {
-	options  []kgo.Opt
-	dial     bridges.Dial
-	tls      *tls.Config // nil without TLS
-	maxBytes int32
-	login    bool // credentials are configured
-	trial    bool
-	plans    map[string]*plan // by topic mapping
-	changed  chan struct{}
+	options        []kgo.Opt
+	dial           bridges.Dial
+	tls            *tls.Config // nil without TLS
+	maxBytes       int32
+	hasCredentials bool // credentials are configured
+	trial          bool
+	plans          map[string]*plan // by topic mapping
+	changed        chan struct{}
 
-	client *kgo.Client     // nil while not connected
-	watch  *watch          // belongs to client
-	lines  *lines          // belongs to client
-	known  map[string]bool // topics whose partitions the client knows
+	client      *kgo.Client     // nil while not connected
+	hook        *connectionHook // belongs to client
+	connections *connections    // belongs to client
+	knownTopics map[string]bool // topics whose partitions the client knows
 }
 
-// watch is a hook of the client that observes its connections to brokers.
-type watch struct {
+// connectionHook is a hook of the client that observes its connections to brokers.
+type connectionHook struct {
 	changed chan<- struct{}
 
-	mu   sync.Mutex // guards the field below
-	last error      // why the last attempt to connect failed
+	mu      sync.Mutex // guards the field below
+	lastErr error      // why the last attempt to connect failed
 }
 
 // OnBrokerConnect records why a connection failed.
-func (w *watch) OnBrokerConnect(_ kgo.BrokerMetadata, _ time.Duration, _ net.Conn, err error) {
+func (w *connectionHook) OnBrokerConnect(_ kgo.BrokerMetadata, _ time.Duration, _ net.Conn, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.last = err
+	w.lastErr = err
 }
 
 // OnBrokerDisconnect has the engine check whether the cluster is still available.
-func (w *watch) OnBrokerDisconnect(kgo.BrokerMetadata, net.Conn) {
+func (w *connectionHook) OnBrokerDisconnect(kgo.BrokerMetadata, net.Conn) {
 	select {
 	case w.changed <- struct{}{}:
 	default: // a check is due already
 	}
 }
 
-func (w *watch) err() error {
+func (w *connectionHook) err() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.last
+	return w.lastErr
 }
 
 // Connect creates a client and connects to one of the brokers.
 func (c *connector) Connect(ctx context.Context) error {
 	c.drop()
-	w, l := &watch{changed: c.changed}, newLines(c.dial, c.tls)
+	w, l := &connectionHook{changed: c.changed}, newConnections(c.dial, c.tls)
 	client, err := kgo.NewClient(append([]kgo.Opt{kgo.WithHooks(w), kgo.Dialer(l.dial)}, c.options...)...)
 	if err != nil {
-		return reach.Explained(err, "the configuration is none for a client of Kafka: "+err.Error())
+		return target.Explain(err, "the configuration is none for a client of Kafka: "+err.Error())
 	}
-	c.client, c.watch, c.lines, c.known = client, w, l, make(map[string]bool)
-	stop := context.AfterFunc(ctx, l.end)
+	c.client, c.hook, c.connections, c.knownTopics = client, w, l, make(map[string]bool)
+	stop := context.AfterFunc(ctx, l.closeAll)
 	err = client.Ping(ctx)
 	if err == nil && c.trial {
 		err = c.findTopics(ctx)
@@ -80,7 +80,7 @@ func (c *connector) Connect(ctx context.Context) error {
 		err = ctx.Err()
 	}
 	if err != nil {
-		err = explain(err, w.err(), c.login)
+		err = explain(err, w.err(), c.hasCredentials)
 		c.drop()
 	}
 	return err
@@ -99,13 +99,13 @@ func (c *connector) findTopics(ctx context.Context) error {
 	if creates, ok := c.client.OptValue(kgo.AllowAutoTopicCreation).(bool); ok && creates || len(req.Topics) == 0 {
 		return nil
 	}
-	answer, err := req.RequestWith(ctx, c.client)
+	response, err := req.RequestWith(ctx, c.client)
 	if err != nil {
 		return err
 	}
-	for _, topic := range answer.Topics {
+	for _, topic := range response.Topics {
 		if err := kerr.ErrorForCode(topic.ErrorCode); err != nil && topic.Topic != nil {
-			return topicTrouble(err, *topic.Topic)
+			return topicError(err, *topic.Topic)
 		}
 	}
 	return nil
@@ -119,7 +119,7 @@ func (c *connector) Check(ctx context.Context) error {
 	if c.client == nil {
 		return &bridges.Lost{Err: errNotConnected}
 	}
-	stop := context.AfterFunc(ctx, c.lines.end)
+	stop := context.AfterFunc(ctx, c.connections.closeAll)
 	err := c.client.Ping(ctx)
 	if !stop() {
 		err = ctx.Err()
@@ -140,15 +140,15 @@ func (c *connector) Close(context.Context) error {
 
 func (c *connector) drop() {
 	if c.client != nil {
-		c.lines.end()
+		c.connections.closeAll()
 		c.client.Close()
 	}
-	c.client, c.watch, c.lines, c.known = nil, nil, nil, nil
+	c.client, c.hook, c.connections, c.knownTopics = nil, nil, nil, nil
 }
 
 // lost closes the client, with all records in flight, and returns the error.
 func (c *connector) lost(err error) error {
-	err = explain(err, c.watch.err(), c.login)
+	err = explain(err, c.hook.err(), c.hasCredentials)
 	c.drop()
 	return &bridges.Lost{Err: err}
 }

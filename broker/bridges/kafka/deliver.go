@@ -17,9 +17,9 @@ func (c *connector) Deliver(ctx context.Context, batch []*bridges.Entry, results
 	if c.client == nil {
 		return &bridges.Lost{Err: errNotConnected}
 	}
-	d := &delivery{client: c.client, lines: c.lines, known: c.known, records: make([]*kgo.Record, len(batch)), results: results, held: make(map[string]error)}
+	d := &delivery{client: c.client, connections: c.connections, knownTopics: c.knownTopics, records: make([]*kgo.Record, len(batch)), results: results, blocked: make(map[string]error)}
 	for i, e := range batch {
-		r, err := c.plans[e.Mapping].produced(e)
+		r, err := c.plans[e.Mapping].record(e)
 		if err != nil {
 			results[i] = bridges.Result{State: bridges.Rejected, Reason: err.Error()}
 			continue
@@ -34,13 +34,13 @@ func (c *connector) Deliver(ctx context.Context, batch []*bridges.Entry, results
 
 // delivery is the delivery of one batch.
 type delivery struct {
-	client  *kgo.Client
-	lines   *lines
-	known   map[string]bool // topics whose partitions the client knows
-	records []*kgo.Record   // nil for those that have a result
-	results []bridges.Result
-	held    map[string]error // topics that accept nothing at present
-	first   error            // the first of these errors
+	client      *kgo.Client
+	connections *connections
+	knownTopics map[string]bool // topics whose partitions the client knows
+	records     []*kgo.Record   // nil for those that have a result
+	results     []bridges.Result
+	blocked     map[string]error // topics that accept nothing at present
+	first       error            // the first of these errors
 }
 
 // run sends portions that fit into one batch of each partition. Such a batch succeeds or fails as
@@ -72,7 +72,7 @@ func (d *delivery) sendPortion(ctx context.Context, portion []int) error {
 	begun := make(map[string]bool)
 	for _, i := range portion {
 		topic := d.records[i].Topic
-		if d.known[topic] || begun[topic] {
+		if d.knownTopics[topic] || begun[topic] {
 			others = append(others, i)
 			continue
 		}
@@ -88,7 +88,7 @@ func (d *delivery) sendPortion(ctx context.Context, portion []int) error {
 // send sends messages of known topics, and at most one message of each new topic. If a batch is
 // refused because of its contents, its messages are sent one by one, in order.
 func (d *delivery) send(ctx context.Context, portion []int) error {
-	portion = d.withoutHeld(portion)
+	portion = d.withoutBlocked(portion)
 	if len(portion) == 0 {
 		return nil
 	}
@@ -97,18 +97,18 @@ func (d *delivery) send(ctx context.Context, portion []int) error {
 	var fatal error
 	for k, i := range portion {
 		topic := d.records[i].Topic
-		d.known[topic] = true
+		d.knownTopics[topic] = true
 		switch err := outcomes[k]; {
 		case err == nil:
 			d.results[i] = bridges.Result{State: bridges.Delivered}
-		case errors.Is(err, errUnderWay):
-		case isFault(err) && len(portion) > 1:
+		case errors.Is(err, errUnacknowledged):
+		case isRecordError(err) && len(portion) > 1:
 			singly = append(singly, i)
-		case isFault(err) || errors.Is(err, kerr.InvalidTopicException):
-			d.results[i] = bridges.Result{State: bridges.Rejected, Reason: fault(err, topic)}
-		case isTopicTrouble(err):
-			d.hold(topicTrouble(err, topic), topic)
-			d.results[i].Reason = d.held[topic].Error()
+		case isRecordError(err) || errors.Is(err, kerr.InvalidTopicException):
+			d.results[i] = bridges.Result{State: bridges.Rejected, Reason: recordReason(err, topic)}
+		case isTopicError(err):
+			d.block(topicError(err, topic), topic)
+			d.results[i].Reason = d.blocked[topic].Error()
 		default:
 			fatal = cmp.Or(fatal, err)
 		}
@@ -124,19 +124,19 @@ func (d *delivery) send(ctx context.Context, portion []int) error {
 	return nil
 }
 
-func (d *delivery) hold(err error, topic string) {
-	delete(d.known, topic)
-	if d.held[topic] == nil {
-		d.held[topic] = err
+func (d *delivery) block(err error, topic string) {
+	delete(d.knownTopics, topic)
+	if d.blocked[topic] == nil {
+		d.blocked[topic] = err
 	}
 	d.first = cmp.Or(d.first, err)
 }
 
-// withoutHeld removes the messages of held topics.
-func (d *delivery) withoutHeld(portion []int) []int {
+// withoutBlocked removes the messages of held topics.
+func (d *delivery) withoutBlocked(portion []int) []int {
 	var left []int
 	for _, i := range portion {
-		if err := d.held[d.records[i].Topic]; err != nil {
+		if err := d.blocked[d.records[i].Topic]; err != nil {
 			d.results[i].Reason = err.Error()
 			continue
 		}
@@ -145,8 +145,8 @@ func (d *delivery) withoutHeld(portion []int) []int {
 	return left
 }
 
-// errUnderWay is the outcome of a record without acknowledgement.
-var errUnderWay = errors.New("not acknowledged yet")
+// errUnacknowledged is the outcome of a record without acknowledgement.
+var errUnacknowledged = errors.New("not acknowledged yet")
 
 // outcomes are set by the client's goroutines.
 type outcomes struct {
@@ -173,16 +173,16 @@ func (o *outcomes) take() []error {
 func (d *delivery) produce(ctx context.Context, portion []int) ([]error, error) {
 	o := &outcomes{list: make([]error, len(portion))}
 	for k := range portion {
-		o.list[k] = errUnderWay
+		o.list[k] = errUnacknowledged
 	}
-	d.lines.hush(func() { d.hand(ctx, portion, o) })
+	d.connections.withWritesPaused(func() { d.enqueue(ctx, portion, o) })
 	err := d.client.Flush(ctx)
 	return o.take(), err
 }
 
-// hand adds a portion to the client's buffer. The client may start to send before Flush, as the
+// enqueue adds a portion to the client's buffer. The client may start to send before Flush, as the
 // work of the previous Flush may not be finished.
-func (d *delivery) hand(ctx context.Context, portion []int, o *outcomes) {
+func (d *delivery) enqueue(ctx context.Context, portion []int, o *outcomes) {
 	for k, i := range portion {
 		// The context ends the wait, not the record: an idempotent producer must not abandon one
 		// of many.

@@ -13,8 +13,8 @@ import (
 	"signalbox/broker/bridges/bridgestest"
 )
 
-// whole is a document with every member.
-const whole = `{"version":"v1","connections":[
+// fullDocument is a document with every member.
+const fullDocument = `{"version":"v1","connections":[
 	{"name":"c1","connection":{"brokers":["ADDRESS"],"clientId":"plant","saslMechanism":"plain","credentials":{"username":"u","password":"secret-1"},"tls":{"enabled":false}},
 		"options":{"acks":"all","idempotent":true,"compression":"gzip","maxMessageBytes":100000,"createTopics":false,"retryMinInsertDelay":1,"retryMaxInsertDelay":20},
 		"topicMappings":[{"name":"m","mqttTopics":["a/#"],"target":"plant","key":"${topic}","schemaMapping":"s","mqttHeaders":true},
@@ -26,7 +26,7 @@ func TestEngine(t *testing.T) {
 	t.Parallel()
 	p := startPeer(t, kfake.EnableSASL(), kfake.Superuser("PLAIN", "u", "secret-1"), kfake.SeedTopics(3, "plant"), kfake.DataDir(t.TempDir()))
 	r := bridgestest.Start(t, kind, nil)
-	r.Set(strings.ReplaceAll(whole, "ADDRESS", p.address))
+	r.Set(strings.ReplaceAll(fullDocument, "ADDRESS", p.address))
 	want := map[string]int{}
 	publish := func(from, to int) {
 		for i := from; i < to; i++ {

@@ -80,7 +80,7 @@ func (Kind) Compile(c *bridges.Connection) (bridges.Connector, bridges.Problems)
 	if len(problems) > 0 {
 		return nil, problems
 	}
-	k := &connector{dial: c.DialContext, login: d.Connection.Credentials != nil, trial: c.Trial, plans: make(map[string]*plan), changed: make(chan struct{}, 1), maxBytes: defaultMaxBytes}
+	k := &connector{dial: c.DialContext, hasCredentials: d.Connection.Credentials != nil, trial: c.Trial, plans: make(map[string]*plan), changed: make(chan struct{}, 1), maxBytes: defaultMaxBatch}
 	if d.Options.MaxMessageBytes > 0 {
 		k.maxBytes = d.Options.MaxMessageBytes
 	}

@@ -16,27 +16,27 @@ import (
 	"signalbox/broker/bridges/kafka"
 )
 
-// latecomer delays one record on its way into its batch, and meanwhile has the client send the
+// delayedRecord delays one record on its way into its batch, and meanwhile has the client send the
 // records before it.
-type latecomer struct {
+type delayedRecord struct {
 	flush   func()
 	once    sync.Once
 	refused chan struct{} // closed when the client has seen that records were refused
 }
 
-const lateValue = "late"
+const delayedValue = "late"
 
 // OnProduceRecordUnbuffered observes the outcome of records.
-func (l *latecomer) OnProduceRecordUnbuffered(_ *kgo.Record, err error) {
+func (l *delayedRecord) OnProduceRecordUnbuffered(_ *kgo.Record, err error) {
 	if err != nil {
 		l.once.Do(func() { close(l.refused) })
 	}
 }
 
 // partition is called for each record before it is added to its batch.
-func (l *latecomer) partition(string) func(*kgo.Record, int) int {
+func (l *delayedRecord) partition(string) func(*kgo.Record, int) int {
 	return func(r *kgo.Record, _ int) int {
-		if strings.HasPrefix(string(r.Value), lateValue) {
+		if strings.HasPrefix(string(r.Value), delayedValue) {
 			l.flush()
 			select {
 			case <-l.refused:
@@ -57,7 +57,7 @@ func TestLatecomer(t *testing.T) {
 				t.Parallel()
 				p := startPeer(t, kfake.SeedTopics(1, "t"), kfake.BrokerConfigs(map[string]string{"message.max.bytes": "5000"}))
 				c := compile(t, p.brokers(), options, ``)
-				l := &latecomer{refused: make(chan struct{})}
+				l := &delayedRecord{refused: make(chan struct{})}
 				var flushes sync.WaitGroup
 				defer flushes.Wait()
 				ctx, cancel := context.WithTimeout(t.Context(), bridgestest.Patience)
@@ -65,7 +65,7 @@ func TestLatecomer(t *testing.T) {
 				l.flush = func() { flushes.Go(func() { kafka.Client(c).Flush(ctx) }) }
 				kafka.WithOptions(c, kgo.WithHooks(l), kgo.RecordPartitioner(kgo.BasicConsistentPartitioner(l.partition)))
 				large := strings.Repeat("x", 2400) // the broker refuses two of them in one batch
-				fills := []string{large, large, large, lateValue, ""}
+				fills := []string{large, large, large, delayedValue, ""}
 				size := len(fills)
 				if known {
 					fills = append(make([]string, size), fills...)

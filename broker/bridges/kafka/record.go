@@ -24,8 +24,8 @@ type plan struct {
 	headers  bool
 }
 
-// produced makes the record for an entry. The error says why the entry cannot become one.
-func (l *plan) produced(e *bridges.Entry) (*kgo.Record, error) {
+// record makes the record for an entry. The error explains why the entry cannot become one.
+func (l *plan) record(e *bridges.Entry) (*kgo.Record, error) {
 	m := e.Seen()
 	topic, err := l.topicOf(m)
 	if err != nil {
@@ -81,14 +81,14 @@ func checkTopic(name string) error {
 
 func isLetter(c byte) bool { return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' }
 
-// own is the prefix of the headers that describe the MQTT message.
-const own = "mqtt."
+// headerPrefix is the prefix of the headers that describe the MQTT message.
+const headerPrefix = "mqtt."
 
 // headers returns the headers of an entry. User properties keep their names, except those with
 // the reserved prefix, which a publisher must not be able to forge.
 func headers(e *bridges.Entry) []kgo.RecordHeader {
 	text := func(name, value string) kgo.RecordHeader {
-		return kgo.RecordHeader{Key: own + name, Value: []byte(value)}
+		return kgo.RecordHeader{Key: headerPrefix + name, Value: []byte(value)}
 	}
 	all := []kgo.RecordHeader{
 		text("topic", e.Topic), text("qos", strconv.Itoa(int(e.QoS))), text("retain", strconv.FormatBool(e.Retain)), text("message_id", e.MessageID),
@@ -102,10 +102,10 @@ func headers(e *bridges.Entry) []kgo.RecordHeader {
 		case packet.PropertyCorrelationData:
 			data, err := base64.StdEncoding.DecodeString(p.Value)
 			if err == nil {
-				all = append(all, kgo.RecordHeader{Key: own + "correlation_data", Value: data})
+				all = append(all, kgo.RecordHeader{Key: headerPrefix + "correlation_data", Value: data})
 			}
 		case packet.PropertyUser:
-			if !strings.HasPrefix(p.Name, own) {
+			if !strings.HasPrefix(p.Name, headerPrefix) {
 				all = append(all, kgo.RecordHeader{Key: p.Name, Value: []byte(p.Value)})
 			}
 		}

@@ -11,7 +11,7 @@ import (
 	natsgo "github.com/nats-io/nats.go"
 
 	"signalbox/broker/bridges"
-	"signalbox/broker/bridges/reach"
+	"signalbox/broker/bridges/target"
 )
 
 // clientOptions returns the client's options. The client does not reconnect by itself: the engine
@@ -48,13 +48,13 @@ func authenticate(o *natsgo.Options, s server, p *bridges.Problems) {
 		}
 		o.Nkey, o.SignatureCB = public, sign
 	}
-	ways := 0
+	methods := 0
 	for _, given := range []bool{s.Credentials != nil, s.Token != "", s.NkeySeed != ""} {
 		if given {
-			ways++
+			methods++
 		}
 	}
-	if ways > 1 {
+	if methods > 1 {
 		p.Add("connection", "must have only one of credentials, token and nkeySeed")
 	}
 }
@@ -62,39 +62,39 @@ func authenticate(o *natsgo.Options, s server, p *bridges.Problems) {
 // dialer opens connections until its context ends, which also closes those whose handshake has
 // not finished.
 type dialer struct {
-	ctx  context.Context // of the attempt; it ends with the dialer
-	to   bridges.Dial
-	last error // the last error
-	stop []func() bool
+	ctx     context.Context // of the attempt; it ends with the dialer
+	dial    bridges.Dial
+	lastErr error // the last error
+	stop    []func() bool
 }
 
 // Dial opens a connection.
 func (d *dialer) Dial(network, address string) (net.Conn, error) {
-	conn, err := d.to(d.ctx, network, address)
+	conn, err := d.dial(d.ctx, network, address)
 	if err != nil {
-		d.last = err
+		d.lastErr = err
 		return nil, err
 	}
 	d.stop = append(d.stop, context.AfterFunc(d.ctx, func() { conn.Close() }))
 	return conn, nil
 }
 
-// release detaches the connections from the context. It reports false if that has already closed
+// detach detaches the connections from the context. It reports false if that has already closed
 // one.
-func (d *dialer) release() bool {
+func (d *dialer) detach() bool {
 	return !slices.ContainsFunc(d.stop, func(stop func() bool) bool { return !stop() })
 }
 
 // dial connects to one of the servers.
 func dial(ctx context.Context, to bridges.Dial, o natsgo.Options) (*natsgo.Conn, error) {
-	d := &dialer{ctx: ctx, to: to}
+	d := &dialer{ctx: ctx, dial: to}
 	o.CustomDialer = d
 	o.Timeout = time.Minute // the context ends it earlier
 	if deadline, ok := ctx.Deadline(); ok {
 		o.Timeout = max(time.Millisecond, time.Until(deadline))
 	}
 	nc, err := o.Connect()
-	kept := d.release()
+	kept := d.detach()
 	switch {
 	case err == nil && kept:
 		return nc, nil
@@ -105,34 +105,34 @@ func dial(ctx context.Context, to bridges.Dial, o natsgo.Options) (*natsgo.Conn,
 	if ctx.Err() != nil {
 		err = ctx.Err()
 	}
-	return nil, why(err, d.last)
+	return nil, explain(err, d.lastErr)
 }
 
-// why returns an error with a text for operators. Last is the error of the last failed
+// explain returns an error with a text for operators. Last is the error of the last failed
 // connection, if any.
-func why(err, last error) error {
+func explain(err, last error) error {
 	var untrusted *tls.CertificateVerificationError
 	switch {
 	case errors.As(err, &untrusted):
-		return reach.Explained(err, "no server can be reached: "+reach.Cause(err))
+		return target.Explain(err, "no server can be reached: "+target.Reason(err))
 	case errors.Is(err, natsgo.ErrAuthorization), errors.Is(err, natsgo.ErrAuthExpired), errors.Is(err, natsgo.ErrAuthRevoked),
 		errors.Is(err, natsgo.ErrAccountAuthExpired):
-		return reach.Explained(err, "the server does not let this client in: check the credentials, token or nkey")
+		return target.Explain(err, "the server does not let this client in: check the credentials, token or nkey")
 	case errors.Is(err, natsgo.ErrNkeysNotSupported):
-		return reach.Explained(err, "the server knows no nkeys: use credentials or a token")
+		return target.Explain(err, "the server knows no nkeys: use credentials or a token")
 	case errors.Is(err, natsgo.ErrSecureConnWanted):
-		return reach.Explained(err, "the server offers no TLS: switch it off, or on at the server")
+		return target.Explain(err, "the server offers no TLS: switch it off, or on at the server")
 	case errors.Is(err, natsgo.ErrMaxConnectionsExceeded), errors.Is(err, natsgo.ErrMaxAccountConnectionsExceeded):
-		return reach.Explained(err, "the server has as many connections as it allows")
+		return target.Explain(err, "the server has as many connections as it allows")
 	case errors.Is(err, natsgo.ErrNoServers) && last != nil:
-		return reach.Explained(last, "no server can be reached: "+reach.Cause(last))
+		return target.Explain(last, "no server can be reached: "+target.Reason(last))
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, natsgo.ErrTimeout):
-		return reach.Explained(err, "no server answered in time: check the addresses, and whether it is a NATS server that listens there")
+		return target.Explain(err, "no server answered in time: check the addresses, and whether it is a NATS server that listens there")
 	case last != nil && errors.Is(err, last):
-		return reach.Explained(err, "no server can be reached: "+reach.Cause(err))
+		return target.Explain(err, "no server can be reached: "+target.Reason(err))
 	}
 	if errors.Is(err, natsgo.ErrSecureConnRequired) {
-		return reach.Explained(err, "the server wants TLS: switch it on")
+		return target.Explain(err, "the server wants TLS: switch it on")
 	}
-	return reach.Explained(err, "no connection to a server: "+reach.Cause(err))
+	return target.Explain(err, "no connection to a server: "+target.Reason(err))
 }

@@ -11,7 +11,7 @@ import (
 	natsgo "github.com/nats-io/nats.go"
 
 	"signalbox/broker/bridges"
-	"signalbox/broker/bridges/reach"
+	"signalbox/broker/bridges/target"
 )
 
 // connector is a connection to NATS.
@@ -23,12 +23,12 @@ type connector struct {
 	plans     map[string]*plan // by topic mapping
 	changed   chan struct{}
 
-	conn     *natsgo.Conn     // nil while not connected
-	refusals *refusals        // of this connection
-	closed   chan struct{}    // closed when the connection is lost
-	answers  chan *natsgo.Msg // acknowledgements of JetStream; nil without it
-	inbox    string           // prefix of the reply subjects
-	round    uint64           // number of the batch, which distinguishes late acknowledgements
+	conn        *natsgo.Conn     // nil while not connected
+	refusals    *refusals        // of this connection
+	closed      chan struct{}    // closed when the connection is lost
+	acks        chan *natsgo.Msg // acknowledgements of JetStream; nil without it
+	inbox       string           // prefix of the reply subjects
+	batchNumber uint64           // number of the batch, which distinguishes late acknowledgements
 }
 
 // Connect connects to one of the servers.
@@ -38,7 +38,7 @@ func (c *connector) Connect(ctx context.Context) error {
 	closed, refusals := make(chan struct{}), newRefusals()
 	o.ClosedCB = func(*natsgo.Conn) {
 		close(closed)
-		c.notice()
+		c.notify()
 	}
 	o.AsyncErrorCB = func(_ *natsgo.Conn, _ *natsgo.Subscription, err error) { refusals.note(err) }
 	conn, err := dial(ctx, c.dial, o)
@@ -58,7 +58,7 @@ func (c *connector) Connect(ctx context.Context) error {
 // Changed returns a channel that receives when the connection is lost.
 func (c *connector) Changed() <-chan struct{} { return c.changed }
 
-func (c *connector) notice() {
+func (c *connector) notify() {
 	select {
 	case c.changed <- struct{}{}:
 	default: // a notification is pending already
@@ -70,7 +70,7 @@ func (c *connector) Check(ctx context.Context) error {
 	if c.conn == nil {
 		return &bridges.Lost{Err: errNotConnected}
 	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, responseTimeout)
 	defer cancel()
 	if err := c.conn.FlushWithContext(ctx); err != nil {
 		return c.lost(err)
@@ -78,8 +78,8 @@ func (c *connector) Check(ctx context.Context) error {
 	return nil
 }
 
-// patience is the timeout for a response, unless the context ends earlier.
-const patience = time.Minute
+// responseTimeout is the timeout for a response, unless the context ends earlier.
+const responseTimeout = time.Minute
 
 var errNotConnected = errors.New("there is no connection to a server")
 
@@ -93,7 +93,7 @@ func (c *connector) drop() {
 	if c.conn != nil {
 		c.conn.Close()
 	}
-	c.conn, c.closed, c.answers, c.refusals = nil, nil, nil, nil
+	c.conn, c.closed, c.acks, c.refusals = nil, nil, nil, nil
 }
 
 // lost drops the connection and returns why it was lost.
@@ -105,13 +105,13 @@ func (c *connector) lost(err error) error {
 	c.drop()
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
-		err = reach.Explained(err, "the server did not answer in time")
+		err = target.Explain(err, "the server did not answer in time")
 	case errors.Is(err, natsgo.ErrConnectionClosed):
-		err = reach.Explained(err, "the server ended the connection")
+		err = target.Explain(err, "the server ended the connection")
 	case errors.Is(err, natsgo.ErrAuthExpired), errors.Is(err, natsgo.ErrAuthRevoked):
-		err = why(err, nil)
+		err = explain(err, nil)
 	default:
-		err = reach.Explained(err, "the connection to the server broke: "+reach.Cause(err))
+		err = target.Explain(err, "the connection to the server broke: "+target.Reason(err))
 	}
 	return &bridges.Lost{Err: err}
 }
@@ -121,7 +121,7 @@ func (c *connector) Deliver(ctx context.Context, batch []*bridges.Entry, results
 	if c.conn == nil {
 		return &bridges.Lost{Err: errNotConnected}
 	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, responseTimeout)
 	defer cancel()
 	messages := make([]*natsgo.Msg, len(batch))
 	for i, e := range batch {
@@ -140,7 +140,7 @@ func (c *connector) Deliver(ctx context.Context, batch []*bridges.Entry, results
 		return err
 	}
 	if c.jetStream {
-		return cmp.Or(refused, c.await(ctx, messages, results))
+		return cmp.Or(refused, c.awaitAcks(ctx, messages, results))
 	}
 	for i, m := range messages {
 		if m != nil && results[i] == (bridges.Result{}) {
@@ -152,13 +152,13 @@ func (c *connector) Deliver(ctx context.Context, batch []*bridges.Entry, results
 
 // sendAll passes messages to the client. After an error there is no connection any more.
 func (c *connector) sendAll(messages []*natsgo.Msg, results []bridges.Result) error {
-	c.round++
+	c.batchNumber++
 	for i, m := range messages {
 		if m == nil {
 			continue
 		}
 		if c.jetStream {
-			m.Reply = c.reply() + strconv.Itoa(i)
+			m.Reply = c.replyPrefix() + strconv.Itoa(i)
 		}
 		if err := c.send(m, &results[i]); err != nil {
 			return err
@@ -203,7 +203,7 @@ func (c *connector) send(m *natsgo.Msg, result *bridges.Result) error {
 		*result = bridges.Result{State: bridges.Rejected, Reason: fmt.Sprintf("%q is no subject", m.Subject)}
 	case errors.Is(err, natsgo.ErrHeadersNotSupported):
 		c.drop()
-		return &bridges.Lost{Err: reach.Explained(err, "the server knows no headers: it must be NATS 2.2 or later")}
+		return &bridges.Lost{Err: target.Explain(err, "the server knows no headers: it must be NATS 2.2 or later")}
 	default:
 		return c.lost(err)
 	}

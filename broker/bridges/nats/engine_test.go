@@ -13,8 +13,8 @@ import (
 	"signalbox/broker/bridges/nats"
 )
 
-// whole is a document with every member.
-const whole = `{"version":"v1","connections":[
+// fullDocument is a document with every member.
+const fullDocument = `{"version":"v1","connections":[
 	{"name":"c1","connection":{"servers":["URL"],"clientName":"plant","credentials":{"username":"u","password":"secret-1"},"tls":{"enabled":false}},
 		"options":{"jetStream":true,"retryMinInsertDelay":1,"retryMaxInsertDelay":20},
 		"topicMappings":[{"name":"m","mqttTopics":["a/#"],"target":"plant.${topic}","schemaMapping":"s","mqttHeaders":true},
@@ -29,7 +29,7 @@ func TestEngine(t *testing.T) {
 	login := natsgo.UserInfo("u", "secret-1")
 	p.addStream(t, "plant", "plant.>", -1, login)
 	r := bridgestest.Start(t, nats.Kind{}, nil)
-	r.Set(strings.ReplaceAll(whole, "URL", p.url))
+	r.Set(strings.ReplaceAll(fullDocument, "URL", p.url))
 	publish := func(from, to int) {
 		for i := from; i < to; i++ {
 			r.Broker.Text(fmt.Sprint("a/", i%3), fmt.Sprintf(`{"n":%d}`, i))

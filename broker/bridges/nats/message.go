@@ -19,7 +19,7 @@ type plan struct {
 	headers bool
 }
 
-// message makes the message for an entry. The error says why the entry cannot become one.
+// message makes the message for an entry. The error explains why the entry cannot become one.
 func (l *plan) message(e *bridges.Entry, withID bool) (*natsgo.Msg, error) {
 	m := e.Seen()
 	subject, err := l.subjectOf(m)
@@ -48,7 +48,7 @@ func (l *plan) subjectOf(m *mapping.Message) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		subject = tokens(string(text))
+		subject = toTokens(string(text))
 	}
 	return subject, checkSubject(subject)
 }
@@ -70,7 +70,7 @@ func addHeaders(h natsgo.Header, e *bridges.Entry) {
 	for _, p := range packet.DescribeProperties(e.Properties) {
 		switch p.Identifier {
 		case packet.PropertyUser:
-			if mayName(p.Name) {
+			if isHeaderAllowed(p.Name) {
 				h.Add(p.Name, oneLine(p.Value))
 			}
 		case packet.PropertyContentType:
@@ -86,8 +86,8 @@ func addHeaders(h natsgo.Header, e *bridges.Entry) {
 	h.Set(headerRetain, strconv.FormatBool(e.Retain))
 }
 
-// mayName reports whether a user property may become a header.
-func mayName(name string) bool {
+// isHeaderAllowed reports whether a user property may become a header.
+func isHeaderAllowed(name string) bool {
 	canonical := textproto.CanonicalMIMEHeaderKey(name)
 	if name == "" || canonical == headerContentType || strings.HasPrefix(canonical, "Nats-") || strings.HasPrefix(canonical, "Mqtt-") {
 		return false

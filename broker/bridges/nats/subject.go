@@ -28,7 +28,7 @@ func subjectOfTopic(topic string) string {
 			b.WriteByte('%')
 		}
 		for _, c := range []byte(level) {
-			if forbidden(c) || c == '.' || c == '%' {
+			if isForbidden(c) || c == '.' || c == '%' {
 				fmt.Fprintf(&b, "%%%02X", c)
 			} else {
 				b.WriteByte(c)
@@ -38,8 +38,8 @@ func subjectOfTopic(topic string) string {
 	return b.String()
 }
 
-// forbidden reports whether a character is not allowed in a token.
-func forbidden(c byte) bool { return c <= ' ' || c == '*' || c == '>' || c == 0x7f }
+// isForbidden reports whether a character is not allowed in a token.
+func isForbidden(c byte) bool { return c <= ' ' || c == '*' || c == '>' || c == 0x7f }
 
 // checkSubject returns an error if a message cannot be published to s.
 func checkSubject(s string) error {
@@ -56,7 +56,7 @@ func checkSubject(s string) error {
 		return fmt.Errorf("the subject %q belongs to the servers", s)
 	}
 	for i := range len(s) {
-		if forbidden(s[i]) {
+		if isForbidden(s[i]) {
 			return fmt.Errorf("the subject %q has a character that NATS does not allow", s)
 		}
 	}
@@ -67,12 +67,12 @@ func checkSubject(s string) error {
 func checkConstant(t *mapping.Template, place string, p *bridges.Problems) {
 	subject, err := t.Append(nil, &mapping.Message{Message: &messaging.Message{}})
 	if err == nil {
-		err = checkSubject(tokens(string(subject)))
+		err = checkSubject(toTokens(string(subject)))
 	}
 	if err != nil {
 		p.Add(place, err.Error())
 	}
 }
 
-// tokens converts the levels of topics in a subject to tokens.
-func tokens(s string) string { return strings.ReplaceAll(s, "/", ".") }
+// toTokens converts the levels of topics in a subject to tokens.
+func toTokens(s string) string { return strings.ReplaceAll(s, "/", ".") }

@@ -37,15 +37,15 @@ func unprivileged(t testing.TB) (uid, gid uint32, other bool) {
 	if os.Getuid() != 0 {
 		return 0, 0, false
 	}
-	nobody, err := user.Lookup("nobody")
+	account, err := user.Lookup("nobody")
 	if err != nil {
 		t.Fatalf("find a user for servers: %v", err)
 	}
-	u, err := strconv.ParseUint(nobody.Uid, 10, 32)
+	u, err := strconv.ParseUint(account.Uid, 10, 32)
 	if err != nil {
 		t.Fatalf("find a user for servers: %v", err)
 	}
-	g, err := strconv.ParseUint(nobody.Gid, 10, 32)
+	g, err := strconv.ParseUint(account.Gid, 10, 32)
 	if err != nil {
 		t.Fatalf("find a user for servers: %v", err)
 	}

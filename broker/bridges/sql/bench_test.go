@@ -12,7 +12,7 @@ import (
 // texts of the same rows.
 func BenchmarkDeliver(b *testing.B) {
 	const messages, size = 10_000, 256
-	for name, start := range starts {
+	for name, start := range servers {
 		d := start(b)
 		moment := "TIMESTAMPTZ(3)"
 		if d.Driver == "mariadb" {

@@ -9,7 +9,7 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
-	"signalbox/broker/bridges/reach"
+	"signalbox/broker/bridges/target"
 )
 
 // statementTime returns how long the server may work on one statement of a batch with the given
@@ -20,9 +20,9 @@ func statementTime(batch time.Duration) time.Duration { return batch / 4 * 3 }
 // errUnknownVariable is MySQL's error number for a variable that the server does not have.
 const errUnknownVariable = 1193
 
-// bound sets the server's timeouts to d, unless they are already lower. MariaDB has a timeout for
+// setTimeouts sets the server's timeouts to d, unless they are already lower. MariaDB has a timeout for
 // all statements, MySQL for SELECT only; both limit the wait for locks.
-func (s *mySession) bound(ctx context.Context, d time.Duration) error {
+func (s *mySQLSession) setTimeouts(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		return nil
 	}
@@ -33,7 +33,7 @@ func (s *mySession) bound(ctx context.Context, d time.Duration) error {
 		fmt.Sprintf("SET SESSION max_statement_time = IF(@@max_statement_time > 0, LEAST(@@max_statement_time, %[1]f), %[1]f)", d.Seconds()),
 	} {
 		_, err := s.conn.ExecContext(ctx, set)
-		if said, ok := errors.AsType[*mysql.MySQLError](err); ok && said.Number == errUnknownVariable {
+		if dbErr, ok := errors.AsType[*mysql.MySQLError](err); ok && dbErr.Number == errUnknownVariable {
 			continue
 		}
 		if err != nil {
@@ -43,8 +43,8 @@ func (s *mySession) bound(ctx context.Context, d time.Duration) error {
 	return nil
 }
 
-// bound sets the server's timeouts to d, unless they are already lower.
-func (s *postgres) bound(ctx context.Context, d time.Duration) error {
+// setTimeouts sets the server's timeouts to d, unless they are already lower.
+func (s *postgresSession) setTimeouts(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		return nil
 	}
@@ -64,36 +64,36 @@ type abandoned struct {
 }
 
 // identify reads the server's id and address of the session.
-func (s *mySession) identify(ctx context.Context) error {
+func (s *mySQLSession) identify(ctx context.Context) error {
 	const own = `SELECT ID, HOST FROM information_schema.PROCESSLIST WHERE ID = CONNECTION_ID()`
 	return s.conn.QueryRowContext(ctx, own).Scan(&s.self.id, &s.self.address)
 }
 
 // abandoned returns the session if it ended without a response to a statement.
-func (s *mySession) abandoned() *abandoned {
+func (s *mySQLSession) abandoned() *abandoned {
 	if !s.unanswered {
 		return nil
 	}
 	return &s.self
 }
 
-// answered records whether the server responded.
-func (s *mySession) answered(err error) error {
+// noteResponse records whether the server responded.
+func (s *mySQLSession) noteResponse(err error) error {
 	if _, ok := errors.AsType[*mysql.MySQLError](err); err != nil && !ok {
 		s.unanswered = true
 	}
 	return err
 }
 
-// endPause is the interval of polling whether a session has ended.
-const endPause = 20 * time.Millisecond
+// endPollInterval is the interval of polling whether a session has ended.
+const endPollInterval = 20 * time.Millisecond
 
 // end ends an abandoned session, which rolls back its open transaction, and returns once the
 // server has no such session any more.
-func (s *mySession) end(ctx context.Context, a abandoned) error {
+func (s *mySQLSession) end(ctx context.Context, a abandoned) error {
 	const find = `SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE ID = ? AND HOST = ?`
-	pause := time.NewTicker(endPause)
-	defer pause.Stop()
+	poll := time.NewTicker(endPollInterval)
+	defer poll.Stop()
 	for {
 		var n int
 		if err := s.conn.QueryRowContext(ctx, find, a.id, a.address).Scan(&n); err != nil || n == 0 {
@@ -103,27 +103,27 @@ func (s *mySession) end(ctx context.Context, a abandoned) error {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-pause.C:
+		case <-poll.C:
 		}
 	}
 }
 
 // abandoned returns nil: the library sends a cancel request for an abandoned statement, and close
 // waits for it.
-func (s *postgres) abandoned() *abandoned { return nil }
+func (s *postgresSession) abandoned() *abandoned { return nil }
 
-func (s *postgres) end(context.Context, abandoned) error { return nil }
+func (s *postgresSession) end(context.Context, abandoned) error { return nil }
 
 // endAbandoned ends the session that an earlier connection may have left at the server. It must
 // succeed before anything is inserted, which would otherwise be inserted twice.
 func (c *connector) endAbandoned(ctx context.Context, s session) error {
-	if c.left == nil {
+	if c.leftover == nil {
 		return nil
 	}
-	if err := s.end(ctx, *c.left); err != nil {
-		_, why := s.judge(err, nil)
-		return reach.Explained(err, "end the statement that was given up: "+why)
+	if err := s.end(ctx, *c.leftover); err != nil {
+		_, why := s.classifyError(err, nil)
+		return target.Explain(err, "end the statement that was given up: "+why)
 	}
-	c.left = nil
+	c.leftover = nil
 	return nil
 }

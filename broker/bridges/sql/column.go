@@ -9,11 +9,11 @@ import (
 	"signalbox/broker/bridges/mapping"
 )
 
-// shape is the schema of a table.
-type shape struct {
-	columns []column
-	loose   bool   // column names are case-insensitive
-	trouble string // why rows cannot be inserted; a predicate whose subject is the table
+// tableSchema is the schema of a table.
+type tableSchema struct {
+	columns     []column
+	ignoresCase bool   // column names are case-insensitive
+	problem     string // why rows cannot be inserted; a predicate whose subject is the table
 }
 
 // column is a column of a table.
@@ -23,25 +23,25 @@ type column struct {
 	kind      kind
 	required  bool // a row must have a value for it
 	generated bool // its values are computed by the database
-	closed    bool // the user has no privilege to insert into it
+	denied    bool // the user has no privilege to insert into it
 }
 
 // kind is the group of types that a column belongs to when values are converted.
 type kind int
 
 const (
-	words      kind = iota // text, and every type that the database parses from text
-	whole                  // integers
-	numbers                // other numbers
-	truth                  // booleans
-	moments                // dates and times
-	octets                 // bytes
-	structured             // JSON
-	lists                  // arrays of PostgreSQL
-	bits                   // BIT of MySQL
+	kindText    kind = iota // text, and every type that the database parses from text
+	kindInteger             // integers
+	kindNumber              // other numbers
+	kindBoolean             // booleans
+	kindTime                // dates and times
+	kindBytes               // bytes
+	kindJSON                // JSON
+	kindArray               // arrays of PostgreSQL
+	kindBits                // BIT of MySQL
 )
 
-// value converts the value of a field for the column, see group. The error says why it does not
+// value converts the value of a field for the column, see group. The error explains why it does not
 // fit. A value that the database parses itself is returned as text.
 //
 //revive:disable-next-line:cyclomatic // a flat list of one case for each kind of column
@@ -50,53 +50,53 @@ func (c *column) value(v mapping.Value) (any, error) {
 		return nil, nil
 	}
 	switch c.kind {
-	case whole:
-		return c.whole(v)
-	case bits:
+	case kindInteger:
+		return c.integer(v)
+	case kindBits:
 		if n, ok := toInteger(v); ok {
 			return n, nil
 		}
-		return nil, c.unfit(v)
-	case numbers:
+		return nil, c.misfit(v)
+	case kindNumber:
 		return number(v), nil
-	case truth:
+	case kindBoolean:
 		if b, ok := mapping.Convert(v, "boolean"); ok {
 			return b, nil
 		}
 		if strings.HasPrefix(c.typ, "tinyint") { // it holds other integers too
-			return c.whole(v)
+			return c.integer(v)
 		}
-	case moments:
+	case kindTime:
 		if t, ok := mapping.Convert(v, "time"); ok {
 			return t, nil
 		}
-	case octets:
+	case kindBytes:
 		if b, ok := v.([]byte); ok {
 			return b, nil
 		}
 		return mapping.AppendText(nil, v), nil
-	case structured:
+	case kindJSON:
 		if b, ok := v.([]byte); ok { // a payload that is declared to be JSON
 			return string(b), nil
 		}
 		return string(mapping.AppendJSON(nil, v)), nil
-	case lists:
+	case kindArray:
 		if raw, ok := v.(json.RawMessage); ok {
 			return arrayLiteral(raw), nil
 		}
-	case words:
+	case kindText:
 	}
 	return text(v), nil
 }
 
-// whole converts to an integer, because databases would round a fraction.
-func (c *column) whole(v mapping.Value) (any, error) {
+// integer converts to an integer, because databases would round a fraction.
+func (c *column) integer(v mapping.Value) (any, error) {
 	if n, ok := toInteger(v); ok {
 		return strconv.FormatInt(n, 10), nil
 	}
 	digits := strings.TrimSpace(text(v))
 	if unsigned := strings.TrimLeft(digits, "+-"); unsigned == "" || strings.Trim(unsigned, "0123456789") != "" {
-		return nil, c.unfit(v)
+		return nil, c.misfit(v)
 	}
 	return digits, nil // exceeds an int64, which columns may hold
 }
@@ -133,13 +133,13 @@ func number(v mapping.Value) any {
 
 func text(v mapping.Value) string { return string(mapping.AppendText(nil, v)) }
 
-// shown is the maximum length of a value in an error text, in bytes.
-const shown = 60
+// maxShown is the maximum length of a value in an error text, in bytes.
+const maxShown = 60
 
-func (c *column) unfit(v mapping.Value) error {
-	given := text(v)
-	if len(given) > shown {
-		given = strings.ToValidUTF8(given[:shown], "") + "…"
+func (c *column) misfit(v mapping.Value) error {
+	shown := text(v)
+	if len(shown) > maxShown {
+		shown = strings.ToValidUTF8(shown[:maxShown], "") + "…"
 	}
-	return fmt.Errorf("the column %q is of type %s, which %q is not", c.name, c.typ, given)
+	return fmt.Errorf("the column %q is of type %s, which %q is not", c.name, c.typ, shown)
 }

@@ -141,7 +141,7 @@ func testRights(t *testing.T, d *peertest.Database) {
 	if d.Driver == "mariadb" {
 		d.Exec(t, "FLUSH PRIVILEGES")
 	}
-	lost(t, c, r.entries("t1", `{"n":2}`))
+	deliverLost(t, c, r.entries("t1", `{"n":2}`))
 }
 
 // testPolicy checks that only the rows that a policy forbids are rejected.

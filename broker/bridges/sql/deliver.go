@@ -7,16 +7,16 @@ import (
 	"time"
 
 	"signalbox/broker/bridges"
-	"signalbox/broker/bridges/reach"
+	"signalbox/broker/bridges/target"
 )
 
 var errNotConnected = errors.New("there is no connection to the database")
 
 // row is the row made from an entry.
 type row struct {
-	at   int // index in the batch
-	plan *plan
-	of   []any
+	index  int // index in the batch
+	plan   *plan
+	values []any
 }
 
 // Deliver inserts the messages of a batch in one transaction. If the database rejects one of
@@ -32,23 +32,23 @@ func (c *connector) Deliver(ctx context.Context, batch []*bridges.Entry, results
 			results[i] = bridges.Result{State: bridges.Rejected, Reason: err.Error()}
 			continue
 		}
-		r.at = i
+		r.index = i
 		rows = append(rows, r)
 	}
-	d := delivery{session: c.session, results: results, enough: enough(ctx)}
+	d := delivery{session: c.session, results: results, startDeadline: startDeadline(ctx)}
 	return d.insert(ctx, rows)
 }
 
 // delivery is the delivery of one batch.
 type delivery struct {
-	session session
-	results []bridges.Result
-	enough  time.Time // no further statement is started from then on, because the outcome of a cancelled one is unknown; zero for no limit
-	settled bool      // at least one row has a result
+	session       session
+	results       []bridges.Result
+	startDeadline time.Time // no further statement is started from then on, because the outcome of a cancelled one is unknown; zero for no limit
+	hasResult     bool      // at least one row has a result
 }
 
-// enough returns when three quarters of the remaining time will have passed.
-func enough(ctx context.Context) time.Time {
+// startDeadline returns when three quarters of the remaining time will have passed.
+func startDeadline(ctx context.Context) time.Time {
 	deadline, bounded := ctx.Deadline()
 	if !bounded {
 		return time.Time{}
@@ -67,9 +67,9 @@ func (c *connector) row(e *bridges.Entry) (row, error) {
 	if err != nil {
 		return row{}, err
 	}
-	r := row{plan: p, of: make([]any, len(record))}
+	r := row{plan: p, values: make([]any, len(record))}
 	for i, f := range record {
-		if r.of[i], err = p.columns[i].value(f.Value); err != nil {
+		if r.values[i], err = p.columns[i].value(f.Value); err != nil {
 			return row{}, err
 		}
 	}
@@ -80,23 +80,23 @@ func (c *connector) row(e *bridges.Entry) (row, error) {
 // half and then the other, so that in the end only that row is rejected: a half that was inserted
 // stays, whatever the outcome of the rest.
 func (d *delivery) insert(ctx context.Context, rows []row) error {
-	if len(rows) == 0 || d.settled && !d.enough.IsZero() && time.Now().After(d.enough) {
+	if len(rows) == 0 || d.hasResult && !d.startDeadline.IsZero() && time.Now().After(d.startDeadline) {
 		return nil
 	}
-	groups := grouped(rows)
+	groups := groupRows(rows)
 	err := d.session.insert(ctx, groups)
 	if err == nil {
-		d.settle(rows, bridges.Result{State: bridges.Delivered})
+		d.setResult(rows, bridges.Result{State: bridges.Delivered})
 		return nil
 	}
-	about, why := d.session.judge(err, groups)
+	class, why := d.session.classifyError(err, groups)
 	switch {
-	case about == ofConnection:
-		return &bridges.Lost{Err: reach.Explained(err, why)}
-	case about == ofDatabase:
-		return reach.Explained(err, why)
+	case class == classConnection:
+		return &bridges.Lost{Err: target.Explain(err, why)}
+	case class == classDatabase:
+		return target.Explain(err, why)
 	case len(rows) == 1:
-		d.settle(rows, bridges.Result{State: bridges.Rejected, Reason: why, Answer: reach.Answer(err)})
+		d.setResult(rows, bridges.Result{State: bridges.Rejected, Reason: why, Answer: target.Answer(err)})
 		return nil
 	}
 	half := len(rows) / 2
@@ -106,25 +106,25 @@ func (d *delivery) insert(ctx context.Context, rows []row) error {
 	return d.insert(ctx, rows[half:])
 }
 
-// settle sets the result of rows.
-func (d *delivery) settle(rows []row, r bridges.Result) {
-	d.settled = true
+// setResult sets the result of rows.
+func (d *delivery) setResult(rows []row, r bridges.Result) {
+	d.hasResult = true
 	for _, row := range rows {
-		d.results[row.at] = r
+		d.results[row.index] = r
 	}
 }
 
-// grouped groups rows by topic mapping, in their order.
-func grouped(rows []row) (groups []group) {
-	places := map[*plan]int{}
+// groupRows groups rows by topic mapping, in their order.
+func groupRows(rows []row) (groups []group) {
+	indices := map[*plan]int{}
 	for _, r := range rows {
-		at, known := places[r.plan]
+		at, known := indices[r.plan]
 		if !known {
 			at = len(groups)
-			places[r.plan] = at
+			indices[r.plan] = at
 			groups = append(groups, group{plan: r.plan})
 		}
-		groups[at].rows = append(groups[at].rows, r.of)
+		groups[at].rows = append(groups[at].rows, r.values)
 	}
 	return groups
 }

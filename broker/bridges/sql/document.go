@@ -56,14 +56,14 @@ func (e *endpoint) address() string { return net.JoinHostPort(e.host, strconv.It
 type dialect struct {
 	open    func(ctx context.Context, e *endpoint) (session, error)
 	port    int
-	name    int  // maximum length of a name in bytes
+	maxName int  // maximum length of a name in bytes
 	schemas bool // a database has schemas
 }
 
 var (
-	postgresql = dialect{open: openPostgres, port: 5432, name: 63, schemas: true}
-	cockroach  = dialect{open: openPostgres, port: 26257, name: 128, schemas: true}
-	mySQL      = dialect{open: openMySQL, port: 3306, name: 64 * 4}
+	postgresql = dialect{open: openPostgres, port: 5432, maxName: 63, schemas: true}
+	cockroach  = dialect{open: openPostgres, port: 26257, maxName: 128, schemas: true}
+	mySQL      = dialect{open: openMySQL, port: 3306, maxName: 64 * 4}
 )
 
 // dialects maps drivers to dialects.
@@ -78,25 +78,25 @@ func (Kind) Compile(c *bridges.Connection) (bridges.Connector, bridges.Problems)
 	if len(problems) > 0 {
 		return nil, problems
 	}
-	speaks, known := dialects[d.Connection.Driver]
+	sqlDialect, known := dialects[d.Connection.Driver]
 	if !known {
 		problems.Add("connection.driver", "is unknown")
 		return nil, problems
 	}
-	e := d.Connection.endpoint(speaks, &problems)
+	e := d.Connection.endpoint(sqlDialect, &problems)
 	e.timeout = c.Timeout
 	e.dial = c.DialContext
 	k := &connector{plans: make(map[string]*plan, len(d.TopicMappings))}
-	k.open = func(ctx context.Context) (session, error) { return speaks.open(ctx, e) }
+	k.open = func(ctx context.Context) (session, error) { return sqlDialect.open(ctx, e) }
 	for i, m := range d.TopicMappings {
-		t, err := parseTable(m.Target, speaks.name)
+		t, err := parseTable(m.Target, sqlDialect.maxName)
 		if err != nil {
 			problems.Add(fmt.Sprintf("topicMappings[%d].target", i), err.Error())
 		}
 		if t.schema == "" {
 			t.schema = d.Connection.Schema
 		}
-		k.plans[m.Name] = newPlan(m, t, c.Records[m.Name], speaks, i, &problems)
+		k.plans[m.Name] = newPlan(m, t, c.Records[m.Name], sqlDialect, i, &problems)
 	}
 	if len(problems) > 0 {
 		return nil, problems
@@ -149,7 +149,7 @@ func newPlan(m topicMapping, t table, r *mapping.Mapping, d dialect, i int, p *b
 		l.source = fmt.Sprintf("change the schema mapping %q", m.SchemaMapping)
 	}
 	for _, f := range l.fields {
-		if err := checkName(f, d.name); err != nil {
+		if err := checkName(f, d.maxName); err != nil {
 			p.Add(fmt.Sprintf("topicMappings[%d].schemaMapping", i), fmt.Sprintf("its target %q cannot be a column: it %v", f, err))
 		}
 	}

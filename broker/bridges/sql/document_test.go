@@ -14,8 +14,8 @@ import (
 	"signalbox/broker/bridges/peertest"
 )
 
-// places sets a configuration that must be refused, and returns the paths of its problems.
-func places(t *testing.T, r *bridgestest.Rig, document string) (all []string) {
+// problemPaths sets a configuration that must be refused, and returns the paths of its problems.
+func problemPaths(t *testing.T, r *bridgestest.Rig, document string) (all []string) {
 	t.Helper()
 	err := r.SetBridgeConfig(t.Context(), r.Kind.ID(), json.RawMessage(document))
 	wrong, ok := errors.AsType[*broker.Error](err)
@@ -53,7 +53,7 @@ func TestDocument(t *testing.T) {
 		if changed == sound {
 			t.Fatalf("%s: %s is not in %s", name, c.old, sound)
 		}
-		if diff := cmp.Diff(c.want, places(t, r, changed)); diff != "" {
+		if diff := cmp.Diff(c.want, problemPaths(t, r, changed)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}
@@ -65,7 +65,7 @@ func TestDocument(t *testing.T) {
 	r.Set(string(shown))
 	for _, member := range []string{`"127.0.0.1"`, `"postgresql"`} {
 		elsewhere := strings.Replace(string(shown), member, map[string]string{`"127.0.0.1"`: `"127.0.0.2"`, `"postgresql"`: `"mysql"`}[member], 1)
-		if diff := cmp.Diff([]string{"connections[0].connection.credentials.password"}, places(t, r, elsewhere)); diff != "" {
+		if diff := cmp.Diff([]string{"connections[0].connection.credentials.password"}, problemPaths(t, r, elsewhere)); diff != "" {
 			t.Errorf("the password kept with another %s (-want +got):\n%s", member, diff)
 		}
 	}

@@ -31,8 +31,8 @@ var insertions = map[string]test{
 	"what only the default mapping says":         testDefaultMapping,
 }
 
-// serial is a column that numbers rows in the order of insertion.
-func serial(d *peertest.Database) string {
+// serialColumn is a column that numbers rows in the order of insertion.
+func serialColumn(d *peertest.Database) string {
 	if d.Driver == "mariadb" {
 		return "seq BIGINT AUTO_INCREMENT PRIMARY KEY"
 	}
@@ -40,7 +40,7 @@ func serial(d *peertest.Database) string {
 }
 
 func testOrder(t *testing.T, d *peertest.Database) {
-	d.Exec(t, "CREATE TABLE ordered ("+serial(d)+", n INTEGER, note VARCHAR(20))")
+	d.Exec(t, "CREATE TABLE ordered ("+serialColumn(d)+", n INTEGER, note VARCHAR(20))")
 	r := newRig(t, d).into("t1", "ordered", "", "jsonPayload.n", "n", "jsonPayload.note", "note")
 	c := r.connected()
 	results := deliver(t, c, r.entries("t1", numbered(1, 300)...))
@@ -59,7 +59,7 @@ func testOrder(t *testing.T, d *peertest.Database) {
 }
 
 func testBadRows(t *testing.T, d *peertest.Database) {
-	d.Exec(t, "CREATE TABLE picky ("+serial(d)+", n INTEGER CHECK (n < 1000), word VARCHAR(5) NOT NULL)")
+	d.Exec(t, "CREATE TABLE picky ("+serialColumn(d)+", n INTEGER CHECK (n < 1000), word VARCHAR(5) NOT NULL)")
 	r := newRig(t, d).into("t1", "picky", "", "jsonPayload.n", "n", "jsonPayload.word", "word")
 	c := r.connected()
 	batch := r.entries("t1",
@@ -68,7 +68,7 @@ func testBadRows(t *testing.T, d *peertest.Database) {
 	results := deliver(t, c, batch)
 	for i, want := range []string{"", `"n" is of type`, "too long", "", "null", `"abc"`, "constraint", "", "no JSON", "out of range", ""} {
 		got := results[i]
-		if want == "" && got.State != bridges.Delivered || want != "" && (got.State != bridges.Rejected || !strings.Contains(strings.ToLower(told(got)), strings.ToLower(want))) {
+		if want == "" && got.State != bridges.Delivered || want != "" && (got.State != bridges.Rejected || !strings.Contains(strings.ToLower(fullReason(got)), strings.ToLower(want))) {
 			t.Errorf("entry %d (%s): got %+v, want a reason with %q", i, batch[i].Payload, got, want)
 		}
 	}
@@ -87,13 +87,13 @@ func testAllBad(t *testing.T, d *peertest.Database) {
 	}
 }
 
-// unique creates a table with a unique column for message ids.
-func unique(t *testing.T, d *peertest.Database, name string) {
-	d.Exec(t, "CREATE TABLE "+name+" ("+serial(d)+", id VARCHAR(50) UNIQUE, n INTEGER NOT NULL)")
+// createUnique creates a table with a unique column for message ids.
+func createUnique(t *testing.T, d *peertest.Database, name string) {
+	d.Exec(t, "CREATE TABLE "+name+" ("+serialColumn(d)+", id VARCHAR(50) UNIQUE, n INTEGER NOT NULL)")
 }
 
 func testConflictError(t *testing.T, d *peertest.Database) {
-	unique(t, d, "strict_ids")
+	createUnique(t, d, "strict_ids")
 	r := newRig(t, d).into("t1", "strict_ids", "error", "message_id", "id", "jsonPayload.n", "n")
 	c := r.connected()
 	batch := r.entries("t1", numbered(1, 3)...)
@@ -109,7 +109,7 @@ func testConflictError(t *testing.T, d *peertest.Database) {
 }
 
 func testConflictIgnored(t *testing.T, d *peertest.Database) {
-	unique(t, d, "ids")
+	createUnique(t, d, "ids")
 	r := newRig(t, d).into("t1", "ids", "ignore", "message_id", "id", "jsonPayload.n", "n")
 	c := r.connected()
 	batch := r.entries("t1", numbered(1, 5)...)
@@ -126,7 +126,7 @@ func testConflictIgnored(t *testing.T, d *peertest.Database) {
 }
 
 func testIgnoreIsStrict(t *testing.T, d *peertest.Database) {
-	unique(t, d, "strict_ignore")
+	createUnique(t, d, "strict_ignore")
 	r := newRig(t, d).into("t1", "strict_ignore", "ignore", "message_id", "id", "jsonPayload.n", "n")
 	results := deliver(t, r.connected(), r.entries("t1", `{"n":1}`, `{"n":99999999999}`, `{}`, `{"n":4}`))
 	want := []bridges.State{bridges.Delivered, bridges.Rejected, bridges.Rejected, bridges.Delivered}
@@ -180,8 +180,8 @@ func testDeferred(t *testing.T, d *peertest.Database) {
 	}
 }
 
-// lost delivers entries that must stay pending because the connection must be made again.
-func lost(t *testing.T, c *connector, batch []*bridges.Entry) {
+// deliverLost delivers entries that must stay pending because the connection must be made again.
+func deliverLost(t *testing.T, c *connector, batch []*bridges.Entry) {
 	t.Helper()
 	results := make([]bridges.Result, len(batch))
 	err := c.Deliver(t.Context(), batch, results)
@@ -201,7 +201,7 @@ func testGrownTable(t *testing.T, d *peertest.Database) {
 	c := r.connected()
 	d.Exec(t, "ALTER TABLE grown ADD COLUMN room VARCHAR(10) NOT NULL")
 	batch := r.entries("t1", numbered(1, 4)...)
-	lost(t, c, batch)
+	deliverLost(t, c, batch)
 	err := c.Connect(t.Context())
 	if err == nil || !strings.Contains(err.Error(), `the table grown wants a value for its column "room"`) {
 		t.Fatalf("got %v, want a sentence about the column", err)
@@ -221,7 +221,7 @@ func testTableGone(t *testing.T, d *peertest.Database) {
 	r := newRig(t, d).into("t1", "gone", "", "jsonPayload.n", "n")
 	c := r.connected()
 	d.Exec(t, "DROP TABLE gone")
-	lost(t, c, r.entries("t1", numbered(1, 4)...))
+	deliverLost(t, c, r.entries("t1", numbered(1, 4)...))
 	err := c.Connect(t.Context())
 	if want := "the table gone does not exist"; err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("got %v, want %q", err, want)
@@ -257,7 +257,7 @@ func testLong(t *testing.T, d *peertest.Database) {
 	if d.Driver == "mariadb" {
 		kind = "LONGBLOB"
 	}
-	d.Exec(t, "CREATE TABLE lengthy ("+serial(d)+", b "+kind+")")
+	d.Exec(t, "CREATE TABLE lengthy ("+serialColumn(d)+", b "+kind+")")
 	r := newRig(t, d).into("t1", "lengthy", "", "payload", "b")
 	c := r.connected()
 	piece := strings.Repeat("\x00\xff'\\", 1<<18)
@@ -298,9 +298,9 @@ func testTrigger(t *testing.T, d *peertest.Database) {
 	}
 }
 
-// told returns what an editor sees of a rejected entry: the reason and the database's own
+// fullReason returns what an editor sees of a rejected entry: the reason and the database's own
 // message.
-func told(r bridges.Result) string { return r.Reason + ": " + r.Answer }
+func fullReason(r bridges.Result) string { return r.Reason + ": " + r.Answer }
 
 // testNullElsewhere has a NULL refused by a domain, and by a table that a trigger fills.
 func testNullElsewhere(t *testing.T, d *peertest.Database) {

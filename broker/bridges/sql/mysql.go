@@ -11,14 +11,14 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
-	"signalbox/broker/bridges/reach"
+	"signalbox/broker/bridges/target"
 )
 
-// mySession is a session with MySQL or MariaDB.
-type mySession struct {
-	pool  *stdsql.DB // with one connection
-	conn  *stdsql.Conn
-	bytes int // maximum length of a statement
+// mySQLSession is a session with MySQL or MariaDB.
+type mySQLSession struct {
+	pool         *stdsql.DB // with one connection
+	conn         *stdsql.Conn
+	maxStatement int // maximum length of a statement
 
 	self       abandoned // the server's identification of the session
 	unanswered bool      // the response to a statement did not arrive
@@ -37,56 +37,56 @@ func openMySQL(ctx context.Context, e *endpoint) (session, error) {
 	config.Logger = &mysql.NopLogger{}
 	connector, err := mysql.NewConnector(config)
 	if err != nil {
-		return nil, unreached(e, err)
+		return nil, connectError(e, err)
 	}
-	s := &mySession{pool: stdsql.OpenDB(connector)}
+	s := &mySQLSession{pool: stdsql.OpenDB(connector)}
 	if s.conn, err = s.pool.Conn(ctx); err != nil {
 		s.pool.Close() //nolint:errcheck // it has nothing open
-		return nil, myUnreached(e, err)
+		return nil, mySQLConnectError(e, err)
 	}
-	if err := s.begin(ctx, e.timeout); err != nil {
+	if err := s.configure(ctx, e.timeout); err != nil {
 		s.close(ctx) //nolint:errcheck // the first error is returned
 		return nil, err
 	}
 	return s, nil
 }
 
-// begin sets strict mode and the timeouts, and reads the server's limits.
-func (s *mySession) begin(ctx context.Context, timeout time.Duration) error {
+// configure sets strict mode and the timeouts, and reads the server's limits.
+func (s *mySQLSession) configure(ctx context.Context, timeout time.Duration) error {
 	const (
 		strict = `SET autocommit = 1, time_zone = '+00:00', sql_mode = CONCAT_WS(',', NULLIF(@@sql_mode, ''), 'STRICT_ALL_TABLES')`
 		limits = `SELECT @@max_allowed_packet`
 	)
 	_, err := s.conn.ExecContext(ctx, strict)
 	if err == nil {
-		err = s.conn.QueryRowContext(ctx, limits).Scan(&s.bytes)
+		err = s.conn.QueryRowContext(ctx, limits).Scan(&s.maxStatement)
 	}
 	if err == nil {
-		err = s.bound(ctx, statementTime(timeout))
+		err = s.setTimeouts(ctx, statementTime(timeout))
 	}
 	if err == nil {
 		err = s.identify(ctx)
 	}
 	if err != nil {
-		_, why := s.judge(err, nil)
-		return reach.Explained(err, why)
+		_, why := s.classifyError(err, nil)
+		return target.Explain(err, why)
 	}
 	return nil
 }
 
-// look reads a table's schema.
-func (s *mySession) look(ctx context.Context, t table) (*shape, error) {
-	found := &shape{loose: true}
+// readTableSchema reads a table's schema.
+func (s *mySQLSession) readTableSchema(ctx context.Context, t table) (*tableSchema, error) {
+	found := &tableSchema{ignoresCase: true}
 	var err error
 	if found.columns, err = s.columns(ctx, t); err != nil || len(found.columns) == 0 {
 		return nil, err
 	}
-	found.trouble, err = s.trouble(ctx, t)
+	found.problem, err = s.tableProblem(ctx, t)
 	return found, err
 }
 
 // columns reads the columns of a table.
-func (s *mySession) columns(ctx context.Context, t table) (all []column, err error) {
+func (s *mySQLSession) columns(ctx context.Context, t table) (all []column, err error) {
 	const columns = `
 		SELECT COLUMN_NAME, DATA_TYPE, COLUMN_TYPE, IS_NULLABLE = 'NO' AND COLUMN_DEFAULT IS NULL, EXTRA, PRIVILEGES
 		FROM information_schema.COLUMNS
@@ -104,18 +104,18 @@ func (s *mySession) columns(ctx context.Context, t table) (all []column, err err
 			return nil, err
 		}
 		extra = strings.ToLower(extra)
-		c.kind = myKind(strings.ToLower(typ), strings.ToLower(c.typ))
+		c.kind = mySQLKind(strings.ToLower(typ), strings.ToLower(c.typ))
 		c.generated = strings.Contains(extra, "stored generated") || strings.Contains(extra, "virtual generated")
 		c.required = c.required && !c.generated && !strings.Contains(extra, "auto_increment") && !strings.Contains(extra, "default_generated")
-		c.closed = !strings.Contains(strings.ToLower(privileges), "insert")
+		c.denied = !strings.Contains(strings.ToLower(privileges), "insert")
 		all = append(all, c)
 	}
 	return all, rows.Err()
 }
 
-// trouble returns why rows cannot be inserted into a table. A table without transactions would
+// tableProblem returns why rows cannot be inserted into a table. A table without transactions would
 // keep a part of a failed batch.
-func (s *mySession) trouble(ctx context.Context, t table) (string, error) {
+func (s *mySQLSession) tableProblem(ctx context.Context, t table) (string, error) {
 	const engine = `
 		SELECT t.ENGINE, e.TRANSACTIONS
 		FROM information_schema.TABLES t
@@ -133,42 +133,42 @@ func (s *mySession) trouble(ctx context.Context, t table) (string, error) {
 	return "", err
 }
 
-// myKind returns the kind of a type.
-func myKind(typ, full string) kind {
+// mySQLKind returns the kind of a type.
+func mySQLKind(typ, full string) kind {
 	switch typ {
 	case "tinyint", "smallint", "mediumint", "int", "bigint", "year":
 		if strings.HasPrefix(full, "tinyint(1)") {
-			return truth
+			return kindBoolean
 		}
-		return whole
+		return kindInteger
 	case "decimal", "float", "double":
-		return numbers
+		return kindNumber
 	case "date", "datetime", "timestamp", "time":
-		return moments
+		return kindTime
 	case "binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob":
-		return octets
+		return kindBytes
 	case "json":
-		return structured
+		return kindJSON
 	case "bit":
-		return bits
+		return kindBits
 	}
-	return words
+	return kindText
 }
 
 // insert sends a statement for each group. A single statement needs no explicit transaction.
-func (s *mySession) insert(ctx context.Context, groups []group) error {
+func (s *mySQLSession) insert(ctx context.Context, groups []group) error {
 	statements, err := s.statements(groups)
 	if err != nil {
 		return err
 	}
 	if len(statements) == 1 {
-		return s.answered(statements[0].exec(ctx, s.conn))
+		return s.noteResponse(statements[0].exec(ctx, s.conn))
 	}
-	return s.answered(s.insertTogether(ctx, statements))
+	return s.noteResponse(s.insertTogether(ctx, statements))
 }
 
 // insertTogether executes statements in one transaction.
-func (s *mySession) insertTogether(ctx context.Context, statements []statement) error {
+func (s *mySQLSession) insertTogether(ctx context.Context, statements []statement) error {
 	tx, err := s.conn.BeginTx(ctx, nil)
 	if err != nil {
 		return err
@@ -196,24 +196,24 @@ func (s statement) exec(ctx context.Context, on interface {
 	return err
 }
 
-var errTooLong = errors.New("a row is longer than the database takes")
+var errRowTooLong = errors.New("a row is longer than the database takes")
 
 // statements builds one statement for each group, and several where one would exceed the server's
 // limit.
-func (s *mySession) statements(groups []group) (all []statement, err error) {
+func (s *mySQLSession) statements(groups []group) (all []statement, err error) {
 	for _, g := range groups {
 		for rows := g.rows; len(rows) > 0; {
-			n := s.room(rows)
+			n := s.rowsThatFit(rows)
 			if n == 0 {
-				return nil, errTooLong
+				return nil, errRowTooLong
 			}
 			values := make([]any, 0, n*len(g.plan.columns))
 			for _, r := range rows[:n] {
 				for _, v := range r {
-					values = append(values, myValue(v))
+					values = append(values, mySQLValue(v))
 				}
 			}
-			all = append(all, statement{g.plan.myInsert(n), values})
+			all = append(all, statement{g.plan.mySQLInsert(n), values})
 			rows = rows[n:]
 		}
 	}
@@ -223,31 +223,31 @@ func (s *mySession) statements(groups []group) (all []statement, err error) {
 // Size of a statement without its values, and of the separators and quotes of each value, in
 // bytes.
 const (
-	around = 8 << 10
-	beside = 40
+	statementOverhead = 8 << 10
+	valueOverhead     = 40
 )
 
-// room returns how many of the rows fit into one statement. A quoted byte may take two; a single
+// rowsThatFit returns how many of the rows fit into one statement. A quoted byte may take two; a single
 // row is sent even if only its unquoted size fits.
-func (s *mySession) room(rows [][]any) int {
-	size := around
+func (s *mySQLSession) rowsThatFit(rows [][]any) int {
+	size := statementOverhead
 	for i, r := range rows {
 		raw := 0
 		for _, v := range r {
-			raw += length(v)
+			raw += valueSize(v)
 		}
-		size += 2*raw + beside*len(r)
+		size += 2*raw + valueOverhead*len(r)
 		switch {
-		case raw+around > s.bytes:
+		case raw+statementOverhead > s.maxStatement:
 			return i
-		case size > s.bytes:
+		case size > s.maxStatement:
 			return max(i, 1)
 		}
 	}
 	return len(rows)
 }
 
-func length(v any) int {
+func valueSize(v any) int {
 	switch v := v.(type) {
 	case string:
 		return len(v)
@@ -257,9 +257,9 @@ func length(v any) int {
 	return 0
 }
 
-// myInsert returns the statement that inserts the given number of rows. A row that exists already
+// mySQLInsert returns the statement that inserts the given number of rows. A row that exists already
 // is updated to its own values, because IGNORE would also accept invalid values.
-func (p *plan) myInsert(rows int) string {
+func (p *plan) mySQLInsert(rows int) string {
 	if p.statement == "" {
 		names := make([]string, len(p.columns))
 		for i, c := range p.columns {
@@ -276,15 +276,17 @@ func (p *plan) myInsert(rows int) string {
 	return text
 }
 
-// myValue converts a value for the driver.
-func myValue(v any) any {
+// mySQLValue converts a value for the driver.
+func mySQLValue(v any) any {
 	if t, ok := v.(time.Time); ok {
 		return t.UTC().Format("2006-01-02 15:04:05.999999")
 	}
 	return v
 }
 
-func (s *mySession) ping(ctx context.Context) error { return s.conn.PingContext(ctx) }
+func (s *mySQLSession) ping(ctx context.Context) error { return s.conn.PingContext(ctx) }
 
 // close closes the session. The driver does not wait.
-func (s *mySession) close(context.Context) error { return errors.Join(s.conn.Close(), s.pool.Close()) }
+func (s *mySQLSession) close(context.Context) error {
+	return errors.Join(s.conn.Close(), s.pool.Close())
+}

@@ -6,17 +6,17 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
-	"signalbox/broker/bridges/reach"
+	"signalbox/broker/bridges/target"
 )
 
-// myUnreached explains why MySQL refused the connection.
-func myUnreached(e *endpoint, err error) error {
-	var said *mysql.MySQLError
-	if !errors.As(err, &said) {
-		return unreached(e, myOwn(err))
+// mySQLConnectError explains why MySQL refused the connection.
+func mySQLConnectError(e *endpoint, err error) error {
+	var dbErr *mysql.MySQLError
+	if !errors.As(err, &dbErr) {
+		return connectError(e, driverError(err))
 	}
-	why := "it refuses (" + errorNumber(said) + ")"
-	switch said.Number {
+	why := "it refuses (" + errorNumber(dbErr) + ")"
+	switch dbErr.Number {
 	case 1045, 1698:
 		why = fmt.Sprintf("user name or password of %q is wrong, or it may not connect from here", e.username)
 	case 1049:
@@ -36,49 +36,49 @@ func myUnreached(e *endpoint, err error) error {
 	case 1820, 1862:
 		why = fmt.Sprintf("the password of %q has expired: set another", e.username)
 	}
-	return reach.Explained(err, fmt.Sprintf("cannot connect to the database at %s: %s", e.address(), why))
+	return target.Explain(err, fmt.Sprintf("cannot connect to the database at %s: %s", e.address(), why))
 }
 
-// myOwn explains why the driver refused the connection.
-func myOwn(err error) error {
+// driverError explains why the driver refused the connection.
+func driverError(err error) error {
 	switch {
 	case errors.Is(err, mysql.ErrNoTLS):
-		return reach.Explained(nil, "it offers no TLS: switch it on there, or off here")
+		return target.Explain(nil, "it offers no TLS: switch it on there, or off here")
 	case errors.Is(err, mysql.ErrCleartextPassword):
-		return reach.Explained(nil, "it wants the password as it is, which is sent only with TLS and a certificate that is verified")
+		return target.Explain(nil, "it wants the password as it is, which is sent only with TLS and a certificate that is verified")
 	case errors.Is(err, mysql.ErrUnknownPlugin), errors.Is(err, mysql.ErrOldPassword):
-		return reach.Explained(nil, "it wants a kind of log-in that is not known here: give the user mysql_native_password, caching_sha2_password or ed25519")
+		return target.Explain(nil, "it wants a kind of log-in that is not known here: give the user mysql_native_password, caching_sha2_password or ed25519")
 	}
 	return err
 }
 
-// myFaults classifies the error numbers whose SQLSTATE is not specific enough.
-var myFaults = map[uint16]fault{
-	1265: ofRow, // truncated
-	1366: ofRow, // invalid value for the type
-	1367: ofRow,
-	1526: ofRow, // no partition for the value
-	3819: ofRow, // check constraint
+// mySQLErrorClasses classifies the error numbers whose SQLSTATE is not specific enough.
+var mySQLErrorClasses = map[uint16]errorClass{
+	1265: classRow, // truncated
+	1366: classRow, // invalid value for the type
+	1367: classRow,
+	1526: classRow, // no partition for the value
+	3819: classRow, // check constraint
 
-	1044: ofConnection,
-	1045: ofConnection,
-	1049: ofConnection,
-	1053: ofConnection, // shutdown
-	1054: ofConnection, // no such column
-	1142: ofConnection, // missing privilege
-	1143: ofConnection,
-	1146: ofConnection, // no such table
-	1153: ofConnection, // max_allowed_packet was lowered
-	1290: ofConnection, // read-only; the host may lead to another server by now
-	1364: ofConnection, // a required column without a value in any row
-	1792: ofConnection,
-	1836: ofConnection,
-	1927: ofConnection, // killed
-	3105: ofConnection, // generated column
+	1044: classConnection,
+	1045: classConnection,
+	1049: classConnection,
+	1053: classConnection, // shutdown
+	1054: classConnection, // no such column
+	1142: classConnection, // missing privilege
+	1143: classConnection,
+	1146: classConnection, // no such table
+	1153: classConnection, // max_allowed_packet was lowered
+	1290: classConnection, // read-only; the host may lead to another server by now
+	1364: classConnection, // a required column without a value in any row
+	1792: classConnection,
+	1836: classConnection,
+	1927: classConnection, // killed
+	3105: classConnection, // generated column
 }
 
-// myAdvice has texts for errors that may pass, with what to do about them.
-var myAdvice = map[uint16]string{
+// mySQLErrorTexts has texts for errors that may pass, with what to do about them.
+var mySQLErrorTexts = map[uint16]string{
 	1021: "the database has no room on its disk: make some",
 	1114: "the database has no room for the table: make some",
 	1142: "the database does not let the user do this: grant INSERT, and UPDATE where onConflict is ignore",
@@ -92,30 +92,30 @@ var myAdvice = map[uint16]string{
 }
 
 // errorNumber returns the number of an error. The message is the server's own, see
-// [reach.Answer].
-func errorNumber(said *mysql.MySQLError) string { return fmt.Sprintf("error %d", said.Number) }
+// [target.Answer].
+func errorNumber(dbErr *mysql.MySQLError) string { return fmt.Sprintf("error %d", dbErr.Number) }
 
-// judge implements session.
-func (s *mySession) judge(err error, _ []group) (fault, string) {
-	if errors.Is(err, errTooLong) || errors.Is(err, mysql.ErrPktTooLarge) {
-		return ofRow, "the row is longer than the database takes: raise its max_allowed_packet"
+// classifyError implements session.
+func (s *mySQLSession) classifyError(err error, _ []group) (errorClass, string) {
+	if errors.Is(err, errRowTooLong) || errors.Is(err, mysql.ErrPktTooLarge) {
+		return classRow, "the row is longer than the database takes: raise its max_allowed_packet"
 	}
-	var said *mysql.MySQLError
-	if !errors.As(err, &said) {
-		return ofConnection, broken(err)
+	var dbErr *mysql.MySQLError
+	if !errors.As(err, &dbErr) {
+		return classConnection, lostReason(err)
 	}
-	why := "the database refuses (" + errorNumber(said) + ")"
-	if advice, ok := myAdvice[said.Number]; ok {
-		why = advice + " (" + errorNumber(said) + ")"
+	why := "the database refuses (" + errorNumber(dbErr) + ")"
+	if advice, ok := mySQLErrorTexts[dbErr.Number]; ok {
+		why = advice + " (" + errorNumber(dbErr) + ")"
 	}
-	about, known := myFaults[said.Number]
+	class, known := mySQLErrorClasses[dbErr.Number]
 	if !known {
-		switch string(said.SQLState[:2]) {
+		switch string(dbErr.SQLState[:2]) {
 		case "22", "23", "45": // data, constraints, SIGNAL of a trigger
-			about = ofRow
+			class = classRow
 		case "08", "28":
-			about = ofConnection
+			class = classConnection
 		}
 	}
-	return about, why
+	return class, why
 }

@@ -29,16 +29,16 @@ var outages = map[string]test{
 
 // testAnswerLost has a commit with an unknown outcome. A unique column prevents duplicates.
 func testAnswerLost(t *testing.T, d *peertest.Database) {
-	unique(t, d, "answers")
-	w := newWay(t, d)
+	createUnique(t, d, "answers")
+	w := newFaultProxy(t, d)
 	r := newRig(t, d).into("t1", "answers", "ignore", "message_id", "id", "jsonPayload.n", "n").into("t2", "answers", "error", "message_id", "id", "jsonPayload.n", "n")
 	r.server["port"] = w.port(t)
 	c := r.connected()
 	batch := r.entries("t1", numbered(1, 20)...)
-	w.fault.Store(cutting)
-	lost(t, c, batch)
-	<-w.struck
-	w.fault.Store(passing)
+	w.fault.Store(faultClose)
+	deliverLost(t, c, batch)
+	<-w.dropped
+	w.fault.Store(faultNone)
 	if err := c.Connect(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -56,13 +56,13 @@ func testAnswerLost(t *testing.T, d *peertest.Database) {
 
 // testSilence checks that a delivery respects its deadline.
 func testSilence(t *testing.T, d *peertest.Database) {
-	unique(t, d, "silence")
-	w := newWay(t, d)
+	createUnique(t, d, "silence")
+	w := newFaultProxy(t, d)
 	r := newRig(t, d).into("t1", "silence", "ignore", "message_id", "id", "jsonPayload.n", "n")
 	r.server["port"] = w.port(t)
 	c := r.connected()
 	batch := r.entries("t1", numbered(1, 20)...)
-	w.fault.Store(swallowing)
+	w.fault.Store(faultDrop)
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
 	began := time.Now()
@@ -78,7 +78,7 @@ func testSilence(t *testing.T, d *peertest.Database) {
 	if err := c.Connect(ctx); err == nil {
 		t.Error("there is a connection to who says nothing")
 	}
-	w.fault.Store(passing)
+	w.fault.Store(faultNone)
 	if err := c.Connect(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -100,10 +100,10 @@ func testTime(t *testing.T, d *peertest.Database) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		row.at = i
+		row.index = i
 		rows = append(rows, row)
 	}
-	late := delivery{session: c.session, results: make([]bridges.Result, len(rows)), enough: time.Now()}
+	late := delivery{session: c.session, results: make([]bridges.Result, len(rows)), startDeadline: time.Now()}
 	if err := late.insert(t.Context(), rows); err != nil {
 		t.Fatal(err)
 	}
@@ -113,7 +113,7 @@ func testTime(t *testing.T, d *peertest.Database) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 	defer cancel()
-	if left := time.Until(enough(ctx)); left < 44*time.Minute || left > 45*time.Minute {
+	if left := time.Until(startDeadline(ctx)); left < 44*time.Minute || left > 45*time.Minute {
 		t.Errorf("of an hour enough is over in %s, want 45 minutes", left)
 	}
 }
@@ -144,12 +144,12 @@ func testSessionEnded(t *testing.T, d *peertest.Database) {
 	if err := c.Check(t.Context()); !isLost(err) {
 		t.Errorf("got %v, want a lost connection", err)
 	}
-	lost(t, c, r.entries("t1", `{"n":1}`))
+	deliverLost(t, c, r.entries("t1", `{"n":1}`))
 	if err := c.Connect(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	kill()
-	lost(t, c, r.entries("t1", `{"n":1}`))
+	deliverLost(t, c, r.entries("t1", `{"n":1}`))
 	if err := c.Connect(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -160,9 +160,9 @@ func testSessionEnded(t *testing.T, d *peertest.Database) {
 func sessionOf(t *testing.T, c *connector) string {
 	t.Helper()
 	switch s := c.session.(type) {
-	case *postgres:
+	case *postgresSession:
 		return strconv.FormatUint(uint64(s.conn.PID()), 10)
-	case *mySession:
+	case *mySQLSession:
 		var id string
 		if err := s.conn.QueryRowContext(t.Context(), "SELECT CONNECTION_ID()").Scan(&id); err != nil {
 			t.Fatal(err)
@@ -175,7 +175,7 @@ func sessionOf(t *testing.T, c *connector) string {
 
 // testLock waits for a lock until the server's timeout; the batch stays pending.
 func testLock(t *testing.T, d *peertest.Database) {
-	unique(t, d, "locked")
+	createUnique(t, d, "locked")
 	holder := newRig(t, d).into("t1", "locked", "", "message_id", "id", "jsonPayload.n", "n").connected()
 	r := newRig(t, d).into("t1", "locked", "", "message_id", "id", "jsonPayload.n", "n")
 	c := r.connected()
@@ -201,9 +201,9 @@ func execute(t testing.TB, c *connector, statement string) {
 	t.Helper()
 	var err error
 	switch s := c.session.(type) {
-	case *postgres:
+	case *postgresSession:
 		err = s.conn.Exec(t.Context(), statement).Close()
-	case *mySession:
+	case *mySQLSession:
 		_, err = s.conn.ExecContext(t.Context(), statement)
 	}
 	if err != nil {
@@ -215,11 +215,11 @@ func execute(t testing.TB, c *connector, statement string) {
 // every message exists exactly once, in order.
 func TestServerEnds(t *testing.T) {
 	t.Parallel()
-	for name, start := range starts {
+	for name, start := range servers {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			d := start(t)
-			unique(t, d, "kept")
+			createUnique(t, d, "kept")
 			r := bridgestest.Start(t, Kind{}, nil)
 			r.Set(configuration(t, d, "kept"))
 			published := 0

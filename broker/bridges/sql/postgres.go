@@ -14,12 +14,12 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"signalbox/broker/bridges/reach"
+	"signalbox/broker/bridges/target"
 	"signalbox/broker/outbound"
 )
 
-// postgres is a session with PostgreSQL.
-type postgres struct {
+// postgresSession is a session with PostgreSQL.
+type postgresSession struct {
 	conn *pgconn.PgConn
 }
 
@@ -31,7 +31,7 @@ func openPostgres(ctx context.Context, e *endpoint) (session, error) {
 		return nil, fmt.Errorf("the settings of PostgreSQL clients in the environment are wrong: %w", errors.Unwrap(err))
 	}
 	config.Host, config.Port, config.Database = e.host, uint16(e.port), e.database // #nosec G115 -- a port
-	config.DialFunc = e.dialAgain
+	config.DialFunc = e.dialHost
 	config.LookupFunc = func(_ context.Context, host string) ([]string, error) { return []string{host}, nil } // dial resolves it
 	config.User, config.Password = e.username, e.password
 	config.TLSConfig, config.Fallbacks, config.ConnectTimeout = e.tls, nil, 0
@@ -41,13 +41,13 @@ func openPostgres(ctx context.Context, e *endpoint) (session, error) {
 	config.RuntimeParams = map[string]string{"application_name": "signalbox", "client_encoding": "UTF8", "timezone": "UTC", "datestyle": "ISO"}
 	conn, err := pgconn.ConnectConfig(ctx, config)
 	if err != nil {
-		return nil, postgresUnreached(e, err)
+		return nil, postgresConnectError(e, err)
 	}
-	s := &postgres{conn: conn}
-	err = s.bound(ctx, statementTime(e.timeout))
+	s := &postgresSession{conn: conn}
+	err = s.setTimeouts(ctx, statementTime(e.timeout))
 	if err != nil {
-		_, why := s.judge(err, nil)
-		err = reach.Explained(err, why)
+		_, why := s.classifyError(err, nil)
+		err = target.Explain(err, why)
 	} else {
 		err = s.writable(ctx)
 	}
@@ -58,9 +58,9 @@ func openPostgres(ctx context.Context, e *endpoint) (session, error) {
 	return s, nil
 }
 
-// dialAgain connects to the host, or to the address of the host that a cancel request is sent to.
+// dialHost connects to the host, or to the address of the host that a cancel request is sent to.
 // The rule for the host applies to that address too.
-func (e *endpoint) dialAgain(ctx context.Context, network, address string) (net.Conn, error) {
+func (e *endpoint) dialHost(ctx context.Context, network, address string) (net.Conn, error) {
 	if address != e.address() {
 		ctx = outbound.FoundFor(ctx, e.host)
 	}
@@ -70,11 +70,11 @@ func (e *endpoint) dialAgain(ctx context.Context, network, address string) (net.
 var errReadOnly = errors.New("the database takes no changes at present: it is a standby, or set to be read-only; connect to the one that is written to")
 
 // writable returns errReadOnly if the database accepts no changes.
-func (s *postgres) writable(ctx context.Context) error {
+func (s *postgresSession) writable(ctx context.Context) error {
 	rows, err := s.query(ctx, "SHOW transaction_read_only")
 	if err != nil {
-		_, why := s.judge(err, nil)
-		return reach.Explained(err, why)
+		_, why := s.classifyError(err, nil)
+		return target.Explain(err, why)
 	}
 	if len(rows) == 1 && rows[0][0] == "on" {
 		return errReadOnly
@@ -83,7 +83,7 @@ func (s *postgres) writable(ctx context.Context) error {
 }
 
 // query returns the rows of a query as text, "" for NULL.
-func (s *postgres) query(ctx context.Context, query string, args ...string) ([][]string, error) {
+func (s *postgresSession) query(ctx context.Context, query string, args ...string) ([][]string, error) {
 	values := make([][]byte, len(args))
 	for i, a := range args {
 		values[i] = []byte(a)
@@ -101,8 +101,8 @@ func (s *postgres) query(ctx context.Context, query string, args ...string) ([][
 	return rows, nil
 }
 
-// look reads a table's schema.
-func (s *postgres) look(ctx context.Context, t table) (*shape, error) {
+// readTableSchema reads a table's schema.
+func (s *postgresSession) readTableSchema(ctx context.Context, t table) (*tableSchema, error) {
 	const columns = `
 		SELECT a.attname, format_type(a.atttypid, -1), t.typcategory,
 			CASE WHEN t.typtype = 'd' THEN format_type(t.typbasetype, -1) ELSE format_type(a.atttypid, -1) END,
@@ -119,15 +119,15 @@ func (s *postgres) look(ctx context.Context, t table) (*shape, error) {
 	if err != nil || len(rows) == 0 {
 		return nil, err
 	}
-	found := &shape{}
+	found := &tableSchema{}
 	for _, r := range rows {
 		found.columns = append(found.columns, column{
 			name: r[0], typ: r[1], kind: postgresKind(r[2], r[3]),
-			required: r[4] == "t", generated: r[5] == "t", closed: r[6] == "t",
+			required: r[4] == "t", generated: r[5] == "t", denied: r[6] == "t",
 		})
 	}
 	if !strings.Contains("rpvf", rows[0][7]) {
-		found.trouble = "is nothing that rows can be inserted into: name a table"
+		found.problem = "is nothing that rows can be inserted into: name a table"
 	}
 	return found, nil
 }
@@ -136,23 +136,23 @@ func (s *postgres) look(ctx context.Context, t table) (*shape, error) {
 func postgresKind(category, base string) kind {
 	switch base {
 	case "smallint", "integer", "bigint":
-		return whole
+		return kindInteger
 	case "bytea":
-		return octets
+		return kindBytes
 	case "json", "jsonb":
-		return structured
+		return kindJSON
 	}
 	switch category {
 	case "A":
-		return lists
+		return kindArray
 	case "B":
-		return truth
+		return kindBoolean
 	case "D":
-		return moments
+		return kindTime
 	case "N":
-		return numbers
+		return kindNumber
 	}
-	return words
+	return kindText
 }
 
 // Object ids of text and its array type, which are the same in every database.
@@ -163,7 +163,7 @@ const (
 
 // insert sends a statement for each group in one pipeline without an explicit transaction:
 // statements with no Sync between them form one.
-func (s *postgres) insert(ctx context.Context, groups []group) error {
+func (s *postgresSession) insert(ctx context.Context, groups []group) error {
 	batch := &pgconn.Batch{}
 	for _, g := range groups {
 		width := len(g.plan.columns)
@@ -232,13 +232,13 @@ func appendPostgres(b []byte, v any) []byte {
 	return b
 }
 
-func (s *postgres) ping(ctx context.Context) error { return s.conn.Ping(ctx) }
+func (s *postgresSession) ping(ctx context.Context) error { return s.conn.Ping(ctx) }
 
-// parting is how long closing a connection may take.
-const parting = time.Second
+// closeTimeout is how long closing a connection may take.
+const closeTimeout = time.Second
 
-func (s *postgres) close(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, parting)
+func (s *postgresSession) close(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, closeTimeout)
 	defer cancel()
 	err := s.conn.Close(ctx)
 	select {

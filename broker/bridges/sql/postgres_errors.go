@@ -7,17 +7,17 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"signalbox/broker/bridges/reach"
+	"signalbox/broker/bridges/target"
 )
 
-// postgresUnreached explains why PostgreSQL refused the connection.
-func postgresUnreached(e *endpoint, err error) error {
-	var said *pgconn.PgError
-	if !errors.As(err, &said) {
-		return unreached(e, err)
+// postgresConnectError explains why PostgreSQL refused the connection.
+func postgresConnectError(e *endpoint, err error) error {
+	var dbErr *pgconn.PgError
+	if !errors.As(err, &dbErr) {
+		return connectError(e, err)
 	}
-	why := "it refuses (" + state(said) + ")"
-	switch said.Code {
+	why := "it refuses (" + sqlState(dbErr) + ")"
+	switch dbErr.Code {
 	case "28P01":
 		why = fmt.Sprintf("user name or password of %q is wrong", e.username)
 	case "28000":
@@ -31,33 +31,33 @@ func postgresUnreached(e *endpoint, err error) error {
 	case "57P03":
 		why = "it is starting or stopping"
 	}
-	return reach.Explained(err, fmt.Sprintf("cannot connect to the database at %s: %s", e.address(), why))
+	return target.Explain(err, fmt.Sprintf("cannot connect to the database at %s: %s", e.address(), why))
 }
 
-// postgresFaults classifies codes and classes of codes. Others are errors of the database.
-var postgresFaults = map[string]fault{
-	"22": ofRow, // data exceptions
-	"23": ofRow, // integrity constraints
-	"44": ofRow, // views with check options
-	"54": ofRow, // limits, such as the size of an index entry
-	"P0": ofRow, // RAISE in a trigger
+// postgresErrorClasses classifies codes and classes of codes. Others are errors of the database.
+var postgresErrorClasses = map[string]errorClass{
+	"22": classRow, // data exceptions
+	"23": classRow, // integrity constraints
+	"44": classRow, // views with check options
+	"54": classRow, // limits, such as the size of an index entry
+	"P0": classRow, // RAISE in a trigger
 
-	"08": ofConnection,
-	"28": ofConnection,
-	"3F": ofConnection, // no such schema
-	"42": ofConnection, // undefined objects, privileges: the tables must be read again
-	"0A": ofConnection, // occurs when types changed
+	"08": classConnection,
+	"28": classConnection,
+	"3F": classConnection, // no such schema
+	"42": classConnection, // undefined objects, privileges: the tables must be read again
+	"0A": classConnection, // occurs when types changed
 
-	"2200H": ofDatabase, // a sequence is exhausted
+	"2200H": classDatabase, // a sequence is exhausted
 
-	"25006": ofConnection, // read-only; the host may lead to another server by now
-	"57P01": ofConnection,
-	"57P02": ofConnection,
-	"57P03": ofConnection,
+	"25006": classConnection, // read-only; the host may lead to another server by now
+	"57P01": classConnection,
+	"57P02": classConnection,
+	"57P03": classConnection,
 }
 
-// postgresAdvice has texts for errors that may pass, with what to do about them.
-var postgresAdvice = map[string]string{
+// postgresErrorTexts has texts for errors that may pass, with what to do about them.
+var postgresErrorTexts = map[string]string{
 	"2200H": "the database has no numbers left for a column: alter its sequence",
 	"25006": "the database takes no changes at present, it is a standby or set to be read-only",
 	"53100": "the database has no room on its disk: make some",
@@ -72,47 +72,47 @@ var postgresAdvice = map[string]string{
 	"42501": "the database does not let the user do this: grant INSERT",
 }
 
-// judge implements session.
-func (s *postgres) judge(err error, groups []group) (fault, string) {
-	var said *pgconn.PgError
-	if !errors.As(err, &said) {
-		return ofConnection, broken(err)
+// classifyError implements session.
+func (s *postgresSession) classifyError(err error, groups []group) (errorClass, string) {
+	var dbErr *pgconn.PgError
+	if !errors.As(err, &dbErr) {
+		return classConnection, lostReason(err)
 	}
-	why := "the database refuses (" + state(said) + ")"
-	if advice, ok := postgresAdvice[said.Code]; ok {
-		why = advice + " (" + state(said) + ")"
+	why := "the database refuses (" + sqlState(dbErr) + ")"
+	if advice, ok := postgresErrorTexts[dbErr.Code]; ok {
+		why = advice + " (" + sqlState(dbErr) + ")"
 	}
-	about, known := postgresFaults[said.Code]
-	if !known && len(said.Code) == 5 {
-		about = postgresFaults[said.Code[:2]]
+	class, known := postgresErrorClasses[dbErr.Code]
+	if !known && len(dbErr.Code) == 5 {
+		class = postgresErrorClasses[dbErr.Code[:2]]
 	}
 	switch {
 	case s.conn.IsClosed():
-		about = ofConnection
-	case said.Code == "42501" && said.Routine == "ExecWithCheckOptions":
-		about, why = ofRow, "the database refuses by a policy for rows ("+state(said)+")"
-	case about == ofRow && said.Code == "23502" && lacks(groups, said):
-		about = ofConnection // a required column without a value in any row
+		class = classConnection
+	case dbErr.Code == "42501" && dbErr.Routine == "ExecWithCheckOptions":
+		class, why = classRow, "the database refuses by a policy for rows ("+sqlState(dbErr)+")"
+	case class == classRow && dbErr.Code == "23502" && missesColumn(groups, dbErr):
+		class = classConnection // a required column without a value in any row
 	}
-	return about, why
+	return class, why
 }
 
-// state returns the SQLSTATE of an error. The message is the server's own, see [reach.Answer].
-func state(said *pgconn.PgError) string { return "SQLSTATE " + reach.Excerpt(said.Code, 5) }
+// sqlState returns the SQLSTATE of an error. The message is the server's own, see [target.Answer].
+func sqlState(dbErr *pgconn.PgError) string { return "SQLSTATE " + target.Excerpt(dbErr.Code, 5) }
 
-// lacks reports whether the column of a not-null violation is in one of the tables that are
+// missesColumn reports whether the column of a not-null violation is in one of the tables that are
 // inserted into and is not among the plan's columns. Otherwise the violation may come from a
 // table that a trigger fills.
-func lacks(groups []group, said *pgconn.PgError) bool {
-	ours := false
+func missesColumn(groups []group, dbErr *pgconn.PgError) bool {
+	found := false
 	for _, g := range groups {
-		if g.plan.table.name != said.TableName {
+		if g.plan.table.name != dbErr.TableName {
 			continue
 		}
-		ours = true
-		if slices.ContainsFunc(g.plan.columns, func(c column) bool { return c.name == said.ColumnName }) {
+		found = true
+		if slices.ContainsFunc(g.plan.columns, func(c column) bool { return c.name == dbErr.ColumnName }) {
 			return false
 		}
 	}
-	return ours && said.ColumnName != ""
+	return found && dbErr.ColumnName != ""
 }

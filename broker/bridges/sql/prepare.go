@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"signalbox/broker/bridges/reach"
+	"signalbox/broker/bridges/target"
 )
 
 // prepare reads the schemas of all tables that rows are inserted into. It returns the problems of
@@ -17,18 +17,18 @@ func (c *connector) prepare(ctx context.Context, s session) error {
 	var found []error
 	for _, name := range slices.Sorted(maps.Keys(c.plans)) {
 		p := c.plans[name]
-		shape, err := s.look(ctx, p.table)
+		schema, err := s.readTableSchema(ctx, p.table)
 		if err != nil {
-			_, why := s.judge(err, nil)
-			return reach.Explained(err, fmt.Sprintf("look at the table %s: %s", p.table, why))
+			_, why := s.classifyError(err, nil)
+			return target.Explain(err, fmt.Sprintf("look at the table %s: %s", p.table, why))
 		}
-		found = append(found, p.fit(shape)...)
+		found = append(found, p.matchColumns(schema)...)
 	}
-	return together(found)
+	return joinErrors(found)
 }
 
-// together joins errors in one line.
-func together(found []error) error {
+// joinErrors joins errors in one line.
+func joinErrors(found []error) error {
 	if len(found) == 0 {
 		return nil
 	}
@@ -39,18 +39,18 @@ func together(found []error) error {
 	return errors.New(strings.Join(sentences, "; "))
 }
 
-// fit chooses the table's columns for the fields of records, or returns what an operator has to
+// matchColumns chooses the table's columns for the fields of records, or returns what an operator has to
 // change.
-func (p *plan) fit(s *shape) (found []error) {
-	complain := func(format string, a ...any) {
+func (p *plan) matchColumns(s *tableSchema) (found []error) {
+	addf := func(format string, a ...any) {
 		found = append(found, fmt.Errorf("the table %s "+format, slices.Concat([]any{p.table}, a)...))
 	}
 	if s == nil {
-		complain("does not exist, or the user may not see it: create it, or change the target of the topic mapping %q", p.mapping)
+		addf("does not exist, or the user may not see it: create it, or change the target of the topic mapping %q", p.mapping)
 		return found
 	}
-	if s.trouble != "" {
-		complain("%s", s.trouble)
+	if s.problem != "" {
+		addf("%s", s.problem)
 		return found
 	}
 	p.columns, p.statement = p.columns[:0], ""
@@ -58,35 +58,35 @@ func (p *plan) fit(s *shape) (found []error) {
 		c := s.column(f)
 		switch {
 		case c == nil:
-			complain("has no column %q%s: add it, or %s", f, s.similar(f), p.source)
+			addf("has no column %q%s: add it, or %s", f, s.similarName(f), p.source)
 		case c.generated:
-			complain("makes the values of its column %q itself: %s", f, p.source)
-		case c.closed:
-			complain("does not let the user insert into its column %q: grant INSERT", f)
+			addf("makes the values of its column %q itself: %s", f, p.source)
+		case c.denied:
+			addf("does not let the user insert into its column %q: grant INSERT", f)
 		default:
 			p.columns = append(p.columns, *c)
 		}
 	}
 	for _, c := range s.columns {
 		if c.required && !slices.ContainsFunc(p.columns, func(o column) bool { return o.name == c.name }) {
-			complain("wants a value for its column %q: give it a default, or %s", c.name, p.source)
+			addf("wants a value for its column %q: give it a default, or %s", c.name, p.source)
 		}
 	}
 	return found
 }
 
 // column returns the column with that name, nil if there is none.
-func (s *shape) column(name string) *column {
+func (s *tableSchema) column(name string) *column {
 	for i := range s.columns {
-		if s.columns[i].name == name || s.loose && strings.EqualFold(s.columns[i].name, name) {
+		if s.columns[i].name == name || s.ignoresCase && strings.EqualFold(s.columns[i].name, name) {
 			return &s.columns[i]
 		}
 	}
 	return nil
 }
 
-// similar points out a column whose name differs only in case.
-func (s *shape) similar(name string) string {
+// similarName points out a column whose name differs only in case.
+func (s *tableSchema) similarName(name string) string {
 	for _, c := range s.columns {
 		if strings.EqualFold(c.name, name) {
 			return fmt.Sprintf(", but %q", c.name)

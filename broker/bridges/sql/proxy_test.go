@@ -12,28 +12,28 @@ import (
 
 // Faults of a proxy.
 const (
-	passing    = iota
-	cutting    // drop the next response and close the connection
-	swallowing // drop responses, keep the connection open
+	faultNone  = iota
+	faultClose // drop the next response and close the connection
+	faultDrop  // drop responses, keep the connection open
 )
 
-// way is a proxy in front of a database that can fail.
-type way struct {
+// faultProxy is a proxy in front of a database that can fail.
+type faultProxy struct {
 	listener net.Listener
 	target   string
 	fault    atomic.Int32
-	struck   chan struct{} // receives when a response was dropped
+	dropped  chan struct{} // receives when a response was dropped
 	work     sync.WaitGroup
 }
 
-// newWay starts a proxy for a database. It ends with the test.
-func newWay(t *testing.T, d *peertest.Database) *way {
+// newFaultProxy starts a proxy for a database. It ends with the test.
+func newFaultProxy(t *testing.T, d *peertest.Database) *faultProxy {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &way{listener: l, target: d.Address(), struck: make(chan struct{}, 100)}
+	w := &faultProxy{listener: l, target: d.Address(), dropped: make(chan struct{}, 100)}
 	w.work.Go(w.accept)
 	t.Cleanup(func() {
 		l.Close()
@@ -42,7 +42,7 @@ func newWay(t *testing.T, d *peertest.Database) *way {
 	return w
 }
 
-func (w *way) accept() {
+func (w *faultProxy) accept() {
 	for {
 		client, err := w.listener.Accept()
 		if err != nil {
@@ -57,12 +57,12 @@ func (w *way) accept() {
 			io.Copy(server, client) //nolint:errcheck // either end may close
 			server.Close()
 		})
-		w.work.Go(func() { w.answer(client, server) })
+		w.work.Go(func() { w.forwardResponses(client, server) })
 	}
 }
 
-// answer forwards responses.
-func (w *way) answer(client, server net.Conn) {
+// forwardResponses forwards responses.
+func (w *faultProxy) forwardResponses(client, server net.Conn) {
 	defer client.Close()
 	defer server.Close()
 	b := make([]byte, 64<<10)
@@ -72,11 +72,11 @@ func (w *way) answer(client, server net.Conn) {
 			return
 		}
 		switch w.fault.Load() {
-		case cutting:
-			w.struck <- struct{}{}
+		case faultClose:
+			w.dropped <- struct{}{}
 			return
-		case swallowing:
-			w.struck <- struct{}{}
+		case faultDrop:
+			w.dropped <- struct{}{}
 			continue
 		}
 		if _, err := client.Write(b[:n]); err != nil {
@@ -86,4 +86,4 @@ func (w *way) answer(client, server net.Conn) {
 }
 
 // port returns the port that the proxy listens on.
-func (w *way) port(t *testing.T) int { return portOf(t, w.listener.Addr().String()) }
+func (w *faultProxy) port(t *testing.T) int { return portOf(t, w.listener.Addr().String()) }

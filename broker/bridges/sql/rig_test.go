@@ -14,16 +14,16 @@ import (
 	"signalbox/broker/messaging"
 )
 
-// starts are the servers that the tests run with.
-var starts = map[string]func(testing.TB, ...peertest.Option) *peertest.Database{
+// servers are the servers that the tests run with.
+var servers = map[string]func(testing.TB, ...peertest.Option) *peertest.Database{
 	"PostgreSQL": peertest.StartPostgres, "MariaDB": peertest.StartMariaDB,
 }
 
 // test is a test at a server that other tests use at the same time.
 type test = func(t *testing.T, d *peertest.Database)
 
-// own are the tests that apply to one of the databases only.
-var own = map[string]map[string]test{
+// serverTests are the tests that apply to one of the databases only.
+var serverTests = map[string]map[string]test{
 	"PostgreSQL": {
 		"a policy for rows":                       testPolicy,
 		"a database that is read-only":            testReadOnly, // at MariaDB a user with all privileges may still write
@@ -38,11 +38,11 @@ var own = map[string]map[string]test{
 // TestDatabases runs the tests that can share a server at each kind of server.
 func TestDatabases(t *testing.T) {
 	t.Parallel()
-	for name, start := range starts {
+	for name, start := range servers {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			d := start(t, peertest.TLS())
-			for _, tests := range []map[string]test{connections, insertions, outages, timeouts, {"types": testTypes}, own[name]} {
+			for _, tests := range []map[string]test{connections, insertions, outages, timeouts, {"types": testTypes}, serverTests[name]} {
 				for name, test := range tests {
 					t.Run(name, func(t *testing.T) {
 						t.Parallel()

@@ -11,7 +11,7 @@ import (
 	"errors"
 
 	"signalbox/broker/bridges"
-	"signalbox/broker/bridges/reach"
+	"signalbox/broker/bridges/target"
 )
 
 var (
@@ -40,15 +40,15 @@ func (Kind) Schema() bridges.Schema {
 
 // session is an open connection to a database.
 type session interface {
-	// look returns the columns of a table, nil if it does not exist.
-	look(ctx context.Context, t table) (*shape, error)
+	// readTableSchema returns the columns of a table, nil if it does not exist.
+	readTableSchema(ctx context.Context, t table) (*tableSchema, error)
 	// insert inserts rows, in the order of each group: all of them durably, or none.
 	insert(ctx context.Context, groups []group) error
 	// ping checks the connection with a round trip.
 	ping(ctx context.Context) error
-	// judge classifies an error of insert, look or ping and returns a text for an operator.
+	// classifyError classifies an error of insert, readTableSchema or ping and returns a text for an operator.
 	// Groups are the rows that were being inserted, if any.
-	judge(err error, groups []group) (fault, string)
+	classifyError(err error, groups []group) (errorClass, string)
 	// abandoned returns the session if the server may go on working for it after it is closed,
 	// otherwise nil.
 	abandoned() *abandoned
@@ -63,21 +63,21 @@ type group struct {
 	rows [][]any // one value per column: string, []byte, bool, int64, time.Time, or nil for NULL
 }
 
-// fault classifies an error.
-type fault int
+// errorClass classifies an error.
+type errorClass int
 
 const (
-	ofDatabase   fault = iota // the database cannot execute it now, but may later
-	ofConnection              // the connection is lost, or the tables must be read again
-	ofRow                     // the database will never accept a row
+	classDatabase   errorClass = iota // the database cannot execute it now, but may later
+	classConnection                   // the connection is lost, or the tables must be read again
+	classRow                          // the database will never accept a row
 )
 
 // connector is a connection to a database.
 type connector struct {
-	open    func(ctx context.Context) (session, error)
-	plans   map[string]*plan // by topic mapping
-	session session          // nil while not connected
-	left    *abandoned       // an earlier session that may still be working at the server; nil for none
+	open     func(ctx context.Context) (session, error)
+	plans    map[string]*plan // by topic mapping
+	session  session          // nil while not connected
+	leftover *abandoned       // an earlier session that may still be working at the server; nil for none
 }
 
 // Connect connects to the database and checks the tables that rows are inserted into.
@@ -105,8 +105,8 @@ func (c *connector) Check(ctx context.Context) error {
 		return &bridges.Lost{Err: errNotConnected}
 	}
 	if err := c.session.ping(ctx); err != nil {
-		_, why := c.session.judge(err, nil)
-		return &bridges.Lost{Err: reach.Explained(err, why)}
+		_, why := c.session.classifyError(err, nil)
+		return &bridges.Lost{Err: target.Explain(err, why)}
 	}
 	return nil
 }
@@ -114,7 +114,7 @@ func (c *connector) Check(ctx context.Context) error {
 // Close closes the connection, and ends an abandoned session at the server.
 func (c *connector) Close(ctx context.Context) error {
 	c.drop(ctx)
-	if c.left == nil {
+	if c.leftover == nil {
 		return nil
 	}
 	s, err := c.open(ctx)
@@ -128,7 +128,7 @@ func (c *connector) Close(ctx context.Context) error {
 func (c *connector) drop(ctx context.Context) {
 	if c.session != nil {
 		if a := c.session.abandoned(); a != nil {
-			c.left = a
+			c.leftover = a
 		}
 		c.session.close(ctx) //nolint:errcheck // it may be broken
 		c.session = nil

@@ -149,7 +149,7 @@ func checkCell(t *testing.T, d *peertest.Database, c cell, i int, got bridges.Re
 	t.Helper()
 	what := fmt.Sprintf("%s %s as %s", c.source, c.payload, c.typ)
 	if reason, refused := strings.CutPrefix(c.want, "!"); refused {
-		if got.State != bridges.Rejected || !strings.Contains(strings.ToLower(told(got)), strings.ToLower(reason)) {
+		if got.State != bridges.Rejected || !strings.Contains(strings.ToLower(fullReason(got)), strings.ToLower(reason)) {
 			t.Errorf("%s: got %+v, want a reason with %q", what, got, reason)
 		}
 		return

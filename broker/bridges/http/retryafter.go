@@ -9,15 +9,15 @@ import (
 	"time"
 )
 
-// pause is the delay that the server has requested. It is safe for concurrent use.
-type pause struct {
+// retryDelay is the delay that the server has requested. It is safe for concurrent use.
+type retryDelay struct {
 	mu    sync.Mutex
 	until time.Time
 }
 
-// ask evaluates the Retry-After header (RFC 9110, section 10.2.3).
-func (p *pause) ask(now time.Time, resp *nethttp.Response) {
-	wait := retryAfter(now, resp.Header.Get("Retry-After"))
+// update evaluates the Retry-After header (RFC 9110, section 10.2.3).
+func (p *retryDelay) update(now time.Time, resp *nethttp.Response) {
+	wait := parseRetryAfter(now, resp.Header.Get("Retry-After"))
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if until := now.Add(wait); wait > 0 && until.After(p.until) {
@@ -25,18 +25,18 @@ func (p *pause) ask(now time.Time, resp *nethttp.Response) {
 	}
 }
 
-func retryAfter(now time.Time, text string) time.Duration {
+func parseRetryAfter(now time.Time, text string) time.Duration {
 	if seconds, err := strconv.ParseUint(text, 10, 32); err == nil {
-		return min(time.Duration(seconds)*time.Second, maxPause)
+		return min(time.Duration(seconds)*time.Second, maxRetryDelay)
 	}
 	if at, err := nethttp.ParseTime(text); err == nil {
-		return min(at.Sub(now), maxPause)
+		return min(at.Sub(now), maxRetryDelay)
 	}
 	return 0
 }
 
 // left returns the rest of the delay.
-func (p *pause) left(now time.Time) time.Duration {
+func (p *retryDelay) left(now time.Time) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.until.Sub(now)
@@ -44,7 +44,7 @@ func (p *pause) left(now time.Time) time.Duration {
 
 // wait waits for the end of the delay. It returns an error at once if the context would end too
 // early.
-func (p *pause) wait(ctx context.Context, now time.Time) error {
+func (p *retryDelay) wait(ctx context.Context, now time.Time) error {
 	left := p.left(now)
 	if left <= 0 {
 		return nil
@@ -62,22 +62,22 @@ func (p *pause) wait(ctx context.Context, now time.Time) error {
 	}
 }
 
-// seen is the time of the server's last response. It is safe for concurrent use.
-type seen struct {
+// lastContact is the time of the server's last response. It is safe for concurrent use.
+type lastContact struct {
 	mu sync.Mutex
 	at time.Time
 }
 
-func (s *seen) note(now time.Time) {
+func (s *lastContact) set(now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.at = now
 }
 
-func (s *seen) forget() { s.note(time.Time{}) }
+func (s *lastContact) clear() { s.set(time.Time{}) }
 
 // within reports whether it was less than d ago.
-func (s *seen) within(now time.Time, d time.Duration) bool {
+func (s *lastContact) within(now time.Time, d time.Duration) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return !s.at.IsZero() && now.Sub(s.at) < d

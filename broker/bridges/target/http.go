@@ -1,4 +1,4 @@
-package reach
+package target
 
 import (
 	"context"
@@ -13,9 +13,9 @@ import (
 	"signalbox/broker/bridges"
 )
 
-// Server parses the URL of an HTTP server and returns the configuration of TLS, which https
+// ParseURL parses the URL of an HTTP server and returns the configuration of TLS, which https
 // enables, nil without. It reports problems at connection.url and below connection.tls.
-func Server(text string, secure bridges.TLS, p *bridges.Problems) (*url.URL, *tls.Config) {
+func ParseURL(text string, secure bridges.TLS, p *bridges.Problems) (*url.URL, *tls.Config) {
 	const at = "connection.url"
 	u, err := url.Parse(text)
 	if err != nil {
@@ -66,18 +66,18 @@ func Dial(ctx context.Context, dial bridges.Dial, secure *tls.Config, network, a
 	return secured, nil
 }
 
-// dialTime is the timeout for opening a connection.
-const dialTime = 10 * time.Second
+// dialTimeout is the timeout for opening a connection.
+const dialTimeout = 10 * time.Second
 
-// Client returns a client with at most that many connections. It uses no proxies of the
-// environment and follows no redirects: a message goes only where the configuration says. Pings
+// HTTPClient returns a client with at most that many connections. It uses no proxies of the
+// environment and follows no redirects: a message goes only to the configured server. Pings
 // detect a dead HTTP/2 connection, which would otherwise be used again after each request that it
 // loses.
-func Client(dial bridges.Dial, secure *tls.Config, connections int) *nethttp.Client {
+func HTTPClient(dial bridges.Dial, secure *tls.Config, connections int) *nethttp.Client {
 	return &nethttp.Client{
 		Transport: &nethttp.Transport{
 			DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
-				ctx, cancel := context.WithTimeout(ctx, dialTime)
+				ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 				defer cancel()
 				return dial(ctx, network, address)
 			},

@@ -26,7 +26,7 @@ func TestStatuses(t *testing.T) {
 	} {
 		t.Run(fmt.Sprint(code), func(t *testing.T) {
 			t.Parallel()
-			s := serve(t, func(w nethttp.ResponseWriter, _ seen) {
+			s := serve(t, func(w nethttp.ResponseWriter, _ received) {
 				w.Header().Set("Location", "/elsewhere")
 				w.WriteHeader(code)
 				_, _ = io.WriteString(w, "because\r\n of this")
@@ -67,7 +67,7 @@ func TestLongAnswersAreCut(t *testing.T) {
 
 func TestSecretsAreNotShown(t *testing.T) {
 	t.Parallel()
-	s := serve(t, func(w nethttp.ResponseWriter, r seen) {
+	s := serve(t, func(w nethttp.ResponseWriter, r received) {
 		w.Header().Set("Location", r.header.Get("X-Api-Key"))
 		code := nethttp.StatusBadRequest
 		if r.method == "PUT" {
@@ -97,7 +97,7 @@ func TestSecretsAreNotShown(t *testing.T) {
 func TestRetryAfterIsHonoured(t *testing.T) {
 	t.Parallel()
 	came := make(chan time.Time, 3)
-	s := serve(t, func(w nethttp.ResponseWriter, _ seen) {
+	s := serve(t, func(w nethttp.ResponseWriter, _ received) {
 		if came <- time.Now(); len(came) == 1 {
 			w.Header().Set("Retry-After", "1")
 			w.WriteHeader(nethttp.StatusTooManyRequests)
@@ -120,7 +120,7 @@ func TestRetryAfterIsHonoured(t *testing.T) {
 func TestALongRetryAfterIsNotWaitedFor(t *testing.T) {
 	t.Parallel()
 	for _, after := range []string{"3600", time.Now().Add(time.Hour).UTC().Format(nethttp.TimeFormat)} {
-		s := serve(t, func(w nethttp.ResponseWriter, _ seen) {
+		s := serve(t, func(w nethttp.ResponseWriter, _ received) {
 			w.Header().Set("Retry-After", after)
 			w.WriteHeader(nethttp.StatusServiceUnavailable)
 		})
@@ -136,15 +136,15 @@ func TestALongRetryAfterIsNotWaitedFor(t *testing.T) {
 	}
 }
 
-// untilAsked is a context that ends when the server has received a request.
-type untilAsked struct {
+// untilRequest is a context that ends when the server has received a request.
+type untilRequest struct {
 	context.Context
 	asked <-chan struct{}
 }
 
-func (untilAsked) Deadline() (time.Time, bool) { return time.Now().Add(suite.HangLimit), true }
-func (c untilAsked) Done() <-chan struct{}     { return c.asked }
-func (c untilAsked) Err() error {
+func (untilRequest) Deadline() (time.Time, bool) { return time.Now().Add(suite.HangLimit), true }
+func (c untilRequest) Done() <-chan struct{}     { return c.asked }
+func (c untilRequest) Err() error {
 	select {
 	case <-c.asked:
 		return context.DeadlineExceeded
@@ -156,14 +156,14 @@ func (c untilAsked) Err() error {
 func TestAServerThatHangs(t *testing.T) {
 	t.Parallel()
 	release, asked := make(chan struct{}), make(chan struct{})
-	s := serve(t, func(nethttp.ResponseWriter, seen) {
+	s := serve(t, func(nethttp.ResponseWriter, received) {
 		close(asked)
 		<-release
 	})
 	t.Cleanup(func() { close(release) }) // before the server is closed
 	c := connected(t, s.URL, "", "", "")
 	results := make([]bridges.Result, 2)
-	err := c.Deliver(untilAsked{t.Context(), asked}, entries("1", "2"), results)
+	err := c.Deliver(untilRequest{t.Context(), asked}, entries("1", "2"), results)
 	if err == nil || isLost(err) || !strings.Contains(err.Error(), "in time") {
 		t.Errorf("got %v, want it to say that there was no answer in time", err)
 	}
@@ -216,7 +216,7 @@ func TestAServerThatDies(t *testing.T) {
 func TestAServerThatAnswersSlowly(t *testing.T) {
 	t.Parallel()
 	release := make(chan struct{})
-	s := serve(t, func(w nethttp.ResponseWriter, _ seen) {
+	s := serve(t, func(w nethttp.ResponseWriter, _ received) {
 		w.WriteHeader(nethttp.StatusOK)
 		_, _ = io.WriteString(w, "a")
 		_ = nethttp.NewResponseController(w).Flush()

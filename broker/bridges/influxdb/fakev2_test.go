@@ -20,21 +20,21 @@ import (
 
 const token = "t0ken-secret"
 
-// second is a fake InfluxDB 2, since a real one is not available on every machine.
-type second struct {
+// fakeV2 is a fake InfluxDB 2, since a real one is not available on every machine.
+type fakeV2 struct {
 	*httptest.Server
-	lines []string
-	ahead []int // statuses of the next requests that have a body
+	lines        []string
+	nextStatuses []int // statuses of the next requests that have a body
 }
 
-func newSecond(t *testing.T) *second {
-	s := &second{}
+func newFakeV2(t *testing.T) *fakeV2 {
+	s := &fakeV2{}
 	s.Server = httptest.NewServer(s)
 	t.Cleanup(s.Close)
 	return s
 }
 
-func (s *second) ServeHTTP(w nethttp.ResponseWriter, r *nethttp.Request) {
+func (s *fakeV2) ServeHTTP(w nethttp.ResponseWriter, r *nethttp.Request) {
 	fail := func(status int, message string) {
 		w.Header().Set("Content-Type", "application/json; charset=utf-8")
 		w.WriteHeader(status)
@@ -55,7 +55,7 @@ func (s *second) ServeHTTP(w nethttp.ResponseWriter, r *nethttp.Request) {
 	}
 }
 
-func (s *second) write(w nethttp.ResponseWriter, r *nethttp.Request, fail func(int, string)) {
+func (s *fakeV2) write(w nethttp.ResponseWriter, r *nethttp.Request, fail func(int, string)) {
 	body := io.Reader(r.Body)
 	if r.Header.Get("Content-Encoding") == "gzip" {
 		z, err := gzip.NewReader(r.Body)
@@ -69,9 +69,9 @@ func (s *second) write(w nethttp.ResponseWriter, r *nethttp.Request, fail func(i
 	switch {
 	case len(text) == 0:
 		fail(nethttp.StatusBadRequest, "writing requires points")
-	case len(s.ahead) > 0:
-		status := s.ahead[0]
-		s.ahead = s.ahead[1:]
+	case len(s.nextStatuses) > 0:
+		status := s.nextStatuses[0]
+		s.nextStatuses = s.nextStatuses[1:]
 		fail(status, "not now")
 	case strings.Contains(string(text), `"poison"`):
 		fail(nethttp.StatusUnprocessableEntity, "failure writing points to database: partial write: field type conflict")
@@ -81,15 +81,15 @@ func (s *second) write(w nethttp.ResponseWriter, r *nethttp.Request, fail func(i
 	}
 }
 
-func (s *second) connection(bucket, token string) string {
+func (s *fakeV2) connection(bucket, token string) string {
 	return fmt.Sprintf(`"version":2,"url":"%s/base","organization":"plant","bucket":%q,"token":%q`, s.URL, bucket, token)
 }
 
 func TestSecondVersion(t *testing.T) {
 	t.Parallel()
-	s := newSecond(t)
+	s := newFakeV2(t)
 	c := compile(t, s.connection("b&b", token), ``, `,"target":"m"`)
-	s.ahead = []int{nethttp.StatusServiceUnavailable, nethttp.StatusTooManyRequests, nethttp.StatusInternalServerError}
+	s.nextStatuses = []int{nethttp.StatusServiceUnavailable, nethttp.StatusTooManyRequests, nethttp.StatusInternalServerError}
 	o := bridgestest.Drive(t, c, []*bridges.Entry{bridgestest.Entry(1, "a b", "1"), bridgestest.Entry(2, "a", `"poison"`), bridgestest.Entry(3, "a", "3")}, 10, nil)
 	if diff := cmp.Diff([]string{`m,topic=a\ b value=1 1700000000001000001`, `m,topic=a value=3 1700000000003000003`}, s.lines); diff != "" {
 		t.Errorf("lines (-want +got):\n%s", diff)
@@ -109,7 +109,7 @@ func TestSecondVersion(t *testing.T) {
 
 func TestSecondVersionMissing(t *testing.T) {
 	t.Parallel()
-	s := newSecond(t)
+	s := newFakeV2(t)
 	for connection, want := range map[string]string{
 		s.connection("b&b", "wr0ng-secret"): "the server does not let this client in",
 		s.connection("none", token):         `the server has not found the bucket "none" of the organization "plant": create it`,

@@ -110,7 +110,7 @@ func (m *topicMapping) checkBatch(at string, isJSON bool, p *bridges.Problems) {
 func (m *topicMapping) compileHeaders(at string, p *bridges.Problems) {
 	names := map[string]bool{}
 	for _, name := range slices.Sorted(maps.Keys(m.Headers)) {
-		at := member(at+".headers", name)
+		at := memberPath(at+".headers", name)
 		if msg := headerProblem(name); msg != "" {
 			p.Add(at, msg)
 		}

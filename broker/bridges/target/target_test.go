@@ -1,4 +1,4 @@
-package reach_test
+package target_test
 
 import (
 	"context"
@@ -19,7 +19,7 @@ import (
 
 	"signalbox/broker/bridges"
 	"signalbox/broker/bridges/bridgestest"
-	"signalbox/broker/bridges/reach"
+	"signalbox/broker/bridges/target"
 	"signalbox/broker/brokertest"
 	"signalbox/scripts/suite"
 )
@@ -37,7 +37,7 @@ func get(t *testing.T, url string, secure *tls.Config, silent bool) error {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := reach.Client(new(net.Dialer).DialContext, secure, 1)
+	c := target.HTTPClient(new(net.Dialer).DialContext, secure, 1)
 	defer c.CloseIdleConnections()
 	res, err := c.Do(req)
 	if err == nil {
@@ -74,26 +74,26 @@ func TestCause(t *testing.T) {
 		"no TLS":               {strings.Replace(plain.URL, "http", "https", 1), &tls.Config{}, "it does not speak TLS: check the address, or switch TLS off"},
 		"it wants to know who": {secure.URL, &tls.Config{RootCAs: trusted}, "it refuses TLS as it is configured (tls: certificate required): check tls.clientCertificate and tls.clientKey"},
 	} {
-		if got := reach.Cause(get(t, tt.url, tt.secure, name == "silent")); !strings.HasPrefix(got, tt.want) {
+		if got := target.Reason(get(t, tt.url, tt.secure, name == "silent")); !strings.HasPrefix(got, tt.want) {
 			t.Errorf("%s: got %q, want %q", name, got, tt.want)
 		}
 	}
 	unknown := fmt.Errorf("outside: %w", errors.Join(errors.New("first"), fmt.Errorf("last: %w", errors.New("the\ncause"))))
-	if got := reach.Answer(unknown); got != "the cause" {
+	if got := target.Answer(unknown); got != "the cause" {
 		t.Errorf("got %q, want the innermost cause on one line", got)
 	}
-	if got := reach.Cause(unknown); strings.Contains(got, "cause") {
+	if got := target.Reason(unknown); strings.Contains(got, "cause") {
 		t.Errorf("got %q, want nothing of what the target may have said", got)
 	}
-	if got := reach.Answer(fmt.Errorf("outside: %w", io.EOF)); got != "" {
+	if got := target.Answer(fmt.Errorf("outside: %w", io.EOF)); got != "" {
 		t.Errorf("got %q beside a sentence for it", got)
 	}
 }
 
 func TestExplained(t *testing.T) {
 	t.Parallel()
-	err := fmt.Errorf("connect: %w", reach.Explained(io.EOF, "it is over"))
-	if err.Error() != "connect: it is over" || !errors.Is(err, io.EOF) || !reach.IsExplained(err) || reach.IsExplained(io.EOF) {
+	err := fmt.Errorf("connect: %w", target.Explain(io.EOF, "it is over"))
+	if err.Error() != "connect: it is over" || !errors.Is(err, io.EOF) || !target.IsExplained(err) || target.IsExplained(io.EOF) {
 		t.Errorf("got %v, want the sentence and its cause", err)
 	}
 }
@@ -101,7 +101,7 @@ func TestExplained(t *testing.T) {
 func TestExcerpt(t *testing.T) {
 	t.Parallel()
 	for said, want := range map[string]string{"": "", " a\r\n\tb\x00 \xffc ": "a b c", "abcdé": "abcd...", "abcde": "abcde"} {
-		if got := reach.Excerpt(said, 5); got != want {
+		if got := target.Excerpt(said, 5); got != want {
 			t.Errorf("%q: got %q, want %q", said, got, want)
 		}
 	}
@@ -116,7 +116,7 @@ func TestServer(t *testing.T) {
 		"http://host?": "must end with the path", "http://host#": "must end with the path", "http://host/%2e%2e/a": "must not have . or .. in its path",
 	} {
 		var problems bridges.Problems
-		_, secure := reach.Server(text, bridges.TLS{}, &problems)
+		_, secure := target.ParseURL(text, bridges.TLS{}, &problems)
 		var all bridges.Problems
 		if want != "" {
 			all.Add("connection.url", want)
@@ -126,7 +126,7 @@ func TestServer(t *testing.T) {
 		}
 	}
 	var problems bridges.Problems
-	reach.Server("http://host", bridges.TLS{Enabled: true}, &problems)
+	target.ParseURL("http://host", bridges.TLS{Enabled: true}, &problems)
 	if diff := cmp.Diff(bridges.Problems{{Path: "connection.url", Msg: "must begin with https:// where TLS is enabled"}}, problems); diff != "" {
 		t.Errorf("problems (-want +got):\n%s", diff)
 	}

@@ -9,13 +9,13 @@ import (
 
 	natsgo "github.com/nats-io/nats.go"
 
-	"signalbox/broker/bridges/reach"
+	"signalbox/broker/bridges/target"
 )
 
 // refusals collects the subjects that the user may not publish to, as the server reports on one
 // connection. The server sends a report before it responds to later messages.
 type refusals struct {
-	news chan struct{} // buffered by one; receives when something was added
+	updated chan struct{} // buffered by one; receives when something was added
 
 	mu       sync.Mutex // guards the fields below
 	last     error      // the last error added
@@ -23,7 +23,7 @@ type refusals struct {
 }
 
 func newRefusals() *refusals {
-	return &refusals{news: make(chan struct{}, 1), subjects: make(map[string]error)}
+	return &refusals{updated: make(chan struct{}, 1), subjects: make(map[string]error)}
 }
 
 // note adds an error of the server. The client calls it in the order of the errors, but in
@@ -31,25 +31,25 @@ func newRefusals() *refusals {
 func (r *refusals) note(err error) {
 	r.mu.Lock()
 	r.last = err
-	if subject, ok := quoted(err.Error()); ok && errors.Is(err, natsgo.ErrPermissionViolation) && len(r.subjects) < maxAnswers {
-		r.subjects[subject] = reach.Explained(err, fmt.Sprintf("the user may not publish to %q: allow it at the server, or change the target", subject))
+	if subject, ok := quotedSubject(err.Error()); ok && errors.Is(err, natsgo.ErrPermissionViolation) && len(r.subjects) < maxAcks {
+		r.subjects[subject] = target.Explain(err, fmt.Sprintf("the user may not publish to %q: allow it at the server, or change the target", subject))
 	}
 	r.mu.Unlock()
 	select {
-	case r.news <- struct{}{}:
+	case r.updated <- struct{}{}:
 	default: // a notification is pending already
 	}
 }
 
 // await waits until the last error that the connection has received was added.
 func (r *refusals) await(ctx context.Context, conn *natsgo.Conn) error {
-	heard := conn.LastError()
-	if !errors.Is(heard, natsgo.ErrPermissionViolation) {
+	lastErr := conn.LastError()
+	if !errors.Is(lastErr, natsgo.ErrPermissionViolation) {
 		return nil
 	}
-	for r.latest() != heard { //nolint:errorlint // this very error, not an equal one
+	for r.latest() != lastErr { //nolint:errorlint // this very error, not an equal one
 		select {
-		case <-r.news:
+		case <-r.updated:
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -75,9 +75,9 @@ func (r *refusals) take() map[string]error {
 	return taken
 }
 
-// quoted returns the subject in the server's error, which is only in its text, between the first
+// quotedSubject returns the subject in the server's error, which is only in its text, between the first
 // quotation mark and the last.
-func quoted(said string) (string, bool) {
+func quotedSubject(said string) (string, bool) {
 	_, rest, ok := strings.Cut(said, `"`)
 	end := strings.LastIndexByte(rest, '"')
 	if !ok || end < 0 {

@@ -19,39 +19,39 @@ var timeouts = map[string]test{
 	"a lock, and the connection is closed":           testLockClosed,
 }
 
-// blocked is a table without a unique column in which every insert waits for a lock that another
+// lockedTable is a table without a unique column in which every insert waits for a lock that another
 // session holds.
-type blocked struct {
+type lockedTable struct {
 	d      *peertest.Database
 	table  string
 	holder *connector
 }
 
-func block(t *testing.T, d *peertest.Database, table string) *blocked {
+func lockTable(t *testing.T, d *peertest.Database, table string) *lockedTable {
 	t.Helper()
 	d.Exec(t, "CREATE TABLE "+table+"_parent (id INTEGER PRIMARY KEY)")
 	d.Exec(t, "INSERT INTO "+table+"_parent (id) VALUES (1)")
 	d.Exec(t, "CREATE TABLE "+table+" (n INTEGER, parent INTEGER NOT NULL DEFAULT 1, FOREIGN KEY (parent) REFERENCES "+table+"_parent (id))")
-	b := &blocked{d: d, table: table, holder: b0(t, d, table).connected()}
+	b := &lockedTable{d: d, table: table, holder: rigInto(t, d, table).connected()}
 	execute(t, b.holder, "BEGIN")
 	execute(t, b.holder, "UPDATE "+table+"_parent SET id = 2 WHERE id = 1")
 	return b
 }
 
-// b0 returns a rig that inserts into a table.
-func b0(t *testing.T, d *peertest.Database, table string) *rig {
+// rigInto returns a rig that inserts into a table.
+func rigInto(t *testing.T, d *peertest.Database, table string) *rig {
 	return newRig(t, d).into("t1", table, "", "jsonPayload.n", "n")
 }
 
 // release releases the lock and waits until no statement waits for it any more.
-func (b *blocked) release(t *testing.T) {
+func (b *lockedTable) release(t *testing.T) {
 	t.Helper()
 	execute(t, b.holder, "ROLLBACK")
-	b.awaitNone(t)
+	b.awaitNoInsert(t)
 }
 
-// awaitNone waits until no statement inserts into the table.
-func (b *blocked) awaitNone(t *testing.T) {
+// awaitNoInsert waits until no statement inserts into the table.
+func (b *lockedTable) awaitNoInsert(t *testing.T) {
 	t.Helper()
 	running := "SELECT query FROM pg_stat_activity WHERE state = 'active' AND query LIKE 'INSERT INTO%" + b.table + "%'"
 	if b.d.Driver == "mariadb" {
@@ -65,9 +65,9 @@ func (b *blocked) awaitNone(t *testing.T) {
 	})
 }
 
-// attempt delivers with a timeout that is too short, and connects again if the connection was
+// deliverWithin delivers with a timeout that is too short, and connects again if the connection was
 // lost.
-func attempt(t *testing.T, c *connector, batch []*bridges.Entry, timeout time.Duration) {
+func deliverWithin(t *testing.T, c *connector, batch []*bridges.Entry, timeout time.Duration) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), timeout)
 	defer cancel()
@@ -82,7 +82,7 @@ func attempt(t *testing.T, c *connector, batch []*bridges.Entry, timeout time.Du
 	}
 }
 
-func (b *blocked) wantRows(t *testing.T, want string) {
+func (b *lockedTable) wantRows(t *testing.T, want string) {
 	t.Helper()
 	if got := b.d.Column(t, "SELECT COUNT(*) FROM "+b.table); got[0] != want {
 		t.Errorf("got %s rows, want %s", got[0], want)
@@ -91,13 +91,13 @@ func (b *blocked) wantRows(t *testing.T, want string) {
 
 // testLockOutlasts retries a batch while a lock is held. After its release each row exists once.
 func testLockOutlasts(t *testing.T, d *peertest.Database) {
-	b := block(t, d, "outlasted")
-	r := b0(t, d, b.table)
+	b := lockTable(t, d, "outlasted")
+	r := rigInto(t, d, b.table)
 	r.timeout = time.Second
 	c := r.connected()
 	batch := r.entries("t1", numbered(1, 50)...)
 	for range 3 {
-		attempt(t, c, batch, r.timeout)
+		deliverWithin(t, c, batch, r.timeout)
 	}
 	b.release(t)
 	bridgestest.Drive(t, c, batch, len(batch), nil) // the timeout may be too short for a single attempt
@@ -107,12 +107,12 @@ func testLockOutlasts(t *testing.T, d *peertest.Database) {
 // testLockUnbounded has a server that ends no statement by itself: the abandoned statement is
 // ended before the retry.
 func testLockUnbounded(t *testing.T, d *peertest.Database) {
-	b := block(t, d, "unbounded")
-	r := b0(t, d, b.table)
+	b := lockTable(t, d, "unbounded")
+	r := rigInto(t, d, b.table)
 	c := r.connected()
 	batch := r.entries("t1", numbered(1, 50)...)
 	for range 3 {
-		attempt(t, c, batch, 200*time.Millisecond)
+		deliverWithin(t, c, batch, 200*time.Millisecond)
 	}
 	b.release(t)
 	deliver(t, c, batch)
@@ -121,8 +121,8 @@ func testLockUnbounded(t *testing.T, d *peertest.Database) {
 
 // testLockClosed closes a connection during a batch, as a change of the configuration does.
 func testLockClosed(t *testing.T, d *peertest.Database) {
-	b := block(t, d, "closed_early")
-	r := b0(t, d, b.table)
+	b := lockTable(t, d, "closed_early")
+	r := rigInto(t, d, b.table)
 	c := r.connected()
 	batch := r.entries("t1", numbered(1, 50)...)
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
@@ -146,8 +146,8 @@ func testCancelByName(t *testing.T, d *peertest.Database) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := block(t, d, "cancelled")
-	r := b0(t, d, b.table)
+	b := lockTable(t, d, "cancelled")
+	r := rigInto(t, d, b.table)
 	r.server["hostname"], r.dial = "localhost", policy.DialContext
 	c := r.connected()
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
@@ -156,6 +156,6 @@ func testCancelByName(t *testing.T, d *peertest.Database) {
 	if err := c.Deliver(ctx, batch, make([]bridges.Result, len(batch))); !isLost(err) {
 		t.Fatalf("got %v, want a lost connection", err)
 	}
-	b.awaitNone(t) // though the lock is still held
+	b.awaitNoInsert(t) // though the lock is still held
 	b.release(t)
 }

@@ -1,4 +1,4 @@
-package reach
+package target
 
 import (
 	"context"
@@ -15,14 +15,14 @@ import (
 	"signalbox/broker/outbound"
 )
 
-// mostCause is the maximum length of the text of an unknown error, in bytes.
-const mostCause = 500
+// maxText is the maximum length of the text of an unknown error, in bytes.
+const maxText = 500
 
-// Cause explains why a target cannot be reached or its connection was lost, and what to do. The
+// Reason explains why a target cannot be reached or its connection was lost, and what to do. The
 // text continues a sentence after a colon; "it" is the target. It contains nothing that the
 // target sent, which libraries put into their errors: see [Answer].
-func Cause(err error) string {
-	if why := known(err); why != "" {
+func Reason(err error) string {
+	if why := knownReason(err); why != "" {
 		return why
 	}
 	return "it does not answer as such a server does: check the address"
@@ -31,22 +31,22 @@ func Cause(err error) string {
 // Answer returns the text of an error that [Cause] does not know, "" for others. It may contain
 // what the target sent, which only editors may see.
 func Answer(err error) string {
-	if err == nil || known(err) != "" {
+	if err == nil || knownReason(err) != "" {
 		return ""
 	}
-	return Excerpt(innermost(err), mostCause)
+	return Excerpt(innermost(err), maxText)
 }
 
-// known returns the text for errors that are known here, "" for others.
-func known(err error) string {
+// knownReason returns the text for errors that are known here, "" for others.
+func knownReason(err error) string {
 	if dns, ok := errors.AsType[*net.DNSError](err); ok {
-		return whyNotFound(dns)
+		return dnsReason(dns)
 	}
-	if why := whyNotSecured(err); why != "" {
+	if why := tlsReason(err); why != "" {
 		return why
 	}
 	switch {
-	case IsSilence(err):
+	case IsTimeout(err):
 		return "it did not answer in time: check the address, and the firewalls on the way"
 	case errors.Is(err, context.Canceled):
 		return "the attempt was ended"
@@ -57,7 +57,7 @@ func known(err error) string {
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
 		return "it ended the connection"
 	case isLocal(err):
-		return Excerpt(innermost(err), mostCause)
+		return Excerpt(innermost(err), maxText)
 	}
 	return ""
 }
@@ -71,21 +71,21 @@ func isLocal(err error) bool {
 	return isDenied || isErrno || isAddr || IsExplained(err)
 }
 
-// IsSilence reports whether an error is a timeout.
-func IsSilence(err error) bool {
+// IsTimeout reports whether an error is a timeout.
+func IsTimeout(err error) bool {
 	timeout, ok := errors.AsType[net.Error](err)
 	return ok && timeout.Timeout() || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded)
 }
 
-func whyNotFound(e *net.DNSError) string {
+func dnsReason(e *net.DNSError) string {
 	if e.IsNotFound {
 		return fmt.Sprintf("the host %q is not found: check the address", e.Name)
 	}
 	return fmt.Sprintf("the host %q is not found, as no name server answers", e.Name)
 }
 
-// whyNotSecured returns the text for errors of TLS, "" for others.
-func whyNotSecured(err error) string {
+// tlsReason returns the text for errors of TLS, "" for others.
+func tlsReason(err error) string {
 	if _, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
 		return "its certificate is not to be trusted, as its authority is unknown: give that as tls.caCertificate"
 	}
@@ -93,13 +93,13 @@ func whyNotSecured(err error) string {
 		return "its certificate is for another name: check the address, or give the name as tls.serverName"
 	}
 	if cert, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
-		return "its certificate is not valid: " + Excerpt(cert.Err.Error(), mostCause)
+		return "its certificate is not valid: " + Excerpt(cert.Err.Error(), maxText)
 	}
 	if _, ok := errors.AsType[tls.RecordHeaderError](err); ok || errors.Is(err, nethttp.ErrSchemeMismatch) {
 		return "it does not speak TLS: check the address, or switch TLS off"
 	}
 	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "remote error" { // an alert
-		return fmt.Sprintf("it refuses TLS as it is configured (%s): check tls.clientCertificate and tls.clientKey", Excerpt(op.Err.Error(), mostCause))
+		return fmt.Sprintf("it refuses TLS as it is configured (%s): check tls.clientCertificate and tls.clientKey", Excerpt(op.Err.Error(), maxText))
 	}
 	return ""
 }

@@ -1,8 +1,8 @@
-// Package reach has what kinds of bridges share for connecting to their targets: error texts for
+// Package target has what kinds of bridges share for connecting to their targets: error texts for
 // operators, and HTTP clients.
 //
 // The package must not import a kind, nor know any protocol except HTTP.
-package reach
+package target
 
 import (
 	"errors"
@@ -12,13 +12,13 @@ import (
 
 // explained is an error with a text for operators.
 type explained struct {
-	sentence string
-	cause    error
+	text  string
+	cause error
 }
 
-// Explained returns an error with a text for operators that unwraps to its cause. The text must
+// Explain returns an error with a text for operators that unwraps to its cause. The text must
 // not contain anything that the target sent; the engine finds that in the cause.
-func Explained(cause error, sentence string) error { return &explained{sentence, cause} }
+func Explain(cause error, sentence string) error { return &explained{sentence, cause} }
 
 // IsExplained reports whether an error has a text for operators.
 func IsExplained(err error) bool {
@@ -27,7 +27,7 @@ func IsExplained(err error) bool {
 }
 
 // Error returns the text.
-func (e *explained) Error() string { return e.sentence }
+func (e *explained) Error() string { return e.text }
 
 // Unwrap returns the cause.
 func (e *explained) Unwrap() error { return e.cause }
