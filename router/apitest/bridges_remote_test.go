@@ -153,7 +153,7 @@ func (l *lines) String() string {
 	return l.text.String()
 }
 
-// TestBridgeSecretsAreShownToNobody: neither by an operation, nor on a control topic,
+// TestBridgeSecretsAreNeverShown: neither by an operation, nor on a control topic,
 // nor in the log, also when the target echoes its input.
 func TestBridgeSecretsAreNeverShown(t *testing.T) {
 	t.Parallel()

@@ -12,10 +12,10 @@ import (
 	"github.com/yuin/goldmark/text"
 )
 
-// markdown reads GitHub's dialect. Raw HTML is left out of the pages.
+// markdown parses GitHub's dialect. Raw HTML is omitted from the pages.
 var markdown = goldmark.New(goldmark.WithExtensions(extension.GFM), goldmark.WithParserOptions(parser.WithAutoHeadingID()))
 
-// document is a page that was parsed.
+// document is a parsed page.
 type document struct {
 	Page
 	HTML     string
@@ -23,11 +23,11 @@ type document struct {
 	links    []string // destinations, as written
 }
 
-// section is what stands below one heading, for the search.
+// section is the content below one heading, for the search.
 type section struct {
 	ID    string // of the heading, "" for the page's title
 	Title string
-	Text  string // without markup, in one line
+	Text  string // without markup, on one line
 }
 
 func parse(p Page) *document {
@@ -37,14 +37,14 @@ func parse(p Page) *document {
 	d.collect(root, source)
 	var b bytes.Buffer
 	if err := markdown.Renderer().Render(&b, source, root); err != nil {
-		panic(err) // a buffer takes everything
+		panic(err) // writes to a buffer succeed
 	}
 	d.HTML = b.String()
 	return d
 }
 
-// collect splits the page into sections, and turns links to pages, "x.md#y", into
-// links to their addresses, "x#y".
+// collect splits the page into sections, and rewrites links to pages, "x.md#y", to
+// their addresses, "x#y".
 func (d *document) collect(root ast.Node, source []byte) {
 	var body strings.Builder
 	finish := func() {
@@ -100,8 +100,8 @@ func plain(n ast.Node, source []byte) string {
 	return b.String()
 }
 
-// address returns where a link of a page leads when the pages are served: the pages
-// stand beside each other without their file names' ending.
+// address returns the target of a page's link when the pages are served: they are in
+// one directory, without the extension of their files.
 func address(link string) string {
 	name, fragment, found := strings.Cut(link, "#")
 	name = strings.TrimSuffix(name, ".md")

@@ -18,15 +18,15 @@ var pageTemplate = template.Must(template.New("page").Parse(pageText))
 // styleName is the name of the style sheet among the pages.
 const styleName = "style.css"
 
-// policy lets a page load the style sheet of this service, send the search to it, and
-// nothing else.
+// policy allows a page the style sheet of this service and the search form, and nothing
+// else.
 const policy = "default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 
-// view is what page.html shows. All links are relative, so that the manual also works
+// view is the data of page.html. All links are relative, so that the manual also works
 // below a path that a reverse proxy adds.
 type view struct {
 	Title   string
-	Base    string // from this page to the folder of the pages: "docs/" or ""
+	Base    string // from this page to the directory of the pages: "docs/" or ""
 	Home    string // from this page to the index
 	Name    string // of the page
 	Pages   []Page
@@ -35,7 +35,7 @@ type view struct {
 	Results []result
 }
 
-// Index returns the handler of the index, which also answers a search: ?q=words.
+// Index returns the handler of the index, which also serves a search: ?q=words.
 func (m *Manual) Index(path string) http.Handler {
 	folder := path[strings.LastIndexByte(path, '/')+1:] + "/"
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -47,12 +47,12 @@ func (m *Manual) Index(path string) http.Handler {
 	})
 }
 
-// Serve writes the page, or the style sheet, of a name. It reports whether there is one.
+// Serve writes the page, or the style sheet, with a name. It reports whether it exists.
 func (m *Manual) Serve(w http.ResponseWriter, name, home string) bool {
 	if name == styleName {
 		w.Header().Set("Content-Type", "text/css; charset=utf-8")
 		w.Header().Set("Cache-Control", "no-cache")
-		w.Write(style) //nolint:errcheck // a caller who left needs no response
+		w.Write(style) //nolint:errcheck // a disconnected caller needs no response
 		return true
 	}
 	for _, d := range m.render() {

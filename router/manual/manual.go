@@ -16,13 +16,13 @@ import (
 //go:embed *.md
 var files embed.FS
 
-// order is that of the pages in lists. A test holds it against the files.
+// order is the order of the pages in lists. A test compares it with the files.
 var order = []string{
 	"first-steps", "brokers", "embedded-broker", "access-control", "streams", "bridges", "clusters",
 	"configuration", "errors", "metrics", "backup", "migration", "security", "glossary",
 }
 
-// exampleMark stands in a page where config.example.yaml is shown.
+// exampleMark is the position of config.example.yaml in a page.
 const exampleMark = "<!-- config.example.yaml -->\n"
 
 // Page is a page of the manual.
@@ -39,7 +39,7 @@ type Manual struct {
 	render func() []*document // parses all pages, once
 }
 
-// New returns the manual with the text of config.example.yaml in its place.
+// New returns the manual with the text of config.example.yaml inserted.
 func New(configExample string) *Manual {
 	m := &Manual{}
 	for _, name := range order {
@@ -59,17 +59,17 @@ func New(configExample string) *Manual {
 	return m
 }
 
-// read finds the title and the summary of a page: its first line and first paragraph.
+// read returns a page with its title and summary: its first line and first paragraph.
 func read(name, text string) Page {
 	head, rest, _ := strings.Cut(text, "\n")
 	summary, _, _ := strings.Cut(strings.TrimSpace(rest), "\n\n")
 	return Page{Name: name, Title: strings.TrimPrefix(head, "# "), Summary: strings.Join(strings.Fields(summary), " "), Markdown: text}
 }
 
-// Pages returns all pages in the order of reading.
+// Pages returns all pages in reading order.
 func (m *Manual) Pages() []Page { return slices.Clone(m.pages) }
 
-// Page returns the page of a name, and false where there is none.
+// Page returns the page with a name, and false if there is none.
 func (m *Manual) Page(name string) (Page, bool) {
 	i := slices.IndexFunc(m.pages, func(p Page) bool { return p.Name == name })
 	if i < 0 {

@@ -12,7 +12,7 @@ import (
 
 const exampleText = "data_dir: ./data\n"
 
-// TestPages holds every page against the form that the index and the search rely on.
+// TestPages checks the form of each page that the index and the search rely on.
 func TestPages(t *testing.T) {
 	t.Parallel()
 	names, err := fs.Glob(files, "*.md")
@@ -37,7 +37,8 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// TestExampleConfig has the page on the configuration show config.example.yaml.
+// TestExampleConfig checks that the page on the configuration shows
+// config.example.yaml.
 func TestExampleConfig(t *testing.T) {
 	t.Parallel()
 	p, ok := New(exampleText).Page("configuration")
@@ -181,7 +182,7 @@ func FuzzSearch(f *testing.F) {
 	})
 }
 
-// TestReadme holds README.md against what it is for: a page that is read in a minute.
+// TestReadme checks that README.md can be read in a minute.
 func TestReadme(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../README.md")

@@ -7,14 +7,14 @@ import (
 	"unicode/utf8"
 )
 
-// Bounds of a search.
+// The bounds of a search.
 const (
-	maxQuery   = 200 // bytes that are looked at
+	maxQuery   = 200 // bytes that are searched for
 	maxResults = 50
 	maxExcerpt = 240 // bytes around the first word
 )
 
-// result is a section that holds all words of a query.
+// result is a section that contains all words of a query.
 type result struct {
 	Page    Page
 	ID      string // of the section's heading, "" for the page's beginning
@@ -23,7 +23,7 @@ type result struct {
 	score   int
 }
 
-// search returns the sections in which all words of the query occur, whatever the case;
+// search returns the sections that contain all words of the query, case-insensitively;
 // those with more of them in their titles first, then in the order of the pages.
 func search(all []*document, query string) []result {
 	words := strings.Fields(strings.ToLower(query[:min(len(query), maxQuery)]))
@@ -42,8 +42,8 @@ func search(all []*document, query string) []result {
 	return found[:min(len(found), maxResults)]
 }
 
-// score returns 0 unless the section holds all words, and more for each of them in its
-// title.
+// score returns 0 unless the section contains all words, and more for each of them in
+// its title.
 func (s section) score(words []string) int {
 	title, body := strings.ToLower(s.Title), strings.ToLower(s.Text)
 	score := 1
@@ -58,10 +58,10 @@ func (s section) score(words []string) int {
 	return score
 }
 
-// excerpt returns the text around the first word that occurs in it.
+// excerpt returns the text around the first occurrence of a word.
 func excerpt(s string, words []string) string {
 	lower, first := strings.ToLower(s), -1
-	if len(lower) == len(s) { // else positions are not the same in both
+	if len(lower) == len(s) { // otherwise positions in the two differ
 		for _, w := range words {
 			if i := strings.Index(lower, w); i >= 0 && (first < 0 || i < first) {
 				first = i
