@@ -13,11 +13,11 @@ import (
 
 const opCreate = "createCluster"
 
-// CreateCluster makes a cluster of brokers that are in none, or takes over one that
-// they are already, just as described. The first node's access control becomes
-// everybody's. If it fails, the error names the node that
-// it failed at, and all that was begun is undone, as far as the nodes can be
-// reached; where that is not all, the cluster stays in the list, to be deleted.
+// CreateCluster creates a cluster of brokers that are in none, or adopts an existing one that
+// matches the description exactly. The access control of the first node replaces that of the
+// others. If it fails, the error names the node at which it failed, and all changes are undone as
+// far as the nodes can be reached; otherwise the cluster stays in the list, so that it can be
+// deleted.
 func (c *Clusters) CreateCluster(ctx context.Context, projectID string, spec broker.ClusterSpec) (broker.ClusterConnection, error) {
 	cl := Cluster{ProjectID: projectID, Name: spec.ClusterName, SyncMode: spec.SyncMode}
 	var err error
@@ -25,62 +25,61 @@ func (c *Clusters) CreateCluster(ctx context.Context, projectID string, spec bro
 		return broker.ClusterConnection{}, err
 	}
 	ctx = broker.WithFreshAttempt(ctx)
-	release, err := c.claim(opCreate, keys(cl.Nodes...)...)
+	release, err := c.lock(opCreate, keys(cl.Nodes...)...)
 	if err != nil {
 		return broker.ClusterConnection{}, err
 	}
 	defer release()
-	there, err := c.create(ctx, &cl)
+	exists, err := c.create(ctx, &cl)
 	if err != nil {
 		return broker.ClusterConnection{}, err
 	}
-	c.log.Info("cluster created", "cluster", cl.ID, "name", cl.Name, "syncmode", cl.SyncMode, "nodes", len(cl.Nodes), "was_there", there)
+	c.log.Info("cluster created", "cluster", cl.ID, "name", cl.Name, "syncmode", cl.SyncMode, "nodes", len(cl.Nodes), "was_there", exists)
 	made := connection(cl)
-	if made.Warning = c.outOfReach(ctx, cl); there {
+	if made.Warning = c.unreachableWarning(ctx, cl); exists {
 		made.Warning = "the brokers were this cluster already, which the project knows from now on"
 	}
 	return made, nil
 }
 
-// outOfReach tells which nodes of a new cluster cannot be reached any more: in
-// syncmode full all but the leader close their listeners, but for those with
-// admin_only.
-func (c *Clusters) outOfReach(ctx context.Context, cl Cluster) string {
+// unreachableWarning returns a warning about nodes of a new cluster that can no longer be reached: in
+// syncmode full all nodes but the leader close their listeners, except those with admin_only.
+func (c *Clusters) unreachableWarning(ctx context.Context, cl Cluster) string {
 	if cl.SyncMode != broker.SyncFull {
 		return ""
 	}
-	away := missed(c.look(ctx, cl, cl.Nodes))
-	if len(away) == 0 {
+	unreached := unreachable(c.observe(ctx, cl, cl.Nodes))
+	if len(unreached) == 0 {
 		return ""
 	}
-	return because(opCreate, broker.Unavailable, "the cluster serves, but not all of its nodes can be reached any more", away).Msg
+	return joinNodeErrors(opCreate, broker.Unavailable, "the cluster serves, but not all of its nodes can be reached any more", unreached).Msg
 }
 
-// create checks and stores a cluster, and makes it unless it is there.
-func (c *Clusters) create(ctx context.Context, cl *Cluster) (there bool, err error) {
+// create checks and stores a cluster, and creates it unless it exists.
+func (c *Clusters) create(ctx context.Context, cl *Cluster) (exists bool, err error) {
 	kept := false
 	defer func() {
 		if err != nil && !kept {
 			c.releaseAll(ctx, cl.Nodes)
 		}
 	}()
-	if there, err = c.mayCreate(ctx, *cl); err != nil {
+	if exists, err = c.checkCreate(ctx, *cl); err != nil {
 		return false, err
 	}
-	if cl.ID, err = c.rows.Create(ctx, *cl); err != nil || there {
-		return there, err
+	if cl.ID, err = c.rows.Create(ctx, *cl); err != nil || exists {
+		return exists, err
 	}
-	a := attempt{Clusters: c, cl: *cl}
-	if err = a.make(ctx); err == nil {
+	a := creation{Clusters: c, cl: *cl}
+	if err = a.run(ctx); err == nil {
 		return false, nil
 	}
 	c.log.Warn("cluster not created", "cluster", cl.ID, "name", cl.Name, "error", err)
 	left := a.undo(ctx)
 	kept = left != nil
-	return false, leaving(err, left)
+	return false, withLeftover(err, left)
 }
 
-// resolve says how the nodes are reached. Its error names each that cannot be.
+// resolve returns how the nodes are reached. Its error names each node that cannot be resolved.
 func (c *Clusters) resolve(ctx context.Context, projectID string, refs []broker.ClusterNodeRef) ([]Node, error) {
 	nodes := make([]Node, len(refs))
 	bad := &broker.Error{Kind: broker.Invalid, Op: opCreate, Msg: "a node's broker cannot be found"}
@@ -103,8 +102,7 @@ func (c *Clusters) resolve(ctx context.Context, projectID string, refs []broker.
 	return nodes, nil
 }
 
-// keys are what a change of nodes takes: their brokers, by whatever they are
-// reached.
+// keys returns what a change of nodes locks: their brokers, however they are reached.
 func keys(nodes ...Node) []string {
 	keys := make([]string, len(nodes))
 	for i, n := range nodes {
@@ -116,10 +114,9 @@ func keys(nodes ...Node) []string {
 	return keys
 }
 
-// mayCreate sees that name and brokers are free, and that all nodes can be
-// reached: what can be known before anything is done need not be undone. It tells
-// whether the cluster is there already.
-func (c *Clusters) mayCreate(ctx context.Context, cl Cluster) (there bool, err error) {
+// checkCreate checks that name and brokers are free, and that all nodes can be reached, before
+// anything is changed. It reports whether the cluster exists already.
+func (c *Clusters) checkCreate(ctx context.Context, cl Cluster) (exists bool, err error) {
 	stored, err := c.rows.Clusters(ctx, cl.ProjectID)
 	if err != nil {
 		return false, err
@@ -131,13 +128,13 @@ func (c *Clusters) mayCreate(ctx context.Context, cl Cluster) (there bool, err e
 	}
 	for _, n := range cl.Nodes {
 		if other := owner(stored, n); other != nil {
-			return false, n.failed(&broker.Error{Kind: broker.Conflict, Op: opCreate, Msg: fmt.Sprintf("the broker is a node of the cluster %q", other.Name)})
+			return false, n.named(&broker.Error{Kind: broker.Conflict, Op: opCreate, Msg: fmt.Sprintf("the broker is a node of the cluster %q", other.Name)})
 		}
 	}
-	return c.allFree(ctx, cl)
+	return c.checkFree(ctx, cl)
 }
 
-// owner finds the cluster that a broker connection is a node of.
+// owner returns the cluster that has a broker connection as a node.
 func owner(stored []Cluster, n Node) *Cluster {
 	for i, cl := range stored {
 		if !n.Own && slices.ContainsFunc(cl.Nodes, func(o Node) bool { return !o.Own && o.BrokerID == n.BrokerID }) {
@@ -147,32 +144,33 @@ func owner(stored []Cluster, n Node) *Cluster {
 	return nil
 }
 
-// allFree sees that all nodes can be reached and are in no cluster, or in this one.
-func (c *Clusters) allFree(ctx context.Context, cl Cluster) (there bool, err error) {
-	seen := c.look(ctx, cl, cl.Nodes)
-	if away := missed(seen); len(away) > 0 {
-		return false, because(opCreate, broker.Unavailable, "", away)
+// checkFree checks that all nodes can be reached and are in no cluster. It reports whether they are
+// this cluster already.
+func (c *Clusters) checkFree(ctx context.Context, cl Cluster) (exists bool, err error) {
+	views := c.observe(ctx, cl, cl.Nodes)
+	if unreached := unreachable(views); len(unreached) > 0 {
+		return false, joinNodeErrors(opCreate, broker.Unavailable, "", unreached)
 	}
-	if cl.isThere(seen) {
+	if cl.matches(views) {
 		return true, nil
 	}
-	for _, s := range seen {
+	for _, s := range views {
 		if s.member {
-			return false, s.taken(opCreate)
+			return false, s.inClusterError(opCreate)
 		}
 	}
 	return false, nil
 }
 
-// isThere tells whether the brokers are this cluster already, with a leader: of this
-// name and mode, and with these nodes, each with its number and address. It may have
-// been made by a service that is lost.
-func (cl Cluster) isThere(seen []sight) bool {
-	leader := leaderOf(cl.Name, seen)
+// matches reports whether the brokers are this cluster already, with a leader: with the same name
+// and mode, and with these nodes, their numbers and addresses. A service that was lost may have
+// created it.
+func (cl Cluster) matches(views []nodeView) bool {
+	leader := leaderOf(cl.Name, views)
 	if leader == nil || leader.cluster.SyncMode != cl.SyncMode || len(leader.cluster.Nodes) != len(cl.Nodes) || leader.cluster.UUID == "" {
 		return false
 	}
-	for _, s := range seen {
+	for _, s := range views {
 		mine := s.ha()
 		mine.Mine = true
 		if s.cluster.ClusterName != cl.Name || s.cluster.UUID != leader.cluster.UUID || !slices.Contains(s.cluster.Nodes, mine) {
@@ -182,30 +180,30 @@ func (cl Cluster) isThere(seen []sight) bool {
 	return true
 }
 
-// taken says that a node's broker is in a cluster.
-func (s sight) taken(op string) error {
+// inClusterError returns the error for a node whose broker is in a cluster.
+func (s nodeView) inClusterError(op string) error {
 	msg := "the broker is already part of a cluster"
 	if s.cluster.ClusterName != "" {
 		msg += fmt.Sprintf(", %q", s.cluster.ClusterName)
 	}
-	return s.failed(&broker.Error{Kind: broker.Conflict, Op: op, Msg: msg, Err: control.ErrInCluster})
+	return s.named(&broker.Error{Kind: broker.Conflict, Op: op, Msg: msg, Err: control.ErrInCluster})
 }
 
-// attempt is a cluster on its way to be, and which nodes may know of it.
-type attempt struct {
+// creation is the creation of a cluster, with the nodes that may have been changed.
+type creation struct {
 	*Clusters
-	cl    Cluster
-	began []Node
+	cl      Cluster
+	changed []Node
 }
 
-// make tells the first node to begin and the others to join, and has the leader
-// add whom it does not count yet.
-func (a *attempt) make(ctx context.Context) error {
+// run has the first node create the cluster and the others join, and the leader add nodes that
+// it does not list yet.
+func (a *creation) run(ctx context.Context) error {
 	first := a.cl.Nodes[0]
 	var created control.HACreated
-	err := a.tell(ctx, a.cl, first, control.CreateCluster(a.cl.spec(first)), &created)
-	if mayHave(err) {
-		a.began = append(a.began, first)
+	err := a.change(ctx, a.cl, first, control.CreateCluster(a.cl.spec(first)), &created)
+	if mayBeExecuted(err) {
+		a.changed = append(a.changed, first)
 	}
 	if err != nil {
 		return err
@@ -213,27 +211,27 @@ func (a *attempt) make(ctx context.Context) error {
 	if err := a.joinAll(ctx, created.Invitations); err != nil {
 		return err
 	}
-	if err := a.settle(ctx); err != nil {
+	if err := a.awaitLeader(ctx); err != nil {
 		return err
 	}
-	a.rally(ctx, a.cl, a.cl.Nodes)
+	a.awaitVotes(ctx, a.cl, a.cl.Nodes)
 	return nil
 }
 
-// rally waits until new nodes count for the majority, so that from then on
-// another one may fail. That they do not yet is no failure: the leader goes on.
-func (c *Clusters) rally(ctx context.Context, cl Cluster, fresh []Node) {
-	counted := c.until(ctx, c.timing.rally, func() bool {
-		leader := leaderOf(cl.Name, c.look(ctx, cl, cl.Nodes))
-		return leader != nil && !slices.ContainsFunc(fresh, func(n Node) bool { return leader.standsBy(n.NodeID) })
+// awaitVotes waits until new nodes have a vote, so that from then on another node may fail. It is not
+// an error if they do not have one yet: the leader promotes them later.
+func (c *Clusters) awaitVotes(ctx context.Context, cl Cluster, fresh []Node) {
+	counted := c.poll(ctx, c.timing.votes, func() bool {
+		leader := leaderOf(cl.Name, c.observe(ctx, cl, cl.Nodes))
+		return leader != nil && !slices.ContainsFunc(fresh, func(n Node) bool { return leader.isStandby(n.NodeID) })
 	})
 	if !counted {
 		c.log.Warn("new nodes have no vote in their cluster yet", "cluster", cl.ID, "name", cl.Name)
 	}
 }
 
-// mayHave tells whether what ended with an error may have been carried out.
-func mayHave(err error) bool {
+// mayBeExecuted reports whether a command that returned an error may have been executed.
+func mayBeExecuted(err error) bool {
 	if err == nil {
 		return true
 	}
@@ -244,8 +242,8 @@ func mayHave(err error) bool {
 	return false
 }
 
-// joinAll tells all nodes but the first to join, at the same time.
-func (a *attempt) joinAll(ctx context.Context, invitations []control.Invitation) error {
+// joinAll has all nodes but the first join, concurrently.
+func (a *creation) joinAll(ctx context.Context, invitations []control.Invitation) error {
 	others := a.cl.Nodes[1:]
 	errs := make([]error, len(others))
 	var wg sync.WaitGroup
@@ -254,12 +252,12 @@ func (a *attempt) joinAll(ctx context.Context, invitations []control.Invitation)
 		if at := slices.IndexFunc(invitations, func(i control.Invitation) bool { return i.NodeID == n.NodeID }); at >= 0 {
 			spec.Invitation = &invitations[at]
 		}
-		wg.Go(func() { errs[i] = a.tell(ctx, a.cl, n, control.JoinCluster(spec), nil) })
+		wg.Go(func() { errs[i] = a.change(ctx, a.cl, n, control.JoinCluster(spec), nil) })
 	}
 	wg.Wait()
 	for i, err := range errs {
-		if mayHave(err) {
-			a.began = append(a.began, others[i])
+		if mayBeExecuted(err) {
+			a.changed = append(a.changed, others[i])
 		}
 	}
 	for _, err := range errs {
@@ -270,56 +268,55 @@ func (a *attempt) joinAll(ctx context.Context, invitations []control.Invitation)
 	return nil
 }
 
-// settle waits for a leader and has it add the nodes that it does not count. The
-// first node need not be the leader: other brokers elect one when all have
-// joined.
-func (a *attempt) settle(ctx context.Context) error {
-	var seen []sight
+// awaitLeader waits for a leader and has it add the nodes that it does not list. The leader may be
+// another node than the first: other brokers elect one after all have joined.
+func (a *creation) awaitLeader(ctx context.Context) error {
+	var views []nodeView
 	var err error
-	agreed := a.until(ctx, a.timing.settle, func() bool {
-		seen = a.look(ctx, a.cl, a.cl.Nodes)
-		leader := leaderOf(a.cl.Name, seen)
+	agreed := a.poll(ctx, a.timing.leader, func() bool {
+		views = a.observe(ctx, a.cl, a.cl.Nodes)
+		leader := leaderOf(a.cl.Name, views)
 		if leader == nil {
 			return false
 		}
 		err = a.addMissing(ctx, leader)
-		return err == nil || !passing(err)
+		return err == nil || !isAboutLeadership(err)
 	})
 	switch {
 	case err != nil:
 		return err
 	case !agreed:
-		return noLeader(opCreate, a.cl, seen)
+		return noLeader(opCreate, a.cl, views)
 	}
 	return nil
 }
 
-// passing tells whether an error is about who leads, which changes.
-func passing(err error) bool {
+// isAboutLeadership reports whether an error is about leadership, which may change.
+func isAboutLeadership(err error) bool {
 	return errors.Is(err, control.ErrNotLeader) || errors.Is(err, control.ErrNoLeader)
 }
 
-func (a *attempt) addMissing(ctx context.Context, leader *sight) error {
+func (a *creation) addMissing(ctx context.Context, leader *nodeView) error {
 	for _, n := range a.cl.Nodes {
-		if leader.counts(n.NodeID) {
+		if leader.lists(n.NodeID) {
 			continue
 		}
-		err := a.tell(ctx, a.cl, leader.Node, control.AddNode(a.cl.Name, n.ha()), &control.HAAdded{})
+		err := a.change(ctx, a.cl, leader.Node, control.AddNode(a.cl.Name, n.ha()), &control.HAAdded{})
 		if err != nil && !errors.Is(err, control.ErrMember) {
-			return n.failed(fmt.Errorf("add the node: %w", err))
+			return n.named(fmt.Errorf("add the node: %w", err))
 		}
 	}
 	return nil
 }
 
-// releaseAll ends connections that were made for nothing.
+// releaseAll closes the connections of nodes that were not used.
 func (c *Clusters) releaseAll(ctx context.Context, nodes []Node) {
 	for _, n := range nodes {
 		c.rows.Release(ctx, n)
 	}
 }
 
-// connection describes how a new cluster is reached: as its first node is.
+// connection returns how a new cluster is reached, which is that of its first node.
 func connection(cl Cluster) broker.ClusterConnection {
 	n := cl.Nodes[0]
 	r := broker.ClusterConnection{ID: cl.ID, URL: n.URL, Username: n.Target.Username, Password: n.Target.Password,

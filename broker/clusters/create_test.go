@@ -11,21 +11,21 @@ import (
 	"signalbox/broker/control"
 )
 
-func TestCreateCluster_in_every_manner(t *testing.T) {
-	for name, m := range map[string]manner{"ours": ours, "others": others, "slow": slow} {
+func TestCreateCluster_in_every_variant(t *testing.T) {
+	for name, m := range map[string]variant{"ours": variantOurs, "others": variantOthers, "slow": variantSlow} {
 		t.Run(name, func(t *testing.T) {
 			run(t, func(r *rig) {
-				r.hall.manner = m
-				id, papers := r.cluster(3)
+				r.network.variant = m
+				id, brokers := r.cluster(3)
 				c := r.wantState(id, "active", 1)
 				if c.ClusterName != "ha" || c.SyncMode != "dynsec" || c.Nodes[2].URL != "mqtt://b3" || c.Nodes[2].LogIndex != 10 {
 					r.t.Errorf("got %+v", c)
 				}
 				want := "createCluster"
-				if m == slow {
+				if m == variantSlow {
 					want += " addNode addNode"
 				}
-				if got := strings.Join(papers[0].log, " "); got != want {
+				if got := strings.Join(brokers[0].log, " "); got != want {
 					r.t.Errorf("the first was asked %s, want %s", got, want)
 				}
 			})
@@ -47,35 +47,37 @@ func TestCreateCluster_of_targets_and_of_one(t *testing.T) {
 	})
 }
 
-// TestCreateCluster_refused looks before it begins: nothing is done.
+// TestCreateCluster_refused checks that nothing is changed if a check fails.
 func TestCreateCluster_refused(t *testing.T) {
 	for name, tt := range map[string]struct {
-		before func(r *rig, p []*paper, s *broker.ClusterSpec)
+		before func(r *rig, p []*fakeBroker, s *broker.ClusterSpec)
 		kind   broker.Kind
 		words  []string
 	}{
-		"unreachable node": {func(_ *rig, p []*paper, _ *broker.ClusterSpec) { p[1].dead = true }, broker.Unavailable, []string{"node 2 (n2)", "refuses connections"}},
-		"mute node":        {func(_ *rig, p []*paper, _ *broker.ClusterSpec) { p[2].mute = true }, broker.Unconfirmed, []string{"node 3"}},
-		"without clusters": {func(_ *rig, p []*paper, _ *broker.ClusterSpec) { p[2].plain = true }, broker.Unsupported, []string{"node 3", "cluster"}},
-		"two of a kind": {func(_ *rig, p []*paper, _ *broker.ClusterSpec) { p[0].plain, p[1].dead = true, true }, broker.Unavailable,
+		"unreachable node": {func(_ *rig, p []*fakeBroker, _ *broker.ClusterSpec) { p[1].stopped = true }, broker.Unavailable, []string{"node 2 (n2)", "refuses connections"}},
+		"mute node":        {func(_ *rig, p []*fakeBroker, _ *broker.ClusterSpec) { p[2].silent = true }, broker.Unconfirmed, []string{"node 3"}},
+		"without clusters": {func(_ *rig, p []*fakeBroker, _ *broker.ClusterSpec) { p[2].noClusters = true }, broker.Unsupported, []string{"node 3", "cluster"}},
+		"two of a kind": {func(_ *rig, p []*fakeBroker, _ *broker.ClusterSpec) { p[0].noClusters, p[1].stopped = true, true }, broker.Unavailable,
 			[]string{"node 1", "node 2"}},
-		"in a cluster": {func(_ *rig, p []*paper, _ *broker.ClusterSpec) {
-			p[1].sit(&ring{name: "old", uuid: "u", seated: map[int]*paper{}}, 9)
+		"in a cluster": {func(_ *rig, p []*fakeBroker, _ *broker.ClusterSpec) {
+			p[1].join(&fakeCluster{name: "old", uuid: "u", members: map[int]*fakeBroker{}}, 9)
 		}, broker.Conflict, []string{"node 2", "already part of a cluster", `"old"`}},
-		"unknown brokers": {func(_ *rig, _ []*paper, s *broker.ClusterSpec) { s.Nodes[0].BrokerID, s.Nodes[2].BrokerID = "x", "y" }, broker.Invalid, nil},
-		"name taken":      {func(r *rig, _ []*paper, _ *broker.ClusterSpec) { r.rows.stored["c"] = Cluster{Name: "ha"} }, broker.Exists, nil},
-		"broker taken": {func(r *rig, _ []*paper, _ *broker.ClusterSpec) {
+		"unknown brokers": {func(_ *rig, _ []*fakeBroker, s *broker.ClusterSpec) {
+			s.Nodes[0].BrokerID, s.Nodes[2].BrokerID = "x", "y"
+		}, broker.Invalid, nil},
+		"name taken": {func(r *rig, _ []*fakeBroker, _ *broker.ClusterSpec) { r.rows.stored["c"] = Cluster{Name: "ha"} }, broker.Exists, nil},
+		"broker taken": {func(r *rig, _ []*fakeBroker, _ *broker.ClusterSpec) {
 			r.rows.stored["c"] = Cluster{Name: "old", Nodes: []Node{{ClusterNodeRef: ref(3)}}}
 		}, broker.Conflict, []string{"node 3", "old"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			run(t, func(r *rig) {
-				papers, s := r.brokers(3), spec(3)
-				tt.before(r, papers, &s)
+				brokers, s := r.brokers(3), spec(3)
+				tt.before(r, brokers, &s)
 				before := len(r.rows.stored)
 				_, err := r.CreateCluster(r.t.Context(), project, s)
 				r.wantError(err, tt.kind, tt.words...)
-				for _, p := range papers {
+				for _, p := range brokers {
 					if len(p.log) > 0 {
 						r.t.Errorf("%s was asked %v", p.name, p.log)
 					}
@@ -91,34 +93,36 @@ func TestCreateCluster_refused(t *testing.T) {
 	}
 }
 
-// TestCreateCluster_broken_off is undone, whatever failed.
+// TestCreateCluster_broken_off checks that a failed creation is undone, whatever failed.
 func TestCreateCluster_broken_off(t *testing.T) {
 	refusal := &broker.Error{Kind: broker.Conflict, Msg: "The mode is not offered"}
 	for name, tt := range map[string]struct {
-		manner manner
-		before func(p []*paper)
-		kind   broker.Kind
-		words  string
+		variant variant
+		before  func(p []*fakeBroker)
+		kind    broker.Kind
+		words   string
 	}{
-		"the first refuses":        {ours, func(p []*paper) { p[0].fails["createCluster"] = refusal }, broker.Conflict, "node 1 (n1): The mode is not offered"},
-		"the first's answer lost":  {ours, func(p []*paper) { p[0].lost["createCluster"] = true }, broker.Unconfirmed, "node 1"},
-		"a join is refused":        {ours, func(p []*paper) { p[2].fails["joinCluster"] = refusal }, broker.Conflict, "node 3"},
-		"a join's answer is lost":  {ours, func(p []*paper) { p[1].lost["joinCluster"] = true }, broker.Unconfirmed, "node 2"},
-		"a join without a leader":  {others, func(p []*paper) { p[2].fails["joinCluster"] = refusal }, broker.Conflict, "node 3"},
-		"an addition is refused":   {slow, func(p []*paper) { p[0].fails["addNode"] = refusal }, broker.Conflict, "node 2 (n2): "},
-		"the leader never can add": {slow, func(p []*paper) { p[0].fails["addNode"] = control.Refusal(control.ErrNotLeader).ClassifyHA("addNode") }, broker.Conflict, "node 2"},
-		"the leader does not listen": {ours, func(p []*paper) {
+		"the first refuses":       {variantOurs, func(p []*fakeBroker) { p[0].fails["createCluster"] = refusal }, broker.Conflict, "node 1 (n1): The mode is not offered"},
+		"the first's answer lost": {variantOurs, func(p []*fakeBroker) { p[0].lostResponses["createCluster"] = true }, broker.Unconfirmed, "node 1"},
+		"a join is refused":       {variantOurs, func(p []*fakeBroker) { p[2].fails["joinCluster"] = refusal }, broker.Conflict, "node 3"},
+		"a join's answer is lost": {variantOurs, func(p []*fakeBroker) { p[1].lostResponses["joinCluster"] = true }, broker.Unconfirmed, "node 2"},
+		"a join without a leader": {variantOthers, func(p []*fakeBroker) { p[2].fails["joinCluster"] = refusal }, broker.Conflict, "node 3"},
+		"an addition is refused":  {variantSlow, func(p []*fakeBroker) { p[0].fails["addNode"] = refusal }, broker.Conflict, "node 2 (n2): "},
+		"the leader never can add": {variantSlow, func(p []*fakeBroker) {
+			p[0].fails["addNode"] = control.Refusal(control.ErrNotLeader).ClassifyHA("addNode")
+		}, broker.Conflict, "node 2"},
+		"the leader does not listen": {variantOurs, func(p []*fakeBroker) {
 			p[2].fails["joinCluster"], p[0].fails["deleteCluster"] = refusal, refusal
 		}, broker.Conflict, "node 3"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			run(t, func(r *rig) {
-				r.hall.manner = tt.manner
-				papers := r.brokers(3)
-				tt.before(papers)
+				r.network.variant = tt.variant
+				brokers := r.brokers(3)
+				tt.before(brokers)
 				_, err := r.CreateCluster(r.t.Context(), project, spec(3))
 				r.wantError(err, tt.kind, tt.words)
-				r.wantFree(papers...)
+				r.wantFree(brokers...)
 				if len(r.rows.stored) != 0 {
 					r.t.Error("the cluster is still stored")
 				}
@@ -127,13 +131,13 @@ func TestCreateCluster_broken_off(t *testing.T) {
 	}
 }
 
-// TestCreateCluster_asks_again after the leader changed in between.
+// TestCreateCluster_asks_again checks that a command is sent again after a change of the leader.
 func TestCreateCluster_asks_again(t *testing.T) {
 	run(t, func(r *rig) {
-		r.hall.manner = slow
-		papers := r.brokers(3)
-		papers[0].fails["addNode"] = control.Refusal(control.ErrNotLeader).ClassifyHA("addNode")
-		papers[0].onFail = func() { delete(papers[0].fails, "addNode") }
+		r.network.variant = variantSlow
+		brokers := r.brokers(3)
+		brokers[0].fails["addNode"] = control.Refusal(control.ErrNotLeader).ClassifyHA("addNode")
+		brokers[0].onFail = func() { delete(brokers[0].fails, "addNode") }
 		made, err := r.CreateCluster(r.t.Context(), project, spec(3))
 		if err != nil {
 			r.t.Fatal(err)
@@ -142,25 +146,25 @@ func TestCreateCluster_asks_again(t *testing.T) {
 	})
 }
 
-// TestCreateCluster_that_cannot_be_undone stays, to be deleted, with what its
-// nodes are reached by.
+// TestCreateCluster_that_cannot_be_undone checks that the cluster stays in the list, with the
+// connections of its nodes.
 func TestCreateCluster_that_cannot_be_undone(t *testing.T) {
 	refusal := &broker.Error{Kind: broker.Conflict, Msg: "no"}
 	for name, tt := range map[string]struct {
-		before func(p []*paper)
+		before func(p []*fakeBroker)
 		words  string
 		kept   bool
 	}{
-		"a node that is gone":     {func(p []*paper) { p[1].after["joinCluster"] = func() { p[1].dead = true } }, "b2 refuses connections", true},
-		"nodes that do not leave": {func(p []*paper) { p[0].fails["deleteCluster"], p[1].fails["leaveCluster"] = refusal, refusal }, "(no)", true},
-		"nodes that do":           {func([]*paper) {}, "node 3 (n3): no", false},
+		"a node that is gone":     {func(p []*fakeBroker) { p[1].after["joinCluster"] = func() { p[1].stopped = true } }, "b2 refuses connections", true},
+		"nodes that do not leave": {func(p []*fakeBroker) { p[0].fails["deleteCluster"], p[1].fails["leaveCluster"] = refusal, refusal }, "(no)", true},
+		"nodes that do":           {func([]*fakeBroker) {}, "node 3 (n3): no", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			run(t, func(r *rig) {
-				papers, s := r.brokers(3), spec(3)
+				brokers, s := r.brokers(3), spec(3)
 				s.Nodes[1].BrokerID, s.Nodes[1].Target.URL = "far", "mqtt://b2"
-				papers[2].fails["joinCluster"] = refusal
-				tt.before(papers)
+				brokers[2].fails["joinCluster"] = refusal
+				tt.before(brokers)
 				_, err := r.CreateCluster(r.t.Context(), project, s)
 				r.wantError(err, broker.Conflict, "node 3 (n3): no", tt.words)
 				if _, kept := r.rows.stored["c1"]; kept != tt.kept || strings.Contains(fmt.Sprint(err), "delete the cluster") != kept || kept == (len(r.rows.released) > 0) {
@@ -171,15 +175,16 @@ func TestCreateCluster_that_cannot_be_undone(t *testing.T) {
 	}
 }
 
-// TestCreateCluster_whose_caller_leaves is undone all the same.
+// TestCreateCluster_whose_caller_leaves checks that the creation is undone if the caller's
+// context ends.
 func TestCreateCluster_whose_caller_leaves(t *testing.T) {
 	run(t, func(r *rig) {
-		papers := r.brokers(3)
+		brokers := r.brokers(3)
 		ctx, leave := context.WithCancel(r.t.Context())
-		papers[0].after["createCluster"] = leave
+		brokers[0].after["createCluster"] = leave
 		_, err := r.CreateCluster(ctx, project, spec(3))
 		r.wantError(err, broker.Unavailable, "node 2")
-		r.wantFree(papers...)
+		r.wantFree(brokers...)
 		if len(r.rows.stored) != 0 {
 			r.t.Error("the cluster is still stored")
 		}
@@ -188,8 +193,8 @@ func TestCreateCluster_whose_caller_leaves(t *testing.T) {
 
 func TestOneChangeAtATime(t *testing.T) {
 	run(t, func(r *rig) {
-		papers := r.brokers(3)
-		papers[2].mute = true
+		brokers := r.brokers(3)
+		brokers[2].silent = true
 		done := make(chan error, 1)
 		go func() {
 			_, err := r.CreateCluster(r.t.Context(), project, spec(3))
@@ -207,35 +212,35 @@ func TestOneChangeAtATime(t *testing.T) {
 	})
 }
 
-// TestCreateCluster_that_is_there takes it over, just as it is: whoever made it may be
-// lost. What is not just that is refused.
+// TestCreateCluster_that_is_there adopts a cluster that matches exactly, because the service that
+// created it may be lost. Any other is refused.
 func TestCreateCluster_that_is_there(t *testing.T) {
 	for name, tt := range map[string]struct {
-		before func(p []*paper, s *broker.ClusterSpec)
+		before func(p []*fakeBroker, s *broker.ClusterSpec)
 		taken  bool
 	}{
-		"the same":         {func([]*paper, *broker.ClusterSpec) {}, true},
-		"another leader":   {func(p []*paper, _ *broker.ClusterSpec) { p[0].in.leader = 2 }, true},
-		"another name":     {func(_ []*paper, s *broker.ClusterSpec) { s.ClusterName = "hb" }, false},
-		"another mode":     {func(_ []*paper, s *broker.ClusterSpec) { s.SyncMode = "hp" }, false},
-		"a node less":      {func(_ []*paper, s *broker.ClusterSpec) { s.Nodes = s.Nodes[:2] }, false},
-		"other numbers":    {func(_ []*paper, s *broker.ClusterSpec) { s.Nodes[0].NodeID, s.Nodes[1].NodeID = 2, 1 }, false},
-		"another address":  {func(_ []*paper, s *broker.ClusterSpec) { s.Nodes[2].Port = 7001 }, false},
-		"a node elsewhere": {func(p []*paper, _ *broker.ClusterSpec) { p[2].stand() }, false},
-		"a namesake": {func(p []*paper, _ *broker.ClusterSpec) {
-			p[2].stand()
-			p[2].sit(&ring{name: "ha", uuid: "z", seated: map[int]*paper{}}, 3)
+		"the same":         {func([]*fakeBroker, *broker.ClusterSpec) {}, true},
+		"another leader":   {func(p []*fakeBroker, _ *broker.ClusterSpec) { p[0].cluster.leader = 2 }, true},
+		"another name":     {func(_ []*fakeBroker, s *broker.ClusterSpec) { s.ClusterName = "hb" }, false},
+		"another mode":     {func(_ []*fakeBroker, s *broker.ClusterSpec) { s.SyncMode = "hp" }, false},
+		"a node less":      {func(_ []*fakeBroker, s *broker.ClusterSpec) { s.Nodes = s.Nodes[:2] }, false},
+		"other numbers":    {func(_ []*fakeBroker, s *broker.ClusterSpec) { s.Nodes[0].NodeID, s.Nodes[1].NodeID = 2, 1 }, false},
+		"another address":  {func(_ []*fakeBroker, s *broker.ClusterSpec) { s.Nodes[2].Port = 7001 }, false},
+		"a node elsewhere": {func(p []*fakeBroker, _ *broker.ClusterSpec) { p[2].leave() }, false},
+		"a namesake": {func(p []*fakeBroker, _ *broker.ClusterSpec) {
+			p[2].leave()
+			p[2].join(&fakeCluster{name: "ha", uuid: "z", members: map[int]*fakeBroker{}}, 3)
 		}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			run(t, func(r *rig) {
-				id, papers := r.cluster(3)
+				id, brokers := r.cluster(3)
 				delete(r.rows.stored, id)
-				for _, p := range papers {
+				for _, p := range brokers {
 					p.log = nil
 				}
 				s := spec(3)
-				tt.before(papers, &s)
+				tt.before(brokers, &s)
 				made, err := r.CreateCluster(r.t.Context(), project, s)
 				if tt.taken {
 					if err != nil || !strings.Contains(made.Warning, "already") {
@@ -247,7 +252,7 @@ func TestCreateCluster_that_is_there(t *testing.T) {
 				} else if r.wantError(err, broker.Conflict, "already part of a cluster"); len(r.rows.stored) != 0 {
 					r.t.Error("a cluster is stored")
 				}
-				for _, p := range papers {
+				for _, p := range brokers {
 					if len(p.log) > 0 {
 						r.t.Errorf("%s was asked %v", p.name, p.log)
 					}

@@ -10,12 +10,11 @@ import (
 
 const opJoin = "joinCluster"
 
-// JoinCluster adds a node while the cluster serves. A node that lost its data
-// joins again the same way, under its number and address; one whose joining broke
-// off goes on where that was.
+// JoinCluster adds a node while the cluster serves. A node that lost its data joins again in the
+// same way, with its number and address; an incomplete joining is continued.
 func (c *Clusters) JoinCluster(ctx context.Context, projectID, clusterID string, ref broker.ClusterNodeRef) error {
 	ctx = broker.WithFreshAttempt(ctx)
-	cl, release, err := c.open(ctx, opJoin, projectID, clusterID)
+	cl, release, err := c.openLocked(ctx, opJoin, projectID, clusterID)
 	if err != nil {
 		return err
 	}
@@ -24,7 +23,7 @@ func (c *Clusters) JoinCluster(ctx context.Context, projectID, clusterID string,
 	if err != nil {
 		return err
 	}
-	known := cl.known(&n)
+	known := cl.hasNode(&n)
 	if err := c.join(ctx, cl, n, known); err != nil {
 		if !known {
 			c.rows.Release(ctx, n)
@@ -37,28 +36,27 @@ func (c *Clusters) JoinCluster(ctx context.Context, projectID, clusterID string,
 
 func (c *Clusters) join(ctx context.Context, cl Cluster, n Node, known bool) error {
 	if known {
-		return c.enter(ctx, cl, n, true)
+		return c.admit(ctx, cl, n, true)
 	}
-	release, err := c.claim(opJoin, keys(n)...)
+	release, err := c.lock(opJoin, keys(n)...)
 	if err != nil {
 		return err
 	}
 	defer release()
-	if err := c.mayJoin(ctx, cl, n); err != nil {
+	if err := c.checkJoin(ctx, cl, n); err != nil {
 		return err
 	}
-	if err := c.enter(ctx, cl.with(n), n, false); err != nil {
+	if err := c.admit(ctx, cl.with(n), n, false); err != nil {
 		return err
 	}
 	if err := c.rows.AddNode(ctx, cl.ID, n); err != nil {
-		return leaving(err, c.retract(ctx, cl, n))
+		return withLeftover(err, c.undoJoin(ctx, cl, n))
 	}
 	return nil
 }
 
-// known tells whether the node is one of the cluster's, and takes over how that
-// is reached.
-func (cl Cluster) known(n *Node) bool {
+// hasNode reports whether the node is in the cluster, and takes over how that is reached.
+func (cl Cluster) hasNode(n *Node) bool {
 	for _, o := range cl.Nodes {
 		same := o.BrokerID == n.BrokerID && o.Own == n.Own && o.URL == n.URL
 		if same && o.NodeID == n.NodeID && o.Address == n.Address && o.Port == n.Port {
@@ -69,9 +67,9 @@ func (cl Cluster) known(n *Node) bool {
 	return false
 }
 
-// mayJoin sees that the node does not clash with another one.
-func (c *Clusters) mayJoin(ctx context.Context, cl Cluster, n Node) error {
-	if bad := cl.clashes(n); len(bad) > 0 {
+// checkJoin checks that the node does not conflict with another one.
+func (c *Clusters) checkJoin(ctx context.Context, cl Cluster, n Node) error {
+	if bad := cl.conflicts(n); len(bad) > 0 {
 		return &broker.Error{Kind: broker.Invalid, Op: opJoin, Fields: bad, Msg: "the cluster has a node like this"}
 	}
 	if len(cl.Nodes) >= control.MaxNodes {
@@ -82,13 +80,13 @@ func (c *Clusters) mayJoin(ctx context.Context, cl Cluster, n Node) error {
 		return err
 	}
 	if other := owner(stored, n); other != nil {
-		return n.failed(&broker.Error{Kind: broker.Conflict, Op: opJoin, Msg: "the broker is a node of the cluster " + other.Name})
+		return n.named(&broker.Error{Kind: broker.Conflict, Op: opJoin, Msg: "the broker is a node of the cluster " + other.Name})
 	}
 	return nil
 }
 
-// clashes names what of a node another one of the cluster has.
-func (cl Cluster) clashes(n Node) (bad []broker.Field) {
+// conflicts returns the fields in which a node conflicts with another one of the cluster.
+func (cl Cluster) conflicts(n Node) (bad []broker.Field) {
 	add := func(clash bool, path string, other Node) {
 		if clash {
 			bad = append(bad, broker.Field{Path: path, Msg: "is that of " + other.String()})
@@ -103,13 +101,13 @@ func (cl Cluster) clashes(n Node) (bad []broker.Field) {
 	return bad
 }
 
-// enter makes the node, which is among the cluster's, a node of it. A known node
-// is left with the leader if it cannot join now.
-func (c *Clusters) enter(ctx context.Context, cl Cluster, n Node, known bool) error {
-	seen := c.look(ctx, cl, cl.Nodes)
-	self, others := apart(seen, n.NodeID)
+// admit makes a node of cl a member. If a known node cannot join now, the leader keeps it in its
+// list.
+func (c *Clusters) admit(ctx context.Context, cl Cluster, n Node, known bool) error {
+	views := c.observe(ctx, cl, cl.Nodes)
+	self, others := splitViews(views, n.NodeID)
 	if known {
-		others = seen
+		others = views
 	}
 	leader := leaderOf(cl.Name, others)
 	if err := self.mayJoin(cl.Name, leader); err != nil {
@@ -118,12 +116,12 @@ func (c *Clusters) enter(ctx context.Context, cl Cluster, n Node, known bool) er
 	switch {
 	case leader == nil:
 		return noLeader(opJoin, cl, others)
-	case self.waits(): // with an invitation that is void, or to a cluster that cannot be reached
+	case self.isWaiting(): // with an invitation that is void, or to a cluster that cannot be reached
 		if err := errors.Join(c.leaveAlone(ctx, cl, []Node{n})...); err != nil {
 			return err
 		}
 		self.member = false
-	case self.member && leader.counts(n.NodeID):
+	case self.member && leader.lists(n.NodeID):
 		return nil
 	}
 	invitation, err := c.invite(ctx, cl, leader.Node, n)
@@ -132,7 +130,7 @@ func (c *Clusters) enter(ctx context.Context, cl Cluster, n Node, known bool) er
 	}
 	err = c.accept(ctx, cl, n, invitation)
 	if err != nil && !known {
-		return leaving(err, c.retract(ctx, cl, n))
+		return withLeftover(err, c.undoJoin(ctx, cl, n))
 	}
 	return err
 }
@@ -140,33 +138,33 @@ func (c *Clusters) enter(ctx context.Context, cl Cluster, n Node, known bool) er
 // invite has the leader add a node, and returns the invitation with which it joins.
 func (c *Clusters) invite(ctx context.Context, cl Cluster, leader, n Node) (*control.Invitation, error) {
 	var added control.HAAdded
-	err := c.tell(ctx, cl, leader, control.AddNode(cl.Name, n.ha()), &added)
+	err := c.change(ctx, cl, leader, control.AddNode(cl.Name, n.ha()), &added)
 	return added.Invitation, err
 }
 
-// accept has a node join with an invitation.
+// accept has a node join the cluster with its invitation, and waits until it has a vote.
 func (c *Clusters) accept(ctx context.Context, cl Cluster, n Node, invitation *control.Invitation) error {
 	spec := cl.spec(n)
 	spec.Invitation = invitation
-	if err := c.tell(ctx, cl, n, control.JoinCluster(spec), nil); err != nil {
+	if err := c.change(ctx, cl, n, control.JoinCluster(spec), nil); err != nil {
 		return err
 	}
-	c.rally(ctx, cl, []Node{n})
+	c.awaitVotes(ctx, cl, []Node{n})
 	return nil
 }
 
-// mayJoin returns why a node cannot join a cluster: it does not answer, or is a node of
-// another one.
-func (s sight) mayJoin(name string, leader *sight) error {
-	if s.err == nil && s.member && !s.waits() && (!s.in(name) || s.foreign(leader)) {
-		return s.taken(opJoin)
+// mayJoin returns why a node cannot join a cluster: it does not respond, or is a node of another
+// cluster.
+func (s nodeView) mayJoin(name string, leader *nodeView) error {
+	if s.err == nil && s.member && !s.isWaiting() && (!s.isIn(name) || s.isForeign(leader)) {
+		return s.inClusterError(opJoin)
 	}
 	return s.err
 }
 
-// apart gives the sight of one node, which is there, and those of the others.
-func apart(seen []sight, nodeID int) (self sight, others []sight) {
-	for _, s := range seen {
+// splitViews separates the view of one node, which must exist, from those of the others.
+func splitViews(views []nodeView, nodeID int) (self nodeView, others []nodeView) {
+	for _, s := range views {
 		if s.NodeID == nodeID {
 			self = s
 		} else {
@@ -176,41 +174,40 @@ func apart(seen []sight, nodeID int) (self sight, others []sight) {
 	return self, others
 }
 
-// retract has the leader remove a node that has not become one.
-func (c *Clusters) retract(ctx context.Context, cl Cluster, n Node) error {
+// undoJoin has the leader remove a node that has not joined.
+func (c *Clusters) undoJoin(ctx context.Context, cl Cluster, n Node) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.timing.undo)
 	defer cancel()
-	return c.remove(ctx, cl, n, c.look(ctx, cl, cl.Nodes))
+	return c.remove(ctx, cl, n, c.observe(ctx, cl, cl.Nodes))
 }
 
-// remove has the leader remove a node, and the node itself leave where there is
-// no leader to do that, or it is not heard of. What the leader refuses is not
-// done.
-func (c *Clusters) remove(ctx context.Context, cl Cluster, n Node, seen []sight) error {
-	err := noLeader(opLeave, cl, seen)
-	if leader := leaderOf(cl.Name, seen); leader != nil {
-		err = c.tell(ctx, cl, leader.Node, control.RemoveNode(cl.Name, n.ha()), nil)
+// remove has the leader remove a node, or the node itself leave if there is no leader or it does
+// not respond. An error of the leader itself is returned.
+func (c *Clusters) remove(ctx context.Context, cl Cluster, n Node, views []nodeView) error {
+	err := noLeader(opLeave, cl, views)
+	if leader := leaderOf(cl.Name, views); leader != nil {
+		err = c.change(ctx, cl, leader.Node, control.RemoveNode(cl.Name, n.ha()), nil)
 		if errors.Is(err, control.ErrNoNode) {
 			err = nil
 		}
 	}
 	if err != nil {
-		if !absent(err) {
+		if !couldNotDecide(err) {
 			return err
 		}
-		if alone := c.tell(ctx, cl, n, control.LeaveCluster(cl.Name, n.ha()), nil); alone != nil && !errors.Is(alone, control.ErrNoCluster) {
+		if alone := c.change(ctx, cl, n, control.LeaveCluster(cl.Name, n.ha()), nil); alone != nil && !errors.Is(alone, control.ErrNoCluster) {
 			return err
 		}
 		return nil
 	}
-	if err := c.free(ctx, cl, []Node{n}); err != nil {
+	if err := c.awaitDeparture(ctx, cl, []Node{n}); err != nil {
 		c.log.Warn("a removed node may not know of it yet", "cluster", cl.ID, "node", n.NodeID, "error", err)
 	}
 	return nil
 }
 
-// absent tells whether an error says that nobody who could decide was there.
-func absent(err error) bool {
+// couldNotDecide reports whether an error means that no node could decide.
+func couldNotDecide(err error) bool {
 	switch broker.KindOf(err) {
 	case broker.Unavailable, broker.Unconfirmed:
 		return true

@@ -9,11 +9,11 @@ import (
 
 const opSetLeader = "setClusterLeader"
 
-// SetLeader has another node of a cluster lead. It must have a vote, and everything
-// that the leader has committed.
+// SetLeader transfers the leadership to another node, which must be a voter with every committed
+// entry.
 func (c *Clusters) SetLeader(ctx context.Context, projectID, clusterID string, nodeID int) error {
 	ctx = broker.WithFreshAttempt(ctx)
-	cl, release, err := c.open(ctx, opSetLeader, projectID, clusterID)
+	cl, release, err := c.openLocked(ctx, opSetLeader, projectID, clusterID)
 	if err != nil {
 		return err
 	}
@@ -22,15 +22,15 @@ func (c *Clusters) SetLeader(ctx context.Context, projectID, clusterID string, n
 	if err != nil {
 		return err
 	}
-	seen := c.look(ctx, cl, cl.Nodes)
-	leader := leaderOf(cl.Name, seen)
+	views := c.observe(ctx, cl, cl.Nodes)
+	leader := leaderOf(cl.Name, views)
 	switch {
 	case leader == nil:
-		return noLeader(opSetLeader, cl, seen)
+		return noLeader(opSetLeader, cl, views)
 	case leader.NodeID == nodeID:
 		return nil
 	}
-	if err := c.tell(ctx, cl, leader.Node, control.SetLeader(cl.Name, nodeID), nil); err != nil {
+	if err := c.change(ctx, cl, leader.Node, control.SetLeader(cl.Name, nodeID), nil); err != nil {
 		return err
 	}
 	c.log.Info("cluster has another leader", "cluster", cl.ID, "name", cl.Name, "node", n.NodeID)

@@ -12,11 +12,11 @@ const (
 	opDelete = "deleteCluster"
 )
 
-// LeaveCluster removes a node: its leader does that or, where there is none, the
-// node itself. The node need not be reachable.
+// LeaveCluster removes a node through its leader or, without one, through the node itself. The
+// node may be unreachable.
 func (c *Clusters) LeaveCluster(ctx context.Context, projectID, clusterID string, ref broker.ClusterNodeRef) error {
 	ctx = broker.WithFreshAttempt(ctx)
-	cl, release, err := c.open(ctx, opLeave, projectID, clusterID)
+	cl, release, err := c.openLocked(ctx, opLeave, projectID, clusterID)
 	if err != nil {
 		return err
 	}
@@ -28,7 +28,7 @@ func (c *Clusters) LeaveCluster(ctx context.Context, projectID, clusterID string
 	if len(cl.Nodes) == 1 {
 		return &broker.Error{Kind: broker.Conflict, Op: opLeave, Msg: "it is the last node: delete the cluster instead"}
 	}
-	if err := c.remove(ctx, cl, n, c.look(ctx, cl, cl.Nodes)); err != nil {
+	if err := c.remove(ctx, cl, n, c.observe(ctx, cl, cl.Nodes)); err != nil {
 		return err
 	}
 	if err := c.rows.RemoveNode(ctx, cl.ID, n.NodeID); err != nil {
@@ -39,7 +39,7 @@ func (c *Clusters) LeaveCluster(ctx context.Context, projectID, clusterID string
 	return nil
 }
 
-// find gives the node with the number, the broker or both.
+// find returns the node with the number, the broker or both.
 func (cl Cluster) find(ref broker.ClusterNodeRef) (Node, error) {
 	for _, n := range cl.Nodes {
 		if (ref.NodeID == 0 || ref.NodeID == n.NodeID) && (ref.BrokerID == "" || ref.BrokerID == n.BrokerID) {
@@ -49,12 +49,12 @@ func (cl Cluster) find(ref broker.ClusterNodeRef) (Node, error) {
 	return Node{}, &broker.Error{Kind: broker.NotFound, Op: opLeave, Msg: "the cluster has no such node"}
 }
 
-// DeleteCluster dissolves a cluster: each node is a broker of its own again, with
-// its data. With purge it is forgotten even if that failed; its nodes are left as
-// they are then. A name that is given must be the cluster's.
+// DeleteCluster dissolves a cluster: each node becomes a single broker again, with its data. With
+// purge the cluster is deleted from the list even if that fails, and its nodes stay as they are.
+// A clustername that is given must match.
 func (c *Clusters) DeleteCluster(ctx context.Context, projectID, clusterID, clustername string, purge bool) error {
 	ctx = broker.WithFreshAttempt(ctx)
-	cl, release, err := c.open(ctx, opDelete, projectID, clusterID)
+	cl, release, err := c.openLocked(ctx, opDelete, projectID, clusterID)
 	if err != nil {
 		return err
 	}
@@ -95,21 +95,21 @@ func (c *Clusters) delete(ctx context.Context, cl Cluster, purge bool) error {
 	return nil
 }
 
-// dissolve has the leader tell all nodes that the cluster is no more. Nodes that
-// cannot be reached hear of it when they come back.
+// dissolve has the leader dissolve the cluster. Nodes that cannot be reached learn of it when
+// they are connected again.
 func (c *Clusters) dissolve(ctx context.Context, cl Cluster) error {
-	seen := c.look(ctx, cl, cl.Nodes)
-	if len(missed(seen)) == 0 && len(members(cl.Name, seen)) == 0 {
+	views := c.observe(ctx, cl, cl.Nodes)
+	if len(unreachable(views)) == 0 && len(members(cl.Name, views)) == 0 {
 		return nil
 	}
-	leader := leaderOf(cl.Name, seen)
+	leader := leaderOf(cl.Name, views)
 	if leader == nil {
-		return noLeader(opDelete, cl, seen)
+		return noLeader(opDelete, cl, views)
 	}
-	if err := c.tell(ctx, cl, leader.Node, control.DeleteCluster(cl.Name), nil); err != nil {
+	if err := c.change(ctx, cl, leader.Node, control.DeleteCluster(cl.Name), nil); err != nil {
 		return err
 	}
-	if err := c.free(ctx, cl, members(cl.Name, seen)); err != nil {
+	if err := c.awaitDeparture(ctx, cl, members(cl.Name, views)); err != nil {
 		c.log.Warn("a node may not know yet that its cluster is no more", "cluster", cl.ID, "error", err)
 	}
 	return nil

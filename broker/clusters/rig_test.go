@@ -19,32 +19,31 @@ func TestMain(m *testing.M) { suite.Main(m) }
 
 const project = "p"
 
-// rig is clusters over a shelf of rows and a hall of brokers that do as the test
-// says, and speak the language of the control topic.
+// rig is Clusters with rows in memory and fake brokers that implement the control topic.
 type rig struct {
 	*Clusters
-	t    *testing.T
-	hall *hall
-	rows *shelf
+	t       *testing.T
+	network *fakeNetwork
+	rows    *memoryRows
 }
 
-// run runs a test on a clock of its own, so that waiting takes no time.
+// run runs a test in a synctest bubble, so that waiting takes no time.
 func run(t *testing.T, test func(r *rig)) {
 	t.Helper()
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		h := &hall{papers: map[string]*paper{}}
-		rows := &shelf{hall: h, stored: map[string]Cluster{}}
+		h := &fakeNetwork{brokers: map[string]*fakeBroker{}}
+		rows := &memoryRows{network: h, stored: map[string]Cluster{}}
 		test(&rig{New(rows, slog.New(slog.DiscardHandler)), t, h, rows})
 	})
 }
 
-// brokers puts brokers into the hall, named b1 and so on.
-func (r *rig) brokers(n int) []*paper {
-	all := make([]*paper, n)
+// brokers adds brokers to the network, with the names b1 and so on.
+func (r *rig) brokers(n int) []*fakeBroker {
+	all := make([]*fakeBroker, n)
 	for i := range all {
-		all[i] = &paper{hall: r.hall, name: fmt.Sprint("b", i+1), fails: map[string]error{}, lost: map[string]bool{}, after: map[string]func(){}}
-		r.hall.papers[all[i].name] = all[i]
+		all[i] = &fakeBroker{network: r.network, name: fmt.Sprint("b", i+1), fails: map[string]error{}, lostResponses: map[string]bool{}, after: map[string]func(){}}
+		r.network.brokers[all[i].name] = all[i]
 	}
 	return all
 }
@@ -61,18 +60,18 @@ func spec(n int) broker.ClusterSpec {
 	return s
 }
 
-// cluster makes a cluster of n brokers.
-func (r *rig) cluster(n int) (id string, papers []*paper) {
+// cluster creates a cluster of n brokers.
+func (r *rig) cluster(n int) (id string, brokers []*fakeBroker) {
 	r.t.Helper()
-	papers = r.brokers(n)
+	brokers = r.brokers(n)
 	made, err := r.CreateCluster(r.t.Context(), project, spec(n))
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	return made.ID, papers
+	return made.ID, brokers
 }
 
-// wantError ends the test unless the error has the kind and says all the words.
+// wantError checks the kind of an error and that it contains all words.
 func (r *rig) wantError(err error, kind broker.Kind, words ...string) {
 	r.t.Helper()
 	if err == nil || broker.KindOf(err) != kind {
@@ -108,27 +107,27 @@ func (r *rig) wantState(id, state string, leader int, ill ...int) broker.Cluster
 	return c
 }
 
-// wantFree sees that brokers are in no cluster.
-func (r *rig) wantFree(papers ...*paper) {
+// wantFree checks that brokers are in no cluster.
+func (r *rig) wantFree(brokers ...*fakeBroker) {
 	r.t.Helper()
-	for _, p := range papers {
-		if p.in != nil {
+	for _, p := range brokers {
+		if p.cluster != nil {
 			r.t.Errorf("%s is in a cluster still; it was asked %v", p.name, p.log)
 		}
 	}
 }
 
-// shelf is rows in memory. A broker is a connection of the project if it is in
-// the hall; others are reached by their URL's last part.
-type shelf struct {
-	hall     *hall
+// memoryRows stores rows in memory. A broker in the network is a connection of the project; others are
+// reached by the last part of their URL.
+type memoryRows struct {
+	network  *fakeNetwork
 	mu       sync.Mutex
 	stored   map[string]Cluster
 	released []string
 	failAdd  error
 }
 
-func (s *shelf) Clusters(context.Context, string) (all []Cluster, err error) {
+func (s *memoryRows) Clusters(context.Context, string) (all []Cluster, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, id := range slices.Sorted(maps.Keys(s.stored)) {
@@ -137,7 +136,7 @@ func (s *shelf) Clusters(context.Context, string) (all []Cluster, err error) {
 	return all, nil
 }
 
-func (s *shelf) Cluster(_ context.Context, _, id string) (Cluster, error) {
+func (s *memoryRows) Cluster(_ context.Context, _, id string) (Cluster, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c, ok := s.stored[id]
@@ -147,7 +146,7 @@ func (s *shelf) Cluster(_ context.Context, _, id string) (Cluster, error) {
 	return c, nil
 }
 
-func (s *shelf) Create(_ context.Context, c Cluster) (string, error) {
+func (s *memoryRows) Create(_ context.Context, c Cluster) (string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c.ID = fmt.Sprint("c", len(s.stored)+1)
@@ -155,7 +154,7 @@ func (s *shelf) Create(_ context.Context, c Cluster) (string, error) {
 	return c.ID, nil
 }
 
-func (s *shelf) AddNode(_ context.Context, id string, n Node) error {
+func (s *memoryRows) AddNode(_ context.Context, id string, n Node) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.failAdd == nil {
@@ -164,7 +163,7 @@ func (s *shelf) AddNode(_ context.Context, id string, n Node) error {
 	return s.failAdd
 }
 
-func (s *shelf) RemoveNode(_ context.Context, id string, nodeID int) error {
+func (s *memoryRows) RemoveNode(_ context.Context, id string, nodeID int) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c := s.stored[id]
@@ -173,15 +172,15 @@ func (s *shelf) RemoveNode(_ context.Context, id string, nodeID int) error {
 	return nil
 }
 
-func (s *shelf) Delete(_ context.Context, _, id string) error {
+func (s *memoryRows) Delete(_ context.Context, _, id string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.stored, id)
 	return nil
 }
 
-func (s *shelf) Resolve(_ context.Context, _ string, ref broker.ClusterNodeRef) (Node, error) {
-	if _, ok := s.hall.papers[ref.BrokerID]; ok {
+func (s *memoryRows) Resolve(_ context.Context, _ string, ref broker.ClusterNodeRef) (Node, error) {
+	if _, ok := s.network.brokers[ref.BrokerID]; ok {
 		return Node{ClusterNodeRef: ref, URL: "mqtt://" + ref.BrokerID}, nil
 	}
 	if ref.Target.URL == "" {
@@ -190,15 +189,15 @@ func (s *shelf) Resolve(_ context.Context, _ string, ref broker.ClusterNodeRef) 
 	return Node{ClusterNodeRef: ref, Own: true, URL: ref.Target.URL}, nil
 }
 
-func (s *shelf) Reach(_ context.Context, _ string, n Node) (Asker, error) {
-	p := s.hall.papers[strings.TrimPrefix(n.URL, "mqtt://")]
+func (s *memoryRows) Reach(_ context.Context, _ string, n Node) (Asker, error) {
+	p := s.network.brokers[strings.TrimPrefix(n.URL, "mqtt://")]
 	if p == nil {
-		return nil, &broker.Error{Kind: broker.Unavailable, Msg: "nobody is there"}
+		return nil, &broker.Error{Kind: broker.Unavailable, Msg: "connection refused"}
 	}
 	return p, nil
 }
 
-func (s *shelf) Release(_ context.Context, n Node) {
+func (s *memoryRows) Release(_ context.Context, n Node) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if n.Own {

@@ -11,52 +11,58 @@ import (
 
 func TestState(t *testing.T) {
 	for name, tt := range map[string]struct {
-		before func(p []*paper)
+		before func(p []*fakeBroker)
 		state  string
 		leader int
 		ill    []int
 	}{
-		"all are well":                 {func([]*paper) {}, "active", 1, nil},
-		"a follower is down":           {func(p []*paper) { p[1].dead = true }, "degraded", 1, []int{2}},
-		"the leader is down":           {func(p []*paper) { p[0].dead = true }, "degraded", 2, []int{1}},
-		"the leader is out of reach":   {func(p []*paper) { p[0].cut = true }, "degraded", 1, []int{1}},
-		"most are down":                {func(p []*paper) { p[0].dead, p[2].dead = true, true }, "inactive", 0, []int{1, 2, 3}},
-		"nobody is there":              {func(p []*paper) { p[0].cut, p[1].cut, p[2].cut = true, true, true }, "inactive", 0, []int{1, 2, 3}},
-		"a node is in another cluster": {func(p []*paper) { p[1].stand(); p[1].sit(&ring{name: "x", seated: map[int]*paper{}}, 2) }, "degraded", 1, []int{2}},
-		"a node is in a namesake":      {func(p []*paper) { p[1].stand(); p[1].sit(&ring{name: "ha", uuid: "z", seated: map[int]*paper{}}, 2) }, "degraded", 1, []int{2}},
-		"a node is in no cluster":      {func(p []*paper) { p[1].stand() }, "degraded", 1, []int{2}},
-		"a node is not counted": {func(p []*paper) {
-			old := *p[0].in
-			p[1].in, p[0].in.counted = &old, []int{1, 3}
+		"all are well":               {func([]*fakeBroker) {}, "active", 1, nil},
+		"a follower is down":         {func(p []*fakeBroker) { p[1].stopped = true }, "degraded", 1, []int{2}},
+		"the leader is down":         {func(p []*fakeBroker) { p[0].stopped = true }, "degraded", 2, []int{1}},
+		"the leader is out of reach": {func(p []*fakeBroker) { p[0].unreachable = true }, "degraded", 1, []int{1}},
+		"most are down":              {func(p []*fakeBroker) { p[0].stopped, p[2].stopped = true, true }, "inactive", 0, []int{1, 2, 3}},
+		"no node is reached":         {func(p []*fakeBroker) { p[0].unreachable, p[1].unreachable, p[2].unreachable = true, true, true }, "inactive", 0, []int{1, 2, 3}},
+		"a node is in another cluster": {func(p []*fakeBroker) {
+			p[1].leave()
+			p[1].join(&fakeCluster{name: "x", members: map[int]*fakeBroker{}}, 2)
 		}, "degraded", 1, []int{2}},
-		"one node still thinks it does": {func(p []*paper) { old := *p[0].in; old.leader, old.term = 2, 0; p[1].in = &old }, "degraded", 1, []int{2}},
-		"one does not know clusters":    {func(p []*paper) { p[2].plain = true }, "degraded", 1, []int{3}},
+		"a node is in a namesake": {func(p []*fakeBroker) {
+			p[1].leave()
+			p[1].join(&fakeCluster{name: "ha", uuid: "z", members: map[int]*fakeBroker{}}, 2)
+		}, "degraded", 1, []int{2}},
+		"a node is in no cluster": {func(p []*fakeBroker) { p[1].leave() }, "degraded", 1, []int{2}},
+		"a node is not counted": {func(p []*fakeBroker) {
+			old := *p[0].cluster
+			p[1].cluster, p[0].cluster.listed = &old, []int{1, 3}
+		}, "degraded", 1, []int{2}},
+		"one node still thinks it does": {func(p []*fakeBroker) { old := *p[0].cluster; old.leader, old.term = 2, 0; p[1].cluster = &old }, "degraded", 1, []int{2}},
+		"one does not know clusters":    {func(p []*fakeBroker) { p[2].noClusters = true }, "degraded", 1, []int{3}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			run(t, func(r *rig) {
-				id, papers := r.cluster(3)
-				tt.before(papers)
+				id, brokers := r.cluster(3)
+				tt.before(brokers)
 				r.wantState(id, tt.state, tt.leader, tt.ill...)
 			})
 		})
 	}
 }
 
-// TestLook_is_bounded asks many nodes that never answer.
-func TestLook_is_bounded(t *testing.T) {
+// TestObserve_is_bounded asks many nodes that never respond.
+func TestObserve_is_bounded(t *testing.T) {
 	run(t, func(r *rig) {
-		id, papers := r.cluster(3)
+		id, brokers := r.cluster(3)
 		for range 40 {
 			if _, err := r.rows.Create(r.t.Context(), r.rows.stored[id]); err != nil {
 				r.t.Fatal(err)
 			}
 		}
-		for _, p := range papers {
-			p.mute = true
+		for _, p := range brokers {
+			p.silent = true
 		}
 		begin := time.Now()
 		list, err := r.ListClusters(r.t.Context(), project)
-		if took := time.Since(begin); err != nil || len(list) != 41 || took > defaultTiming.look {
+		if took := time.Since(begin); err != nil || len(list) != 41 || took > defaultTiming.observe {
 			r.t.Fatalf("got %d clusters, %v after %s", len(list), err, took)
 		}
 		for _, c := range list {
@@ -81,7 +87,7 @@ func TestListClusters_is_never_nil(t *testing.T) {
 
 func TestGetRaftStatus(t *testing.T) {
 	run(t, func(r *rig) {
-		_, papers := r.cluster(3)
+		_, brokers := r.cluster(3)
 		status := func() broker.ClusterResult {
 			r.t.Helper()
 			got, err := r.GetRaftStatus(r.t.Context(), project)
@@ -93,56 +99,59 @@ func TestGetRaftStatus(t *testing.T) {
 		if s := status(); s.Err != nil || s.Data.State != stateLeader || len(s.Data.Nodes) != 3 {
 			r.t.Errorf("got %+v", s)
 		}
-		papers[0].dead, papers[1].dead = true, true
+		brokers[0].stopped, brokers[1].stopped = true, true
 		if s := status(); s.Err != nil || s.Data.State != stateCandidate {
 			r.t.Errorf("of one without a leader: got %+v", s)
 		}
-		papers[2].mute = true
+		brokers[2].silent = true
 		s := status()
 		r.wantError(s.Err, broker.Unavailable, "node 1 (n1): b1 refuses", "node 3")
-		for _, p := range papers {
-			p.dead, p.mute, p.plain = false, false, true
+		for _, p := range brokers {
+			p.stopped, p.silent, p.noClusters = false, false, true
 		}
 		r.wantError(status().Err, broker.Unsupported)
 	})
 }
 
-// TestSee_takes_a_plugin_that_only_has_a_status as it takes any other.
-func TestSee_takes_a_plugin_that_only_has_a_status(t *testing.T) {
+// TestObserveNode_of_a_plugin_that_only_has_a_status checks that a plugin without getCluster is
+// supported.
+func TestObserveNode_of_a_plugin_that_only_has_a_status(t *testing.T) {
 	run(t, func(r *rig) {
-		id, papers := r.cluster(3)
-		for _, p := range papers {
+		id, brokers := r.cluster(3)
+		for _, p := range brokers {
 			p.fails["getCluster"] = control.Refusal("Unknown command").ClassifyHA("getCluster")
 		}
 		r.wantState(id, "active", 1)
 	})
 }
 
-// TestSee_knows_a_node_between_two_places as one of its cluster.
-func TestSee_knows_a_node_between_two_places(t *testing.T) {
+// TestObserveNode_of_a_node_without_consensus checks that a node without running consensus counts as
+// a member.
+func TestObserveNode_of_a_node_without_consensus(t *testing.T) {
 	run(t, func(r *rig) {
-		id, papers := r.cluster(3)
+		id, brokers := r.cluster(3)
 		between := control.Refusal(control.ErrNoLeader).ClassifyHA("getCluster")
-		papers[1].between = true
-		papers[1].fails["getCluster"] = between
+		brokers[1].noConsensus = true
+		brokers[1].fails["getCluster"] = between
 		c := r.wantState(id, "degraded", 1, 2)
 		if got := c.Nodes[1].Error; got != "the broker takes no part in the cluster's consensus yet" {
 			r.t.Errorf("got %q", got)
 		}
 		free := r.brokers(5)
-		free[4].between, free[4].fails["getCluster"] = true, between
+		free[4].noConsensus, free[4].fails["getCluster"] = true, between
 		_, err := r.CreateCluster(r.t.Context(), project, broker.ClusterSpec{ClusterName: "other", SyncMode: "dynsec", Nodes: []broker.ClusterNodeRef{ref(4), ref(5)}})
 		r.wantError(err, broker.Conflict, "node 5", "already part of a cluster")
 	})
 }
 
-// TestFull_tells_how_nodes_are_reached where one cannot be that does not lead.
-func TestFull_tells_how_nodes_are_reached(t *testing.T) {
+// TestFull_hint_how_nodes_are_reached checks the hint for a node that cannot be reached and does
+// not lead.
+func TestFull_hint_how_nodes_are_reached(t *testing.T) {
 	run(t, func(r *rig) {
-		papers, s := r.brokers(4), spec(3)
+		brokers, s := r.brokers(4), spec(3)
 		s.SyncMode = "full"
-		for _, p := range papers[1:3] {
-			p.after["joinCluster"] = func() { p.cut = true }
+		for _, p := range brokers[1:3] {
+			p.after["joinCluster"] = func() { p.unreachable = true }
 		}
 		made, err := r.CreateCluster(r.t.Context(), project, s)
 		if err != nil {
@@ -157,28 +166,29 @@ func TestFull_tells_how_nodes_are_reached(t *testing.T) {
 		if !strings.Contains(c.Nodes[1].Error, "admin_only") {
 			r.t.Errorf("got %q", c.Nodes[1].Error)
 		}
-		papers[0].cut = true
+		brokers[0].unreachable = true
 		r.wantError(r.leave(made.ID, broker.ClusterNodeRef{NodeID: 3}), broker.Unavailable, "node 2 (n2): b2 refuses", "admin_only")
-		papers[0].cut, papers[3].dead = false, true
+		brokers[0].unreachable, brokers[3].stopped = false, true
 		err = r.join(made.ID, ref(4))
 		r.wantError(err, broker.Unavailable, "node 4")
 		if strings.Contains(err.Error(), "admin_only") {
 			r.t.Errorf("of a broker that is in no cluster: %v", err)
 		}
-		papers[1].cut, papers[2].cut = false, false
+		brokers[1].unreachable, brokers[2].unreachable = false, false
 		r.wantState(made.ID, "active", 1)
 	})
 }
 
-// TestLeader_that_cannot_be_reached is named: that there is none would be false.
+// TestLeader_that_cannot_be_reached checks that the error names the leader: it would be wrong to
+// report that there is none.
 func TestLeader_that_cannot_be_reached(t *testing.T) {
 	run(t, func(r *rig) {
-		id, papers := r.cluster(3)
+		id, brokers := r.cluster(3)
 		r.brokers(4)
-		for i, p := range papers {
-			r.hall.papers[p.name] = papers[i]
+		for i, p := range brokers {
+			r.network.brokers[p.name] = brokers[i]
 		}
-		papers[0].cut = true
+		brokers[0].unreachable = true
 		for name, err := range map[string]error{
 			"join":   r.join(id, ref(4)),
 			"delete": r.DeleteCluster(r.t.Context(), project, id, "", false),
@@ -188,7 +198,7 @@ func TestLeader_that_cannot_be_reached(t *testing.T) {
 				r.t.Errorf("%s: %v", name, err)
 			}
 		}
-		papers[0].dead, papers[1].dead = true, true
+		brokers[0].stopped, brokers[1].stopped = true, true
 		r.wantError(r.DeleteCluster(r.t.Context(), project, id, "", false), broker.Unavailable, "no leader", "b1 refuses", "b2 refuses")
 	})
 }

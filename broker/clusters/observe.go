@@ -1,0 +1,228 @@
+package clusters
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+
+	"signalbox/broker"
+	"signalbox/broker/control"
+)
+
+// States of a node's consensus.
+const (
+	stateUnavailable = iota
+	stateFollower
+	stateCandidate
+	stateLeader
+)
+
+// roleStandby is the role of a node that does not have a vote yet.
+const roleStandby = 0
+
+// ask sends a command to a node. Its error names the node.
+func (c *Clusters) ask(ctx context.Context, cl Cluster, n Node, cmd control.HACommand, data any) error {
+	select {
+	case c.slots <- struct{}{}:
+		defer func() { <-c.slots }()
+	case <-ctx.Done():
+		return n.named(&broker.Error{Kind: broker.Unavailable, Op: cmd.Name(), Msg: "it could not be asked in time", Err: ctx.Err()})
+	}
+	asker, err := c.rows.Reach(ctx, cl.ProjectID, n)
+	if err == nil {
+		err = asker.AskHA(ctx, cmd, data)
+	}
+	return cl.withHint(n, n.named(err))
+}
+
+// withHint adds a hint to an error of a node.
+func (cl Cluster) withHint(n Node, err error) error {
+	if e, ok := errors.AsType[*broker.Error](err); ok {
+		e.Msg += cl.hint(n, err)
+	}
+	return err
+}
+
+// hint returns a hint for a node that cannot be reached, "" for none.
+func (cl Cluster) hint(n Node, err error) string {
+	if cl.ID == "" || n.NodeID == cl.joining || cl.SyncMode != broker.SyncFull || err == nil || broker.KindOf(err) != broker.Unavailable {
+		return ""
+	}
+	return " (unless it leads, a node of a full cluster is reached by its listeners with admin_only alone: the connection must lead to one)"
+}
+
+// change sends a command that changes something.
+func (c *Clusters) change(ctx context.Context, cl Cluster, n Node, cmd control.HACommand, data any) error {
+	ctx, cancel := context.WithTimeout(ctx, c.timing.change)
+	defer cancel()
+	return c.ask(ctx, cl, n, cmd, data)
+}
+
+// named adds the node's name to an error; nil stays nil.
+func (n Node) named(err error) error {
+	e, ok := errors.AsType[*broker.Error](err)
+	if !ok {
+		return err
+	}
+	return &broker.Error{Kind: e.Kind, Op: e.Op, Feature: e.Feature, Msg: n.String() + ": " + e.Msg, Err: err}
+}
+
+// nodeView is a node's own view of its cluster, or the error of asking it.
+type nodeView struct {
+	Node
+	status  control.HAStatus
+	cluster control.HACluster
+	member  bool // it is in a cluster
+	err     error
+}
+
+// isIn reports whether the node was reached and is in the cluster with that name, or in one whose
+// name it does not know yet.
+func (s nodeView) isIn(name string) bool {
+	return s.err == nil && s.member && (s.cluster.ClusterName == "" || s.cluster.ClusterName == name)
+}
+
+// isWaiting reports whether the node was invited and waits for admission: it does not know the name
+// of its cluster yet.
+func (s nodeView) isWaiting() bool {
+	return s.err == nil && s.member && s.cluster.ClusterName == "" && s.cluster.UUID != ""
+}
+
+// isForeign reports whether the node and the leader are in different clusters, even with the same
+// name.
+func (s nodeView) isForeign(leader *nodeView) bool {
+	return leader != nil && s.cluster.UUID != "" && leader.cluster.UUID != "" && s.cluster.UUID != leader.cluster.UUID
+}
+
+// lists reports whether the node, as leader, lists another one as a node, which may not be in
+// the consensus yet. A leader without lists counts as listing all.
+func (s nodeView) lists(nodeID int) bool {
+	return len(s.status.Nodes)+len(s.cluster.Nodes) == 0 ||
+		slices.ContainsFunc(s.cluster.Nodes, func(n control.HANode) bool { return n.NodeID == nodeID }) ||
+		slices.ContainsFunc(s.status.Nodes, func(n broker.RaftNode) bool { return n.ID == nodeID })
+}
+
+// isStandby reports whether the node, as leader, replicates to another one without a vote. A
+// leader without a list counts as having voters only.
+func (s nodeView) isStandby(nodeID int) bool {
+	return len(s.status.Nodes) > 0 &&
+		!slices.ContainsFunc(s.status.Nodes, func(n broker.RaftNode) bool { return n.ID == nodeID && n.Role != roleStandby })
+}
+
+// observe asks all nodes concurrently, and takes no longer than its timeout. The result is in the
+// order of the nodes.
+func (c *Clusters) observe(ctx context.Context, cl Cluster, nodes []Node) []nodeView {
+	ctx, cancel := context.WithTimeout(ctx, c.timing.observe)
+	defer cancel()
+	views := make([]nodeView, len(nodes))
+	var wg sync.WaitGroup
+	for i, n := range nodes {
+		wg.Go(func() { views[i] = c.observeNode(ctx, cl, n) })
+	}
+	wg.Wait()
+	return views
+}
+
+// observeNode asks one node. A response to getCluster shows whether the node is in a cluster; without
+// that, so does the state of consensus, which may be empty within a cluster. A node that reports
+// that its cluster has no leader is in one.
+func (c *Clusters) observeNode(ctx context.Context, cl Cluster, n Node) nodeView {
+	s := nodeView{Node: n}
+	var wg sync.WaitGroup
+	var statusErr, clusterErr error
+	wg.Go(func() { statusErr = c.ask(ctx, cl, n, control.GetRaftStatus(), &s.status) })
+	wg.Go(func() { clusterErr = c.ask(ctx, cl, n, control.GetCluster(), &s.cluster) })
+	wg.Wait()
+	s.member = clusterErr == nil && s.cluster.ClusterName != "" || statusErr == nil && s.status.State != stateUnavailable ||
+		errors.Is(clusterErr, control.ErrNoLeader)
+	switch {
+	case statusErr != nil && !isInNone(statusErr):
+		s.err = statusErr
+	case clusterErr != nil && !isInNone(clusterErr) && !(statusErr == nil && broker.KindOf(clusterErr) == broker.Unsupported):
+		s.err = clusterErr
+	}
+	return s
+}
+
+// isInNone reports whether an error is the response of a node that supports clusters and is in
+// none.
+func isInNone(err error) bool {
+	switch broker.KindOf(err) {
+	case broker.Conflict, broker.NotFound:
+		return true
+	}
+	return errors.Is(err, control.ErrNoLeader)
+}
+
+// leaderOf returns the leader: of several the one with the latest term, because the others have
+// not learned of it yet.
+func leaderOf(name string, views []nodeView) *nodeView {
+	var leader *nodeView
+	for i := range views {
+		s := &views[i]
+		if s.isIn(name) && s.status.State == stateLeader && (leader == nil || s.status.CurrentTerm > leader.status.CurrentTerm) {
+			leader = s
+		}
+	}
+	return leader
+}
+
+// members returns the nodes that were reached and are in the cluster.
+func members(name string, views []nodeView) (nodes []Node) {
+	for _, s := range views {
+		if s.isIn(name) {
+			nodes = append(nodes, s.Node)
+		}
+	}
+	return nodes
+}
+
+// unreachable returns the views of nodes that could not be asked.
+func unreachable(views []nodeView) []nodeView {
+	return slices.DeleteFunc(slices.Clone(views), func(s nodeView) bool { return s.err == nil })
+}
+
+// noLeader returns why a change is impossible: no node can be reached, the leader cannot be
+// reached, or there is no leader.
+func noLeader(op string, cl Cluster, views []nodeView) error {
+	unreached := unreachable(views)
+	if len(unreached) == len(views) {
+		return joinNodeErrors(op, broker.Unavailable, "", unreached)
+	}
+	leads := knownLeader(cl.Name, nil, views)
+	if i := slices.IndexFunc(unreached, func(s nodeView) bool { return s.NodeID == leads }); i >= 0 {
+		e := joinNodeErrors(op, broker.Unavailable, unreached[i].String()+" leads the cluster and cannot be asked", unreached[i:i+1])
+		e.Kind, e.Feature = broker.Unavailable, ""
+		return e
+	}
+	e := joinNodeErrors(op, broker.Unavailable, "the cluster has no leader: a majority of its nodes must run and reach each other", unreached)
+	e.Kind, e.Feature, e.Err = broker.Unavailable, "", errors.Join(control.ErrNoLeader, e.Err)
+	return e
+}
+
+// joinNodeErrors returns the errors of nodes as one error. Its kind is theirs if all have the same,
+// otherwise the given one.
+func joinNodeErrors(op string, otherwise broker.Kind, text string, unreached []nodeView) *broker.Error {
+	e := &broker.Error{Kind: otherwise, Op: op}
+	var parts []string
+	if text != "" {
+		parts = append(parts, text)
+	}
+	for i, s := range unreached {
+		cause, _ := errors.AsType[*broker.Error](s.err)
+		if cause == nil {
+			cause = &broker.Error{Kind: broker.Internal, Msg: s.Node.String() + ": it could not be asked"}
+		}
+		parts = append(parts, cause.Msg)
+		if i == 0 {
+			e.Kind, e.Feature = cause.Kind, cause.Feature
+		} else if cause.Kind != e.Kind {
+			e.Kind, e.Feature = otherwise, ""
+		}
+		e.Err = errors.Join(e.Err, s.err)
+	}
+	e.Msg = strings.Join(parts, "; ")
+	return e
+}
