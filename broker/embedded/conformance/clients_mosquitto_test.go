@@ -27,7 +27,7 @@ func (s *scene) tool(name string, args ...string) *exec.Cmd {
 	return exec.CommandContext(s.soon(), path, append([]string{"-h", host, "-p", port, "-V", version}, args...)...)
 }
 
-// run lets a program come to its end and gives what it printed.
+// run runs a program to its end and returns its output.
 func (s *scene) run(name string, args ...string) string {
 	s.Helper()
 	out, err := s.tool(name, args...).CombinedOutput()
@@ -37,8 +37,8 @@ func (s *scene) run(name string, args ...string) string {
 	return string(out)
 }
 
-// listen starts mosquitto_sub and returns once it has subscribed; what it
-// printed by its end comes by the function.
+// listen starts mosquitto_sub and returns once it has subscribed; the function returns the
+// lines that it has printed by its end.
 func (s *scene) listen(args ...string) (ended func() []string) {
 	s.Helper()
 	cmd, lines := s.startSub(args...)
@@ -56,8 +56,8 @@ func (s *scene) listen(args ...string) (ended func() []string) {
 	}
 }
 
-// startSub starts mosquitto_sub and reads what it says until it has subscribed.
-// stdbuf makes it write line by line, though nobody sees a terminal.
+// startSub starts mosquitto_sub and reads its output until it has subscribed. stdbuf makes
+// it write line by line, though its output is not a terminal.
 func (s *scene) startSub(args ...string) (*exec.Cmd, *bufio.Scanner) {
 	s.Helper()
 	cmd := s.tool("mosquitto_sub", append(args, "-d")...)
@@ -80,7 +80,7 @@ func (s *scene) startSub(args ...string) (*exec.Cmd, *bufio.Scanner) {
 	return nil, nil
 }
 
-// overTCP plays a test with programs that know TCP only.
+// overTCP runs a test with programs that support TCP only.
 func overTCP(t *testing.T, versions []byte, test func(s *scene), opts ...option) {
 	t.Helper()
 	play(t, versions, func(s *scene) {
@@ -90,8 +90,8 @@ func overTCP(t *testing.T, versions []byte, test func(s *scene), opts ...option)
 	}, opts...)
 }
 
-// TestClientMosquittoPubSub lets mosquitto_pub and mosquitto_sub talk to each
-// other in every version and QoS.
+// TestClientMosquittoPubSub sends messages from mosquitto_pub to mosquitto_sub in every
+// version and QoS.
 func TestClientMosquittoPubSub(t *testing.T) {
 	overTCP(t, everyVersion, func(s *scene) {
 		for qos := range 3 {
@@ -102,7 +102,7 @@ func TestClientMosquittoPubSub(t *testing.T) {
 			}
 			want := []string{topic + fmt.Sprintf(" %d one", qos), topic + fmt.Sprintf(" %d two", qos), topic + fmt.Sprintf(" %d three", qos)}
 			got := ended()
-			if qos == 0 { // each is another client's, and nobody knows when the broker has it
+			if qos == 0 { // each is published by another client, and the broker's receipt is not visible
 				slices.Sort(got)
 				slices.Sort(want)
 			}
@@ -128,7 +128,7 @@ func TestClientMosquittoRetained(t *testing.T) {
 	})
 }
 
-// TestClientMosquittoQueue lets messages wait for a mosquitto_sub that is away.
+// TestClientMosquittoQueue queues messages for a mosquitto_sub that is not connected.
 func TestClientMosquittoQueue(t *testing.T) {
 	overTCP(t, everyVersion, func(s *scene) {
 		args := []string{"-i", s.id("sub"), "-c", "-t", s.topic("x"), "-q", "2"}
@@ -145,8 +145,8 @@ func TestClientMosquittoQueue(t *testing.T) {
 	})
 }
 
-// TestClientMosquittoProperties takes the properties of MQTT 5 from one program
-// to the other.
+// TestClientMosquittoProperties passes the properties of MQTT 5 from one program to the
+// other.
 func TestClientMosquittoProperties(t *testing.T) {
 	overTCP(t, onlyFive, func(s *scene) {
 		ended := s.listen("-t", s.topic("x"), "-q", "1", "-C", "1", "-F", "%p %C %R %D %F %P", "-D", "subscribe", "subscription-identifier", "9")
@@ -160,7 +160,8 @@ func TestClientMosquittoProperties(t *testing.T) {
 	})
 }
 
-// TestClientMosquittoRequest lets mosquitto_rr ask and a raw client answer.
+// TestClientMosquittoRequest sends a request with mosquitto_rr, to which a raw client
+// responds.
 func TestClientMosquittoRequest(t *testing.T) {
 	overTCP(t, onlyFive, func(s *scene) {
 		c := s.join(connect{})
@@ -182,7 +183,7 @@ func TestClientMosquittoRequest(t *testing.T) {
 	})
 }
 
-// TestClientMosquittoWill kills a mosquitto_sub, whose Will then comes.
+// TestClientMosquittoWill kills a mosquitto_sub and expects its Will.
 func TestClientMosquittoWill(t *testing.T) {
 	overTCP(t, everyVersion, func(s *scene) {
 		c := s.join(connect{})
@@ -196,13 +197,13 @@ func TestClientMosquittoWill(t *testing.T) {
 	})
 }
 
-// TestClientMosquittoBridge connects a Mosquitto as a bridge, in the versions
-// that a bridge speaks, and takes messages through it in both directions. Before
-// MQTT 5 it says what it is by the protocol's highest bit.
+// TestClientMosquittoBridge connects a Mosquitto as a bridge, in the versions that a bridge
+// supports, and passes messages through it in both directions. Before MQTT 5 a bridge is
+// marked by the highest bit of the protocol level.
 func TestClientMosquittoBridge(t *testing.T) {
 	overTCP(t, everyVersion, func(s *scene) {
 		near := s.join(connect{})
-		near.subscribe(2, s.topic("#")) // before the bridge says anything
+		near.subscribe(2, s.topic("#")) // before the bridge sends anything
 		far := brokertest.Mosquitto(s, brokertest.WithoutPlugin(), brokertest.WithConfig(
 			"connection "+s.id("bridge"), "address "+s.subject.tcp, "remote_clientid "+s.id("remote"),
 			"bridge_protocol_version "+map[byte]string{v31: "mqttv31", v311: "mqttv311", v5: "mqttv50"}[s.version],
@@ -226,8 +227,8 @@ func TestClientMosquittoBridge(t *testing.T) {
 	})
 }
 
-// finish goes through both halves of a message that a client sends to itself:
-// its acknowledgement and its delivery, in whatever order they mix.
+// finish completes both halves of a message that a client sends to itself: its
+// acknowledgement and its delivery, in whatever order they are interleaved.
 func (c *client) finish(m publish, id uint16) {
 	c.Helper()
 	owed := map[byte]int{0: 1, 1: 2, 2: 4}[m.qos]

@@ -10,10 +10,9 @@ import (
 	"testing"
 )
 
-// TestClientMQTTJS lets MQTT.js do what the other clients do. Its release is
-// pinned in testdata/mqttjs and fetched by npm into a scratch folder. A machine
-// without Node.js does without this test, also where CI is set; one that has it
-// must be able to fetch.
+// TestClientMQTTJS runs the same operations with MQTT.js. Its release is pinned in
+// testdata/mqttjs and fetched by npm into a scratch folder. On a machine without Node.js the
+// test logs that and passes, even in CI; one that has it must be able to fetch.
 func TestClientMQTTJS(t *testing.T) {
 	node, npm := lookPath("node"), lookPath("npm")
 	if node == "" || npm == "" {
@@ -53,7 +52,7 @@ func lookPath(name string) string {
 	return path
 }
 
-// installMQTTJS copies the client's program and fetches the library beside it.
+// installMQTTJS copies the client's program and fetches the library.
 func installMQTTJS(t *testing.T, npm string) (dir string) {
 	t.Helper()
 	dir = t.TempDir()

@@ -15,7 +15,7 @@ import (
 	"signalbox/scripts/suite"
 )
 
-// url is where a client library finds the broker of a scene.
+// url returns the URL of a scene's broker for client libraries.
 func (s *scene) url() string {
 	if s.ws {
 		return "ws://" + s.subject.ws + "/mqtt"
@@ -23,8 +23,8 @@ func (s *scene) url() string {
 	return "mqtt://" + s.subject.tcp
 }
 
-// inbox collects what a client of a library receives. It is deep enough for
-// every test, so that nothing of the library waits for it.
+// inbox collects what a client of a library receives. Its buffer is large enough for every
+// test, so that the library never blocks on it.
 type inbox struct {
 	messages chan string
 	had      *sync.Map // all of them
@@ -32,15 +32,15 @@ type inbox struct {
 
 func newInbox() inbox { return inbox{make(chan string, 1000), &sync.Map{}} }
 
-// put adds a message, unless it may have come on an earlier connection, and has:
-// a client that takes leave may have it, and not have acknowledged it.
+// put adds a message, unless it may have been received on an earlier connection, and was: a
+// client that disconnects may have received it without acknowledging it.
 func (in inbox) put(message string, duplicate bool) {
 	if _, had := in.had.LoadOrStore(message, true); !had || !duplicate {
 		in.messages <- message
 	}
 }
 
-// want takes messages in their order.
+// want expects messages in their order.
 func (in inbox) want(s *scene, messages ...string) {
 	s.Helper()
 	for _, want := range messages {
@@ -55,9 +55,8 @@ func (in inbox) want(s *scene, messages ...string) {
 	}
 }
 
-// TestClientPaho lets Eclipse's Go client for MQTT 3.1 and 3.1.1 do what clients
-// do: every QoS both ways, retained messages, a session that goes on, and a
-// Will.
+// TestClientPaho uses Eclipse's Go client for MQTT 3.1 and 3.1.1: every QoS in both
+// directions, retained messages, a session that is resumed, and a Will.
 func TestClientPaho(t *testing.T) {
 	play(t, beforeFive, func(s *scene) {
 		in := newInbox()
@@ -93,7 +92,7 @@ func TestClientPaho(t *testing.T) {
 // paho connects a client of that library.
 func (s *scene) paho(id string, in inbox, change func(*mqtt.ClientOptions)) mqtt.Client {
 	s.Helper()
-	var came sync.Map // on this connection, where nothing may come again
+	var came sync.Map // on this connection, where nothing may be repeated
 	o := mqtt.NewClientOptions().AddBroker(s.url()).SetClientID(id).SetProtocolVersion(uint(s.version)).
 		SetAutoReconnect(false).SetConnectTimeout(suite.HangLimit).SetPingTimeout(suite.HangLimit).SetOrderMatters(true).
 		SetDefaultPublishHandler(func(_ mqtt.Client, m mqtt.Message) {
@@ -119,8 +118,8 @@ func (s *scene) settle(token mqtt.Token) {
 	}
 }
 
-// TestClientPahoFive lets Eclipse's Go client for MQTT 5 do the same, and answer
-// a request by the properties made for that.
+// TestClientPahoFive does the same with Eclipse's Go client for MQTT 5, and responds to a
+// request by its properties.
 func TestClientPahoFive(t *testing.T) {
 	play(t, onlyFive, func(s *scene) {
 		in := newInbox()
@@ -130,7 +129,7 @@ func TestClientPahoFive(t *testing.T) {
 			}
 			answer := &paho.Publish{Topic: m.Properties.ResponseTopic, QoS: m.QoS, Payload: append([]byte("re: "), m.Payload...),
 				Properties: &paho.PublishProperties{CorrelationData: m.Properties.CorrelationData, User: m.Properties.User}}
-			go c.Publish(s.Context(), answer) //nolint:errcheck // whether it arrived is what the test looks at
+			go c.Publish(s.Context(), answer) //nolint:errcheck // the test checks whether it arrived
 		}, nil)
 		requester := s.pahoFive(s.id("requester"), func(_ *autopaho.ConnectionManager, m *paho.Publish) {
 			in.put(fmt.Sprintf("%s %s %s %v", m.Topic, m.Payload, m.Properties.CorrelationData, m.Properties.User), false)
@@ -149,8 +148,8 @@ func TestClientPahoFive(t *testing.T) {
 	})
 }
 
-// TestClientPahoFiveReconnects cuts the connection of a client that keeps its
-// session: it comes back by itself and has everything, in order and once.
+// TestClientPahoFiveReconnects cuts the connection of a client with a persistent session:
+// it reconnects by itself and receives everything, in order and once.
 func TestClientPahoFiveReconnects(t *testing.T) {
 	play(t, onlyFive, func(s *scene) {
 		in := newInbox()
@@ -222,7 +221,7 @@ func (s *scene) subscribeFive(c *autopaho.ConnectionManager, options paho.Subscr
 	}
 }
 
-// soon is a context that ends when suite.HangLimit does.
+// soon returns a context that ends after suite.HangLimit.
 func (s *scene) soon() context.Context {
 	ctx, cancel := context.WithTimeout(s.Context(), suite.HangLimit)
 	s.Cleanup(cancel)

@@ -7,8 +7,8 @@ import (
 	"signalbox/scripts/suite"
 )
 
-// TestDisconnect shows [MQTT-3.14.4-1] [MQTT-3.14.4-2] from the server's side:
-// after DISCONNECT it hangs up, and heeds nothing that follows.
+// TestDisconnect shows [MQTT-3.14.4-1] [MQTT-3.14.4-2] from the server's side: after
+// DISCONNECT it closes the connection, and ignores what follows.
 func TestDisconnect(t *testing.T) {
 	play(t, everyVersion, func(s *scene) {
 		watcher := s.join(connect{})
@@ -17,7 +17,7 @@ func TestDisconnect(t *testing.T) {
 		c.send(disconnect(s.version, success, nil),
 			publish{topic: s.topic("x"), payload: "too late", qos: 1, id: 1}.bytes(s.version))
 		if s.on(kindMosquitto) {
-			c.expectGone() // 2.0.11 complains of the second packet
+			c.expectGone() // 2.0.11 reports the second packet
 		} else {
 			c.expectClosed()
 		}
@@ -25,8 +25,8 @@ func TestDisconnect(t *testing.T) {
 	})
 }
 
-// TestDisconnectForms shows the forms that a DISCONNECT may have in MQTT 5: with
-// nothing, a reason, and properties; [MQTT-3.14.2-1] is what it may say.
+// TestDisconnectForms shows the forms of a DISCONNECT in MQTT 5: empty, with a reason, and
+// with properties; [MQTT-3.14.2-1] is what it may contain.
 func TestDisconnectForms(t *testing.T) {
 	play(t, onlyFive, func(s *scene) {
 		for name, body := range map[string][]byte{
@@ -74,8 +74,8 @@ func TestDisconnectChangesExpiry(t *testing.T) {
 	})
 }
 
-// TestDisconnectCannotKeepSession shows that it is an error to ask in DISCONNECT
-// for a session that CONNECT did not want to keep.
+// TestDisconnectCannotKeepSession shows that it is an error to ask in DISCONNECT for a
+// session expiry interval if that of CONNECT was 0.
 func TestDisconnectCannotKeepSession(t *testing.T) {
 	play(t, onlyFive, func(s *scene) {
 		c := s.join(connect{})
@@ -84,8 +84,8 @@ func TestDisconnectCannotKeepSession(t *testing.T) {
 	})
 }
 
-// TestSessionExpires shows [MQTT-4.1.0-2] and [MQTT-3.1.2-23]: a session is gone
-// when its time is over, and not before.
+// TestSessionExpires shows [MQTT-4.1.0-2] and [MQTT-3.1.2-23]: a session is deleted when
+// its time is over, and not before.
 func TestSessionExpires(t *testing.T) {
 	play(t, onlyFive, func(s *scene) {
 		gone := publish{topic: s.topic("w"), payload: "brief has gone", qos: 1}
@@ -109,7 +109,7 @@ func TestSessionExpires(t *testing.T) {
 	})
 }
 
-// outlive waits until sessions that expire sooner are gone, by the Will of one
+// outlive waits until sessions that expire sooner have been deleted, by the Will of one
 // that lasts that many seconds.
 func (s *scene) outlive(watcher *client, seconds uint32) {
 	s.Helper()
@@ -118,9 +118,9 @@ func (s *scene) outlive(watcher *client, seconds uint32) {
 	watcher.receive(publish{topic: last.topic, payload: last.payload, qos: 1})
 }
 
-// TestKeepAliveKept shows that PINGREQ [MQTT-3.12.4-1], and any other packet,
-// keeps a connection open beyond its keep-alive. Where the machine is so busy that
-// the clients themselves were late, it begins anew.
+// TestKeepAliveKept shows that PINGREQ [MQTT-3.12.4-1], and any other packet, keeps a
+// connection open beyond its keep-alive. If the machine is so busy that the clients
+// themselves were late, it starts over.
 func TestKeepAliveKept(t *testing.T) {
 	play(t, everyVersion, func(s *scene) {
 		for began := time.Now(); !s.keepAlive(); {
@@ -131,9 +131,9 @@ func TestKeepAliveKept(t *testing.T) {
 	})
 }
 
-// keepAlive has two clients send packets until a silent one is cut, and fails where one
-// of them is cut before. It reports whether they sent them in time: within a second of
-// when they began to send the last ones that were answered.
+// keepAlive makes two clients send packets until a silent one is disconnected, and fails if
+// one of them is disconnected before. It reports whether they sent them in time: within a
+// second of the start of the last ones that were acknowledged.
 func (s *scene) keepAlive() (inTime bool) {
 	last := time.Now()
 	pinging, publishing := s.join(connect{keepAlive: 1}), s.join(connect{keepAlive: 1})
@@ -168,9 +168,9 @@ func (s *scene) keepAlive() (inTime bool) {
 	return true
 }
 
-// TestKeepAliveTimeout shows [MQTT-3.1.2-24], in MQTT 5 [MQTT-3.1.2-22]: silence
-// ends the connection, and MQTT 5 is told the reason. After what time is shown by
-// the engine's TestKeepAliveIsExact.
+// TestKeepAliveTimeout shows [MQTT-3.1.2-24], in MQTT 5 [MQTT-3.1.2-22]: silence ends the
+// connection, in MQTT 5 with the reason. The engine's TestKeepAliveIsExact shows after what
+// time.
 func TestKeepAliveTimeout(t *testing.T) {
 	play(t, everyVersion, func(s *scene) {
 		c := s.join(connect{keepAlive: 1})

@@ -9,10 +9,9 @@ import (
 	"signalbox/broker/embedded"
 )
 
-// TestConnackForm shows what CONNACK may look like in MQTT 5: [MQTT-3.2.2-1] no
-// flag but session present, [MQTT-3.2.2-8] a known reason, [MQTT-2.2.2-1] a
-// property length in any case, and properties that make sense and stand there
-// once.
+// TestConnackForm shows the form of CONNACK in MQTT 5: [MQTT-3.2.2-1] no flag but session
+// present, [MQTT-3.2.2-8] a known reason, [MQTT-2.2.2-1] a property length in any case, and
+// valid properties, each once.
 func TestConnackForm(t *testing.T) {
 	play(t, onlyFive, func(s *scene) {
 		_, ack := s.greet(connect{keepAlive: 60})
@@ -63,8 +62,8 @@ func TestConnackResponseInformation(t *testing.T) {
 	})
 }
 
-// TestConnackSessionExpiry shows that CONNACK tells a session expiry only where
-// it is another than was asked for.
+// TestConnackSessionExpiry shows that CONNACK contains a session expiry only if it differs
+// from the requested one.
 func TestConnackSessionExpiry(t *testing.T) {
 	play(t, onlyFive, func(s *scene) {
 		for _, seconds := range []uint32{0, 1, 60, 86400} {
@@ -75,8 +74,8 @@ func TestConnackSessionExpiry(t *testing.T) {
 	})
 }
 
-// TestConnackKeepAlive shows [MQTT-3.2.2-22]: without Server Keep Alive in
-// CONNACK the client's own counts.
+// TestConnackKeepAlive shows [MQTT-3.2.2-22]: without Server Keep Alive in CONNACK the
+// client's own applies.
 func TestConnackKeepAlive(t *testing.T) {
 	play(t, onlyFive, func(s *scene) {
 		c, ack := s.greet(connect{keepAlive: 1})
@@ -87,9 +86,9 @@ func TestConnackKeepAlive(t *testing.T) {
 	})
 }
 
-// TestServerKeepAlive shows [MQTT-3.1.2-21] [MQTT-3.2.2-21] from the server's
-// side: where it allows less than was asked for, it says so and goes by that;
-// before MQTT 5 it cannot say so, and goes by what was asked for.
+// TestServerKeepAlive shows [MQTT-3.1.2-21] [MQTT-3.2.2-21] from the server's side: if it
+// allows less than was requested, it sends that value and uses it; before MQTT 5 it cannot
+// send it, and uses what was requested.
 func TestServerKeepAlive(t *testing.T) {
 	play(t, []byte{v311, v5}, func(s *scene) {
 		const limit = 10
@@ -107,7 +106,7 @@ func TestServerKeepAlive(t *testing.T) {
 	}, configured(func(c *embedded.Config) { c.MaxKeepAlive = 10 * time.Second }, "max_keepalive 10"))
 }
 
-// TestServerKeepAliveCounts shows that it does go by that.
+// TestServerKeepAliveCounts shows that the server uses that value.
 func TestServerKeepAliveCounts(t *testing.T) {
 	play(t, onlyFive, func(s *scene) {
 		c, ack := s.greet(connect{keepAlive: 600})
@@ -119,8 +118,8 @@ func TestServerKeepAliveCounts(t *testing.T) {
 		notOn(kindMosquitto, "it allows no limit below 10 seconds"))
 }
 
-// TestConnectProperties shows that every property of CONNECT is taken, in any
-// order and with any of its values.
+// TestConnectProperties shows that every property of CONNECT is accepted, in any order and
+// with any of its values.
 func TestConnectProperties(t *testing.T) {
 	play(t, onlyFive, func(s *scene) {
 		for name, props := range map[string][]byte{
@@ -142,8 +141,8 @@ func TestConnectProperties(t *testing.T) {
 	})
 }
 
-// TestEnhancedAuthenticationRefused shows [MQTT-4.12.0-1]: a method that the
-// server does not know is refused with a reason that says so.
+// TestEnhancedAuthenticationRefused shows [MQTT-4.12.0-1]: a method that the server does
+// not support is refused with that reason.
 func TestEnhancedAuthenticationRefused(t *testing.T) {
 	play(t, onlyFive, func(s *scene) {
 		for name, props := range map[string][]byte{
@@ -169,9 +168,8 @@ func TestAuthenticationDataAlone(t *testing.T) {
 	}, notOn(kindMosquitto, "2.0.11 lets it pass"))
 }
 
-// TestAuthUninvited shows [MQTT-4.12.0-6] [MQTT-4.12.0-7]: without a method in
-// CONNECT there is no AUTH from either side; [MQTT-4.12.1-1] so nobody can
-// authenticate again.
+// TestAuthUninvited shows [MQTT-4.12.0-6] [MQTT-4.12.0-7]: without a method in CONNECT
+// there is no AUTH from either side; [MQTT-4.12.1-1] so no client can re-authenticate.
 func TestAuthUninvited(t *testing.T) {
 	play(t, onlyFive, func(s *scene) {
 		for name, body := range map[string][]byte{
@@ -199,8 +197,8 @@ func TestAuthBeforeFive(t *testing.T) {
 }
 
 // TestLastPacketFits shows [MQTT-3.2.2-19] [MQTT-3.2.2-20] and [MQTT-3.14.2-3]
-// [MQTT-3.14.2-4]: a refusal and a farewell, too, keep to what the client has
-// room for; [MQTT-4.13.2-1]: the connection ends even if there is no room at all.
+// [MQTT-3.14.2-4]: a refusal and a DISCONNECT do not exceed the client's maximum packet
+// size; [MQTT-4.13.2-1]: the connection ends even if no packet fits.
 func TestLastPacketFits(t *testing.T) {
 	play(t, onlyFive, func(s *scene) {
 		for _, limit := range []uint32{4, 5, 8, 30, 60} {
@@ -220,9 +218,9 @@ func TestLastPacketFits(t *testing.T) {
 	})
 }
 
-// TestAnswersFit shows [MQTT-3.1.2-24] of packets that cannot be made shorter:
-// CONNACK, SUBACK and UNSUBACK. What would have to be answered so is not done, and
-// the connection ends.
+// TestAnswersFit shows [MQTT-3.1.2-24] of packets that cannot be made shorter: CONNACK,
+// SUBACK and UNSUBACK. If the response would not fit, the request has no effect, and the
+// connection ends.
 func TestAnswersFit(t *testing.T) {
 	play(t, onlyFive, func(s *scene) {
 		if s.on(kindMosquitto) {
@@ -256,8 +254,8 @@ func TestAnswersFit(t *testing.T) {
 	})
 }
 
-// expectNoLonger wants the connection to end after no packet but one of a type,
-// and that no longer than a limit in bytes.
+// expectNoLonger expects the connection to end after no packet but one of a type, which is
+// no longer than a limit in bytes.
 func (c *client) expectNoLonger(kind byte, limit uint32) {
 	c.Helper()
 	p, err := c.read()

@@ -8,9 +8,8 @@ import (
 	"signalbox/broker/embedded"
 )
 
-// TestLogin shows what a broker says to those who may not come in:
-// [MQTT-3.1.4-2] of MQTT 5, and [MQTT-3.2.2-4] [MQTT-3.2.2-5], in MQTT 5
-// [MQTT-3.2.2-6] [MQTT-3.2.2-7].
+// TestLogin shows how a broker refuses clients: [MQTT-3.1.4-2] of MQTT 5, and
+// [MQTT-3.2.2-4] [MQTT-3.2.2-5], in MQTT 5 [MQTT-3.2.2-6] [MQTT-3.2.2-7].
 func TestLogin(t *testing.T) {
 	play(t, everyVersion, func(s *scene) {
 		right := connect{version: s.version, clientID: s.id("a"), username: s.subject.username, password: s.subject.password}
@@ -34,10 +33,10 @@ func TestLogin(t *testing.T) {
 	}, withLogin())
 }
 
-// TestLoginRefusedChangesNothing shows [MQTT-3.1.4-5], in MQTT 5
-// [MQTT-3.1.4-6]: who is refused takes nobody's place, ends no session, leaves
-// no Will, and is not heard any more; and of a session that exists, the refusal
-// says that there is none [MQTT-3.2.2-4], in MQTT 5 [MQTT-3.2.2-6].
+// TestLoginRefusedChangesNothing shows [MQTT-3.1.4-5], in MQTT 5 [MQTT-3.1.4-6]: a refused
+// client takes over no session, ends none, leaves no Will, and its further packets are
+// ignored; and the refusal reports no session even if there is one [MQTT-3.2.2-4], in MQTT
+// 5 [MQTT-3.2.2-6].
 func TestLoginRefusedChangesNothing(t *testing.T) {
 	play(t, everyVersion, func(s *scene) {
 		as := connect{clientID: s.id("a"), keep: true, props: s.expiry(60), username: s.subject.username, password: s.subject.password}
@@ -59,14 +58,14 @@ func TestLoginRefusedChangesNothing(t *testing.T) {
 		c.send(intruder.bytes())
 		c.expectRefusal(5, notAuthorized)
 		_, ack := s.greet(as)
-		if ack.present != s.tellsPresence() {
+		if ack.present != s.hasSessionPresent() {
 			s.Errorf("got %v, want the session present", ack)
 		}
 	}, withLogin())
 }
 
-// TestConnectTimeout shows that a connection has a limited time to say CONNECT,
-// be it that it says nothing or only half of it.
+// TestConnectTimeout shows that a connection has a limited time for its CONNECT, whether it
+// sends nothing or only half of it.
 func TestConnectTimeout(t *testing.T) {
 	play(t, onlyFive, func(s *scene) {
 		s.expectEnded(nil)
@@ -87,9 +86,8 @@ func TestConnectTimeout(t *testing.T) {
 		notOn(kindMosquitto, "2.0.11 waits for ever"))
 }
 
-// TestSessionExpiryIsLimited shows that a broker may keep a session for less
-// than was asked for, and says so in CONNACK; what DISCONNECT asks for is
-// limited as well.
+// TestSessionExpiryIsLimited shows that a broker may keep a session for less than was
+// requested, and reports that in CONNACK; the interval of DISCONNECT is limited as well.
 func TestSessionExpiryIsLimited(t *testing.T) {
 	play(t, onlyFive, func(s *scene) {
 		watcher := s.join(connect{})
@@ -112,8 +110,8 @@ func TestSessionExpiryIsLimited(t *testing.T) {
 		notOn(kindMosquitto, "2.0.11 has no such limit"))
 }
 
-// TestShutdown shows that a broker that stops takes its leave: in MQTT 5 with
-// DISCONNECT and reason 0x8b, before that by hanging up.
+// TestShutdown shows how a broker that stops disconnects: in MQTT 5 with DISCONNECT and
+// reason 0x8b, before that by closing the connection.
 func TestShutdown(t *testing.T) {
 	t.Parallel()
 	b := &subject{kind: kindEmbedded}

@@ -2,9 +2,8 @@ package conformance
 
 import "testing"
 
-// TestTakeOver shows [MQTT-3.1.4-2], in MQTT 5 [MQTT-3.1.4-3]: whoever comes with
-// the client identifier of one who is connected takes its place; and
-// [MQTT-3.2.0-2]: each gets one CONNACK.
+// TestTakeOver shows [MQTT-3.1.4-2], in MQTT 5 [MQTT-3.1.4-3]: a client with the client
+// identifier of a connected one takes over; and [MQTT-3.2.0-2]: each receives one CONNACK.
 func TestTakeOver(t *testing.T) {
 	play(t, everyVersion, func(s *scene) {
 		first := s.join(connect{clientID: s.id("a")})
@@ -20,8 +19,8 @@ func TestTakeOver(t *testing.T) {
 	})
 }
 
-// TestTakeOverKeepsSession shows [MQTT-3.1.2-4], in MQTT 5 [MQTT-3.1.2-5]: who
-// takes over a session gets all that was on its way, in order and once.
+// TestTakeOverKeepsSession shows [MQTT-3.1.2-4], in MQTT 5 [MQTT-3.1.2-5]: a client that
+// takes over a session receives all that was in flight, in order and once.
 func TestTakeOverKeepsSession(t *testing.T) {
 	play(t, everyVersion, func(s *scene) {
 		as := connect{clientID: s.id("a"), keep: true, props: s.expiry(60)}
@@ -33,20 +32,20 @@ func TestTakeOverKeepsSession(t *testing.T) {
 			m := publish{topic: s.topic("x"), payload: string('a' + rune(i)), qos: 1}
 			publisher.publish(m)
 			next, ack := s.greet(as)
-			if ack.present != s.tellsPresence() {
+			if ack.present != s.hasSessionPresent() {
 				s.Fatalf("round %d: %v", i, ack)
 			}
 			m.dup = s.sentBefore(c, m)
 			next.receive(m)
-			next.expectPong() // so its acknowledgement is there before it is taken over in turn
+			next.expectPong() // its acknowledgement has arrived before it is taken over in turn
 			c = next
 		}
 		c.expectNothing(publisher)
 	})
 }
 
-// sentBefore tells whether a message reached the one who was taken over; then
-// its successor gets it as a duplicate [MQTT-3.3.1-1].
+// sentBefore reports whether a message reached the connection that was taken over; then the
+// next one receives it as a duplicate [MQTT-3.3.1-1].
 func (s *scene) sentBefore(c *client, want publish) (sent bool) {
 	s.Helper()
 	for {
@@ -58,8 +57,8 @@ func (s *scene) sentBefore(c *client, want publish) (sent bool) {
 	}
 }
 
-// TestTakeOverAcrossVersions shows that a session does not depend on the
-// version in which it is spoken to [MQTT-3.1.3-2].
+// TestTakeOverAcrossVersions shows that a session does not depend on the version of its
+// connections [MQTT-3.1.3-2].
 func TestTakeOverAcrossVersions(t *testing.T) {
 	play(t, []byte{v311, v5}, func(s *scene) {
 		other := v311 + v5 - s.version
@@ -74,8 +73,8 @@ func TestTakeOverAcrossVersions(t *testing.T) {
 	})
 }
 
-// TestTakeOverByCleanStart shows [MQTT-3.1.2-6], in MQTT 5 [MQTT-3.1.2-4]: a
-// clean start discards the session of one who is still connected.
+// TestTakeOverByCleanStart shows [MQTT-3.1.2-6], in MQTT 5 [MQTT-3.1.2-4]: a clean start
+// discards the session of a client that is still connected.
 func TestTakeOverByCleanStart(t *testing.T) {
 	play(t, everyVersion, func(s *scene) {
 		as := connect{clientID: s.id("a"), keep: true, props: s.expiry(60)}
@@ -91,8 +90,8 @@ func TestTakeOverByCleanStart(t *testing.T) {
 	})
 }
 
-// TestTakeOverBySilentPeer shows that a connection whose peer is gone without a
-// word does not keep its successor out.
+// TestTakeOverBySilentPeer shows that a connection whose peer has vanished does not block
+// its successor.
 func TestTakeOverBySilentPeer(t *testing.T) {
 	play(t, everyVersion, func(s *scene) {
 		for range 10 {

@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// TestConnectAccepted shows [MQTT-3.1.4-4], in MQTT 5 [MQTT-3.1.4-5]: a CONNECT
-// that is right is answered with code 0; and [MQTT-3.2.0-1]: CONNACK comes
-// first, even where messages wait.
+// TestConnectAccepted shows [MQTT-3.1.4-4], in MQTT 5 [MQTT-3.1.4-5]: a valid CONNECT is
+// answered with code 0; and [MQTT-3.2.0-1]: CONNACK is the first packet, even if messages
+// are queued.
 func TestConnectAccepted(t *testing.T) {
 	play(t, everyVersion, func(s *scene) {
 		id := s.id("a")
@@ -18,7 +18,7 @@ func TestConnectAccepted(t *testing.T) {
 		c.leave()
 		s.join(connect{}).publish(publish{topic: s.topic("x"), qos: 1, payload: "waits"})
 		c, ack := s.greet(as)
-		if ack.present != s.tellsPresence() || ack.reason() != success {
+		if ack.present != s.hasSessionPresent() || ack.reason() != success {
 			s.Errorf("got %v, want the session present", ack)
 		}
 		c.receive(publish{topic: s.topic("x"), qos: 1, payload: "waits"})
@@ -26,7 +26,7 @@ func TestConnectAccepted(t *testing.T) {
 	})
 }
 
-// expiry is the property that keeps a session, where the version has it.
+// expiry returns the property that keeps a session, if the version has it.
 func (s *scene) expiry(seconds uint32) []byte {
 	if !s.five() {
 		return nil
@@ -34,27 +34,27 @@ func (s *scene) expiry(seconds uint32) []byte {
 	return propU32(sessionExpiry, seconds)
 }
 
-// tellsPresence tells whether CONNACK says that a session was kept: in MQTT 3.1
-// the bit was reserved.
-func (s *scene) tellsPresence() bool { return s.version != v31 }
+// hasSessionPresent reports whether CONNACK has the session present flag: in MQTT 3.1 the
+// bit was reserved.
+func (s *scene) hasSessionPresent() bool { return s.version != v31 }
 
-// TestConnectSessionPresent shows what CONNACK says about a session, and that
-// it is resumed or discarded: [MQTT-3.1.2-4] [MQTT-3.1.2-6] [MQTT-3.2.2-1]
-// [MQTT-3.2.2-2] [MQTT-3.2.2-3], in MQTT 5 [MQTT-3.1.2-4] [MQTT-3.1.2-5]
-// [MQTT-3.1.2-6] [MQTT-3.1.4-4] [MQTT-3.2.2-2] [MQTT-3.2.2-3].
+// TestConnectSessionPresent shows the session present flag of CONNACK, and that the session
+// is resumed or discarded: [MQTT-3.1.2-4] [MQTT-3.1.2-6] [MQTT-3.2.2-1] [MQTT-3.2.2-2]
+// [MQTT-3.2.2-3], in MQTT 5 [MQTT-3.1.2-4] [MQTT-3.1.2-5] [MQTT-3.1.2-6] [MQTT-3.1.4-4]
+// [MQTT-3.2.2-2] [MQTT-3.2.2-3].
 func TestConnectSessionPresent(t *testing.T) {
 	play(t, everyVersion, func(s *scene) {
 		id := s.id("a")
 		publisher := s.join(connect{})
 		for i, step := range []struct{ keep, present, subscribed bool }{
-			{keep: true}, // nothing is there yet
+			{keep: true}, // no session exists yet
 			{keep: true, present: true, subscribed: true},
 			{keep: true, present: true, subscribed: true},
 			{keep: false}, // discards it
 			{keep: true, present: s.five()},
 		} {
 			c, ack := s.greet(connect{clientID: id, keep: step.keep, props: s.expiry(60)})
-			if ack.present != (step.present && s.tellsPresence()) {
+			if ack.present != (step.present && s.hasSessionPresent()) {
 				s.Fatalf("connection %d: session present is %t, want %t", i, ack.present, step.present)
 			}
 			m := publish{topic: s.topic("x"), payload: fmt.Sprint(i), qos: 1}
@@ -71,8 +71,8 @@ func TestConnectSessionPresent(t *testing.T) {
 	})
 }
 
-// TestConnectCleanSessionEnds shows [MQTT-3.1.2-6]: a clean session is gone with
-// its connection; and [MQTT-3.1.2-7]: retained messages stay.
+// TestConnectCleanSessionEnds shows [MQTT-3.1.2-6]: a clean session ends with its
+// connection; and [MQTT-3.1.2-7]: retained messages stay.
 func TestConnectCleanSessionEnds(t *testing.T) {
 	play(t, everyVersion, func(s *scene) {
 		id := s.id("a")
@@ -139,8 +139,8 @@ func TestConnectProtocolName(t *testing.T) {
 	})
 }
 
-// expectNoConnack wants the end of a connection that never was one: at most a
-// refusal is said, in the words of whatever version.
+// expectNoConnack expects the end of a connection without CONNECT: at most a refusal is
+// sent, in the form of any version.
 func (c *client) expectNoConnack() {
 	c.Helper()
 	p, err := c.read()
@@ -154,9 +154,8 @@ func (c *client) expectNoConnack() {
 	c.expectClosed()
 }
 
-// TestConnectVersion shows [MQTT-3.1.2-2]: a level that is not spoken is refused
-// with return code 1, in the form of MQTT 3.1.1, which whoever comes after MQTT 5
-// will know as well.
+// TestConnectVersion shows [MQTT-3.1.2-2]: an unsupported level is refused with return code
+// 1, in the form of MQTT 3.1.1, which clients of later versions will know as well.
 func TestConnectVersion(t *testing.T) {
 	play(t, []byte{v31, v311}, func(s *scene) {
 		for _, level := range []byte{1, 2, 6, 7, 0x42, 0x7f} {
@@ -170,8 +169,8 @@ func TestConnectVersion(t *testing.T) {
 	})
 }
 
-// TestConnectBridge shows that a bridge gets in that says what it is by the
-// highest bit of the protocol level, as Mosquitto's do.
+// TestConnectBridge shows that a bridge is accepted that marks itself by the highest bit of
+// the protocol level, as Mosquitto's do.
 func TestConnectBridge(t *testing.T) {
 	play(t, beforeFive, func(s *scene) {
 		c := s.join(connect{level: s.version | 0x80})
@@ -182,8 +181,8 @@ func TestConnectBridge(t *testing.T) {
 	})
 }
 
-// TestConnectClientID shows [MQTT-3.1.3-5]: what every server must take; and
-// that ours takes more than that: longer ones and any character.
+// TestConnectClientID shows [MQTT-3.1.3-5]: the client identifiers that every server must
+// accept; and that ours accepts longer ones and any character.
 func TestConnectClientID(t *testing.T) {
 	play(t, everyVersion, func(s *scene) {
 		for name, id := range map[string]string{
@@ -222,9 +221,8 @@ func TestConnectClientIDIdentifies(t *testing.T) {
 	})
 }
 
-// TestConnectAssignsClientID shows [MQTT-3.1.3-6]: without a client identifier,
-// one is assigned that nobody else has; in MQTT 5 [MQTT-3.1.3-7] and
-// [MQTT-3.2.2-16], CONNACK tells it.
+// TestConnectAssignsClientID shows [MQTT-3.1.3-6]: without a client identifier, a unique
+// one is assigned; in MQTT 5 [MQTT-3.1.3-7] and [MQTT-3.2.2-16], CONNACK contains it.
 func TestConnectAssignsClientID(t *testing.T) {
 	play(t, []byte{v311, v5}, func(s *scene) {
 		seen, all := map[string]bool{}, []*client{}
@@ -247,7 +245,7 @@ func TestConnectAssignsClientID(t *testing.T) {
 			}
 			all = append(all, c)
 		}
-		for _, c := range all { // had two the same identifier, one had been taken over
+		for _, c := range all { // if two had the same identifier, one would have been taken over
 			c.expectPong()
 		}
 	})
@@ -299,10 +297,9 @@ func TestConnectPipelined(t *testing.T) {
 	})
 }
 
-// TestConnectRefusedIsDeaf shows [MQTT-3.1.4-5], in MQTT 5 [MQTT-3.1.4-6]: what
-// follows a CONNECT that is refused is not heeded; and [MQTT-3.2.2-4]
-// [MQTT-3.2.2-5], in MQTT 5 [MQTT-3.2.2-6] [MQTT-3.2.2-7]: a refusal says that
-// there is no session, and ends the connection.
+// TestConnectRefusedIsDeaf shows [MQTT-3.1.4-5], in MQTT 5 [MQTT-3.1.4-6]: what follows a
+// refused CONNECT is ignored; and [MQTT-3.2.2-4] [MQTT-3.2.2-5], in MQTT 5 [MQTT-3.2.2-6]
+// [MQTT-3.2.2-7]: a refusal reports no session, and ends the connection.
 func TestConnectRefusedIsDeaf(t *testing.T) {
 	play(t, everyVersion, func(s *scene) {
 		watcher := s.join(connect{})
@@ -331,9 +328,8 @@ func TestConnectPasswordWithoutUsername(t *testing.T) {
 	})
 }
 
-// TestConnectReservedFlags shows [MQTT-3.1.2-3], and [MQTT-3.1.4-1]: a CONNECT
-// that is not as it should be is answered by hanging up, in MQTT 5 with or
-// without a CONNACK before.
+// TestConnectReservedFlags shows [MQTT-3.1.2-3], and [MQTT-3.1.4-1]: an invalid CONNECT
+// closes the connection, in MQTT 5 with or without a CONNACK before.
 func TestConnectReservedFlags(t *testing.T) {
 	play(t, []byte{v311, v5}, func(s *scene) {
 		will := cat(withLength(s.version, nil), text(s.topic("w")), text("gone"))

@@ -25,8 +25,8 @@ func TestWill(t *testing.T) {
 	})
 }
 
-// expectNoWill makes sure that no Will has come that should not: another one
-// that surely does is the next message.
+// expectNoWill expects that no Will was published that should not be: the next message is
+// another Will, published later.
 func (s *scene) expectNoWill(watcher *client, topic string) {
 	s.Helper()
 	s.dials++
@@ -35,8 +35,8 @@ func (s *scene) expectNoWill(watcher *client, topic string) {
 	watcher.receive(last)
 }
 
-// TestWillDiscarded shows [MQTT-3.14.4-3] and [MQTT-3.1.2-10]: DISCONNECT takes
-// the Will away.
+// TestWillDiscarded shows [MQTT-3.14.4-3] and [MQTT-3.1.2-10]: DISCONNECT discards the
+// Will.
 func TestWillDiscarded(t *testing.T) {
 	play(t, everyVersion, func(s *scene) {
 		watcher := s.join(connect{})
@@ -95,8 +95,8 @@ func TestWillEmpty(t *testing.T) {
 	})
 }
 
-// TestWillOnError shows [MQTT-3.1.2-8]: a client that is cut off for an error
-// leaves its Will.
+// TestWillOnError shows [MQTT-3.1.2-8]: the Will of a client that is disconnected for an
+// error is published.
 func TestWillOnError(t *testing.T) {
 	play(t, everyVersion, func(s *scene) {
 		for name, packet := range map[string][]byte{
@@ -105,10 +105,10 @@ func TestWillOnError(t *testing.T) {
 			"bad DISCONNECT": {typeDisconnect | 1, 0},
 		} {
 			if name == "second CONNECT" && s.on(kindMosquitto) {
-				continue // 2.0.11 forgets the Will there
+				continue // 2.0.11 publishes no Will there
 			}
 			if name == "bad DISCONNECT" && s.version == v31 {
-				continue // whose flags MQTT 3.1 does not look at
+				continue // whose flags MQTT 3.1 does not check
 			}
 			s.each(name, func(s *scene) {
 				watcher := s.join(connect{})
@@ -122,9 +122,9 @@ func TestWillOnError(t *testing.T) {
 	})
 }
 
-// TestWillOnKeepAlive shows [MQTT-3.1.2-24], in MQTT 5 [MQTT-3.1.2-22]: who says
-// nothing for one and a half times its keep-alive is cut off as if the network
-// had failed.
+// TestWillOnKeepAlive shows [MQTT-3.1.2-24], in MQTT 5 [MQTT-3.1.2-22]: a client that is
+// silent for one and a half times its keep-alive is disconnected as if the network had
+// failed.
 func TestWillOnKeepAlive(t *testing.T) {
 	play(t, everyVersion, func(s *scene) {
 		watcher := s.join(connect{})
@@ -135,8 +135,8 @@ func TestWillOnKeepAlive(t *testing.T) {
 	})
 }
 
-// TestWillOnTakeOver shows [MQTT-3.1.2-8]: a connection that another one ends
-// leaves its Will, and the successor's own Will is untouched.
+// TestWillOnTakeOver shows [MQTT-3.1.2-8]: a connection that is taken over leaves its Will,
+// and the next connection's own Will is unaffected.
 func TestWillOnTakeOver(t *testing.T) {
 	play(t, everyVersion, func(s *scene) {
 		watcher := s.join(connect{})
@@ -152,7 +152,7 @@ func TestWillOnTakeOver(t *testing.T) {
 	})
 }
 
-// TestWillBeforeReconnect shows that the Will of a kept session belongs to the
+// TestWillBeforeReconnect shows that the Will of a persistent session belongs to the
 // connection: one without a Will leaves none.
 func TestWillBeforeReconnect(t *testing.T) {
 	play(t, everyVersion, func(s *scene) {
@@ -168,8 +168,8 @@ func TestWillBeforeReconnect(t *testing.T) {
 	})
 }
 
-// TestWillToItself shows that a Will is published while the session of its
-// client lives, so that it finds its own subscription [MQTT-4.5.0-1].
+// TestWillToItself shows that a Will is published while the session of its client exists,
+// so that its own subscription matches [MQTT-4.5.0-1].
 func TestWillToItself(t *testing.T) {
 	play(t, everyVersion, func(s *scene) {
 		as := connect{clientID: s.id("a"), keep: true, props: s.expiry(60)}
@@ -236,8 +236,8 @@ func TestWillProperties(t *testing.T) {
 	})
 }
 
-// TestWillExpiry shows that a Will has its Message Expiry Interval from when it
-// is published, and [MQTT-3.3.2-6] what is left of it reaches the reader.
+// TestWillExpiry shows that the Message Expiry Interval of a Will starts when it is
+// published, and [MQTT-3.3.2-6] the rest of it reaches the subscriber.
 func TestWillExpiry(t *testing.T) {
 	play(t, onlyFive, func(s *scene) {
 		watcher := s.join(connect{})
@@ -252,14 +252,14 @@ func TestWillExpiry(t *testing.T) {
 	})
 }
 
-// TestWillDelay shows [MQTT-3.1.2-8] and [MQTT-3.1.3-9]: a Will waits for its
-// delay, and is not sent when its client comes back before.
+// TestWillDelay shows [MQTT-3.1.2-8] and [MQTT-3.1.3-9]: a Will waits for its delay, and is
+// not sent if its client reconnects before.
 func TestWillDelay(t *testing.T) {
 	play(t, onlyFive, func(s *scene) { s.untilInTime((*scene).delayWills) })
 }
 
-// untilInTime repeats a test that is about seconds until the machine was not too busy
-// for it: until the test reports that it could be judged.
+// untilInTime repeats a test that is about seconds until the machine was not too busy for
+// it: until the test reports that its result is valid.
 func (s *scene) untilInTime(test func(s *scene) (inTime bool)) {
 	s.Helper()
 	for began := time.Now(); ; {
@@ -274,8 +274,8 @@ func (s *scene) untilInTime(test func(s *scene) (inTime bool)) {
 	}
 }
 
-// delayWills lets clients go whose Wills have delays. It reports whether one came back
-// in time; and no Will was so late that another one was first.
+// delayWills disconnects clients whose Wills have delays. It reports whether one
+// reconnected in time, and no Will was so late that another one was first.
 func (s *scene) delayWills() (inTime bool) {
 	watcher := s.join(connect{})
 	watcher.subscribe(1, s.topic("w"))
@@ -306,9 +306,9 @@ func (s *scene) delayWills() (inTime bool) {
 	return true
 }
 
-// TestWillDelayEndsWithSession shows [MQTT-3.1.2-8]: a Will does not wait longer
-// than its session lasts, be that because the session expires, because it was
-// not to be kept or because a clean start ends it.
+// TestWillDelayEndsWithSession shows [MQTT-3.1.2-8]: a Will does not wait longer than its
+// session lasts, whether the session expires, was not persistent, or is ended by a clean
+// start.
 func TestWillDelayEndsWithSession(t *testing.T) {
 	play(t, onlyFive, func(s *scene) {
 		watcher := s.join(connect{})
@@ -330,8 +330,8 @@ func TestWillDelayEndsWithSession(t *testing.T) {
 	}, notOn(kindMosquitto, "2.0.11 forgets a delayed Will when a clean start ends its session"))
 }
 
-// TestWillDelayOnTakeOver shows [MQTT-3.1.3-9]: a take-over within the delay
-// takes the Will away, if the session goes on.
+// TestWillDelayOnTakeOver shows [MQTT-3.1.3-9]: a take-over within the delay discards the
+// Will, if the session is resumed.
 func TestWillDelayOnTakeOver(t *testing.T) {
 	play(t, onlyFive, func(s *scene) { s.untilInTime((*scene).takeOverWithWill) })
 }
@@ -357,8 +357,8 @@ func (s *scene) takeOverWithWill() (inTime bool) {
 	return true
 }
 
-// TestWillOnDisconnectWithWill shows that DISCONNECT with reason 4 leaves the
-// Will, and [MQTT-3.14.4-3] that only reason 0 takes it away.
+// TestWillOnDisconnectWithWill shows that DISCONNECT with reason 4 keeps the Will, and
+// [MQTT-3.14.4-3] that only reason 0 discards it.
 func TestWillOnDisconnectWithWill(t *testing.T) {
 	play(t, onlyFive, func(s *scene) {
 		watcher := s.join(connect{})

@@ -13,19 +13,18 @@ import (
 	"signalbox/broker/embedded"
 )
 
-// house is a broker that moves: its successor goes on with what it has kept.
-// Only ours keeps anything by itself.
-type house struct {
+// restartable is a broker that restarts on a copy of its files. Only ours is persistent by
+// default.
+type restartable struct {
 	*scene
 	dir    string
 	config embedded.Config
-	crash  bool // moves as if the process had been killed
+	crash  bool // restarts as if the process had been killed
 }
 
-// restarts plays a test against our broker, which the test restarts as it likes:
-// once in good order, and once as it stood, with nothing that the process still
-// holds.
-func restarts(t *testing.T, versions []byte, test func(h *house)) {
+// restarts runs a test against our broker, which the test restarts: once after Close, and
+// once from a copy of its files, without anything that the process has in memory.
+func restarts(t *testing.T, versions []byte, test func(h *restartable)) {
 	t.Helper()
 	t.Parallel()
 	if !slices.Contains(kinds(t), kindEmbedded) {
@@ -45,28 +44,28 @@ func restarts(t *testing.T, versions []byte, test func(h *house)) {
 	}
 }
 
-func newHouse(t *testing.T, version byte) *house {
+func newHouse(t *testing.T, version byte) *restartable {
 	t.Helper()
 	c := patient()
 	c.AdminUsername, c.AdminPassword = adminName, adminPassword
 	c.AllowAnonymous = true
 	c.PasswordIterations = 100 // a test's passwords are no secrets
-	h := &house{dir: t.TempDir(), config: c}
+	h := &restartable{dir: t.TempDir(), config: c}
 	h.scene = &scene{T: t, version: version, mark: fmt.Sprintf("s%d", scenes.Add(1)), subject: &subject{kind: kindEmbedded}}
 	h.open()
 	open(t, h.subject.embedded)
 	return h
 }
 
-func (h *house) open() {
+func (h *restartable) open() {
 	h.Helper()
 	b := openEmbedded(h.T, h.config, h.dir)
 	h.subject.embedded, h.subject.tcp = b, b.Addrs()[0]
 }
 
-// move starts the broker anew. A killed one is as good as dead when nobody talks
-// to it any more; what it has written so far is what its successor finds.
-func (h *house) move() {
+// restart starts the broker again. For a killed one, all connections are abandoned; its
+// successor finds what it has written so far.
+func (h *restartable) restart() {
 	h.Helper()
 	if h.crash {
 		was := h.dir
@@ -84,9 +83,9 @@ func (h *house) move() {
 	h.open()
 }
 
-// settled waits until all that went before is durable, by a subscription that is
-// when its SUBACK comes: changes are stored in their order.
-func (h *house) settled() {
+// settled waits until everything before it is durable, by a subscription, which is durable
+// when its SUBACK arrives: changes are stored in order.
+func (h *restartable) settled() {
 	h.Helper()
 	h.dials++
 	c := h.join(persistent(fmt.Sprint("settled", h.dials), h.scene))
@@ -94,9 +93,9 @@ func (h *house) settled() {
 	c.leave()
 }
 
-// copyDir copies the regular files of a folder as they are now. It reports whether that
-// is how they stood at some moment: the database has not changed since it was copied, as
-// it does when its log, which is copied after it, is folded into it.
+// copyDir copies the regular files of a directory as they are now. It reports whether that
+// is a consistent state: the database has not changed since it was copied, as it does when
+// its log, which is copied after it, is checkpointed.
 func copyDir(to, from string) (whole bool, err error) {
 	err = filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || !d.Type().IsRegular() {
@@ -119,12 +118,11 @@ func copyDir(to, from string) (whole bool, err error) {
 	return bytes.Equal(copied, now), err
 }
 
-// TestRestartKeepsWhatWasAcknowledged: a message whose acknowledgement went out
-// is there after the end of the process [MQTT-4.3.2-4, MQTT-4.5.0-1], in its
-// order, with all that was said of it.
+// TestRestartKeepsWhatWasAcknowledged: an acknowledged message exists after the end of the
+// process [MQTT-4.3.2-4, MQTT-4.5.0-1], in its order, with all its properties.
 func TestRestartKeepsWhatWasAcknowledged(t *testing.T) {
 	const many = 30
-	restarts(t, everyVersion, func(h *house) {
+	restarts(t, everyVersion, func(h *restartable) {
 		c, publisher := h.join(persistent("away", h.scene)), h.join(connect{})
 		c.subscribeWithID(7, 2, h.topic("q"))
 		c.leave()
@@ -139,7 +137,7 @@ func TestRestartKeepsWhatWasAcknowledged(t *testing.T) {
 			publisher.publish(message(i))
 		}
 		for range 2 {
-			h.move()
+			h.restart()
 		}
 		c = h.resume(persistent("away", h.scene))
 		c.receiveAll(many, true, func(i int) publish { // whether it was sent before is not stored
@@ -157,12 +155,11 @@ func TestRestartKeepsWhatWasAcknowledged(t *testing.T) {
 	})
 }
 
-// TestRestartKeepsWhatIsUnderWay: unacknowledged deliveries are sent again with
-// DUP and their identifiers, PUBREL likewise, those acknowledged are not
-// [MQTT-4.4.0-1]; a QoS 2 message that was received and not released is known
-// [MQTT-4.3.3-10].
+// TestRestartKeepsWhatIsUnderWay: unacknowledged deliveries are sent again with DUP and
+// their identifiers, PUBREL likewise, acknowledged ones are not [MQTT-4.4.0-1]; a QoS 2
+// message that was received and not released is known [MQTT-4.3.3-10].
 func TestRestartKeepsWhatIsUnderWay(t *testing.T) {
-	restarts(t, everyVersion, func(h *house) {
+	restarts(t, everyVersion, func(h *restartable) {
 		c, publisher := h.join(persistent("busy", h.scene)), h.join(connect{})
 		c.subscribe(2, h.topic("q"))
 		var sent []publish
@@ -181,7 +178,7 @@ func TestRestartKeepsWhatIsUnderWay(t *testing.T) {
 		c.expectAck(typePubrec, 33)
 		c.leave()
 		h.settled()
-		h.move()
+		h.restart()
 		c = h.resume(persistent("busy", h.scene))
 		for _, i := range []int{0, 1, 4} {
 			p := sent[i]
@@ -202,11 +199,11 @@ func TestRestartKeepsWhatIsUnderWay(t *testing.T) {
 	})
 }
 
-// TestRestartAfterReconnectCutShort: what is sent again to a client that goes
-// away in the middle of it is durable all the time.
+// TestRestartAfterReconnectCutShort: what is sent again to a client that disconnects
+// half-way stays durable throughout.
 func TestRestartAfterReconnectCutShort(t *testing.T) {
 	const many = 100
-	restarts(t, []byte{v311, v5}, func(h *house) {
+	restarts(t, []byte{v311, v5}, func(h *restartable) {
 		c, publisher := h.join(persistent("short", h.scene)), h.join(connect{})
 		c.subscribe(1, h.topic("q"))
 		c.leave()
@@ -220,7 +217,7 @@ func TestRestartAfterReconnectCutShort(t *testing.T) {
 		c.send(disconnect(h.version, success, nil))
 		c.expectGone()
 		h.settled()
-		h.move()
+		h.restart()
 		c = h.resume(persistent("short", h.scene))
 		for i := range many {
 			got := c.next()
@@ -233,10 +230,10 @@ func TestRestartAfterReconnectCutShort(t *testing.T) {
 	})
 }
 
-// TestRestartDoesNotResurrect: what was delivered, unsubscribed, cleared or ended
-// before stays so.
+// TestRestartDoesNotResurrect: what was delivered, unsubscribed, cleared or ended before
+// stays so.
 func TestRestartDoesNotResurrect(t *testing.T) {
-	restarts(t, everyVersion, func(h *house) {
+	restarts(t, everyVersion, func(h *restartable) {
 		c, publisher := h.join(persistent("done", h.scene)), h.join(connect{})
 		c.subscribe(2, h.topic("#"))
 		c.subscribe(1, h.topic("a"))
@@ -256,7 +253,7 @@ func TestRestartDoesNotResurrect(t *testing.T) {
 		ended.leave()
 		h.join(connect{clientID: h.id("ended")}).leave()
 		h.settled()
-		h.move()
+		h.restart()
 		c = h.resume(persistent("done", h.scene))
 		c.expectPong()
 		ended = h.begin(persistent("ended", h.scene))
@@ -272,7 +269,7 @@ func TestRestartDoesNotResurrect(t *testing.T) {
 
 // TestRestartKeepsRetained messages with their QoS, properties and expiry.
 func TestRestartKeepsRetained(t *testing.T) {
-	restarts(t, everyVersion, func(h *house) {
+	restarts(t, everyVersion, func(h *restartable) {
 		publisher := h.join(connect{})
 		for qos := range byte(3) {
 			p := publish{topic: h.topic(fmt.Sprint("kept/", qos)), qos: qos, retain: true, payload: "old"}
@@ -288,7 +285,7 @@ func TestRestartKeepsRetained(t *testing.T) {
 		}
 		publisher.expectPong()
 		h.settled()
-		h.move()
+		h.restart()
 		for qos := range byte(3) {
 			p := publish{topic: h.topic(fmt.Sprint("kept/", qos)), qos: qos, retain: true, payload: "new"}
 			if h.five() {
@@ -302,11 +299,10 @@ func TestRestartKeepsRetained(t *testing.T) {
 	})
 }
 
-// TestRestartKeepsWills: a Will that waits for its delay is published by the
-// successor, and so is that of a client that was connected when the process was
-// killed [MQTT-3.1.2-8].
+// TestRestartKeepsWills: a Will that waits for its delay is published after the restart,
+// and so is that of a client that was connected when the process was killed [MQTT-3.1.2-8].
 func TestRestartKeepsWills(t *testing.T) {
-	restarts(t, onlyFive, func(h *house) {
+	restarts(t, onlyFive, func(h *restartable) {
 		as := persistent("waits", h.scene)
 		as.will = &will{topic: h.topic("will/waits"), payload: "late", qos: 1, retain: true, props: propU32(willDelay, 1)}
 		h.join(as).drop()
@@ -314,7 +310,7 @@ func TestRestartKeepsWills(t *testing.T) {
 		connected.will = &will{topic: h.topic("will/connected"), payload: "gone", qos: 1, retain: true}
 		c := h.join(connected)
 		c.subscribe(1, h.topic("x")) // its session is durable by now
-		h.move()
+		h.restart()
 		for topic, payload := range map[string]string{"will/waits": "late", "will/connected": "gone"} {
 			h.untilRetained(h.topic(topic), "the Will on "+topic+" is published", func(got packet, ok bool) bool {
 				return ok && got.payload == payload
@@ -323,11 +319,11 @@ func TestRestartKeepsWills(t *testing.T) {
 	})
 }
 
-// TestRestartKeepsWillsOfCleanSessions: a session that is not kept ends with the
-// process, and its Will is published [MQTT-3.1.2-8] unless it was taken back; a
-// delay is cut short by the session's end [MQTT-3.1.3-9].
+// TestRestartKeepsWillsOfCleanSessions: a clean session ends with the process, and its Will
+// is published [MQTT-3.1.2-8] unless it was discarded; a delay ends with the session
+// [MQTT-3.1.3-9].
 func TestRestartKeepsWillsOfCleanSessions(t *testing.T) {
-	restarts(t, []byte{v311, v5}, func(h *house) {
+	restarts(t, []byte{v311, v5}, func(h *restartable) {
 		lost := connect{clientID: h.id("lost"), will: &will{topic: h.topic("will/lost"), payload: "gone", qos: 1, retain: true}}
 		if h.five() {
 			lost.will.props = propU32(willDelay, 3600)
@@ -336,9 +332,9 @@ func TestRestartKeepsWillsOfCleanSessions(t *testing.T) {
 		left := connect{clientID: h.id("left"), will: &will{topic: h.topic("will/left"), payload: "never", qos: 1, retain: true}}
 		h.join(left).leave()
 		left.will = nil
-		h.join(left).leave() // what the first one left is submitted by now
+		h.join(left).leave() // the change of the first one is submitted by now
 		h.settled()
-		h.move()
+		h.restart()
 		lost.will, lost.keep = nil, true
 		h.begin(lost)
 		h.untilRetained(h.topic("will/lost"), "the Will is published", func(got packet, ok bool) bool {
@@ -350,7 +346,7 @@ func TestRestartKeepsWillsOfCleanSessions(t *testing.T) {
 
 // TestRestartExpires: time goes on while no process runs.
 func TestRestartExpires(t *testing.T) {
-	restarts(t, onlyFive, func(h *house) {
+	restarts(t, onlyFive, func(h *restartable) {
 		brief := connect{clientID: h.id("brief"), keep: true, props: propU32(sessionExpiry, 1)}
 		brief.will = &will{topic: h.topic("gone"), payload: "brief"}
 		c, watcher := h.join(brief), h.join(connect{})
@@ -366,7 +362,7 @@ func TestRestartExpires(t *testing.T) {
 		publisher.publish(publish{topic: h.topic("q"), qos: 1, payload: "long"})
 		publisher.publish(publish{topic: h.topic("clock"), qos: 1, retain: true, payload: "x", props: propU32(messageExpiry, 2)})
 		h.settled()
-		h.move()
+		h.restart()
 		h.untilRetained(h.topic("clock"), "time has gone by", func(_ packet, ok bool) bool { return !ok })
 		h.begin(brief)
 		long = h.resume(persistent("long", h.scene))

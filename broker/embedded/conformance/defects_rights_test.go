@@ -9,17 +9,16 @@ import (
 	"signalbox/broker/embedded"
 )
 
-// The users of these tests. Everybody may do everything but what their role
-// says.
+// The users of these tests. They have all rights except those that their role denies.
 const (
-	alice = "alice" // must not touch topics whose second level is "closed"
+	alice = "alice" // may not use topics whose second level is "closed"
 	bob   = "bob"
 	carol = "carol" // may publish to the topic "open/literal" only
 )
 
 const password = "a password"
 
-// withUsers makes the users.
+// withUsers creates the users.
 func withUsers(t *testing.T, b *embedded.Broker) {
 	t.Helper()
 	for name, acls := range map[string][]broker.ACL{
@@ -47,7 +46,7 @@ func withUsers(t *testing.T, b *embedded.Broker) {
 	}
 }
 
-// rights plays a test with those users. Mosquitto has no such users here.
+// rights runs a test with those users. Mosquitto has no such users here.
 func rights(t *testing.T, versions []byte, test func(s *scene)) {
 	t.Helper()
 	play(t, versions, test, prepared(withUsers), notOn(kindMosquitto, "it runs without rights"))
@@ -55,10 +54,9 @@ func rights(t *testing.T, versions []byte, test func(s *scene)) {
 
 func as(user string) connect { return connect{username: user, password: password} }
 
-// TestDeniedPublishGoesNowhere: neither to a subscriber nor among the retained
-// messages, and it is answered: in MQTT 5 with 0x87, before that as if it had
-// been taken [MQTT-3.3.5-2]. The packet identifier of what was refused is free
-// [MQTT-4.3.3-9].
+// TestDeniedPublishGoesNowhere: a denied message is neither delivered nor retained, and it
+// is acknowledged: in MQTT 5 with 0x87, before that as if it were accepted [MQTT-3.3.5-2].
+// The packet identifier of what was refused is free [MQTT-4.3.3-9].
 func TestDeniedPublishGoesNowhere(t *testing.T) {
 	rights(t, everyVersion, func(s *scene) {
 		publisher, watcher := s.join(as(alice)), s.join(connect{})
@@ -84,7 +82,7 @@ func TestDeniedPublishGoesNowhere(t *testing.T) {
 	})
 }
 
-// publishDenied publishes what must be refused, and goes through with it.
+// publishDenied publishes a message that must be refused, and completes its flow.
 func (c *client) publishDenied(p publish) {
 	c.Helper()
 	kinds := [][]byte{nil, {typePuback}, {typePubrec, typePubcomp}}[p.qos]
@@ -124,8 +122,8 @@ func TestDeniedWillGoesNowhere(t *testing.T) {
 	})
 }
 
-// TestDeniedSubscription is answered by a code and brings nothing, while the
-// other filters of the SUBSCRIBE are granted [MQTT-3.8.4-5].
+// TestDeniedSubscription is answered by a code and has no effect, while the other filters
+// of the SUBSCRIBE are granted [MQTT-3.8.4-5].
 func TestDeniedSubscription(t *testing.T) {
 	rights(t, everyVersion, func(s *scene) {
 		c, publisher := s.join(as(alice)), s.join(connect{})
@@ -143,7 +141,8 @@ func TestDeniedSubscription(t *testing.T) {
 	})
 }
 
-// TestDeniedReceipt keeps a message from a client whose subscription matches it.
+// TestDeniedReceipt: a message is not delivered to a client without the right, although its
+// subscription matches.
 func TestDeniedReceipt(t *testing.T) {
 	rights(t, everyVersion, func(s *scene) {
 		publisher, kept := s.join(connect{}), as(alice)
@@ -170,7 +169,7 @@ func TestDeniedReceipt(t *testing.T) {
 	})
 }
 
-// TestDeniedUnsubscription leaves the subscription; MQTT 5 says so.
+// TestDeniedUnsubscription keeps the subscription; MQTT 5 reports that.
 func TestDeniedUnsubscription(t *testing.T) {
 	rights(t, everyVersion, func(s *scene) {
 		c, publisher := s.join(as(alice)), s.join(connect{})
@@ -181,8 +180,8 @@ func TestDeniedUnsubscription(t *testing.T) {
 	})
 }
 
-// TestLiteralRightCoversNoLongerTopic: the right to one topic is not one to those
-// that begin with it.
+// TestLiteralRightCoversNoLongerTopic: the right to one topic does not cover topics that
+// begin with it.
 func TestLiteralRightCoversNoLongerTopic(t *testing.T) {
 	rights(t, everyVersion, func(s *scene) {
 		c, watcher := s.join(as(carol)), s.join(connect{})
@@ -201,9 +200,8 @@ func TestLiteralRightCoversNoLongerTopic(t *testing.T) {
 	})
 }
 
-// TestSessionBelongsToItsUser: another user does not get it under the same client
-// identifier, neither from a client that is connected nor from one that is away;
-// its owner does.
+// TestSessionBelongsToItsUser: another user does not take it over by the same client
+// identifier, neither from a connected client nor from one that is not; its owner does.
 func TestSessionBelongsToItsUser(t *testing.T) {
 	rights(t, everyVersion, func(s *scene) {
 		publisher := s.join(connect{})
@@ -237,7 +235,7 @@ func TestSessionBelongsToItsUser(t *testing.T) {
 	})
 }
 
-// wantRefused connects in vain.
+// wantRefused expects that connecting is refused.
 func (s *scene) wantRefused(c connect) {
 	s.Helper()
 	d, got := s.greet(c)

@@ -11,9 +11,9 @@ import (
 	"signalbox/broker/embedded"
 )
 
-// A broker that we have looked at closely had defects that nobody would think of
-// testing for. These tests are about what it did not hold. Of the others of its
-// defects, this is where their opposite is shown:
+// Another broker that we examined had defects that no ordinary test would look for. These
+// tests show that ours does not have them. The following tests elsewhere show the same for
+// its other defects:
 //
 //	order of what waits              TestSessionQueues
 //	small Receive Maximum            TestFlowReceiveMaximumOfClient
@@ -25,7 +25,7 @@ import (
 //	expiry of what is retained       TestRetainExpires
 //	CONNACK codes before MQTT 5      TestConnackBeforeFive
 
-// TestBrokenPacketEndsItsConnectionOnly, whatever it holds: others are served
+// TestBrokenPacketEndsItsConnectionOnly: whatever it contains, other clients are served
 // [MQTT-4.13.1-1].
 func TestBrokenPacketEndsItsConnectionOnly(t *testing.T) {
 	play(t, everyVersion, func(s *scene) {
@@ -43,13 +43,13 @@ func TestBrokenPacketEndsItsConnectionOnly(t *testing.T) {
 			{0xe0, 0x02, 0x00, 0xff},                              // in a DISCONNECT
 			{0xf0, 0x02, 0x00, 0xff},                              // in an AUTH
 			{0x10, 0x04, 0x00, 0x04, 'M', 'Q'},                    // half a second CONNECT
-			{0x62, 0x00},                                          // nothing
+			{0x62, 0x00},                                          // empty
 			{0xc0, 0xff, 0xff, 0xff, 0xff, 0x01},                  // a length field of five bytes
 			{0x00, 0x00}, {0xff, 0xff, 0xff, 0xff, 0xff, 0xff},    // no packets
 		} {
 			c := s.join(connect{})
 			c.sendAnyway(raw, pingreq())
-			for err := error(nil); err == nil; { // to the end, or to the answer where the version allows it
+			for err := error(nil); err == nil; { // to the end, or to the response if the version allows it
 				var got packet
 				if got, err = c.read(); got.kind() == typePingresp {
 					break
@@ -62,9 +62,9 @@ func TestBrokenPacketEndsItsConnectionOnly(t *testing.T) {
 	})
 }
 
-// TestStalledSubscriberHoldsUpNobody: a client that does not read is no reason
-// for a publisher, for other subscribers or for its own successor to wait.
-func TestStalledSubscriberHoldsUpNobody(t *testing.T) {
+// TestStalledSubscriberBlocksNoOther: a client that does not read blocks neither publishers
+// nor other subscribers nor its own successor.
+func TestStalledSubscriberBlocksNoOther(t *testing.T) {
 	play(t, []byte{v311, v5}, func(s *scene) {
 		payload := strings.Repeat("x", 1<<18)
 		for qos := range byte(3) {
@@ -85,7 +85,7 @@ func TestStalledSubscriberHoldsUpNobody(t *testing.T) {
 	})
 }
 
-// unsubscribe1 sends UNSUBSCRIBE and takes what comes before its answer.
+// unsubscribe1 sends UNSUBSCRIBE and reads what arrives before its UNSUBACK.
 func (c *client) unsubscribe1(name string) {
 	c.Helper()
 	c.send(unsubscribe(c.version, 4242, nil, name))
@@ -96,8 +96,8 @@ func (c *client) unsubscribe1(name string) {
 	}
 }
 
-// TestPublishDoesNotTouchDeliveries: a client that publishes under the identifier
-// of a delivery that it has not acknowledged gets that delivery again after all.
+// TestPublishDoesNotTouchDeliveries: a client that publishes under the identifier of a
+// delivery that it has not acknowledged still receives that delivery again.
 func TestPublishDoesNotTouchDeliveries(t *testing.T) {
 	play(t, everyVersion, func(s *scene) {
 		publisher, c := s.join(connect{}), s.join(persistent("both", s))
@@ -117,10 +117,9 @@ func TestPublishDoesNotTouchDeliveries(t *testing.T) {
 	})
 }
 
-// TestTakeOverLosesNothing: a subscriber whose connection is taken over again and
-// again while messages stream in gets each of them, in their order. At QoS 1 it
-// may get twice, marked so, what it had not acknowledged; at QoS 2 it does not
-// [MQTT-4.3.3-6].
+// TestTakeOverLosesNothing: a subscriber whose connection is taken over repeatedly while
+// messages arrive receives each of them, in order. At QoS 1 it may receive twice, marked
+// so, what it had not acknowledged; at QoS 2 it does not [MQTT-4.3.3-6].
 func TestTakeOverLosesNothing(t *testing.T) {
 	const many, each = 600, 25
 	play(t, everyVersion, func(s *scene) {
@@ -145,11 +144,11 @@ func TestTakeOverLosesNothing(t *testing.T) {
 	})
 }
 
-// mover is a subscriber that keeps to the standard over many connections.
+// mover is a subscriber that follows the standard over many connections.
 type mover struct {
 	*client
-	next int             // number of the message that it waits for
-	held map[uint16]bool // identifiers of QoS 2 messages that it has, until PUBREL
+	next int             // number of the message that it expects
+	held map[uint16]bool // identifiers of QoS 2 messages that it has received, until PUBREL
 }
 
 // take handles a packet.
@@ -175,9 +174,9 @@ func (m *mover) take(got packet) {
 	m.acknowledgeFirst(got)
 }
 
-// TestPublisherComesBack: whatever a QoS 2 publisher has lost with its connection
-// (its PUBLISH, the PUBREC, the PUBCOMP), when it goes on where it was, each
-// message is delivered once, in order [MQTT-4.3.3-10, MQTT-4.3.3-12].
+// TestPublisherComesBack: whatever a QoS 2 publisher has lost with its connection (its
+// PUBLISH, the PUBREC, the PUBCOMP), when it continues, each message is delivered once, in
+// order [MQTT-4.3.3-10, MQTT-4.3.3-12].
 func TestPublisherComesBack(t *testing.T) {
 	play(t, everyVersion, func(s *scene) {
 		subscriber, c := s.join(connect{}), s.join(persistent("back", s))
@@ -210,7 +209,7 @@ func TestPublisherComesBack(t *testing.T) {
 	})
 }
 
-// expectPubcomp wants the end of a message that the broker may not know any more.
+// expectPubcomp expects the end of a message that the broker may not know any more.
 func (c *client) expectPubcomp(id uint16) {
 	c.Helper()
 	got := c.next()
@@ -219,7 +218,7 @@ func (c *client) expectPubcomp(id uint16) {
 	}
 }
 
-// stream publishes numbered messages. It runs beside its test.
+// stream publishes numbered messages. It runs concurrently with its test.
 func (c *client) stream(topic string, qos byte, many int) error {
 	for i := range many {
 		p := publish{topic: topic, qos: qos, id: uint16(i + 1), payload: fmt.Sprint(i)}
@@ -243,8 +242,8 @@ func (c *client) stream(topic string, qos byte, many int) error {
 	return nil
 }
 
-// TestReconnectCutShortLosesNothing: a client that goes away in the middle of
-// what is sent again has all of it waiting still.
+// TestReconnectCutShortLosesNothing: a client that disconnects while messages are sent
+// again still has all of them queued.
 func TestReconnectCutShortLosesNothing(t *testing.T) {
 	const many = 300
 	play(t, everyVersion, func(s *scene) {
@@ -273,9 +272,9 @@ func TestReconnectCutShortLosesNothing(t *testing.T) {
 	})
 }
 
-// TestStrangersAreEnded: who does not say CONNECT, or says more than a CONNECT
-// can be, does not stay.
-func TestStrangersAreEnded(t *testing.T) {
+// TestForeignProtocolsAreEnded: a connection without a CONNECT, or with more than a CONNECT
+// can be, is closed.
+func TestForeignProtocolsAreEnded(t *testing.T) {
 	play(t, []byte{v5}, func(s *scene) {
 		for name, raw := range map[string][]byte{
 			"nothing":           {},
@@ -295,8 +294,8 @@ func TestStrangersAreEnded(t *testing.T) {
 		notOn(kindMosquitto, "2.0.11 waits for ever"))
 }
 
-// TestStrangersDoNotHoldUpClose, nor do those who do not read.
-func TestStrangersDoNotHoldUpClose(t *testing.T) {
+// TestForeignProtocolsDoNotDelayClose, nor do clients that do not read.
+func TestForeignProtocolsDoNotDelayClose(t *testing.T) {
 	t.Parallel()
 	if !slices.Contains(kinds(t), kindEmbedded) {
 		t.Log("this is about our broker only")
@@ -319,8 +318,8 @@ func TestStrangersDoNotHoldUpClose(t *testing.T) {
 	}
 }
 
-// TestLongKeepAlive: one and a half times a long keep-alive is longer than what
-// fits its two bytes, and still no reason to hang up [MQTT-3.1.2-22].
+// TestLongKeepAlive: one and a half times a long keep-alive does not fit into two bytes,
+// and must not close the connection [MQTT-3.1.2-22].
 func TestLongKeepAlive(t *testing.T) {
 	play(t, everyVersion, func(s *scene) {
 		for _, seconds := range []uint16{43690, 43691, 65535} {
@@ -332,8 +331,8 @@ func TestLongKeepAlive(t *testing.T) {
 	})
 }
 
-// TestRetainedMessagesStayWhole: who reads retained messages while they are
-// replaced gets one or the other, never a mixture.
+// TestRetainedMessagesStayWhole: a client that subscribes while retained messages are
+// replaced receives one or the other, never a mixture.
 func TestRetainedMessagesStayWhole(t *testing.T) {
 	play(t, everyVersion, func(s *scene) {
 		publisher, done := s.join(connect{}), make(chan error, 1)
@@ -361,7 +360,7 @@ func TestRetainedMessagesStayWhole(t *testing.T) {
 	})
 }
 
-// flicker sets and clears retained messages until it is told to stop.
+// flicker sets and clears retained messages until it is stopped.
 func (c *client) flicker(s *scene, stop chan struct{}) error {
 	for i := 0; ; i++ {
 		select {

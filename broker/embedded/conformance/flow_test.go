@@ -7,14 +7,14 @@ import (
 	"signalbox/broker/embedded"
 )
 
-// TestFlowReceiveMaximumOfClient: never more QoS 1 and 2 messages are under way
-// to a client than it takes [MQTT-3.3.4-9, MQTT-4.9.0-1]; PUBACK, PUBCOMP make
-// room, PUBREC does not [MQTT-4.9.0-2], and all arrive in their order.
+// TestFlowReceiveMaximumOfClient: never more QoS 1 and 2 messages are in flight to a client
+// than it accepts [MQTT-3.3.4-9, MQTT-4.9.0-1]; PUBACK and PUBCOMP free capacity, PUBREC
+// does not [MQTT-4.9.0-2], and all arrive in order.
 func TestFlowReceiveMaximumOfClient(t *testing.T) {
 	const many = 20
 	play(t, onlyFive, func(s *scene) {
 		windows := []int{1, 2, 5}
-		if s.on(kindMosquitto) { // 2.0.11 goes beyond the others
+		if s.on(kindMosquitto) { // 2.0.11 exceeds the others
 			windows = windows[:1]
 		}
 		for _, window := range windows {
@@ -32,8 +32,8 @@ func TestFlowReceiveMaximumOfClient(t *testing.T) {
 	})
 }
 
-// drainWindow takes messages through a window: none comes before another is
-// acknowledged to its end.
+// drainWindow receives messages through a window: none arrives before another is
+// acknowledged completely.
 func (c *client) drainWindow(topic string, qos byte, window, many int) {
 	c.Helper()
 	var ids []uint16
@@ -61,9 +61,8 @@ func (c *client) drainWindow(topic string, qos byte, window, many int) {
 	}
 }
 
-// TestFlowClosedWindowHoldsUpNothingElse: with the window used up the broker
-// goes on with QoS 0 and with all other packets [MQTT-4.9.0-3], in
-// [MQTT-3.3.4-10].
+// TestFlowClosedWindowHoldsUpNothingElse: with a full window the broker continues with QoS
+// 0 and with all other packets [MQTT-4.9.0-3], in [MQTT-3.3.4-10].
 func TestFlowClosedWindowHoldsUpNothingElse(t *testing.T) {
 	play(t, onlyFive, func(s *scene) {
 		publisher, other := s.join(connect{}), s.join(connect{})
@@ -90,8 +89,8 @@ func TestFlowClosedWindowHoldsUpNothingElse(t *testing.T) {
 	})
 }
 
-// TestFlowWindowAfterReconnect: the window is that of the new connection
-// [MQTT-4.9.0-1], for what is sent again as for what is new.
+// TestFlowWindowAfterReconnect: the window is that of the new connection [MQTT-4.9.0-1],
+// for repeated and for new messages.
 func TestFlowWindowAfterReconnect(t *testing.T) {
 	play(t, onlyFive, func(s *scene) {
 		publisher := s.join(connect{})
@@ -118,9 +117,9 @@ func TestFlowWindowAfterReconnect(t *testing.T) {
 	}, notOn(kindMosquitto, "2.0.11 sends again beyond the window"))
 }
 
-// TestFlowReceiveMaximumOfServer: a client that has more QoS 2 messages under
-// way than the server takes is told so and disconnected [MQTT-3.3.4-8]; exactly
-// as many are fine.
+// TestFlowReceiveMaximumOfServer: a client that has more QoS 2 messages in flight than the
+// server accepts is disconnected with that reason [MQTT-3.3.4-8]; exactly as many are
+// allowed.
 func TestFlowReceiveMaximumOfServer(t *testing.T) {
 	play(t, onlyFive, func(s *scene) {
 		c, got := s.greet(connect{})
@@ -139,8 +138,8 @@ func TestFlowReceiveMaximumOfServer(t *testing.T) {
 	}, notOn(kindMosquitto, "2.0.11 answers PUBREC 0x97"))
 }
 
-// TestFlowManyUnderWay: in MQTT 3 a client that acknowledges late gets
-// everything in the end, in its order, whatever the broker's own window is.
+// TestFlowManyUnderWay: in MQTT 3 a client that acknowledges late receives everything in
+// the end, in order, whatever the broker's own window is.
 func TestFlowManyUnderWay(t *testing.T) {
 	const many = 100
 	play(t, everyVersion, func(s *scene) {
@@ -158,9 +157,9 @@ func TestFlowManyUnderWay(t *testing.T) {
 	})
 }
 
-// TestFlowQueueIsBounded: what waits for a client that is away, or that does not
-// acknowledge, is bounded. The newest lose; what is kept arrives in its order,
-// and once there is room again, new messages are.
+// TestFlowQueueIsBounded: the queue of a client that is not connected, or that does not
+// acknowledge, is bounded. The newest messages are dropped; what is queued arrives in
+// order, and once there is capacity again, new messages are queued.
 func TestFlowQueueIsBounded(t *testing.T) {
 	const many = 100
 	play(t, everyVersion, func(s *scene) {
@@ -193,10 +192,10 @@ func TestFlowQueueIsBounded(t *testing.T) {
 	}, configured(func(c *embedded.Config) { c.MaxQueuedMessages = 30 }, "max_queued_messages 30"))
 }
 
-// quotaExceeded is the reason that a client is given which is too slow.
+// quotaExceeded is the reason with which a slow client is disconnected.
 const quotaExceeded byte = 0x97
 
-// TestFlowSlowConsumerIsDisconnected where the broker is told to.
+// TestFlowSlowConsumerIsDisconnected if the broker is configured so.
 func TestFlowSlowConsumerIsDisconnected(t *testing.T) {
 	play(t, everyVersion, func(s *scene) {
 		c, publisher := s.join(connect{}), s.join(connect{})

@@ -90,21 +90,20 @@ func cat(pieces ...[]byte) (all []byte) {
 	return all
 }
 
-// u16 is a two-byte integer, text a string, varint a variable byte integer
-// (which is what Go calls a uvarint).
+// u16 encodes a two-byte integer, text a string, varint a variable byte integer (a uvarint
+// in Go).
 func u16(n uint16) []byte                { return binary.BigEndian.AppendUint16(nil, n) }
 func u32(n uint32) []byte                { return binary.BigEndian.AppendUint32(nil, n) }
 func text[T string | []byte](s T) []byte { return append(u16(uint16(len(s))), s...) }
 func varint(n int) []byte                { return binary.AppendUvarint(nil, uint64(n)) }
 
-// frame puts the fixed header before a body.
+// frame prepends the fixed header to a body.
 func frame(first byte, body ...[]byte) []byte {
 	b := cat(body...)
 	return cat([]byte{first}, varint(len(b)), b)
 }
 
-// The properties, by the form of their values. Where a packet has several,
-// they are joined by cat.
+// The properties, by the form of their values. Several in a packet are joined by cat.
 func propByte(id, v byte) []byte        { return []byte{id, v} }
 func propU16(id byte, v uint16) []byte  { return cat([]byte{id}, u16(v)) }
 func propU32(id byte, v uint32) []byte  { return cat([]byte{id}, u32(v)) }
@@ -112,7 +111,7 @@ func propVarint(id byte, v int) []byte  { return cat([]byte{id}, varint(v)) }
 func propText(id byte, v string) []byte { return cat([]byte{id}, text(v)) }
 func user(name, value string) []byte    { return cat([]byte{userProperty}, text(name), text(value)) }
 
-// withLength is a packet's property part, which MQTT before 5 does not have.
+// withLength encodes a packet's property part, which MQTT before 5 does not have.
 func withLength(version byte, props []byte) []byte {
 	if version < v5 {
 		return nil
@@ -122,8 +121,8 @@ func withLength(version byte, props []byte) []byte {
 
 // connect is a CONNECT. Its zero value starts clean, without keep-alive.
 type connect struct {
-	version   byte // in whose form it is built; the scene's if 0
-	level     byte // the protocol level it claims; that of version if 0
+	version   byte // in whose form it is encoded; the scene's if 0
+	level     byte // the protocol level; that of version if 0
 	clientID  string
 	keep      bool // does not start clean
 	keepAlive uint16
@@ -202,8 +201,8 @@ func (p publish) bytes(version byte) []byte {
 	return frame(first, text(p.topic), id, withLength(version, p.props), []byte(p.payload))
 }
 
-// ack is a PUBACK, PUBREC, PUBREL or PUBCOMP without properties. Reason 0 is
-// left out, and others before MQTT 5.
+// ack encodes a PUBACK, PUBREC, PUBREL or PUBCOMP without properties. Reason 0 is omitted,
+// and so are others before MQTT 5.
 func ack(version, kind byte, id uint16, reason byte) []byte {
 	if kind == typePubrel {
 		kind |= 0x02
@@ -248,7 +247,7 @@ func suback(version byte, id uint16, codes ...byte) []byte {
 	return frame(typeSuback, u16(id), withLength(version, nil), codes)
 }
 
-// unsuback has codes in MQTT 5 only.
+// unsuback encodes an UNSUBACK, with codes in MQTT 5 only.
 func unsuback(version byte, id uint16, codes ...byte) []byte {
 	if version < v5 {
 		return frame(typeUnsuback, u16(id))
@@ -259,8 +258,7 @@ func unsuback(version byte, id uint16, codes ...byte) []byte {
 func pingreq() []byte  { return []byte{typePingreq, 0} }
 func pingresp() []byte { return []byte{typePingresp, 0} }
 
-// disconnect is a DISCONNECT, which before MQTT 5 has neither reason nor
-// properties.
+// disconnect encodes a DISCONNECT, which before MQTT 5 has neither reason nor properties.
 func disconnect(version, reason byte, props []byte) []byte {
 	switch {
 	case version < v5 || reason == success && props == nil:

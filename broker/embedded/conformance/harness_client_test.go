@@ -21,7 +21,7 @@ type client struct {
 	ids  uint16 // packet identifiers used
 }
 
-// dial opens a connection and says nothing yet.
+// dial opens a connection and sends nothing.
 func (s *scene) dial() *client {
 	s.Helper()
 	conn, err := dialStream(s.subject.addr(s.ws), s.ws)
@@ -36,8 +36,8 @@ func (s *scene) dial() *client {
 
 func (c *client) startReading() { c.r = bufio.NewReader(c.conn) }
 
-// join connects and must be let in. Without a version it takes the scene's,
-// without a client identifier one of its own.
+// join connects and must be accepted. Without a version it uses the scene's, without a
+// client identifier one of its own.
 func (s *scene) join(as connect) *client {
 	s.Helper()
 	c, ack := s.greet(as)
@@ -47,7 +47,7 @@ func (s *scene) join(as connect) *client {
 	return c
 }
 
-// greet connects and gives the answer, which is a CONNACK.
+// greet connects and returns the response, which is a CONNACK.
 func (s *scene) greet(as connect) (*client, packet) {
 	s.Helper()
 	if as.version == 0 {
@@ -81,17 +81,17 @@ func (c *client) send(pieces ...[]byte) {
 	}
 }
 
-// sendAnyway writes bytes to a broker that may hang up meanwhile.
+// sendAnyway writes bytes to a broker that may close the connection meanwhile.
 func (c *client) sendAnyway(pieces ...[]byte) {
 	c.extend()
-	c.conn.Write(cat(pieces...)) //nolint:errcheck // what the broker does shows when reading
+	c.conn.Write(cat(pieces...)) //nolint:errcheck // reading shows what the broker does
 }
 
 func (c *client) extend() {
-	c.conn.SetDeadline(time.Now().Add(suite.HangLimit)) //nolint:errcheck // a closed connection says so when used
+	c.conn.SetDeadline(time.Now().Add(suite.HangLimit)) //nolint:errcheck // using a closed connection shows it
 }
 
-// next reads the next packet, whatever it is.
+// next reads the next packet, of any type.
 func (c *client) next() packet {
 	c.Helper()
 	p, err := c.read()
@@ -110,7 +110,7 @@ func (c *client) read() (packet, error) {
 	return parse(c.version, raw), nil
 }
 
-// expect wants exactly this packet next; see packet.String for what counts.
+// expect expects exactly this packet next; see packet.String for what is compared.
 func (c *client) expect(want []byte) {
 	c.Helper()
 	got, wanted := c.next(), parse(c.version, want)
@@ -119,7 +119,7 @@ func (c *client) expect(want []byte) {
 	}
 }
 
-// expectInAnyOrder wants these packets next, in whatever order.
+// expectInAnyOrder expects these packets next, in any order.
 func (c *client) expectInAnyOrder(want ...[]byte) {
 	c.Helper()
 	var wanted, got []string
@@ -134,8 +134,8 @@ func (c *client) expectInAnyOrder(want ...[]byte) {
 	}
 }
 
-// expectPublish wants this PUBLISH next and gives its packet identifier, which
-// the broker chooses.
+// expectPublish expects this PUBLISH next and returns its packet identifier, which the
+// broker chooses.
 func (c *client) expectPublish(want publish) (id uint16) {
 	c.Helper()
 	got := c.next()
@@ -149,7 +149,7 @@ func (c *client) expectPublish(want publish) (id uint16) {
 	return got.id
 }
 
-// receive wants this PUBLISH next and acknowledges it to the end.
+// receive expects this PUBLISH next and acknowledges it completely.
 func (c *client) receive(want publish) {
 	c.Helper()
 	id := c.expectPublish(want)
@@ -163,8 +163,8 @@ func (c *client) receive(want publish) {
 	}
 }
 
-// expectAck wants an acknowledgement that accepts, be it for want of
-// subscribers [MQTT-3.4.2-1].
+// expectAck expects an acknowledgement without an error; no matching subscribers is none
+// [MQTT-3.4.2-1].
 func (c *client) expectAck(kind byte, id uint16) {
 	c.Helper()
 	got := c.next()
@@ -175,14 +175,14 @@ func (c *client) expectAck(kind byte, id uint16) {
 	}
 }
 
-// nextID is a packet identifier that this client has not used.
+// nextID returns a packet identifier that this client has not used.
 func (c *client) nextID() uint16 {
 	c.ids++
 	return c.ids
 }
 
-// publish sends a message and goes through its acknowledgement, which is the
-// next that the broker sends to this client.
+// publish sends a message and completes its flow; the acknowledgement is the next packet
+// that the broker sends to this client.
 func (c *client) publish(p publish) {
 	c.Helper()
 	if p.qos > 0 && p.id == 0 {
@@ -199,7 +199,7 @@ func (c *client) publish(p publish) {
 	}
 }
 
-// subscribe asks for filters with the same options, which must be granted.
+// subscribe subscribes to filters with the same options, which must be granted.
 func (c *client) subscribe(options byte, names ...string) {
 	c.Helper()
 	var filters []filter
@@ -211,17 +211,16 @@ func (c *client) subscribe(options byte, names ...string) {
 	c.expect(suback(c.version, id, slices.Repeat([]byte{options & 3}, len(names))...))
 }
 
-// expectPong makes sure that the broker has nothing for this client now: the
-// answer to a PINGREQ is the next packet.
+// expectPong expects that the broker has nothing for this client now: the response to a
+// PINGREQ is the next packet.
 func (c *client) expectPong() {
 	c.Helper()
 	c.send(pingreq())
 	c.expect(pingresp())
 }
 
-// expectNothing makes sure that nothing of what a client has published until
-// now reaches this one, by a message that surely comes after it
-// [MQTT-4.6.0-5].
+// expectNothing expects that nothing that a client has published until now reaches this
+// one, by a message that comes after it [MQTT-4.6.0-5].
 func (c *client) expectNothing(from *client) {
 	c.Helper()
 	topic := fmt.Sprintf("%s-nothing/%s/%d", c.mark, c.name, c.nextID()) // outside what c.topic("#") matches
@@ -230,7 +229,7 @@ func (c *client) expectNothing(from *client) {
 	c.receive(publish{topic: topic, qos: 1, payload: "before this"})
 }
 
-// expectClosed wants the broker to hang up, without another packet.
+// expectClosed expects the broker to close the connection, without another packet.
 func (c *client) expectClosed() {
 	c.Helper()
 	switch p, err := c.read(); {
@@ -241,13 +240,13 @@ func (c *client) expectClosed() {
 	}
 }
 
-// stillOpen tells whether a read ended because nothing came, not because the
-// connection did.
+// stillOpen reports whether a read ended because nothing arrived, not because the
+// connection ended.
 func stillOpen(err error) bool { return errors.Is(err, os.ErrDeadlineExceeded) }
 
-// expectEnd wants the broker to end the connection: in MQTT 5 with a DISCONNECT
-// that tells one of the reasons, before that by hanging up [MQTT-4.13.1-1]. The
-// DISCONNECT is a SHOULD of the standard, which Mosquitto does not always heed.
+// expectEnd expects the broker to end the connection: in MQTT 5 with a DISCONNECT that
+// contains one of the reasons, before that by closing it [MQTT-4.13.1-1]. The DISCONNECT is
+// a SHOULD of the standard, which Mosquitto does not always follow.
 func (c *client) expectEnd(reasons ...byte) {
 	c.Helper()
 	if !c.five() {
@@ -257,9 +256,9 @@ func (c *client) expectEnd(reasons ...byte) {
 	c.expectReason(typeDisconnect, reasons)
 }
 
-// expectRefusal wants the broker to refuse a CONNECT: in MQTT 5 with one of the
-// reasons, before that with the return code, or without CONNACK if that is
-// hangUp. Mosquitto does not always tell its reason.
+// expectRefusal expects the broker to refuse a CONNECT: in MQTT 5 with one of the reasons,
+// before that with the return code, or without CONNACK if that is hangUp. Mosquitto does
+// not always send its reason.
 func (c *client) expectRefusal(code byte, reasons ...byte) {
 	c.Helper()
 	switch {
@@ -276,8 +275,7 @@ func (c *client) expectRefusal(code byte, reasons ...byte) {
 // hangUp is the return code of a refusal without CONNACK.
 const hangUp byte = 0xff
 
-// expectReason wants the end of the connection, after a packet with one of the
-// reasons.
+// expectReason expects the end of the connection, after a packet with one of the reasons.
 func (c *client) expectReason(kind byte, reasons []byte) {
 	c.Helper()
 	p, err := c.read()
@@ -296,7 +294,7 @@ func (c *client) expectReason(kind byte, reasons []byte) {
 	c.expectClosed()
 }
 
-// expectGone waits for the end of the connection, however it comes.
+// expectGone waits for the end of the connection, however it happens.
 func (c *client) expectGone() {
 	c.Helper()
 	for {
@@ -311,8 +309,9 @@ func (c *client) expectGone() {
 	}
 }
 
-// expectEnded wants the broker to end a connection on which that is sent, and no whole
-// CONNECT. Where there is little time, that may be within the handshake of the WebSocket.
+// expectEnded expects the broker to end a connection on which raw is sent, which is no
+// complete CONNECT. With little time, that may happen within the handshake of the
+// WebSocket.
 func (s *scene) expectEnded(raw []byte) {
 	s.Helper()
 	conn, err := dialStream(s.subject.addr(s.ws), s.ws)
@@ -329,21 +328,21 @@ func (s *scene) expectEnded(raw []byte) {
 	c.expectGone()
 }
 
-// leave says DISCONNECT and waits until the broker has hung up, so that the
+// leave sends DISCONNECT and waits until the broker has closed the connection, so that the
 // session is disconnected afterwards [MQTT-3.14.4-1].
 func (c *client) leave() {
 	c.Helper()
 	c.quit(success, nil)
 }
 
-// quit leaves with a reason and properties.
+// quit sends DISCONNECT with a reason and properties, and waits as leave does.
 func (c *client) quit(reason byte, props []byte) {
 	c.Helper()
 	c.send(disconnect(c.version, reason, props))
 	c.expectClosed()
 }
 
-// drop ends the connection without a word.
+// drop closes the connection without DISCONNECT.
 func (c *client) drop() {
 	c.conn.Close()
 }

@@ -6,8 +6,7 @@ import (
 	"testing"
 )
 
-// TestParse shows that the harness sees when a packet is not as the standard
-// wants it.
+// TestParse shows that the harness detects invalid packets.
 func TestParse(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -53,7 +52,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// TestReadPacket shows that a remaining length has one form only.
+// TestReadPacket shows that a remaining length has only one form.
 func TestReadPacket(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -75,9 +74,9 @@ func TestReadPacket(t *testing.T) {
 	}
 }
 
-// TestParseTellsApart shows that packets that differ in anything that counts
-// have different strings, and others the same.
-func TestParseTellsApart(t *testing.T) {
+// TestPacketString shows that packets that differ in anything that matters have different
+// strings, and others the same.
+func TestPacketString(t *testing.T) {
 	t.Parallel()
 	m := publish{topic: "a", payload: "b", qos: 1, id: 1, props: cat(user("a", "1"), user("b", "2"), propByte(payloadFormat, 1))}
 	same := m

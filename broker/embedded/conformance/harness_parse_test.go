@@ -11,8 +11,7 @@ import (
 	"strings"
 )
 
-// packet is what a broker sent, taken apart. Fields that its type does not
-// have are zero.
+// packet is a parsed packet of a broker. Fields that its type does not have are zero.
 type packet struct {
 	raw       []byte
 	first     byte // type and flags
@@ -34,7 +33,7 @@ type property struct {
 func (p packet) kind() byte { return p.first & 0xf0 }
 func (p packet) qos() byte  { return p.first >> 1 & 3 }
 
-// reason is the only reason code of a packet.
+// reason returns the only reason code of a packet.
 func (p packet) reason() byte {
 	if len(p.codes) == 0 {
 		return success
@@ -42,7 +41,7 @@ func (p packet) reason() byte {
 	return p.codes[0]
 }
 
-// prop gives the values of a property, in order.
+// prop returns the values of a property, in order.
 func (p packet) prop(id byte) (values []string) {
 	for _, q := range p.props {
 		if q.id == id {
@@ -52,7 +51,7 @@ func (p packet) prop(id byte) (values []string) {
 	return values
 }
 
-// number gives the value of a numeric property; without it, otherwise.
+// number returns the value of a numeric property, or otherwise without it.
 func (p packet) number(id byte, otherwise int) int {
 	values := p.prop(id)
 	if len(values) == 0 {
@@ -65,7 +64,7 @@ func (p packet) number(id byte, otherwise int) int {
 	return n
 }
 
-// textOf gives the value of a property that is a string.
+// textOf returns the value of a string property.
 func (p packet) textOf(id byte) string {
 	values := p.prop(id)
 	if len(values) == 0 {
@@ -74,9 +73,9 @@ func (p packet) textOf(id byte) string {
 	return values[0][2:]
 }
 
-// String tells everything that counts, so that two packets are alike when
-// their strings are. The order of different properties does not count, nor
-// does a reason string, which a server may add as it likes [MQTT-3.4.2-2].
+// String contains everything that matters, so that two packets are equal if their strings
+// are. The order of different properties does not matter, nor does a reason string, which a
+// server may add as it likes [MQTT-3.4.2-2].
 func (p packet) String() string {
 	if p.malformed != nil {
 		return fmt.Sprintf("malformed % x (%v)", p.raw, p.malformed)
@@ -102,14 +101,14 @@ func (p packet) String() string {
 	return b.String()
 }
 
-// same tells whether two packets of one version say the same. Most are made of the
-// same bytes, and to write them out takes long.
+// same reports whether two packets of one version are equal. Most have the same bytes, and
+// formatting them is slow.
 func same(a, b packet) bool { return bytes.Equal(a.raw, b.raw) || a.String() == b.String() }
 
 var typeNames = [16]string{"0", "CONNECT", "CONNACK", "PUBLISH", "PUBACK", "PUBREC", "PUBREL", "PUBCOMP",
 	"SUBSCRIBE", "SUBACK", "UNSUBSCRIBE", "UNSUBACK", "PINGREQ", "PINGRESP", "DISCONNECT", "AUTH"}
 
-// readPacket reads one whole packet.
+// readPacket reads one complete packet.
 func readPacket(r *bufio.Reader) ([]byte, error) {
 	first, err := r.ReadByte()
 	if err != nil {
@@ -125,11 +124,11 @@ func readPacket(r *bufio.Reader) ([]byte, error) {
 	return raw, err
 }
 
-// errLength is a length in a form that no packet may have.
+// errLength is the error of an invalid remaining length.
 var errLength = errors.New("a remaining length of more bytes than it needs, or than there may be")
 
-// readLength reads a remaining length, which has four bytes at most and no more
-// than it needs [MQTT-1.5.5-1].
+// readLength reads a remaining length, which has four bytes at most and no more than it
+// needs [MQTT-1.5.5-1].
 func readLength(r *bufio.Reader) (length int, err error) {
 	for i := range 4 {
 		b, err := r.ReadByte()
@@ -147,8 +146,8 @@ func readLength(r *bufio.Reader) (length int, err error) {
 	return 0, errLength
 }
 
-// cursor reads a packet's body from front to back. Past the end it gives zero
-// values and remembers that.
+// cursor reads a packet's body from front to back. Past the end it returns zero values and
+// records that.
 type cursor struct {
 	b     []byte
 	short bool
@@ -220,7 +219,7 @@ func (c *cursor) value(id byte) {
 
 var errLayout = errors.New("not laid out as the standard says")
 
-// parse takes a packet apart that a server may send.
+// parse parses a packet that a server may send.
 func parse(version byte, raw []byte) packet {
 	p := packet{raw: raw, first: raw[0]}
 	_, n := binary.Uvarint(raw[1:])
@@ -260,7 +259,7 @@ func parse(version byte, raw []byte) packet {
 	switch {
 	case c.short || len(c.b) > 0:
 		p.malformed = errLayout
-	case !p.mayTell(version):
+	case !p.validCodes(version):
 		p.malformed = errReason
 	}
 	return p
@@ -268,11 +267,10 @@ func parse(version byte, raw []byte) packet {
 
 var errReason = errors.New("with a reason that such a packet does not have")
 
-// mayTell reports whether a server may send the packet with these reason codes:
-// [MQTT-3.2.2-8] [MQTT-3.4.2-1] [MQTT-3.5.2-1] [MQTT-3.6.2-1] [MQTT-3.7.2-1]
-// [MQTT-3.9.3-2] [MQTT-3.11.3-2] [MQTT-3.14.2-1] [MQTT-3.15.2-1], in 3.1.1
-// [MQTT-3.9.3-2].
-func (p packet) mayTell(version byte) bool {
+// validCodes reports whether a server may send the packet with these reason codes:
+// [MQTT-3.2.2-8] [MQTT-3.4.2-1] [MQTT-3.5.2-1] [MQTT-3.6.2-1] [MQTT-3.7.2-1] [MQTT-3.9.3-2]
+// [MQTT-3.11.3-2] [MQTT-3.14.2-1] [MQTT-3.15.2-1], in 3.1.1 [MQTT-3.9.3-2].
+func (p packet) validCodes(version byte) bool {
 	table := reasonsBeforeFive
 	if version == v5 {
 		table = reasonsOfFive
@@ -302,7 +300,7 @@ var (
 	}
 )
 
-// reasonAndProperties reads the end of a packet that may leave both out.
+// reasonAndProperties reads the end of a packet that may omit both.
 func (p *packet) reasonAndProperties(c *cursor, version byte) {
 	p.codes = []byte{success}
 	if version == v5 && len(c.b) > 0 {

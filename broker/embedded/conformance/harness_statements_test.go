@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// statementsOfMQTT311 and statementsOfMQTT5 are how many numbered statements
-// each section of the two standards has.
+// statementsOfMQTT311 and statementsOfMQTT5 are the numbers of numbered statements in each
+// section of the two standards.
 var (
 	statementsOfMQTT311 = map[string]int{
 		"1.5.3": 3, "2.2.2": 2, "2.3.1": 7, "3.1.0": 2, "3.1.2": 24, "3.1.3": 11, "3.1.4": 5, "3.2.0": 1, "3.2.2": 6,
@@ -38,38 +38,38 @@ const numberless = "[MQTT-2.2.1-1]"
 // row is a line of the tables of CONFORMANCE.md.
 var row = regexp.MustCompile(`^\| (\[MQTT-[0-9.]+-[0-9]+\]) \| ([^|]+) \| ([^|]+) \|$`)
 
-// testName is the name of a test as a sentence or a source file has it.
+// testName matches the name of a test in a sentence, testFunction in a source file.
 var (
 	testName     = regexp.MustCompile(`\bTest[A-Z]\w*`)
 	testFunction = regexp.MustCompile(`(?m)^func (Test[A-Z]\w*)\(t \*testing\.T\)`)
 )
 
-// TestStatements holds CONFORMANCE.md against the numbers of the standards, each
-// once, and against the tests there are: every one that it names exists, and a
-// statement without one says why.
+// TestStatements compares CONFORMANCE.md with the numbers of the standards, each once, and
+// with the existing tests: every test that it names exists, and a statement without one has
+// a reason.
 func TestStatements(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../engine/CONFORMANCE.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, complaint := range complaints(string(text), testFunctions(t)) {
-		t.Error(complaint)
+	for _, problem := range problems(string(text), testFunctions(t)) {
+		t.Error(problem)
 	}
 }
 
-// complaints lists what is wrong with the text of CONFORMANCE.md.
-func complaints(text string, tests map[string]bool) (list []string) {
+// problems lists what is wrong with the text of CONFORMANCE.md.
+func problems(text string, tests map[string]bool) (list []string) {
 	_, text, _ = strings.Cut(text, "\n## MQTT 3.1.1\n")
 	older, newer, found := strings.Cut(text, "\n## MQTT 5\n")
 	if !found {
 		return []string{`the sections "MQTT 3.1.1" and "MQTT 5" are not there in this order`}
 	}
-	list = tableComplaints("MQTT 3.1.1", older, numbers(statementsOfMQTT311), tests)
-	return append(list, tableComplaints("MQTT 5", newer, numbers(statementsOfMQTT5), tests)...)
+	list = tableProblems("MQTT 3.1.1", older, numbers(statementsOfMQTT311), tests)
+	return append(list, tableProblems("MQTT 5", newer, numbers(statementsOfMQTT5), tests)...)
 }
 
-func tableComplaints(standard, table string, missing map[string]bool, tests map[string]bool) (list []string) {
+func tableProblems(standard, table string, missing map[string]bool, tests map[string]bool) (list []string) {
 	add := func(format string, args ...any) { list = append(list, standard+": "+fmt.Sprintf(format, args...)) }
 	for line := range strings.Lines(table) {
 		if !strings.HasPrefix(line, "| [") {
@@ -101,7 +101,7 @@ func tableComplaints(standard, table string, missing map[string]bool, tests map[
 	return list
 }
 
-// numbers spells the statements out.
+// numbers returns the statements of all sections.
 func numbers(sections map[string]int) map[string]bool {
 	all := map[string]bool{}
 	for section, count := range sections {
@@ -135,12 +135,12 @@ func testFunctions(t *testing.T) map[string]bool {
 	return found
 }
 
-// TestStatementsCanFail shows that TestStatements can.
+// TestStatementsCanFail shows that TestStatements detects errors.
 func TestStatementsCanFail(t *testing.T) {
 	t.Parallel()
 	good := table("MQTT 3.1.1", numbers(statementsOfMQTT311)) + table("MQTT 5", numbers(statementsOfMQTT5))
 	tests := map[string]bool{"TestThis": true}
-	if list := complaints(good, tests); len(list) > 0 {
+	if list := problems(good, tests); len(list) > 0 {
 		t.Errorf("complaints about what is right: %q", list)
 	}
 	line := "| [MQTT-3.1.0-1] | short | TestThis |\n"
@@ -153,7 +153,7 @@ func TestStatementsCanFail(t *testing.T) {
 		"without words":  strings.Replace(good, line, "| [MQTT-3.1.0-1] | TestThis |\n", 1),
 		"no sections":    line,
 	} {
-		if len(complaints(wrong, tests)) == 0 {
+		if len(problems(wrong, tests)) == 0 {
 			t.Errorf("%s: no complaint", name)
 		}
 	}

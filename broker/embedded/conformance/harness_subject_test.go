@@ -17,44 +17,44 @@ import (
 	"signalbox/scripts/suite"
 )
 
-// The brokers that tests are held against.
+// The brokers under test.
 const (
 	kindEmbedded  = "embedded"
 	kindMosquitto = "mosquitto"
 )
 
-// subject is a broker under test. Everybody is let in and may do everything,
-// unless the test wants it otherwise.
+// subject is a broker under test. All clients are accepted and have all rights, unless the
+// test configures it otherwise.
 type subject struct {
 	kind     string
 	tcp      string // host:port
 	ws       string // host:port
 	embedded *embedded.Broker
 	server   *brokertest.Server
-	username string // of one who may do everything
+	username string // of a user with all rights
 	password string
 
 	options options
 }
 
-// options is what a test wants of its broker.
+// options are a test's requirements of its broker.
 type options struct {
 	configure func(*embedded.Config)
 	prepare   func(*testing.T, *embedded.Broker)
 	mosquitto []brokertest.Option
-	login     bool              // nobody gets in without a password
+	login     bool              // clients without a password are refused
 	leftOut   map[string]string // kind to reason
 }
 
 type option func(*options)
 
-// notOn leaves a broker out, and says why it cannot pass.
+// notOn excludes a broker, with the reason.
 func notOn(kind, why string) option {
 	return func(o *options) { o.leftOut[kind] = why }
 }
 
-// configured sets both brokers up alike: ours by a change of its
-// configuration, Mosquitto by lines of its own.
+// configured configures both brokers alike: ours by a change of its configuration,
+// Mosquitto by configuration lines.
 func configured(ours func(*embedded.Config), lines ...string) option {
 	return func(o *options) {
 		o.configure = ours
@@ -62,22 +62,22 @@ func configured(ours func(*embedded.Config), lines ...string) option {
 	}
 }
 
-// withLogin lets nobody in but the administrator.
+// withLogin accepts the administrator only.
 func withLogin() option {
 	return func(o *options) { o.login = true }
 }
 
-// limited gives both brokers a largest packet, in bytes.
+// limited sets the maximum packet size of both brokers, in bytes.
 func limited(bytes int) option {
 	return configured(func(c *embedded.Config) { c.MaxPacketSize = bytes }, fmt.Sprintf("max_packet_size %d", bytes))
 }
 
-// prepared does something with our broker before it serves.
+// prepared calls a function with our broker before it serves.
 func prepared(f func(*testing.T, *embedded.Broker)) option {
 	return func(o *options) { o.prepare = f }
 }
 
-// newSubject describes a broker; with a reason, it is not to be tested.
+// newSubject describes a broker; if why is not empty, it must not be tested.
 func newSubject(kind string, opts []option) (s *subject, why string) {
 	s = &subject{kind: kind, options: options{leftOut: map[string]string{}}}
 	for _, opt := range opts {
@@ -86,7 +86,7 @@ func newSubject(kind string, opts []option) (s *subject, why string) {
 	return s, s.options.leftOut[kind]
 }
 
-// start runs the broker until the test is over.
+// start runs the broker until the end of the test.
 func (s *subject) start(t *testing.T) {
 	t.Helper()
 	if s.kind == kindMosquitto {
@@ -132,8 +132,8 @@ func (s *subject) startEmbedded(t *testing.T) {
 	}
 }
 
-// patient is a configuration without a time in which a client must say CONNECT or
-// read: on a busy machine none would be long enough.
+// patient returns a configuration without timeouts for CONNECT or for reading: on a busy
+// machine none would be long enough.
 func patient() embedded.Config {
 	c := embedded.DefaultConfig()
 	c.Listen = "127.0.0.1:0"
@@ -159,7 +159,7 @@ func openEmbedded(t *testing.T, c embedded.Config, dir string) *embedded.Broker 
 }
 
 // closeEmbedded closes a broker. Close waits no longer than ten seconds, whatever its
-// context says, and goes on waiting when it is called again.
+// context is, and continues to wait when it is called again.
 func closeEmbedded(b *embedded.Broker) (err error) {
 	for range suite.HangLimit / (10 * time.Second) {
 		if err = b.Close(context.Background()); !errors.Is(err, context.DeadlineExceeded) {
@@ -169,7 +169,7 @@ func closeEmbedded(b *embedded.Broker) (err error) {
 	return err
 }
 
-// open lets everybody do everything, as a Mosquitto without rights does.
+// open grants all rights to all clients, as a Mosquitto without access control does.
 func open(t *testing.T, b *embedded.Broker) {
 	t.Helper()
 	group, role := "everybody", "everything"
@@ -188,7 +188,7 @@ func open(t *testing.T, b *embedded.Broker) {
 		Roles: []broker.RoleRef{{RoleName: role, Priority: broker.NoPriority}}}))
 }
 
-// addr is where a scene reaches its broker.
+// addr returns the address at which a scene connects to its broker.
 func (s *subject) addr(ws bool) string {
 	if ws {
 		return s.ws
@@ -196,7 +196,7 @@ func (s *subject) addr(ws bool) string {
 	return s.tcp
 }
 
-// hostPort splits an address for programs that take the two apart.
+// hostPort splits an address for programs that need both parts.
 func hostPort(t *testing.T, addr string) (host, port string) {
 	t.Helper()
 	host, port, err := net.SplitHostPort(addr)

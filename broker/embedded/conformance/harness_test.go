@@ -1,12 +1,11 @@
-// Package conformance looks at a broker from outside: raw packets go in, and
-// what comes back is held against MQTT 3.1, 3.1.1 and 5. Every test names the
-// statements of the standard that it shows; engine/CONFORMANCE.md lists all of
-// them.
+// Package conformance tests a broker from outside: it sends raw packets, and compares the
+// responses with MQTT 3.1, 3.1.1 and 5. Every test names the statements of the standard
+// that it shows; engine/CONFORMANCE.md lists all of them.
 //
-// It holds tests only. It must not reach into the broker: what it wants to know
-// it asks on the wire. The same tests run against Mosquitto, which shows that
-// they ask for nothing of their own invention; where it and the standard
-// disagree, the standard counts and the test says so.
+// It contains tests only. It must not use the broker's internals: it observes the broker on
+// the wire. The same tests run against Mosquitto, which shows that they do not demand more
+// than the standard; where Mosquitto and the standard disagree, the standard decides and
+// the test notes it.
 package conformance
 
 import (
@@ -21,14 +20,14 @@ import (
 	"signalbox/scripts/suite"
 )
 
-// The versions of MQTT, as the byte in CONNECT says them.
+// The versions of MQTT, as the protocol level of CONNECT.
 const (
 	v31  byte = 3
 	v311 byte = 4
 	v5   byte = 5
 )
 
-// Which versions a test is about.
+// The versions that tests apply to.
 var (
 	everyVersion = []byte{v31, v311, v5}
 	beforeFive   = []byte{v31, v311}
@@ -39,38 +38,37 @@ var (
 // under test: a comma-separated list of "embedded" and "mosquitto".
 const subjectsVariable = "CONFORMANCE_SUBJECTS"
 
-// defaultSubjects is who is tested unless told otherwise.
+// defaultSubjects are tested if the variable is not set.
 const defaultSubjects = "embedded,mosquitto"
 
-// sideBySide is how many tests run at once: they wait more than they work.
+// sideBySide is how many tests run at once: they mostly wait.
 const sideBySide = 16
 
 func TestMain(m *testing.M) {
-	if err := flag.Set("test.parallel", fmt.Sprint(sideBySide)); err != nil { // the command line may say otherwise
+	if err := flag.Set("test.parallel", fmt.Sprint(sideBySide)); err != nil { // the command line may override it
 		panic(err)
 	}
 	suite.Main(m)
 }
 
-// scene is where one test plays: a broker, one way to reach it and one version
-// of MQTT. The broker is shared by the scenes of a test, so topics and client
-// ids are made by name, filter and id.
+// scene is the environment of one test: a broker, one transport and one version of MQTT.
+// The broker is shared by the scenes of a test, so topics and client identifiers are made
+// by topic and id.
 type scene struct {
 	*testing.T
 	subject *subject
 	version byte
 	ws      bool
-	mark    string // sets the names of this scene apart
+	mark    string // separates the names of this scene from others
 	dials   int
 }
 
 var scenes atomic.Int64
 
-// play runs a test against every broker, over TCP and over WebSocket, in each
-// of the versions. The scenes of one broker run one after the other: a test that
-// waits for parallel ones of its own gives up its place to the next test, and all
-// brokers would be there at once. Mosquitto, which is here to show that the test
-// is right, is asked over TCP only.
+// play runs a test against every broker, over TCP and over WebSocket, in each of the
+// versions. The scenes of one broker run one after the other: a test that waits for
+// parallel subtests does not count against the limit of parallel tests, and all brokers
+// would run at once. Mosquitto, which validates the test, is tested over TCP only.
 func play(t *testing.T, versions []byte, test func(s *scene), opts ...option) {
 	t.Helper()
 	t.Parallel()
@@ -135,17 +133,17 @@ func (s *scene) each(name string, test func(s *scene)) {
 	})
 }
 
-// topic makes a topic name or filter of this scene's own: it puts a level in
-// front that no other scene uses.
+// topic returns a topic name or filter of this scene's own: it prepends a level that no
+// other scene uses.
 func (s *scene) topic(rest string) string { return s.mark + "/" + rest }
 
-// id makes a client identifier of this scene's own. It has no more than the 23
-// letters and digits that every server takes [MQTT-3.1.3-5].
+// id returns a client identifier of this scene's own. It has no more than the 23 letters
+// and digits that every server accepts [MQTT-3.1.3-5].
 func (s *scene) id(name string) string { return s.mark + name }
 
-// on tells whether the broker is of that kind. Tests ask only where a broker
-// is known to deviate, and say how.
+// on reports whether the broker is of that kind. Tests use it only where a broker is known
+// to deviate, and say how.
 func (s *scene) on(kind string) bool { return s.subject.kind == kind }
 
-// five tells whether the scene plays in MQTT 5.
+// five reports whether the scene uses MQTT 5.
 func (s *scene) five() bool { return s.version == v5 }

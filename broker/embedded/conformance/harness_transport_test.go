@@ -10,13 +10,13 @@ import (
 	"signalbox/scripts/suite"
 )
 
-// stream is a connection as MQTT sees it: bytes in order.
+// stream is a connection as MQTT uses it: bytes in order.
 type stream interface {
 	io.ReadWriteCloser
 	SetDeadline(time.Time) error
 }
 
-// dialStream opens a TCP connection, and a WebSocket upon it if asked.
+// dialStream opens a TCP connection, with a WebSocket if ws is set.
 func dialStream(addr string, ws bool) (stream, error) {
 	if !ws {
 		return net.DialTimeout("tcp", addr, suite.HangLimit)
@@ -29,14 +29,13 @@ func dialStream(addr string, ws bool) (stream, error) {
 	return &webSocket{Conn: conn}, nil
 }
 
-// webSocket is a stream of binary frames, whose borders mean nothing
-// [MQTT-6.0.0-2].
+// webSocket is a stream of binary frames, whose boundaries have no meaning [MQTT-6.0.0-2].
 type webSocket struct {
 	*websocket.Conn
-	frame io.Reader // what is left of the frame being read
+	frame io.Reader // the rest of the frame being read
 }
 
-// Read gives what has come, of one frame at a time.
+// Read reads from one frame at a time.
 func (w *webSocket) Read(p []byte) (int, error) {
 	for {
 		if w.frame == nil {

@@ -2,9 +2,8 @@ package conformance
 
 import "testing"
 
-// TestMalformedConnect shows [MQTT-3.1.4-1]: a CONNECT whose form is wrong ends
-// the connection, without CONNACK before MQTT 5 and where it is wrong before it
-// says its version.
+// TestMalformedConnect shows [MQTT-3.1.4-1]: a malformed CONNECT ends the connection,
+// without CONNACK before MQTT 5 and if it is malformed before its version.
 func TestMalformedConnect(t *testing.T) {
 	play(t, []byte{v311, v5}, func(s *scene) {
 		head := cat(text("MQTT"), []byte{s.version, 2, 0, 0}, withLength(s.version, nil))
@@ -51,8 +50,8 @@ func TestMalformedUsername(t *testing.T) {
 	})
 }
 
-// TestMalformedConnectProperties shows which properties a CONNECT may have, and
-// which values: all else is malformed or an error [MQTT-4.13.1-1].
+// TestMalformedConnectProperties shows which properties a CONNECT may have, and which
+// values: all others are malformed or an error [MQTT-4.13.1-1].
 func TestMalformedConnectProperties(t *testing.T) {
 	play(t, onlyFive, func(s *scene) {
 		for name, props := range map[string][]byte{
@@ -111,7 +110,7 @@ func TestMalformedWillProperties(t *testing.T) {
 			"unknown":                 {0x7e, 1},
 		} {
 			if s.on(kindMosquitto) && (name == "payload format 2" || name == "response topic wildcard") {
-				continue // which 2.0.11 takes
+				continue // which 2.0.11 accepts
 			}
 			s.each(name, func(s *scene) {
 				c := s.dial()
@@ -123,8 +122,8 @@ func TestMalformedWillProperties(t *testing.T) {
 	})
 }
 
-// TestMalformedPropertyLength shows that a property part must end where its
-// length says [MQTT-2.2.2-1].
+// TestMalformedPropertyLength shows that a property part must have the length that it
+// states [MQTT-2.2.2-1].
 func TestMalformedPropertyLength(t *testing.T) {
 	play(t, onlyFive, func(s *scene) {
 		for name, part := range map[string][]byte{

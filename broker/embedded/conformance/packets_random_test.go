@@ -12,17 +12,17 @@ import (
 	"signalbox/scripts/suite"
 )
 
-// garbageVariable names the environment variable that tells how many packets
-// TestGarbage sends in each of its scenes, and garbageSeedVariable the one that
-// repeats a run.
+// garbageVariable names the environment variable for the number of packets that TestGarbage
+// sends in each of its scenes, and garbageSeedVariable the one for the seed that repeats a
+// run.
 const (
 	garbageVariable     = "CONFORMANCE_GARBAGE"
 	garbageSeedVariable = "CONFORMANCE_GARBAGE_SEED"
 )
 
-// TestGarbage sends packets that were right before something was done to them.
-// Whatever they are, the broker answers in packets that are well-formed, or hangs
-// up, and goes on serving others [MQTT-4.13.1-1] [MQTT-4.8.0-1].
+// TestGarbage sends valid packets after random modifications. Whatever they are, the broker
+// answers with well-formed packets, or closes the connection, and serves other clients
+// [MQTT-4.13.1-1] [MQTT-4.8.0-1].
 func TestGarbage(t *testing.T) {
 	count, seed := fromEnvironment(t, garbageVariable, 200), fromEnvironment(t, garbageSeedVariable, rand.Int())
 	t.Logf("%s=%d", garbageSeedVariable, seed)
@@ -61,18 +61,18 @@ func (s *scene) expectWellFormed(c *client) {
 	}
 }
 
-// endWriting says that nothing more will come, so that the broker does not wait
-// for the rest of a packet.
+// endWriting ends the sending direction, so that the broker does not wait for the rest of a
+// packet.
 func (c *client) endWriting() {
 	switch conn := c.conn.(type) {
 	case *net.TCPConn:
-		conn.CloseWrite() //nolint:errcheck // the broker may have hung up already
+		conn.CloseWrite() //nolint:errcheck // the broker may have closed the connection already
 	case *webSocket:
 		conn.WriteControl(websocket.CloseMessage, nil, time.Now().Add(suite.HangLimit)) //nolint:errcheck // as above
 	}
 }
 
-// packet makes a packet that is right.
+// packet returns a valid packet.
 func (s *scene) packet(r *rand.Rand) []byte {
 	id, topic := uint16(1+r.IntN(5)), s.topic(fmt.Sprint(r.IntN(3)))
 	var props []byte
@@ -101,7 +101,7 @@ func (s *scene) packet(r *rand.Rand) []byte {
 	}
 }
 
-// spoil does something to a packet: most often one thing, sometimes none.
+// spoil modifies a packet: most often once, sometimes not at all.
 func spoil(r *rand.Rand, p []byte) []byte {
 	p = append([]byte(nil), p...)
 	for range r.IntN(3) {
@@ -114,9 +114,9 @@ func spoil(r *rand.Rand, p []byte) []byte {
 			p[at] ^= 1 << r.IntN(8)
 		case 1:
 			p[at] = byte(r.Uint32())
-		case 2: // cut, without telling in the length
+		case 2: // truncated, with the old length
 			p = p[:at]
-		case 3: // cut, and tell
+		case 3: // truncated, with the new length
 			p = relength(p[:at])
 		case 4:
 			p = relength(append(p[:at:at], append([]byte{byte(r.Uint32())}, p[at:]...)...))
@@ -127,7 +127,7 @@ func spoil(r *rand.Rand, p []byte) []byte {
 	return p
 }
 
-// relength makes the length of a short packet true again.
+// relength corrects the length of a short packet.
 func relength(p []byte) []byte {
 	if len(p) >= 2 && len(p) <= 129 {
 		p[1] = byte(len(p) - 2)

@@ -9,12 +9,12 @@ import (
 type bad struct {
 	name    string
 	packet  []byte
-	reasons []byte // that MQTT 5 may tell; malformed or protocol error if nil
-	taken   bool   // by Mosquitto 2.0.11, which is not that strict
+	reasons []byte // that MQTT 5 may send; malformed or protocol error if nil
+	taken   bool   // accepted by Mosquitto 2.0.11, which is less strict
 }
 
-// refused plays each of the packets against a new client, which must lose its
-// connection and leave others untouched.
+// refused sends each of the packets on a new connection, which must end and leave others
+// unaffected.
 func refused(s *scene, packets []bad) {
 	s.Helper()
 	other := s.join(connect{})
@@ -49,10 +49,9 @@ func TestReservedTypes(t *testing.T) {
 	})
 }
 
-// TestReservedFlags shows [MQTT-2.2.2-1] [MQTT-2.2.2-2], in MQTT 5
-// [MQTT-2.1.3-1], and for single packets [MQTT-3.6.1-1] [MQTT-3.8.1-1]
-// [MQTT-3.10.1-1] [MQTT-3.14.1-1] [MQTT-3.15.1-1]: the flags in the first byte
-// are as they must be.
+// TestReservedFlags shows [MQTT-2.2.2-1] [MQTT-2.2.2-2], in MQTT 5 [MQTT-2.1.3-1], and for
+// single packets [MQTT-3.6.1-1] [MQTT-3.8.1-1] [MQTT-3.10.1-1] [MQTT-3.14.1-1]
+// [MQTT-3.15.1-1]: the flags in the first byte must have their fixed values.
 func TestReservedFlags(t *testing.T) {
 	play(t, []byte{v311, v5}, func(s *scene) {
 		var packets []bad
@@ -100,9 +99,8 @@ func TestRemainingLength(t *testing.T) {
 	}, notOn(kindMosquitto, "2.0.11 hangs up without a word"))
 }
 
-// TestTopicOfPublish shows [MQTT-3.3.2-1] [MQTT-3.3.2-2] and [MQTT-4.7.1-1]
-// [MQTT-4.7.3-1] [MQTT-4.7.3-2], in MQTT 5 [MQTT-4.7.0-1]: what a topic name may
-// be.
+// TestTopicOfPublish shows [MQTT-3.3.2-1] [MQTT-3.3.2-2] and [MQTT-4.7.1-1] [MQTT-4.7.3-1]
+// [MQTT-4.7.3-2], in MQTT 5 [MQTT-4.7.0-1]: valid topic names.
 func TestTopicOfPublish(t *testing.T) {
 	play(t, []byte{v311, v5}, func(s *scene) {
 		var packets []bad
@@ -122,9 +120,9 @@ func TestTopicOfPublish(t *testing.T) {
 	})
 }
 
-// TestMalformedPublish shows [MQTT-3.3.1-4] (no QoS 3), [MQTT-3.3.1-2] (no DUP at
-// QoS 0), [MQTT-2.3.1-1] (in MQTT 5 [MQTT-2.2.1-3]: no packet identifier 0) and
-// that every field is there.
+// TestMalformedPublish shows [MQTT-3.3.1-4] (no QoS 3), [MQTT-3.3.1-2] (no DUP at QoS 0),
+// [MQTT-2.3.1-1] (in MQTT 5 [MQTT-2.2.1-3]: no packet identifier 0) and that no field may
+// be missing.
 func TestMalformedPublish(t *testing.T) {
 	play(t, []byte{v311, v5}, func(s *scene) {
 		refused(s, []bad{
@@ -142,11 +140,11 @@ func TestMalformedPublish(t *testing.T) {
 	})
 }
 
-// TestMalformedPublishProperties shows what a client's PUBLISH may not carry:
-// among others [MQTT-3.3.2-8] [MQTT-3.3.2-9] [MQTT-3.2.2-17] topic aliases out of
-// bounds, [MQTT-3.3.2-13] [MQTT-3.3.2-14] response topics that are none,
-// [MQTT-3.3.4-6] subscription identifiers, [MQTT-3.3.2-19] a content type that
-// is not UTF-8, [MQTT-1.5.7-1] such a user property, and [MQTT-1.5.4-2] NUL.
+// TestMalformedPublishProperties shows what a client's PUBLISH may not contain: among
+// others [MQTT-3.3.2-8] [MQTT-3.3.2-9] [MQTT-3.2.2-17] topic aliases out of bounds,
+// [MQTT-3.3.2-13] [MQTT-3.3.2-14] invalid response topics, [MQTT-3.3.4-6] subscription
+// identifiers, [MQTT-3.3.2-19] a content type that is not UTF-8, [MQTT-1.5.7-1] such a user
+// property, and [MQTT-1.5.4-2] NUL.
 func TestMalformedPublishProperties(t *testing.T) {
 	play(t, onlyFive, func(s *scene) {
 		alias := []byte{topicAliasInvalid}
@@ -195,9 +193,9 @@ func TestMalformedPublishProperties(t *testing.T) {
 	})
 }
 
-// TestMalformedSubscribe shows [MQTT-3.8.3-1] to [MQTT-3.8.3-5] of either
-// version, and [MQTT-4.7.1-1] [MQTT-4.7.1-2] [MQTT-4.7.1-3], [MQTT-4.7.3-1]
-// [MQTT-4.7.3-2]: what a SUBSCRIBE and its filters may be.
+// TestMalformedSubscribe shows [MQTT-3.8.3-1] to [MQTT-3.8.3-5] of either version, and
+// [MQTT-4.7.1-1] [MQTT-4.7.1-2] [MQTT-4.7.1-3], [MQTT-4.7.3-1] [MQTT-4.7.3-2]: valid forms
+// of a SUBSCRIBE and its filters.
 func TestMalformedSubscribe(t *testing.T) {
 	play(t, []byte{v311, v5}, func(s *scene) {
 		one := func(name string, options byte) []byte {
@@ -230,9 +228,9 @@ func TestMalformedSubscribe(t *testing.T) {
 	})
 }
 
-// TestInvalidFilters shows [MQTT-4.7.1-1] [MQTT-4.7.1-2] [MQTT-4.7.1-3]
-// [MQTT-4.7.3-1] and [MQTT-4.8.2-1] [MQTT-4.8.2-2]: filters that are none are
-// refused, in SUBACK or by ending the connection.
+// TestInvalidFilters shows [MQTT-4.7.1-1] [MQTT-4.7.1-2] [MQTT-4.7.1-3] [MQTT-4.7.3-1] and
+// [MQTT-4.8.2-1] [MQTT-4.8.2-2]: invalid filters are refused, in SUBACK or by ending the
+// connection.
 func TestInvalidFilters(t *testing.T) {
 	play(t, []byte{v311, v5}, func(s *scene) {
 		names := []string{"", "a#", "a/#/b", "#/", "##", "a+", "+a", "a/+b/c", "++", "a/b#"}
@@ -249,8 +247,7 @@ func TestInvalidFilters(t *testing.T) {
 	})
 }
 
-// invalidShares lists shared subscriptions that are none. Mosquitto 2.0.11 takes
-// most of them.
+// invalidShares lists invalid shared subscriptions. Mosquitto 2.0.11 accepts most of them.
 func (s *scene) invalidShares() []string {
 	names := []string{"$share/a+/x", "$share/#/x"}
 	if s.on(kindMosquitto) {
@@ -259,8 +256,8 @@ func (s *scene) invalidShares() []string {
 	return append(names, "$share/g", "$share//x", "$share/g/", "$share/")
 }
 
-// expectRefusedFilter wants a subscription refused, as the last thing on the
-// connection or in SUBACK.
+// expectRefusedFilter expects a subscription to be refused, by the end of the connection or
+// in SUBACK.
 func (c *client) expectRefusedFilter() {
 	c.Helper()
 	p, err := c.read()
@@ -276,7 +273,7 @@ func (c *client) expectRefusedFilter() {
 	}
 }
 
-// TestMalformedSubscribeProperties shows what may stand in a SUBSCRIBE of MQTT 5.
+// TestMalformedSubscribeProperties shows the valid properties of a SUBSCRIBE of MQTT 5.
 func TestMalformedSubscribeProperties(t *testing.T) {
 	play(t, onlyFive, func(s *scene) {
 		var packets []bad
@@ -317,10 +314,10 @@ func TestMalformedUnsubscribe(t *testing.T) {
 	})
 }
 
-// TestMalformedAcknowledgements shows that PUBACK, PUBREC, PUBREL and PUBCOMP
-// have a packet identifier that is not 0, before MQTT 5 nothing else, and from
-// there on a reason of their own [MQTT-3.4.2-1] [MQTT-3.5.2-1] [MQTT-3.6.2-1]
-// [MQTT-3.7.2-1] and properties that fit.
+// TestMalformedAcknowledgements shows that PUBACK, PUBREC, PUBREL and PUBCOMP have a packet
+// identifier that is not 0, before MQTT 5 nothing else, and from there on a valid reason of
+// their own [MQTT-3.4.2-1] [MQTT-3.5.2-1] [MQTT-3.6.2-1] [MQTT-3.7.2-1] and valid
+// properties.
 func TestMalformedAcknowledgements(t *testing.T) {
 	play(t, []byte{v311, v5}, func(s *scene) {
 		var packets []bad
@@ -363,8 +360,8 @@ func TestMalformedEmptyPackets(t *testing.T) {
 	})
 }
 
-// TestMalformedDisconnect shows [MQTT-3.14.1-1] [MQTT-3.14.2-1] and what
-// properties a client's DISCONNECT may have.
+// TestMalformedDisconnect shows [MQTT-3.14.1-1] [MQTT-3.14.2-1] and the valid properties of
+// a client's DISCONNECT.
 func TestMalformedDisconnect(t *testing.T) {
 	play(t, onlyFive, func(s *scene) {
 		refused(s, []bad{

@@ -41,8 +41,8 @@ func TestPublishQoS2Once(t *testing.T) {
 	})
 }
 
-// resends is how often a QoS 2 message is sent under one identifier. Mosquitto
-// 2.0.11 hangs up on the third.
+// resends returns how often a QoS 2 message is sent under one identifier. Mosquitto 2.0.11
+// closes the connection on the third.
 func (s *scene) resends() int {
 	if s.on(kindMosquitto) {
 		return 2
@@ -50,9 +50,8 @@ func (s *scene) resends() int {
 	return 4
 }
 
-// TestPublishQoS2WithoutPUBREL: a QoS 2 message that its publisher has not
-// released is delivered no more than once in the end, and others of that
-// publisher are not held up by it [MQTT-4.3.3-8].
+// TestPublishQoS2WithoutPUBREL: a QoS 2 message that its publisher has not released is
+// delivered no more than once, and does not block others of that publisher [MQTT-4.3.3-8].
 func TestPublishQoS2WithoutPUBREL(t *testing.T) {
 	play(t, everyVersion, func(s *scene) {
 		publisher, subscriber := s.join(connect{}), s.join(connect{})
@@ -66,8 +65,8 @@ func TestPublishQoS2WithoutPUBREL(t *testing.T) {
 	})
 }
 
-// TestPublishPUBRELAgain: a PUBREL is answered by PUBCOMP each time it comes,
-// and where the identifier is not known, MQTT 5 may say so [MQTT-4.3.3-11].
+// TestPublishPUBRELAgain: every PUBREL is answered by PUBCOMP, and if the identifier is not
+// known, MQTT 5 may report that [MQTT-4.3.3-11].
 func TestPublishPUBRELAgain(t *testing.T) {
 	play(t, everyVersion, func(s *scene) {
 		c := s.join(connect{})
@@ -83,9 +82,8 @@ func TestPublishPUBRELAgain(t *testing.T) {
 	})
 }
 
-// TestPublishUnknownAcknowledgements: acknowledgements of what was never sent
-// are no reason to hang up. A PUBREC is answered by PUBREL, in MQTT 5 perhaps with
-// reason 0x92.
+// TestPublishUnknownAcknowledgements: acknowledgements of what was never sent do not close
+// the connection. A PUBREC is answered by PUBREL, in MQTT 5 perhaps with reason 0x92.
 func TestPublishUnknownAcknowledgements(t *testing.T) {
 	play(t, everyVersion, func(s *scene) {
 		for _, kind := range []byte{typePuback, typePubrec, typePubcomp} {
@@ -105,9 +103,8 @@ func TestPublishUnknownAcknowledgements(t *testing.T) {
 	})
 }
 
-// TestPublishIdentifiersOfBothDirections: each side numbers its own messages, so
-// the same identifier may be under way in both directions [MQTT-2.2.1-2,
-// MQTT-2.2.1-4].
+// TestPublishIdentifiersOfBothDirections: each side numbers its own messages, so the same
+// identifier may be in use in both directions [MQTT-2.2.1-2, MQTT-2.2.1-4].
 func TestPublishIdentifiersOfBothDirections(t *testing.T) {
 	play(t, everyVersion, func(s *scene) {
 		for qos := byte(1); qos <= 2; qos++ {
@@ -139,7 +136,7 @@ func (c *client) acknowledge(qos byte, id uint16) {
 	}
 }
 
-// TestPublishIdentifiersDiffer: messages under way to one client have different
+// TestPublishIdentifiersDiffer: messages in flight to one client have different
 // identifiers, none of them 0 [MQTT-2.2.1-4], in 3.1.1 [MQTT-2.3.1-4].
 func TestPublishIdentifiersDiffer(t *testing.T) {
 	play(t, everyVersion, func(s *scene) {
@@ -196,7 +193,7 @@ func TestPublishAcknowledgedWrongly(t *testing.T) {
 			p := publish{topic: topic, qos: wrong.qos}
 			publisher.publish(p)
 			c.sendAnyway(ack(s.version, wrong.kind, c.expectPublish(p), success))
-			if s.on(kindMosquitto) { // 2.0.11 gives no reason
+			if s.on(kindMosquitto) { // 2.0.11 sends no reason
 				c.expectGone()
 			} else {
 				c.expectEnd(protocolError)

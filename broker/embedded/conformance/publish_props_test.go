@@ -8,10 +8,10 @@ import (
 	"signalbox/broker/brokertest"
 )
 
-// TestPublishPropertiesPassThrough: what a publisher says of its message arrives
-// unaltered, user properties in their order: payload format [MQTT-3.3.2-4],
-// response topic [MQTT-3.3.2-15], correlation data [MQTT-3.3.2-16], user
-// properties [MQTT-3.3.2-17, MQTT-3.3.2-18], content type [MQTT-3.3.2-20].
+// TestPublishPropertiesPassThrough: the properties of a message arrive unaltered, user
+// properties in their order: payload format [MQTT-3.3.2-4], response topic [MQTT-3.3.2-15],
+// correlation data [MQTT-3.3.2-16], user properties [MQTT-3.3.2-17, MQTT-3.3.2-18], content
+// type [MQTT-3.3.2-20].
 func TestPublishPropertiesPassThrough(t *testing.T) {
 	play(t, onlyFive, func(s *scene) {
 		publisher, subscriber := s.join(connect{}), s.join(connect{})
@@ -27,7 +27,7 @@ func TestPublishPropertiesPassThrough(t *testing.T) {
 	})
 }
 
-// passedOn are properties that a broker must not touch.
+// passedOn are properties that a broker must not change.
 var passedOn = map[string][]byte{
 	"payload format 0":  propByte(payloadFormat, 0),
 	"payload format 1":  propByte(payloadFormat, 1),
@@ -42,8 +42,7 @@ var passedOn = map[string][]byte{
 		user("a", "2"), propText(responseTopic, "r"), propByte(payloadFormat, 1), user("m", "3")),
 }
 
-// TestPublishPropertiesWait: a message that waits for its subscriber keeps them,
-// and so does a retained one.
+// TestPublishPropertiesWait: a queued message keeps them, and so does a retained one.
 func TestPublishPropertiesWait(t *testing.T) {
 	play(t, onlyFive, func(s *scene) {
 		publisher := s.join(connect{})
@@ -98,9 +97,9 @@ func TestPublishExpiryIsPassedOn(t *testing.T) {
 	})
 }
 
-// TestPublishExpires: what has waited longer than its expiry is not delivered
-// any more [MQTT-3.3.2-5], be it queued, retained, or unacknowledged so far as
-// its delivery has not begun; what does not expire is delivered.
+// TestPublishExpires: what has waited longer than its expiry is not delivered any more
+// [MQTT-3.3.2-5], whether queued, retained, or unacknowledged if its delivery has not
+// started; what does not expire is delivered.
 func TestPublishExpires(t *testing.T) {
 	play(t, onlyFive, func(s *scene) {
 		publisher := s.join(connect{})
@@ -134,9 +133,9 @@ func TestPublishExpires(t *testing.T) {
 	})
 }
 
-// TestExpiryEndsNoDelivery: a QoS 2 message whose delivery has begun does not expire
-// any more; unacknowledged, it is sent again after its time [MQTT-4.3.3-7]. One that
-// the server has received goes on to its end [MQTT-4.3.3-13].
+// TestExpiryEndsNoDelivery: a QoS 2 message whose delivery has started does not expire any
+// more; unacknowledged, it is sent again after its time [MQTT-4.3.3-7]. One that the server
+// has received is completed [MQTT-4.3.3-13].
 func TestExpiryEndsNoDelivery(t *testing.T) {
 	play(t, onlyFive, func(s *scene) {
 		publisher, c := s.join(connect{}), s.join(persistent("begun", s))
@@ -172,8 +171,8 @@ func TestExpiryEndsNoDelivery(t *testing.T) {
 	}, notOn(kindMosquitto, "2.0.11 does not send such a message again"))
 }
 
-// untilRetained looks at a topic's retained message again and again until the
-// condition holds. The second argument of holds tells whether there is one.
+// untilRetained subscribes to a topic's retained message repeatedly until the condition
+// holds. The second argument of holds reports whether there is one.
 func (s *scene) untilRetained(topic, what string, holds func(got packet, ok bool) bool) {
 	s.Helper()
 	brokertest.WaitFor(s, what, func() bool {
@@ -245,8 +244,8 @@ func TestPublishAliasEndsWithConnection(t *testing.T) {
 	})
 }
 
-// TestPublishAliasInvalid: no alias is 0 [MQTT-3.3.2-8] or more than was allowed
-// [MQTT-3.3.2-9], and one that was never set stands for nothing.
+// TestPublishAliasInvalid: no alias is 0 [MQTT-3.3.2-8] or larger than allowed
+// [MQTT-3.3.2-9], and one that was never set is invalid.
 func TestPublishAliasInvalid(t *testing.T) {
 	play(t, onlyFive, func(s *scene) {
 		_, ack := s.greet(connect{})
@@ -268,9 +267,9 @@ func TestPublishAliasInvalid(t *testing.T) {
 	})
 }
 
-// TestPublishAliasToClient: a broker uses aliases only where the client allows
-// them, and none beyond what it allows [MQTT-3.3.2-10, MQTT-3.3.2-11]; and only
-// after it has said on this connection what they stand for [MQTT-3.3.2-7].
+// TestPublishAliasToClient: a broker uses aliases only if the client allows them, none
+// larger than it allows [MQTT-3.3.2-10, MQTT-3.3.2-11], and only after it has sent their
+// topics on this connection [MQTT-3.3.2-7].
 func TestPublishAliasToClient(t *testing.T) {
 	play(t, onlyFive, func(s *scene) {
 		publisher := s.join(connect{})
@@ -303,7 +302,7 @@ func TestPublishAliasToClient(t *testing.T) {
 	})
 }
 
-// expectAliased wants the PUBLISH, whose topic may be said by an alias.
+// expectAliased expects the PUBLISH, whose topic may be an alias.
 func (c *client) expectAliased(want publish, most int, known map[int]string) {
 	c.Helper()
 	got := c.next()

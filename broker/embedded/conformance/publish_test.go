@@ -6,10 +6,9 @@ import (
 	"testing"
 )
 
-// TestPublishQoS delivers every QoS to subscriptions of every QoS, at the lower
-// of the two [MQTT-3.8.4-8], in 3.1.1 [MQTT-3.8.4-6], and acknowledges it as its
-// QoS demands [MQTT-3.3.4-1, MQTT-4.3.1-1, MQTT-4.3.2-1, MQTT-4.3.2-4,
-// MQTT-4.3.3-8, MQTT-4.3.3-11].
+// TestPublishQoS delivers every QoS to subscriptions of every QoS, at the lower of the two
+// [MQTT-3.8.4-8], in 3.1.1 [MQTT-3.8.4-6], and acknowledges it as its QoS requires
+// [MQTT-3.3.4-1, MQTT-4.3.1-1, MQTT-4.3.2-1, MQTT-4.3.2-4, MQTT-4.3.3-8, MQTT-4.3.3-11].
 func TestPublishQoS(t *testing.T) {
 	play(t, everyVersion, func(s *scene) {
 		publisher := s.join(connect{})
@@ -30,8 +29,8 @@ func TestPublishQoS(t *testing.T) {
 	})
 }
 
-// TestPublishBetweenVersions takes a message from each version to each other;
-// MQTT 3 knows nothing of properties [MQTT-3.3.2-1].
+// TestPublishBetweenVersions sends a message from each version to each other; MQTT 3 has no
+// properties [MQTT-3.3.2-1].
 func TestPublishBetweenVersions(t *testing.T) {
 	play(t, everyVersion, func(s *scene) {
 		topic := s.topic("between")
@@ -56,8 +55,8 @@ func TestPublishBetweenVersions(t *testing.T) {
 	})
 }
 
-// TestPublishDUPIsNotPassedOn: what a subscriber gets for the first time has no
-// DUP, whatever the publisher's had [MQTT-3.3.1-3].
+// TestPublishDUPIsNotPassedOn: what a subscriber receives for the first time has no DUP,
+// whatever the publisher's was [MQTT-3.3.1-3].
 func TestPublishDUPIsNotPassedOn(t *testing.T) {
 	play(t, everyVersion, func(s *scene) {
 		publisher, subscriber := s.join(connect{}), s.join(connect{})
@@ -92,7 +91,7 @@ func TestPublishOrder(t *testing.T) {
 	})
 }
 
-// receiveRun wants the messages numbered first to last, all of them before it
+// receiveRun expects the messages numbered first to last, all of them before it
 // acknowledges any.
 func (c *client) receiveRun(topic string, qos byte, first, last int) {
 	c.Helper()
@@ -113,8 +112,8 @@ func (c *client) receiveRun(topic string, qos byte, first, last int) {
 	}
 }
 
-// TestPublishAcknowledgementsInOrder: PUBACK, PUBREC and PUBCOMP come in the
-// order of what they answer [MQTT-4.6.0-2, MQTT-4.6.0-3, MQTT-4.6.0-4].
+// TestPublishAcknowledgementsInOrder: PUBACK, PUBREC and PUBCOMP arrive in the order of
+// what they acknowledge [MQTT-4.6.0-2, MQTT-4.6.0-3, MQTT-4.6.0-4].
 func TestPublishAcknowledgementsInOrder(t *testing.T) {
 	play(t, everyVersion, func(s *scene) {
 		c := s.join(connect{})
@@ -158,8 +157,8 @@ func TestPublishPayloads(t *testing.T) {
 	})
 }
 
-// TestPublishRemainingLengths goes over the borders of the length field, which
-// takes one byte more at each [MQTT-2.2.3].
+// TestPublishRemainingLengths covers the boundaries of the length field, which takes one
+// more byte at each [MQTT-2.2.3].
 func TestPublishRemainingLengths(t *testing.T) {
 	play(t, everyVersion, func(s *scene) {
 		publisher, subscriber := s.join(connect{}), s.join(connect{})
@@ -174,8 +173,8 @@ func TestPublishRemainingLengths(t *testing.T) {
 	})
 }
 
-// TestPublishToOneself: a publisher gets its own message where it subscribes to
-// it, and its acknowledgement comes too.
+// TestPublishToOneself: a publisher receives its own message if it is subscribed, and its
+// acknowledgement too.
 func TestPublishToOneself(t *testing.T) {
 	play(t, everyVersion, func(s *scene) {
 		c := s.join(connect{})
@@ -206,8 +205,8 @@ func TestPublishSubscriptionIdentifierFromClient(t *testing.T) {
 	}, notOn(kindMosquitto, "2.0.11 ignores it"))
 }
 
-// TestPublishWithoutSubscribers: MQTT 5 may say that nobody subscribes
-// [MQTT-3.4.2-1]. We say it where Mosquitto does, at QoS 1 only.
+// TestPublishWithoutSubscribers: MQTT 5 may report that there are no subscribers
+// [MQTT-3.4.2-1]. Our broker does if Mosquitto does, at QoS 1 only.
 func TestPublishWithoutSubscribers(t *testing.T) {
 	play(t, everyVersion, func(s *scene) {
 		c := s.join(connect{})
@@ -228,8 +227,8 @@ func TestPublishWithoutSubscribers(t *testing.T) {
 	})
 }
 
-// TestPublishToSystemTopics: what only the broker publishes to is refused, and
-// answered: in MQTT 5 with 0x87, before that as if it had been taken.
+// TestPublishToSystemTopics: messages to topics of the broker are refused, and
+// acknowledged: in MQTT 5 with 0x87, before that as if they were accepted.
 func TestPublishToSystemTopics(t *testing.T) {
 	play(t, everyVersion, func(s *scene) {
 		publisher, watcher := s.join(connect{}), s.join(connect{})
@@ -244,7 +243,7 @@ func TestPublishToSystemTopics(t *testing.T) {
 	})
 }
 
-// persistent is a CONNECT of a session that outlives its connection.
+// persistent returns a CONNECT of a session that outlasts its connection.
 func persistent(name string, s *scene, props ...[]byte) connect {
 	as := connect{clientID: s.id(name), keep: true}
 	if s.five() {

@@ -7,64 +7,63 @@ import (
 	"strings"
 )
 
-// What two brokers do with the same script may differ where the standard leaves
-// a choice. This is not compared:
+// The results of a script may differ between two brokers where the standard leaves a
+// choice. This is not compared:
 //
-//   - packet identifiers and DUP. Each player checks them by itself, see player.
+//   - packet identifiers and DUP. Each client checks them by itself, see scriptedClient.
 //   - how many copies of one message a client with overlapping subscriptions
-//     gets: copies are taken together, with the best QoS and the subscription
-//     identifiers of all. A message that has waited may lack what comes of
-//     subscriptions at QoS 0, at which nothing waits: identifiers and RETAIN.
-//   - RETAIN where the copies do not agree among themselves.
+//     receives: copies are merged, with the best QoS and the subscription
+//     identifiers of all. A queued message may lack what comes of
+//     subscriptions at QoS 0, which does not queue: identifiers and RETAIN.
+//   - RETAIN if the copies do not agree among themselves.
 //   - the order of messages on different topics, or published at different QoS,
-//     and the order in which SUBSCRIBE brings the retained messages.
-//   - whether SUBSCRIBE brings the retained messages that the client published
+//     and the order of the retained messages after SUBSCRIBE.
+//   - whether SUBSCRIBE delivers the retained messages that the client published
 //     itself, for a filter with No Local.
-//   - which member of a group gets a message of a shared subscription: counted is
-//     how many copies all of them get.
-//   - empty messages that a client gets at once on one topic: they look alike.
-//   - how much of an expiry is left.
-//   - when a client hears what comes while it acknowledges nothing, and what comes
-//     to it at QoS 0 then.
+//   - which member of a group receives a message of a shared subscription: only
+//     the copies of all members together are counted.
+//   - empty messages that a client receives at once on one topic: they are equal.
+//   - the rest of an expiry interval.
+//   - when a client receives what arrives while it acknowledges nothing, and what
+//     arrives at QoS 0 then.
 type comparison struct {
 	step      step
 	published map[string]origin // by payload
 	faults    []string
 }
 
-// origin is where a message came from.
+// origin is the publisher of a message and the QoS of its PUBLISH.
 type origin struct {
 	client int
 	qos    byte
 }
 
-// compare holds what a step brought on our broker against what it brought on the
-// other.
+// compare compares the result of a step on our broker with that on the other.
 func compare(s step, published map[string]origin, got, want outcome) []string {
 	c := &comparison{step: s, published: published}
-	for i := range comers {
-		c.players(fmt.Sprintf("client %d", i), c.foreign(i, got[i].heard), c.foreign(i, want[i].heard))
+	for i := range transients {
+		c.compareClient(fmt.Sprintf("client %d", i), c.withoutOwn(i, got[i].heard), c.withoutOwn(i, want[i].heard))
 	}
-	for i := range cast {
+	for i := range totalClients {
 		if !slices.Equal(got[i].answers, want[i].answers) {
 			c.fault("client %d: answers %q, want %q", i, got[i].answers, want[i].answers)
 		}
 	}
 	ours, theirs := map[string]int{}, map[string]int{}
-	for i := comers; i < watcher; i++ {
+	for i := transients; i < watcher; i++ {
 		tally(ours, got[i].heard)
 		tally(theirs, want[i].heard)
 	}
 	if !maps.Equal(ours, theirs) {
 		c.fault("shared subscriptions: got %v, want %v", ours, theirs)
 	}
-	c.players("the watcher", got[watcher].heard, want[watcher].heard)
+	c.compareClient("the watcher", got[watcher].heard, want[watcher].heard)
 	return c.faults
 }
 
-// foreign leaves out what a client published itself where it may get that
-// because it is retained: on SUBSCRIBE, or afterwards if it was mute then.
-func (c *comparison) foreign(client int, list []delivery) []delivery {
+// withoutOwn omits what a client published itself if it may receive that because it is
+// retained: on SUBSCRIBE, or afterwards if it was mute then.
+func (c *comparison) withoutOwn(client int, list []delivery) []delivery {
 	if c.step.kind != stepSubscribe && c.step.kind != stepConnect {
 		return list
 	}
@@ -83,9 +82,9 @@ func (c *comparison) fault(format string, args ...any) {
 	c.faults = append(c.faults, fmt.Sprintf(format, args...))
 }
 
-// players compares what one client heard.
-func (c *comparison) players(who string, got, want []delivery) {
-	ours, theirs := together(got), together(want)
+// compareClient compares what one client received.
+func (c *comparison) compareClient(who string, got, want []delivery) {
+	ours, theirs := merge(got), merge(want)
 	for key, w := range theirs.by {
 		g, ok := ours.by[key]
 		if !ok {
@@ -102,27 +101,27 @@ func (c *comparison) players(who string, got, want []delivery) {
 	c.order(who, ours, theirs)
 }
 
-// heap is what a client heard, copies taken together, in the order in which the
-// first of each came that has the best QoS.
-type heap struct {
+// mergedMessages is what a client received, copies merged, in the order of the first copy with the
+// best QoS.
+type mergedMessages struct {
 	order []string
-	by    map[string]*heard
+	by    map[string]*mergedMessage
 }
 
-// heard is a message with all of its copies.
-type heard struct {
+// mergedMessage is a message with all of its copies.
+type mergedMessage struct {
 	delivery
 	copies int
 	mixed  bool // some copies have RETAIN and others do not
 }
 
-func together(list []delivery) heap {
-	h := heap{by: map[string]*heard{}}
+func merge(list []delivery) mergedMessages {
+	h := mergedMessages{by: map[string]*mergedMessage{}}
 	for _, d := range list {
 		key := d.topic + " " + d.payload
 		m, ok := h.by[key]
 		if !ok {
-			m = &heard{delivery: d}
+			m = &mergedMessage{delivery: d}
 			m.ids = nil
 			h.by[key] = m
 		}
@@ -141,7 +140,7 @@ func together(list []delivery) heap {
 	return h
 }
 
-func (c *comparison) message(who string, got, want *heard) {
+func (c *comparison) message(who string, got, want *mergedMessage) {
 	if got.payload == "" {
 		return
 	}
@@ -163,12 +162,12 @@ func within(part, whole []int) bool {
 	return !slices.ContainsFunc(part, func(id int) bool { return !slices.Contains(whole, id) })
 }
 
-// order compares the order of messages where there is one to keep.
-func (c *comparison) order(who string, got, want heap) {
+// order compares the order of messages that must be ordered.
+func (c *comparison) order(who string, got, want mergedMessages) {
 	if c.step.kind == stepSubscribe {
 		return
 	}
-	ours, theirs := c.lanes(got), c.lanes(want)
+	ours, theirs := c.ordered(got), c.ordered(want)
 	for lane, g := range ours {
 		if w := theirs[lane]; !slices.Equal(g, w) && len(g) == len(w) {
 			c.fault("%s: order on %s: got %q, want %q", who, lane, g, w)
@@ -176,8 +175,8 @@ func (c *comparison) order(who string, got, want heap) {
 	}
 }
 
-// lanes puts messages whose order counts into one list each.
-func (c *comparison) lanes(h heap) map[string][]string {
+// ordered groups messages whose relative order matters.
+func (c *comparison) ordered(h mergedMessages) map[string][]string {
 	lanes := map[string][]string{}
 	for _, key := range h.order {
 		topic, payload, _ := strings.Cut(key, " ")

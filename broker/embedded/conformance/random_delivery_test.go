@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-func (p *player) takePublish(got packet) {
+func (p *scriptedClient) takePublish(got packet) {
 	if got.topic == p.cue() {
 		p.prompted = got.payload
 		p.write(ack(p.version, typePuback, got.id, success))
@@ -17,13 +17,13 @@ func (p *player) takePublish(got packet) {
 		retain: got.first&1 != 0, dup: got.first&8 != 0, props: countable(got), ids: got.subscriptions(),
 	}
 	if d.qos == 0 {
-		p.hear(d)
+		p.record(d)
 		if d.dup {
 			p.breach("QoS 0 with DUP: %+v", d)
 		}
 		return
 	}
-	if _, known := p.flights[got.id]; known {
+	if _, known := p.inflight[got.id]; known {
 		p.takeAgain(got.id, d)
 	} else {
 		p.takeFirst(got.id, d)
@@ -31,10 +31,10 @@ func (p *player) takePublish(got packet) {
 	p.acknowledge(got.id, d)
 }
 
-// takeAgain checks a delivery whose identifier is in use: it must be one that is
-// due again on this connection, and the next of them.
-func (p *player) takeAgain(id uint16, d delivery) {
-	was := p.flights[id]
+// takeAgain checks a delivery whose identifier is in use: it must be the next one to be
+// repeated on this connection.
+func (p *scriptedClient) takeAgain(id uint16, d delivery) {
+	was := p.inflight[id]
 	if was.released {
 		p.breach("%+v is sent again after PUBREC, or identifier %d is used twice", d, id)
 		return
@@ -48,13 +48,13 @@ func (p *player) takeAgain(id uint16, d delivery) {
 	p.due(id)
 }
 
-// due takes the identifier off what must be sent again.
-func (p *player) due(id uint16) {
+// due removes the identifier from those to be repeated.
+func (p *scriptedClient) due(id uint16) {
 	at := slices.Index(p.pending, id)
 	switch {
 	case at < 0:
 		p.breach("identifier %d is sent again on one connection", id)
-	case p.flights[p.pending[0]].released == p.flights[id].released && at > 0:
+	case p.inflight[p.pending[0]].released == p.inflight[id].released && at > 0:
 		p.breach("identifier %d is sent again before %d, which was sent first", id, p.pending[0])
 	}
 	if at >= 0 {
@@ -62,7 +62,7 @@ func (p *player) due(id uint16) {
 	}
 }
 
-func (p *player) takeFirst(id uint16, d delivery) {
+func (p *scriptedClient) takeFirst(id uint16, d delivery) {
 	if id == 0 {
 		p.breach("%+v has packet identifier 0", d)
 	}
@@ -70,41 +70,41 @@ func (p *player) takeFirst(id uint16, d delivery) {
 		p.breach("%+v has DUP at first", d)
 	}
 	for _, other := range p.pending {
-		if !p.flights[other].released {
-			p.breach("%+v comes before %+v is sent again", d, p.flights[other].delivery)
+		if !p.inflight[other].released {
+			p.breach("%+v comes before %+v is sent again", d, p.inflight[other].delivery)
 		}
 	}
-	p.flights[id] = flight{delivery: d}
+	p.inflight[id] = inflightMessage{delivery: d}
 	p.order = append(p.order, id)
-	if p.window > 0 && len(p.flights)-len(p.pending) > p.window {
-		p.breach("%d messages are under way in a window of %d", len(p.flights)-len(p.pending), p.window)
+	if p.window > 0 && len(p.inflight)-len(p.pending) > p.window {
+		p.breach("%d messages are under way in a window of %d", len(p.inflight)-len(p.pending), p.window)
 	}
 }
 
-// acknowledge answers a delivery, unless the player keeps that back. It counts
-// as heard when the first acknowledgement goes out.
-func (p *player) acknowledge(id uint16, d delivery) {
+// acknowledge acknowledges a delivery, unless the client withholds that. The delivery
+// counts as received when the first acknowledgement is sent.
+func (p *scriptedClient) acknowledge(id uint16, d delivery) {
 	switch {
-	case p.mute == stepHush:
+	case p.mute == stepMute:
 	case d.qos == 1 && p.mute == stepHalf:
 	case d.qos == 1:
-		p.hear(d)
+		p.record(d)
 		p.complete(id)
 		p.write(ack(p.version, typePuback, id, success))
 	default:
-		p.hear(d)
-		p.flights[id] = flight{delivery: d, released: true}
+		p.record(d)
+		p.inflight[id] = inflightMessage{delivery: d, released: true}
 		p.write(ack(p.version, typePubrec, id, success))
 	}
 }
 
-func (p *player) complete(id uint16) {
-	delete(p.flights, id)
+func (p *scriptedClient) complete(id uint16) {
+	delete(p.inflight, id)
 	p.order = slices.DeleteFunc(p.order, func(other uint16) bool { return other == id })
 }
 
-func (p *player) takePubrel(got packet) {
-	f, known := p.flights[got.id]
+func (p *scriptedClient) takePubrel(got packet) {
+	f, known := p.inflight[got.id]
 	switch {
 	case !known || !f.released:
 		p.breach("got %v for a message that is not released", got)
@@ -112,16 +112,16 @@ func (p *player) takePubrel(got packet) {
 	case slices.Contains(p.pending, got.id):
 		p.due(got.id)
 	}
-	f.told = true
-	p.flights[got.id] = f
+	f.pubrelReceived = true
+	p.inflight[got.id] = f
 	if p.mute != stepHalf {
 		p.complete(got.id)
 		p.write(ack(p.version, typePubcomp, got.id, success))
 	}
 }
 
-// countable is what of a PUBLISH's properties must be the same with every
-// broker. How much of an expiry is left depends on the clock.
+// countable returns the properties of a PUBLISH that must be the same with every broker.
+// The rest of an expiry interval depends on the clock.
 func countable(got packet) string {
 	var b strings.Builder
 	for _, q := range got.props {

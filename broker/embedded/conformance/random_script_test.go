@@ -6,15 +6,13 @@ import (
 	"strings"
 )
 
-// A script is what the clients of one random run do, one step after the other.
-// It follows from its seed alone, so that two brokers can be given the same. A
-// step that makes no sense when its turn comes (a publish by a client that is
-// away) is passed over; so any part of a script is a script again, and one that
-// shows a difference can be shortened.
+// A script is the steps of the clients of one random run, one after the other. It follows
+// from its seed alone, so that two brokers can be given the same. A step that is impossible
+// when it is reached (a publish by a client that is not connected) is skipped; so any part
+// of a script is a valid script, and one that shows a difference can be shortened.
 type script []step
 
-// step is one action of one client. Which of the other members count depends on
-// the kind.
+// step is one action of one client. The kind determines which of the other fields are used.
 type step struct {
 	kind   stepKind
 	client int
@@ -40,8 +38,8 @@ const (
 	stepPublish                     // a burst of PUBLISH packets
 	stepLeave                       // DISCONNECT
 	stepLeaveWill                   // DISCONNECT with Will message, with a Will only; before MQTT 5 as stepVanish
-	stepVanish                      // the connection ends without a word, with a Will only
-	stepHush                        // from now on, until it reconnects, the client acknowledges nothing
+	stepVanish                      // the connection ends without DISCONNECT, with a Will only
+	stepMute                        // from now on, until it reconnects, the client acknowledges nothing
 	stepHalf                        // from now on, until it reconnects, it sends PUBREC and never PUBCOMP
 )
 
@@ -59,14 +57,14 @@ type scriptedFilter struct {
 	opts   byte // no local, retain as published, retain handling, as in the packet; MQTT 5 only
 }
 
-// scriptedMessage is a message on a topic below the run's own prefix. Its
-// payload tells it from all others of the run.
+// scriptedMessage is a message on a topic below the run's own prefix. Its payload is unique
+// within the run.
 type scriptedMessage struct {
 	topic   string
 	payload string
 	qos     byte
 	retain  bool
-	props   bool   // with properties that must arrive as they are; MQTT 5 only
+	props   bool   // with properties that must arrive unchanged; MQTT 5 only
 	expiry  uint32 // seconds, hours long; 0 for none; MQTT 5 only
 	alias   bool   // sent with a topic alias; MQTT 5 only
 }
@@ -96,56 +94,56 @@ func (s script) String() string {
 	return b.String()
 }
 
-// The cast of a run: clients that come and go, and behind them those that stay
-// connected and hold the shared subscriptions. The last one only watches Wills.
-// The script is about the former two; all but comers are connected already.
+// The clients of a run: those that connect and disconnect, and behind them those that stay
+// connected and have the shared subscriptions. The last one only receives Wills. The script
+// is about the former two; all but comers are connected already.
 const (
-	comers  = 5
-	sharers = 2
-	watcher = comers + sharers
-	cast    = watcher + 1
+	transients   = 5
+	sharers      = 2
+	watcher      = transients + sharers
+	totalClients = watcher + 1
 )
 
-// writer makes a script.
-type writer struct {
+// generator generates a script.
+type generator struct {
 	r        *rand.Rand
-	versions [comers]byte // each client's usual version
-	windows  [comers]uint16
-	granted  [comers]byte // the QoS of all its subscriptions, where the version is not 5
+	versions [transients]byte // each client's usual version
+	windows  [transients]uint16
+	granted  [transients]byte // the QoS of all its subscriptions, where the version is not 5
 	options  map[string]byte
 	serial   int
 }
 
-// write makes the script of a seed, of n random steps after all have connected.
-func write(seed uint64, n int) script {
-	w := &writer{r: rand.New(rand.NewPCG(seed, 1)), options: map[string]byte{}}
+// generate generates the script of a seed, of n random steps after all have connected.
+func generate(seed uint64, n int) script {
+	w := &generator{r: rand.New(rand.NewPCG(seed, 1)), options: map[string]byte{}}
 	var s script
-	for i := range comers {
+	for i := range transients {
 		w.versions[i], w.granted[i] = 3+byte(w.r.IntN(3)), byte(w.r.IntN(3))
 		if w.one(3) {
-			w.windows[i] = 1 // Mosquitto 2.0.11 does not keep to a larger one, nor to one that changes
+			w.windows[i] = 1 // Mosquitto 2.0.11 does not respect a larger one, nor one that changes
 		}
 		s = append(s, w.connect(i))
 	}
 	for range n {
 		s = append(s, w.step())
 	}
-	return append(s, w.curtain()...)
+	return append(s, w.finalReconnect()...)
 }
 
-// curtain brings every client back once more, so that what waits is delivered.
-func (w *writer) curtain() script {
+// finalReconnect connects every client once more, so that what is queued is delivered.
+func (w *generator) finalReconnect() script {
 	var s script
-	for i := range comers {
+	for i := range transients {
 		s = append(s, step{kind: stepConnect, client: i, version: w.versions[i], expiry: 3600, window: w.windows[i]})
 	}
 	return s
 }
 
-// step is the next random step. The weights make most clients be connected and
+// step returns the next random step. The weights make most clients be connected and
 // subscribed most of the time.
-func (w *writer) step() step {
-	client := w.r.IntN(comers)
+func (w *generator) step() step {
+	client := w.r.IntN(transients)
 	switch n := w.r.IntN(100); {
 	case n < 38:
 		return w.publish(client)
@@ -164,15 +162,15 @@ func (w *writer) step() step {
 	case n < 94:
 		return step{kind: stepVanish, client: client}
 	case n < 97:
-		return step{kind: stepHush, client: client}
+		return step{kind: stepMute, client: client}
 	default:
 		return step{kind: stepHalf, client: client}
 	}
 }
 
-func (w *writer) one(in int) bool { return w.r.IntN(in) == 0 }
+func (w *generator) one(in int) bool { return w.r.IntN(in) == 0 }
 
-func (w *writer) connect(client int) step {
+func (w *generator) connect(client int) step {
 	s := step{kind: stepConnect, client: client, version: w.versions[client], clean: w.one(3), window: w.windows[client]}
 	if w.versions[client] < v5 && w.one(10) {
 		s.version = 3 + byte(w.r.IntN(3))
@@ -189,7 +187,7 @@ func (w *writer) connect(client int) step {
 	return s
 }
 
-func (w *writer) subscribe(client int) step {
+func (w *generator) subscribe(client int) step {
 	s := step{kind: stepSubscribe, client: client, filters: w.filters(client)}
 	if w.one(2) {
 		s.subID = 1 + uint32(w.r.IntN(200))
@@ -197,9 +195,9 @@ func (w *writer) subscribe(client int) step {
 	return s
 }
 
-// share subscribes or unsubscribes one of those that stay.
-func (w *writer) share() step {
-	s := step{kind: stepSubscribe, client: comers + w.r.IntN(sharers)}
+// share subscribes or unsubscribes one of the clients that stay.
+func (w *generator) share() step {
+	s := step{kind: stepSubscribe, client: transients + w.r.IntN(sharers)}
 	if w.one(4) {
 		s.kind = stepUnsubscribe
 	}
@@ -216,7 +214,7 @@ var (
 	scriptedTopics  = []string{"a", "a/b", "a/c", "b/b", "b/x/c", "b", "a//", "a/b/c", "shared/a", "shared/b"}
 )
 
-func (w *writer) filters(client int) []scriptedFilter {
+func (w *generator) filters(client int) []scriptedFilter {
 	filters := make([]scriptedFilter, 1+w.r.IntN(3))
 	for i, at := range w.r.Perm(len(scriptedFilters))[:len(filters)] {
 		filters[i] = scriptedFilter{filter: scriptedFilters[at], qos: w.granted[client]}
@@ -227,10 +225,10 @@ func (w *writer) filters(client int) []scriptedFilter {
 	return filters
 }
 
-// opts are retain handling at random, and no local and retain as published: the
-// same every time for a client and a filter, because Mosquitto 2.0.11 does not
-// change them in a subscription that is there.
-func (w *writer) opts(client int, name string) byte {
+// opts returns random retain handling, and no local and retain as published: the same every
+// time for a client and a filter, because Mosquitto 2.0.11 does not change them in an
+// existing subscription.
+func (w *generator) opts(client int, name string) byte {
 	key := fmt.Sprint(client, name)
 	if _, ok := w.options[key]; !ok {
 		w.options[key] = bit(w.one(4), noLocal) | bit(w.one(3), retainAsPublished)
@@ -238,7 +236,7 @@ func (w *writer) opts(client int, name string) byte {
 	return w.options[key] | byte(w.r.IntN(3))<<4
 }
 
-func (w *writer) publish(client int) step {
+func (w *generator) publish(client int) step {
 	s := step{kind: stepPublish, client: client, messages: make([]scriptedMessage, 1+w.r.IntN(4))}
 	for i := range s.messages {
 		s.messages[i] = w.message()
@@ -247,7 +245,7 @@ func (w *writer) publish(client int) step {
 	return s
 }
 
-func (w *writer) message() scriptedMessage {
+func (w *generator) message() scriptedMessage {
 	w.serial++
 	m := scriptedMessage{
 		topic:   scriptedTopics[w.r.IntN(len(scriptedTopics))],

@@ -11,17 +11,17 @@ import (
 	"signalbox/broker/brokertest"
 )
 
-// The environment variables of the random test: how many scripts to play, with
-// which seed to begin, and how many steps each has.
+// The environment variables of the random test: the number of scripts, the first seed, and
+// the number of steps of each.
 const (
 	seedsVariable = "CONFORMANCE_RANDOM_SEEDS"
 	firstVariable = "CONFORMANCE_RANDOM_FIRST"
 	stepsVariable = "CONFORMANCE_RANDOM_STEPS"
 )
 
-// TestRandom plays the same random scripts to our broker and to Mosquitto, step
-// by step, and wants the same to come of it; see comparison for what counts. A
-// script that shows a difference is shortened before it is shown.
+// TestRandom runs the same random scripts on our broker and on Mosquitto, step by step, and
+// expects the same results; see comparison for what is compared. A script that shows a
+// difference is shortened before it is reported.
 func TestRandom(t *testing.T) {
 	t.Parallel()
 	theirs := &subject{kind: kindMosquitto, options: options{mosquitto: []brokertest.Option{
@@ -34,9 +34,9 @@ func TestRandom(t *testing.T) {
 	for seed := first; seed < first+fromEnvironment(t, seedsVariable, 20); seed++ {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
 			t.Parallel()
-			d := &duel{ours: ours.tcp, theirs: theirs.tcp}
-			s := write(uint64(seed), steps)
-			if faults := d.fight(s); len(faults) > 0 {
+			d := &differentialTest{ours: ours.tcp, theirs: theirs.tcp}
+			s := generate(uint64(seed), steps)
+			if faults := d.run(s); len(faults) > 0 {
 				short, faults := d.shorten(s, faults)
 				t.Errorf("%s\nafter the last of these steps, with seed %d:\n%s", strings.Join(faults, "\n"), seed, short)
 			}
@@ -57,17 +57,17 @@ func fromEnvironment(t *testing.T, name string, otherwise int) int {
 	return n
 }
 
-// duel is two brokers that are given the same scripts.
-type duel struct {
+// differentialTest is two brokers that run the same scripts.
+type differentialTest struct {
 	ours, theirs string // host:port
 }
 
-// fight plays a script until the brokers differ, and tells how.
-func (d *duel) fight(s script) (faults []string) {
+// run runs a script until the brokers differ, and returns the differences.
+func (d *differentialTest) run(s script) (faults []string) {
 	mark := fmt.Sprintf("r%d", scenes.Add(1))
-	ours, theirs := assemble(d.ours, mark), assemble(d.theirs, mark)
-	defer ours.disband()
-	defer theirs.disband()
+	ours, theirs := newClientGroup(d.ours, mark), newClientGroup(d.theirs, mark)
+	defer ours.close()
+	defer theirs.close()
 	published := map[string]origin{}
 	for i, st := range s {
 		for _, m := range st.said() {
@@ -81,7 +81,7 @@ func (d *duel) fight(s script) (faults []string) {
 	return nil
 }
 
-// said are the messages of a step.
+// said returns the messages of a step.
 func (s step) said() []scriptedMessage {
 	if s.will != nil {
 		return []scriptedMessage{*s.will}
@@ -89,14 +89,14 @@ func (s step) said() []scriptedMessage {
 	return s.messages
 }
 
-// shorten leaves out of a script what is not needed for a difference, in ever
-// smaller pieces, as long as that does not take too many attempts.
-func (d *duel) shorten(s script, faults []string) (script, []string) {
+// shorten removes from a script what is not needed for a difference, in ever smaller
+// pieces, as long as that does not take too many attempts.
+func (d *differentialTest) shorten(s script, faults []string) (script, []string) {
 	attempts := 150
 	for size := len(s) / 2; size > 0; size /= 2 {
 		for at := 0; at+size <= len(s) && attempts > 0; attempts-- {
 			without := slices.Concat(s[:at], s[at+size:])
-			if found := d.fight(without); len(found) > 0 {
+			if found := d.run(without); len(found) > 0 {
 				s, faults = without, found
 			} else {
 				at += size

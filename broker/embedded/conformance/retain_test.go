@@ -5,10 +5,10 @@ import (
 	"testing"
 )
 
-// TestRetainStores: a message with RETAIN is kept for its topic and sent to
-// whoever subscribes later, marked as such [MQTT-3.3.1-5], in 3.1.1
-// [MQTT-3.3.1-6, MQTT-3.3.1-8]; it replaces the one before. One without RETAIN
-// neither replaces nor removes it [MQTT-3.3.1-8], in 3.1.1 [MQTT-3.3.1-12].
+// TestRetainStores: a message with RETAIN is kept for its topic and sent to later
+// subscribers, marked as such [MQTT-3.3.1-5], in 3.1.1 [MQTT-3.3.1-6, MQTT-3.3.1-8]; it
+// replaces the previous one. One without RETAIN neither replaces nor removes it
+// [MQTT-3.3.1-8], in 3.1.1 [MQTT-3.3.1-12].
 func TestRetainStores(t *testing.T) {
 	play(t, everyVersion, func(s *scene) {
 		publisher := s.join(connect{})
@@ -29,7 +29,7 @@ func TestRetainStores(t *testing.T) {
 	})
 }
 
-// wantKept subscribes anew and wants nothing but the one retained message.
+// wantKept subscribes with a new client and expects nothing but the one retained message.
 func (s *scene) wantKept(name string, granted byte, want publish) {
 	s.Helper()
 	c := s.join(connect{})
@@ -39,7 +39,7 @@ func (s *scene) wantKept(name string, granted byte, want publish) {
 	c.leave()
 }
 
-// wantNoneKept subscribes anew and wants no retained message.
+// wantNoneKept subscribes with a new client and expects no retained message.
 func (s *scene) wantNoneKept(name string) {
 	s.Helper()
 	c := s.join(connect{})
@@ -67,9 +67,8 @@ func TestRetainClears(t *testing.T) {
 	})
 }
 
-// TestRetainIsOffForSubscribers who were there before: they get RETAIN 0, unless
-// they ask for it as published [MQTT-3.3.1-12, MQTT-3.3.1-13], in 3.1.1
-// [MQTT-3.3.1-9].
+// TestRetainIsOffForSubscribers that existed before: they receive RETAIN 0, unless they ask
+// for it as published [MQTT-3.3.1-12, MQTT-3.3.1-13], in 3.1.1 [MQTT-3.3.1-9].
 func TestRetainIsOffForSubscribers(t *testing.T) {
 	play(t, everyVersion, func(s *scene) {
 		publisher, plain := s.join(connect{}), s.join(connect{})
@@ -93,7 +92,7 @@ func TestRetainIsOffForSubscribers(t *testing.T) {
 	})
 }
 
-// TestRetainAsPublishedWaits: the flag is kept for who is away.
+// TestRetainAsPublishedWaits: the flag is kept in queued messages.
 func TestRetainAsPublishedWaits(t *testing.T) {
 	play(t, onlyFive, func(s *scene) {
 		publisher := s.join(connect{})
@@ -113,9 +112,9 @@ func TestRetainAsPublishedWaits(t *testing.T) {
 	})
 }
 
-// TestRetainOnSubscribeAgain: the same filter again brings the retained messages
-// again [MQTT-3.8.4-4], in 3.1.1 [MQTT-3.8.4-3]; a session that is resumed
-// without SUBSCRIBE gets none.
+// TestRetainOnSubscribeAgain: the same filter again delivers the retained messages again
+// [MQTT-3.8.4-4], in 3.1.1 [MQTT-3.8.4-3]; a session that is resumed without SUBSCRIBE
+// receives none.
 func TestRetainOnSubscribeAgain(t *testing.T) {
 	play(t, everyVersion, func(s *scene) {
 		publisher, c := s.join(connect{}), s.join(persistent("again", s))
@@ -175,8 +174,7 @@ func TestRetainHandling(t *testing.T) {
 	})
 }
 
-// TestRetainHandlingOfResumedSession: a subscription that the session has kept
-// exists already.
+// TestRetainHandlingOfResumedSession: a subscription of a resumed session exists already.
 func TestRetainHandlingOfResumedSession(t *testing.T) {
 	play(t, onlyFive, func(s *scene) {
 		s.join(connect{}).publish(publish{topic: s.topic("x"), qos: 1, retain: true, payload: "kept"})
@@ -190,7 +188,7 @@ func TestRetainHandlingOfResumedSession(t *testing.T) {
 	})
 }
 
-// TestRetainManyTopics: a wildcard brings one message for each topic.
+// TestRetainManyTopics: a wildcard delivers one message for each topic.
 func TestRetainManyTopics(t *testing.T) {
 	const many = 300
 	play(t, everyVersion, func(s *scene) {
@@ -220,8 +218,8 @@ func TestRetainManyTopics(t *testing.T) {
 	})
 }
 
-// TestRetainSeveralFilters: each filter of one SUBSCRIBE brings the retained
-// messages that match it; their subscription identifier comes with them.
+// TestRetainSeveralFilters: each filter of one SUBSCRIBE delivers the retained messages
+// that match it, with their subscription identifier.
 func TestRetainSeveralFilters(t *testing.T) {
 	play(t, onlyFive, func(s *scene) {
 		publisher := s.join(connect{})
@@ -235,8 +233,8 @@ func TestRetainSeveralFilters(t *testing.T) {
 	})
 }
 
-// TestRetainExpires: a retained message is gone when its expiry is over
-// [MQTT-3.3.2-5]; one that replaces it and does not expire stays.
+// TestRetainExpires: a retained message is deleted when its expiry is over [MQTT-3.3.2-5];
+// one that replaces it and does not expire stays.
 func TestRetainExpires(t *testing.T) {
 	play(t, onlyFive, func(s *scene) {
 		publisher := s.join(connect{})
@@ -276,8 +274,8 @@ func TestRetainSurvivesItsPublisher(t *testing.T) {
 	})
 }
 
-// TestRetainWhileSubscribing: whoever subscribes while a retained message is
-// published gets it one way or the other, never neither.
+// TestRetainWhileSubscribing: a client that subscribes while a retained message is
+// published receives it as a live or as a retained message, in any case once at least.
 func TestRetainWhileSubscribing(t *testing.T) {
 	play(t, everyVersion, func(s *scene) {
 		publisher, c := s.join(connect{}), s.join(connect{})
@@ -287,7 +285,7 @@ func TestRetainWhileSubscribing(t *testing.T) {
 			seen := func(got packet) { found = found || got.kind() == typePublish && got.topic == topic }
 			publisher.send(publish{topic: topic, retain: true, payload: "x"}.bytes(s.version))
 			c.send(subscribe(s.version, 1, nil, filter{topic, 0}), pingreq())
-			for got := c.next(); got.kind() != typePingresp; got = c.next() { // what was retained has come by then
+			for got := c.next(); got.kind() != typePingresp; got = c.next() { // what was retained has arrived by then
 				seen(got)
 			}
 			publisher.publish(publish{topic: s.topic("tick")})
@@ -301,8 +299,8 @@ func TestRetainWhileSubscribing(t *testing.T) {
 	})
 }
 
-// TestRetainNotForSharedSubscriptions: a shared subscription gets
-// no retained messages when it is made.
+// TestRetainNotForSharedSubscriptions: a new shared subscription receives no retained
+// messages.
 func TestRetainNotForSharedSubscriptions(t *testing.T) {
 	play(t, onlyFive, func(s *scene) {
 		publisher := s.join(connect{})

@@ -8,8 +8,8 @@ import (
 	"signalbox/broker/embedded"
 )
 
-// TestSessionKeepsSubscriptions of who comes back [MQTT-3.1.2-5], with all their
-// options; a clean start forgets them [MQTT-3.1.2-4], in 3.1.1 [MQTT-3.1.2-6].
+// TestSessionKeepsSubscriptions of a client that reconnects [MQTT-3.1.2-5], with all their
+// options; a clean start deletes them [MQTT-3.1.2-4], in 3.1.1 [MQTT-3.1.2-6].
 func TestSessionKeepsSubscriptions(t *testing.T) {
 	play(t, everyVersion, func(s *scene) {
 		publisher, c := s.join(connect{}), s.join(persistent("kept", s))
@@ -32,12 +32,12 @@ func TestSessionKeepsSubscriptions(t *testing.T) {
 		publisher.publish(publish{topic: s.topic("a/x"), qos: 2})
 		c.expectPong()
 		c.leave()
-		s.begin(persistent("kept", s)).leave() // the clean session is gone
+		s.begin(persistent("kept", s)).leave() // the clean session has ended
 	})
 }
 
-// resume connects and wants its session to be there [MQTT-3.2.2-3], begin that it
-// is not [MQTT-3.2.2-2]. MQTT 3.1 does not tell.
+// resume connects and expects its session to exist [MQTT-3.2.2-3], begin that it does not
+// [MQTT-3.2.2-2]. MQTT 3.1 does not report it.
 func (s *scene) resume(as connect) *client { s.Helper(); return s.session(as, true) }
 func (s *scene) begin(as connect) *client  { s.Helper(); return s.session(as, false) }
 
@@ -51,9 +51,8 @@ func (s *scene) session(as connect, present bool) *client {
 	return c
 }
 
-// TestSessionQueues: what comes at QoS 1 and 2 while the client is away waits
-// for it, in its order [MQTT-4.6.0-5, MQTT-3.1.2-5], and is sent as new, without
-// DUP [MQTT-3.3.1-1], once.
+// TestSessionQueues: messages of QoS 1 and 2 while the client is not connected are queued,
+// in order [MQTT-4.6.0-5, MQTT-3.1.2-5], and sent as new, without DUP [MQTT-3.3.1-1], once.
 func TestSessionQueues(t *testing.T) {
 	const many = 200
 	play(t, everyVersion, func(s *scene) {
@@ -76,9 +75,8 @@ func TestSessionQueues(t *testing.T) {
 	})
 }
 
-// receiveAll wants so many messages in their order and goes through with each of
-// them, as far as others that are under way allow. With again they may be marked
-// as sent before.
+// receiveAll expects so many messages in order and completes each of them, as far as others
+// in flight allow. With again they may be marked as sent before.
 func (c *client) receiveAll(many int, again bool, message func(i int) publish) {
 	c.Helper()
 	for i, owed := 0, 0; i < many || owed > 0; {
@@ -99,10 +97,9 @@ func (c *client) receiveAll(many int, again bool, message func(i int) publish) {
 	}
 }
 
-// TestSessionSendsAgain: what was sent and not acknowledged is sent again when
-// the client comes back, with DUP and its packet identifier, in the order in
-// which it was sent first [MQTT-4.4.0-1, MQTT-4.6.0-1, MQTT-3.3.1-1]; and not
-// before that.
+// TestSessionSendsAgain: what was sent and not acknowledged is sent again when the client
+// reconnects, with DUP and its packet identifier, in the order of the first sending
+// [MQTT-4.4.0-1, MQTT-4.6.0-1, MQTT-3.3.1-1]; and not before that.
 func TestSessionSendsAgain(t *testing.T) {
 	play(t, everyVersion, func(s *scene) {
 		publisher, c := s.join(connect{}), s.join(persistent("again", s))
@@ -115,7 +112,7 @@ func TestSessionSendsAgain(t *testing.T) {
 			sent = append(sent, p)
 		}
 		c.expectPong()
-		c.acknowledge(sent[3].qos, sent[3].id) // out of turn, and only this one
+		c.acknowledge(sent[3].qos, sent[3].id) // out of order, and only this one
 		c.expectPong()
 		for round := range 3 {
 			if round == 1 {
@@ -145,9 +142,8 @@ func TestSessionSendsAgain(t *testing.T) {
 	})
 }
 
-// TestSessionSendsPUBRELAgain: a message whose PUBREC has come is not sent
-// again, its PUBREL is, with the same identifier [MQTT-4.4.0-1, MQTT-4.3.3-5,
-// MQTT-4.3.3-6].
+// TestSessionSendsPUBRELAgain: a message whose PUBREC has arrived is not sent again, its
+// PUBREL is, with the same identifier [MQTT-4.4.0-1, MQTT-4.3.3-5, MQTT-4.3.3-6].
 func TestSessionSendsPUBRELAgain(t *testing.T) {
 	play(t, everyVersion, func(s *scene) {
 		publisher, c := s.join(connect{}), s.join(persistent("rel", s))
@@ -178,8 +174,8 @@ func TestSessionSendsPUBRELAgain(t *testing.T) {
 	})
 }
 
-// TestSessionOldBeforeNew: what is sent again comes before what has waited, and
-// identifiers do not collide.
+// TestSessionOldBeforeNew: what is sent again comes before what was queued, and identifiers
+// do not collide.
 func TestSessionOldBeforeNew(t *testing.T) {
 	play(t, everyVersion, func(s *scene) {
 		publisher, c := s.join(connect{}), s.join(persistent("both", s))
@@ -206,9 +202,9 @@ func TestSessionOldBeforeNew(t *testing.T) {
 	})
 }
 
-// TestSessionKeepsReceivedQoS2: a QoS 2 message that the broker has, and whose
-// PUBREL it has not, is known after a reconnect: sent again, it is acknowledged
-// and not delivered again [MQTT-4.3.3-10, MQTT-4.1.0-1].
+// TestSessionKeepsReceivedQoS2: a QoS 2 message that the broker has received without its
+// PUBREL is known after a reconnect: sent again, it is acknowledged and not delivered again
+// [MQTT-4.3.3-10, MQTT-4.1.0-1].
 func TestSessionKeepsReceivedQoS2(t *testing.T) {
 	play(t, everyVersion, func(s *scene) {
 		subscriber, c := s.join(connect{}), s.join(persistent("sender", s))
@@ -230,8 +226,8 @@ func TestSessionKeepsReceivedQoS2(t *testing.T) {
 	})
 }
 
-// TestSessionCleanStartForgets everything: queue, what is under way in both
-// directions, subscriptions [MQTT-3.1.2-4], in 3.1.1 [MQTT-3.1.2-6].
+// TestSessionCleanStartForgets everything: queue, what is in flight in both directions,
+// subscriptions [MQTT-3.1.2-4], in 3.1.1 [MQTT-3.1.2-6].
 func TestSessionCleanStartForgets(t *testing.T) {
 	play(t, everyVersion, func(s *scene) {
 		publisher, c := s.join(connect{}), s.join(persistent("wiped", s))
@@ -255,7 +251,7 @@ func TestSessionCleanStartForgets(t *testing.T) {
 			s.begin(persistent("wiped", s)).expectPong()
 			return
 		}
-		s.resume(persistent("wiped", s)).expectPong() // a clean start that is kept
+		s.resume(persistent("wiped", s)).expectPong() // a clean start of a persistent session
 	})
 }
 
@@ -279,9 +275,8 @@ func TestSessionExpiryOfMQTT5(t *testing.T) {
 	})
 }
 
-// TestSessionLastsWhileConnected: however short the time is for which a session is
-// to be kept, it does not begin before the end of the connection [MQTT-4.1.0-1],
-// in 3.1.1 [MQTT-4.1.0-2].
+// TestSessionLastsWhileConnected: however short the expiry interval is, it does not start
+// before the end of the connection [MQTT-4.1.0-1], in 3.1.1 [MQTT-4.1.0-2].
 func TestSessionLastsWhileConnected(t *testing.T) {
 	play(t, everyVersion, func(s *scene) { s.untilInTime((*scene).lastWhileConnected) }, configured(func(c *embedded.Config) { c.MaxSessionExpiry = time.Second }))
 }
@@ -301,7 +296,7 @@ func (s *scene) lastWhileConnected() (inTime bool) {
 	if time.Since(began) >= time.Second {
 		return false
 	}
-	if ack.reason() != success || ack.present != s.tellsPresence() {
+	if ack.reason() != success || ack.present != s.hasSessionPresent() {
 		s.Fatalf("got %v, want the session present", ack)
 	}
 	publisher.publish(p)
@@ -309,9 +304,9 @@ func (s *scene) lastWhileConnected() (inTime bool) {
 	return true
 }
 
-// TestSessionExpiresWithAll: when the interval is over, the session is gone with its
-// subscriptions and what waited [MQTT-3.1.2-23, MQTT-4.1.0-2]. Its Will, which
-// waits longer, is published at that time [MQTT-3.1.3-9] and tells us.
+// TestSessionExpiresWithAll: when the interval is over, the session is deleted with its
+// subscriptions and its queue [MQTT-3.1.2-23, MQTT-4.1.0-2]. Its Will, which waits longer,
+// is published at that time [MQTT-3.1.3-9] and shows it.
 func TestSessionExpiresWithAll(t *testing.T) {
 	play(t, onlyFive, func(s *scene) {
 		watcher, publisher := s.join(connect{}), s.join(connect{})
@@ -329,9 +324,9 @@ func TestSessionExpiresWithAll(t *testing.T) {
 	})
 }
 
-// TestSessionTakenOver: the second connection with a client identifier ends the
-// first [MQTT-3.1.4-3], in 3.1.1 [MQTT-3.1.4-2], and has its session: nothing
-// that was under way is lost or sent in another order.
+// TestSessionTakenOver: the second connection with a client identifier ends the first
+// [MQTT-3.1.4-3], in 3.1.1 [MQTT-3.1.4-2], and has its session: nothing in flight is lost
+// or sent in another order.
 func TestSessionTakenOver(t *testing.T) {
 	play(t, everyVersion, func(s *scene) {
 		publisher, c := s.join(connect{}), s.join(persistent("taken", s))
@@ -350,8 +345,8 @@ func TestSessionTakenOver(t *testing.T) {
 	})
 }
 
-// TestSessionAcrossVersions: a session belongs to its client identifier, in
-// whatever version its client comes back.
+// TestSessionAcrossVersions: a session belongs to its client identifier, in whatever
+// version its client reconnects.
 func TestSessionAcrossVersions(t *testing.T) {
 	play(t, everyVersion, func(s *scene) {
 		publisher, c := s.join(connect{}), s.join(persistent("poly", s))
@@ -369,8 +364,8 @@ func TestSessionAcrossVersions(t *testing.T) {
 	})
 }
 
-// TestSessionQoS0IsNotOwed: what is queued for an absent client and what it
-// subscribed at QoS 0 does not hold up the rest.
+// TestSessionQoS0IsNotOwed: what is queued for an absent client and what it subscribed at
+// QoS 0 does not block the rest.
 func TestSessionQoS0IsNotOwed(t *testing.T) {
 	play(t, everyVersion, func(s *scene) {
 		publisher, c := s.join(connect{}), s.join(persistent("zero", s))

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// share makes a filter of a shared subscription of this scene.
+// share returns a filter of a shared subscription of this scene.
 func (s *scene) share(group, rest string) string { return "$share/" + group + "/" + s.topic(rest) }
 
 // TestSharedOnce: each message goes to one member of each group, whatever else
@@ -47,11 +47,11 @@ func TestSharedOnce(t *testing.T) {
 	})
 }
 
-// collect takes all that is there for the client, acknowledges it to the end,
-// counts the payloads, and gives the number of messages.
+// collect receives all that is available for the client, acknowledges it completely, counts
+// the payloads, and returns the number of messages.
 func (c *client) collect(count map[string]int) (n int) {
 	c.Helper()
-	owed := 0 // PUBRELs that must come
+	owed := 0 // PUBRELs that must arrive
 	for quiet := false; !quiet || owed > 0; {
 		quiet = true
 		c.send(pingreq())
@@ -75,8 +75,8 @@ func (c *client) collect(count map[string]int) (n int) {
 	return n
 }
 
-// TestSharedTakesTurns: members of a group get its messages in turn, in the order
-// in which they subscribed.
+// TestSharedTakesTurns: members of a group receive its messages in turn, in the order of
+// their subscriptions.
 func TestSharedTakesTurns(t *testing.T) {
 	play(t, everyVersion, func(s *scene) {
 		publisher := s.join(connect{})
@@ -94,8 +94,7 @@ func TestSharedTakesTurns(t *testing.T) {
 	})
 }
 
-// TestSharedQoS: a member gets the message at the QoS it was granted
-// [MQTT-4.8.2-3].
+// TestSharedQoS: a member receives the message at the QoS it was granted [MQTT-4.8.2-3].
 func TestSharedQoS(t *testing.T) {
 	play(t, onlyFive, func(s *scene) {
 		publisher := s.join(connect{})
@@ -112,7 +111,7 @@ func TestSharedQoS(t *testing.T) {
 	})
 }
 
-// TestSharedBesideOrdinary: a client with both gets a copy for each, with the
+// TestSharedBesideOrdinary: a client with both receives a copy for each, with the
 // identifier of that subscription alone [MQTT-3.3.4-5].
 func TestSharedBesideOrdinary(t *testing.T) {
 	play(t, onlyFive, func(s *scene) {
@@ -136,8 +135,8 @@ func TestSharedBesideOrdinary(t *testing.T) {
 	})
 }
 
-// TestSharedUnsubscribe: who has left a group gets nothing more, the others do;
-// leaving needs the whole filter.
+// TestSharedUnsubscribe: a client that has left a group receives nothing more, the others
+// do; leaving needs the whole filter.
 func TestSharedUnsubscribe(t *testing.T) {
 	play(t, onlyFive, func(s *scene) {
 		publisher, a, b := s.join(connect{}), s.join(connect{}), s.join(connect{})
@@ -158,8 +157,8 @@ func TestSharedUnsubscribe(t *testing.T) {
 	})
 }
 
-// TestSharedInvalid: the share name has one character at least [MQTT-4.8.2-1],
-// no wildcard, and a filter behind it [MQTT-4.8.2-2].
+// TestSharedInvalid: the share name has one character at least [MQTT-4.8.2-1], no wildcard,
+// and a filter after it [MQTT-4.8.2-2].
 func TestSharedInvalid(t *testing.T) {
 	play(t, onlyFive, func(s *scene) {
 		for _, name := range []string{"$share/", "$share//x", "$share/g", "$share/g/", "$share/g+/x", "$share/#/x", "$share/+/x", "$share/g/x#"} {
@@ -175,8 +174,8 @@ func TestSharedInvalid(t *testing.T) {
 	}, notOn(kindMosquitto, "2.0.11 takes them for ordinary filters"))
 }
 
-// TestSharedLiveMembersFirst: as long as a member is connected, nothing waits
-// for one that is away.
+// TestSharedLiveMembersFirst: while a member is connected, nothing is queued for one that
+// is not.
 func TestSharedLiveMembersFirst(t *testing.T) {
 	play(t, onlyFive, func(s *scene) {
 		publisher, live := s.join(connect{}), s.join(connect{})
@@ -187,7 +186,7 @@ func TestSharedLiveMembersFirst(t *testing.T) {
 			away := s.join(as)
 			away.subscribe(1, s.share("g", "x"))
 			away.quit(disconnectWithWill, nil)
-			live.receive(publish{topic: s.topic("gone"), payload: name}) // so its session is known to be without a client
+			live.receive(publish{topic: s.topic("gone"), payload: name}) // so its session is known to be disconnected
 		}
 		live.subscribe(1, s.share("g", "x"))
 		for i := range 20 {
@@ -200,7 +199,7 @@ func TestSharedLiveMembersFirst(t *testing.T) {
 	}, notOn(kindMosquitto, "2.0.11 queues for members that are away"))
 }
 
-// TestSharedAllAway: with all members away, a message waits, once.
+// TestSharedAllAway: if no member is connected, a message is queued, once.
 func TestSharedAllAway(t *testing.T) {
 	play(t, onlyFive, func(s *scene) {
 		publisher, names := s.join(connect{}), []string{"one", "two"}
@@ -224,8 +223,8 @@ func TestSharedAllAway(t *testing.T) {
 	})
 }
 
-// TestSharedMemberGoes: what a member whose session ends has not acknowledged at
-// QoS 1, or not yet got, goes to another; what it has begun at QoS 2 does not
+// TestSharedMemberGoes: what a member whose session ends has not acknowledged at QoS 1, or
+// not yet received, goes to another; what it has started to receive at QoS 2 does not
 // [MQTT-4.8.2-5].
 func TestSharedMemberGoes(t *testing.T) {
 	play(t, onlyFive, func(s *scene) {
@@ -253,9 +252,8 @@ func TestSharedMemberGoes(t *testing.T) {
 	}, notOn(kindMosquitto, "2.0.11 drops it, as the standard allows"))
 }
 
-// TestSharedMemberComesBack: what a member has begun to receive at QoS 2 is
-// completed with it when it comes back, and nobody else gets it
-// [MQTT-4.8.2-4, MQTT-4.8.2-5].
+// TestSharedMemberComesBack: what a member has started to receive at QoS 2 is completed
+// with it when it reconnects, and no other member receives it [MQTT-4.8.2-4, MQTT-4.8.2-5].
 func TestSharedMemberComesBack(t *testing.T) {
 	play(t, onlyFive, func(s *scene) {
 		publisher, c := s.join(connect{}), s.join(persistent("back", s))
@@ -275,7 +273,7 @@ func TestSharedMemberComesBack(t *testing.T) {
 	})
 }
 
-// TestSharedRefused: what a member refuses is discarded; no other gets it
+// TestSharedRefused: what a member refuses is discarded; no other receives it
 // [MQTT-4.8.2-6].
 func TestSharedRefused(t *testing.T) {
 	play(t, onlyFive, func(s *scene) {

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// matches says which topics a filter matches, and which not. In front of each
-// stands a level of the scene's own, so these are about the levels below.
+// matches are filters with the topics that they match, and topics that they do not. Each is
+// prefixed by a level of the scene's own, so these are about the levels below.
 var matches = []struct {
 	filter string
 	is     []string
@@ -31,10 +31,10 @@ var matches = []struct {
 	{"\ufeffa", []string{"\ufeffa"}, []string{"a"}},
 }
 
-// TestTopicMatching goes through the rules of topic filters: `#` [MQTT-4.7.1-1]
-// and `+` [MQTT-4.7.1-2], case, spaces and empty levels [MQTT-4.7.3-1,
-// MQTT-4.7.3-4], characters as they are [MQTT-4.7.3-4, MQTT-1.5.4-3], and that a
-// topic name sent matches the filter [MQTT-3.3.2-3].
+// TestTopicMatching covers the rules of topic filters: `#` [MQTT-4.7.1-1] and `+`
+// [MQTT-4.7.1-2], case, spaces and empty levels [MQTT-4.7.3-1, MQTT-4.7.3-4], characters
+// without normalisation [MQTT-4.7.3-4, MQTT-1.5.4-3], and that a topic name sent matches
+// the filter [MQTT-3.3.2-3].
 func TestTopicMatching(t *testing.T) {
 	play(t, everyVersion, func(s *scene) {
 		publisher := s.join(connect{})
@@ -56,8 +56,8 @@ func TestTopicMatching(t *testing.T) {
 	})
 }
 
-// wantRetained subscribes and wants the retained messages of exactly these
-// topics, in any order.
+// wantRetained subscribes and expects the retained messages of exactly these topics, in any
+// order.
 func (s *scene) wantRetained(name string, topic func(string) string, names []string) {
 	s.Helper()
 	c := s.join(connect{})
@@ -141,7 +141,7 @@ func TestSubscribeInvalidFilters(t *testing.T) {
 	})
 }
 
-// TestSubscribeToSystemTopics: $SYS is there to be read where the broker has it.
+// TestSubscribeToSystemTopics: $SYS can be subscribed to if the broker has it.
 func TestSubscribeToSystemTopics(t *testing.T) {
 	play(t, everyVersion, func(s *scene) {
 		c := s.join(connect{})
@@ -152,8 +152,8 @@ func TestSubscribeToSystemTopics(t *testing.T) {
 	})
 }
 
-// TestTopicsOfAnyLength: a topic may fill its two bytes of length, and have as
-// many levels as Mosquitto allows; one with very many more is refused, here or
+// TestTopicsOfAnyLength: a topic may be as long as its length field allows, and have as
+// many levels as Mosquitto allows; one with very many more is refused, by its packet or
 // with the connection.
 func TestTopicsOfAnyLength(t *testing.T) {
 	play(t, everyVersion, func(s *scene) {

@@ -6,10 +6,9 @@ import (
 	"testing"
 )
 
-// TestSubscribeAcknowledged: a SUBACK with the identifier of its SUBSCRIBE
-// [MQTT-3.8.4-1, MQTT-3.8.4-2] tells for each filter, in their order, what is
-// granted [MQTT-3.8.4-6, MQTT-3.8.4-7, MQTT-3.9.3-1]; many filters count as so
-// many packets [MQTT-3.8.4-5].
+// TestSubscribeAcknowledged: a SUBACK with the identifier of its SUBSCRIBE [MQTT-3.8.4-1,
+// MQTT-3.8.4-2] contains for each filter, in their order, what is granted [MQTT-3.8.4-6,
+// MQTT-3.8.4-7, MQTT-3.9.3-1]; many filters count as so many packets [MQTT-3.8.4-5].
 func TestSubscribeAcknowledged(t *testing.T) {
 	play(t, everyVersion, func(s *scene) {
 		c := s.join(connect{})
@@ -49,8 +48,8 @@ func TestSubscribeManyAtOnce(t *testing.T) {
 	})
 }
 
-// TestSubscribeAgainReplaces: the same filter again replaces the subscription
-// and its options [MQTT-3.8.4-3]; no message comes twice and none is lost.
+// TestSubscribeAgainReplaces: the same filter again replaces the subscription and its
+// options [MQTT-3.8.4-3]; no message is repeated and none is lost.
 func TestSubscribeAgainReplaces(t *testing.T) {
 	play(t, everyVersion, func(s *scene) {
 		c, publisher := s.join(connect{}), s.join(connect{})
@@ -69,8 +68,7 @@ func TestSubscribeAgainReplaces(t *testing.T) {
 	})
 }
 
-// unsubscribe sends one filter and wants the code, which before MQTT 5 is not
-// sent.
+// unsubscribe sends one filter and expects the code, which before MQTT 5 is not sent.
 func (c *client) unsubscribe(name string, code byte) {
 	c.Helper()
 	id := c.nextID()
@@ -108,10 +106,10 @@ func TestSubscribeAgainDoesNotInterrupt(t *testing.T) {
 	})
 }
 
-// TestUnsubscribe ends delivery [MQTT-3.10.4-2] by a filter that is the same
-// character by character [MQTT-3.10.4-1], and is answered in any case
-// [MQTT-3.10.4-4, MQTT-3.10.4-5], with the packet's identifier and, in MQTT 5, a
-// code for each filter in their order [MQTT-3.10.4-6, MQTT-3.11.3-1].
+// TestUnsubscribe ends delivery [MQTT-3.10.4-2] by a filter that is equal character by
+// character [MQTT-3.10.4-1], and is answered in any case [MQTT-3.10.4-4, MQTT-3.10.4-5],
+// with the packet's identifier and, in MQTT 5, a code for each filter in their order
+// [MQTT-3.10.4-6, MQTT-3.11.3-1].
 func TestUnsubscribe(t *testing.T) {
 	play(t, everyVersion, func(s *scene) {
 		c, publisher := s.join(connect{}), s.join(connect{})
@@ -127,8 +125,8 @@ func TestUnsubscribe(t *testing.T) {
 	})
 }
 
-// TestUnsubscribeFinishesWhatIsUnderWay: a QoS 1 or 2 delivery that has begun
-// goes on to its end, on another connection if need be [MQTT-3.10.4-3].
+// TestUnsubscribeFinishesWhatIsUnderWay: a QoS 1 or 2 delivery that has started is
+// completed, on another connection if need be [MQTT-3.10.4-3].
 func TestUnsubscribeFinishesWhatIsUnderWay(t *testing.T) {
 	play(t, everyVersion, func(s *scene) {
 		for qos := byte(1); qos <= 2; qos++ {
@@ -160,11 +158,10 @@ func TestUnsubscribeFinishesWhatIsUnderWay(t *testing.T) {
 	})
 }
 
-// TestSubscribeOverlapping: a client with several matching subscriptions gets
-// the message at the highest QoS among them [MQTT-3.3.4-2], in 3.1.1
-// [MQTT-3.3.5-1]; perhaps once more for the others, with their QoS. The
-// identifiers of all of them arrive, in one copy [MQTT-3.3.4-4] or in as many as
-// there are [MQTT-3.3.4-3, MQTT-3.3.4-5].
+// TestSubscribeOverlapping: a client with several matching subscriptions receives the
+// message at the highest QoS among them [MQTT-3.3.4-2], in 3.1.1 [MQTT-3.3.5-1]; perhaps
+// once more for the others, with their QoS. The identifiers of all of them arrive, in one
+// copy [MQTT-3.3.4-4] or in as many as there are [MQTT-3.3.4-3, MQTT-3.3.4-5].
 func TestSubscribeOverlapping(t *testing.T) {
 	play(t, everyVersion, func(s *scene) {
 		c, publisher := s.join(connect{}), s.join(connect{})
@@ -185,7 +182,7 @@ func TestSubscribeOverlapping(t *testing.T) {
 	})
 }
 
-// subscribeWithID subscribes with an identifier where the version has them.
+// subscribeWithID subscribes with an identifier if the version has them.
 func (c *client) subscribeWithID(subscription int, options byte, names ...string) {
 	c.Helper()
 	if !c.five() {
@@ -201,8 +198,8 @@ func (c *client) subscribeWithID(subscription int, options byte, names ...string
 	c.expect(suback(v5, id, slices.Repeat([]byte{options & 3}, len(names))...))
 }
 
-// copies takes everything that is there for the client, which must be copies of
-// one message, and gives the best QoS and all subscription identifiers in order.
+// copies receives everything that is available for the client, which must be copies of one
+// message, and returns the best QoS and all subscription identifiers in order.
 func (c *client) copies(topic string) (best byte, ids []int) {
 	c.Helper()
 	c.send(pingreq())
@@ -230,7 +227,7 @@ func (c *client) copies(topic string) (best byte, ids []int) {
 	return best, ids
 }
 
-// acknowledgeFirst sends the first answer to a PUBLISH.
+// acknowledgeFirst sends the first acknowledgement of a PUBLISH.
 func (c *client) acknowledgeFirst(p packet) {
 	c.Helper()
 	switch p.qos() {
@@ -241,7 +238,7 @@ func (c *client) acknowledgeFirst(p packet) {
 	}
 }
 
-// subscriptions gives the subscription identifiers of a PUBLISH.
+// subscriptions returns the subscription identifiers of a PUBLISH.
 func (p packet) subscriptions() (ids []int) {
 	for _, value := range p.prop(subscriptionIdentifier) {
 		c := cursor{b: []byte(value)}
@@ -250,9 +247,9 @@ func (p packet) subscriptions() (ids []int) {
 	return ids
 }
 
-// TestSubscribeIdentifiers of all sizes come with each message by their
-// subscription [MQTT-3.3.4-3], until the subscription is replaced by another
-// identifier or by one without.
+// TestSubscribeIdentifiers: identifiers of all sizes arrive with each message of their
+// subscription [MQTT-3.3.4-3], until the subscription is replaced by one with another
+// identifier or without.
 func TestSubscribeIdentifiers(t *testing.T) {
 	play(t, onlyFive, func(s *scene) {
 		c, publisher := s.join(persistent("ids", s)), s.join(connect{})
@@ -280,9 +277,9 @@ func TestSubscribeIdentifiers(t *testing.T) {
 	})
 }
 
-// TestSubscribeNoLocal: with No Local a client does not get what it published
-// itself, others do [MQTT-3.8.3-3]; nor does it when it publishes in another
-// connection of its session.
+// TestSubscribeNoLocal: with No Local a client does not receive what it published itself,
+// others do [MQTT-3.8.3-3]; nor does it when it publishes on another connection of its
+// session.
 func TestSubscribeNoLocal(t *testing.T) {
 	play(t, onlyFive, func(s *scene) {
 		c, other := s.join(persistent("local", s)), s.join(connect{})
@@ -305,7 +302,7 @@ func TestSubscribeNoLocal(t *testing.T) {
 	})
 }
 
-// TestSubscribeNoLocalShared: the two do not go together [MQTT-3.8.3-4].
+// TestSubscribeNoLocalShared: the two cannot be combined [MQTT-3.8.3-4].
 func TestSubscribeNoLocalShared(t *testing.T) {
 	play(t, onlyFive, func(s *scene) {
 		c := s.join(connect{})

@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// TestStringsPassThrough shows [MQTT-1.5.3-3], in MQTT 5 [MQTT-1.5.4-3]: a byte
-// order mark is a character like any other; [MQTT-4.7.3-4]: nothing in a name is
-// made another; and that all of Unicode passes.
+// TestStringsPassThrough shows [MQTT-1.5.3-3], in MQTT 5 [MQTT-1.5.4-3]: a byte order mark
+// is a character like any other; [MQTT-4.7.3-4]: names are not normalised; and that all of
+// Unicode passes.
 func TestStringsPassThrough(t *testing.T) {
 	play(t, everyVersion, func(s *scene) {
 		names := []string{"\ufeffbom", "bom\ufeff", "ä", "a\u0308", "Ä", "\U0010fffd", "a//b", "/", "a/", " ", "a b", "ﬁ", "\u200b"}
@@ -31,9 +31,9 @@ func TestStringsPassThrough(t *testing.T) {
 	})
 }
 
-// TestDisallowedCharacters shows that control characters and non-characters are
-// refused, as the standard allows and Mosquitto does, so that no subscriber that
-// minds them is cut off for another's message.
+// TestDisallowedCharacters shows that control characters and non-characters are refused, as
+// the standard allows and Mosquitto does, so that no subscriber that rejects them is
+// disconnected for another client's message.
 func TestDisallowedCharacters(t *testing.T) {
 	play(t, []byte{v311, v5}, func(s *scene) {
 		for _, x := range []string{"\x01", "\x1f", "\x7f", "\u0080", "\u009f", "\ufdd0", "\ufffe", "\uffff", "\U0001ffff", "\U0010ffff"} {
@@ -49,7 +49,7 @@ func TestDisallowedCharacters(t *testing.T) {
 	})
 }
 
-// expectInAnyOrderAcked wants a message that the client sent to itself, and the
+// expectInAnyOrderAcked expects a message that the client sent to itself, and the
 // acknowledgement of having sent it.
 func (c *client) expectInAnyOrderAcked(m publish, id uint16) {
 	c.Helper()
@@ -65,8 +65,8 @@ func (c *client) expectInAnyOrderAcked(m publish, id uint16) {
 	}
 }
 
-// TestByteByByte shows that packets may arrive in any pieces [MQTT-4.2-1], over
-// a WebSocket in any frames [MQTT-6.0.0-2].
+// TestByteByByte shows that packets may be split in any way [MQTT-4.2-1], over a WebSocket
+// into any frames [MQTT-6.0.0-2].
 func TestByteByByte(t *testing.T) {
 	play(t, everyVersion, func(s *scene) {
 		c := s.dial()
@@ -101,8 +101,8 @@ func TestManyAtOnce(t *testing.T) {
 	})
 }
 
-// TestLengthsOfPackets shows that a packet is read and written whole whatever
-// its length, around every border of its length field.
+// TestLengthsOfPackets shows that packets of any length are read and written completely,
+// around every boundary of the length field.
 func TestLengthsOfPackets(t *testing.T) {
 	play(t, everyVersion, func(s *scene) {
 		c := s.join(connect{})
@@ -116,7 +116,7 @@ func TestLengthsOfPackets(t *testing.T) {
 	})
 }
 
-// TestAnyPayload shows that a payload is bytes and may be of none.
+// TestAnyPayload shows that a payload is arbitrary bytes and may be empty.
 func TestAnyPayload(t *testing.T) {
 	play(t, everyVersion, func(s *scene) {
 		c := s.join(connect{})
@@ -148,13 +148,13 @@ func TestLongestTopic(t *testing.T) {
 	})
 }
 
-// TestPacketTooLargeFromServer shows [MQTT-3.1.2-24] [MQTT-3.1.2-25]: a message
-// that is larger than the client wants is left out, and the next one comes.
+// TestPacketTooLargeFromServer shows [MQTT-3.1.2-24] [MQTT-3.1.2-25]: a message that is
+// larger than the client accepts is dropped, and the next one is delivered.
 func TestPacketTooLargeFromServer(t *testing.T) {
 	play(t, onlyFive, func(s *scene) {
 		const limit = 100
 		props := propU32(maximumPacketSize, limit)
-		if !s.on(kindMosquitto) { // where a message that is left out takes its place in the window for good
+		if !s.on(kindMosquitto) { // where a dropped message occupies its place in the window for good
 			props = cat(props, propU16(receiveMaximum, 1))
 		}
 		c := s.join(connect{props: props})
@@ -178,9 +178,8 @@ func TestPacketTooLargeFromServer(t *testing.T) {
 	})
 }
 
-// TestPacketTooLargeFromClient shows what happens to those who do not heed
-// [MQTT-3.2.2-15]: the limit stands in CONNACK, and ends the connection with
-// reason 0x95.
+// TestPacketTooLargeFromClient shows the effect of violating [MQTT-3.2.2-15]: the limit is
+// in CONNACK, and a larger packet ends the connection with reason 0x95.
 func TestPacketTooLargeFromClient(t *testing.T) {
 	play(t, []byte{v311, v5}, func(s *scene) {
 		const limit = 2000
@@ -200,11 +199,11 @@ func TestPacketTooLargeFromClient(t *testing.T) {
 	}, limited(2000))
 }
 
-// TestProblemInformation shows [MQTT-3.1.2-29]: a client that does not want reason
-// strings and user properties gets none outside of PUBLISH, CONNACK and
-// DISCONNECT; nor does one that has no room for them ([MQTT-3.4.2-2] and -3, and
-// so on to [MQTT-3.11.2-2]). In fact nobody gets any there; whoever adds some must
-// show here when they are left out.
+// TestProblemInformation shows [MQTT-3.1.2-29]: a client that does not want reason strings
+// and user properties receives none outside of PUBLISH, CONNACK and DISCONNECT; nor does
+// one whose maximum packet size they would exceed ([MQTT-3.4.2-2] and -3, and so on to
+// [MQTT-3.11.2-2]). In fact the broker never sends any there; if that changes, this test
+// must show when they are omitted.
 func TestProblemInformation(t *testing.T) {
 	rights(t, onlyFive, func(s *scene) {
 		for name, props := range map[string][]byte{

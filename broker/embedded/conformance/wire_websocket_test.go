@@ -11,8 +11,8 @@ import (
 	"signalbox/scripts/suite"
 )
 
-// overWebSocket runs a test once for each broker, in MQTT 5, with a WebSocket
-// that it opens by itself.
+// overWebSocket runs a test once for each broker, in MQTT 5, with a WebSocket that it opens
+// by itself.
 func overWebSocket(t *testing.T, test func(s *scene), opts ...option) {
 	t.Helper()
 	play(t, onlyFive, func(s *scene) {
@@ -29,7 +29,7 @@ func (s *scene) upgrade(header http.Header, protocols ...string) (*websocket.Con
 	if err != nil {
 		return nil, answer, err
 	}
-	conn.SetReadDeadline(time.Now().Add(suite.HangLimit)) //nolint:errcheck // a closed connection says so when used
+	conn.SetReadDeadline(time.Now().Add(suite.HangLimit)) //nolint:errcheck // using a closed connection shows it
 	s.Cleanup(func() { conn.Close() })
 	return conn, answer, nil
 }
@@ -43,8 +43,7 @@ func (s *scene) mustUpgrade(protocols ...string) *websocket.Conn {
 	return conn
 }
 
-// TestWebSocketSubprotocol shows [MQTT-6.0.0-4]: the answer names the
-// subprotocol "mqtt".
+// TestWebSocketSubprotocol shows [MQTT-6.0.0-4]: the response names the subprotocol "mqtt".
 func TestWebSocketSubprotocol(t *testing.T) {
 	overWebSocket(t, func(s *scene) {
 		for _, offered := range [][]string{{"mqtt"}, {"other", "mqtt"}, {"mqtt", "mqttv3.1"}} {
@@ -58,8 +57,8 @@ func TestWebSocketSubprotocol(t *testing.T) {
 	})
 }
 
-// TestWebSocketTextFrame shows [MQTT-6.0.0-1]: MQTT comes in binary frames, and
-// anything else ends the connection.
+// TestWebSocketTextFrame shows [MQTT-6.0.0-1]: MQTT uses binary frames, and any other frame
+// ends the connection.
 func TestWebSocketTextFrame(t *testing.T) {
 	overWebSocket(t, func(s *scene) {
 		conn := s.mustUpgrade("mqtt")
@@ -74,8 +73,8 @@ func TestWebSocketTextFrame(t *testing.T) {
 	}, notOn(kindMosquitto, "2.0.11 does not look at the type of a frame"))
 }
 
-// TestWebSocketBinaryFrames shows [MQTT-6.0.0-1] from the other side: what the
-// server sends are binary frames.
+// TestWebSocketBinaryFrames shows [MQTT-6.0.0-1] from the other side: the server sends
+// binary frames.
 func TestWebSocketBinaryFrames(t *testing.T) {
 	overWebSocket(t, func(s *scene) {
 		conn := s.mustUpgrade("mqtt")
@@ -88,8 +87,8 @@ func TestWebSocketBinaryFrames(t *testing.T) {
 	})
 }
 
-// TestWebSocketFragments shows [MQTT-6.0.0-2]: a message of several frames, with
-// a ping in between and with empty ones, is a piece of the stream as any other.
+// TestWebSocketFragments shows [MQTT-6.0.0-2]: a message of several frames, with a ping in
+// between and with empty ones, is a part of the stream like any other.
 func TestWebSocketFragments(t *testing.T) {
 	overWebSocket(t, func(s *scene) {
 		conn := s.mustUpgrade("mqtt")

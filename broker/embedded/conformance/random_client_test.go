@@ -12,45 +12,45 @@ import (
 	"signalbox/scripts/suite"
 )
 
-// player is one client of a run on one broker. It keeps to the standard (unless
-// hushed, it acknowledges everything) and holds the broker to it: what breaks a
-// rule by itself, without comparison, it notes as a breach.
-type player struct {
+// scriptedClient is one client of a run on one broker. It follows the standard (unless muted, it
+// acknowledges everything) and checks that the broker does: violations that are visible
+// without comparison are recorded as breaches.
+type scriptedClient struct {
 	name    string
 	addr    string
-	prefix  string // in front of every topic and filter
+	prefix  string // of every topic and filter
 	version byte
 	window  int // its Receive Maximum, 0 for none
 
-	conn net.Conn // nil while away
+	conn net.Conn // nil while not connected
 	r    *bufio.Reader
-	mute stepKind // stepHush or stepHalf while it keeps acknowledgements back, else stepConnect
+	mute stepKind // stepMute or stepHalf while it withholds acknowledgements, else stepConnect
 
 	ids      uint16
-	sent     map[uint16]byte   // what it has sent and the type of the answer it waits for
-	aliased  string            // the topic for which its alias 1 stands
-	aliases  bool              // the broker takes aliases
-	flights  map[uint16]flight // deliveries that are not complete
-	order    []uint16          // the identifiers of flights as they were sent first
-	pending  []uint16          // what must be sent again on this connection, in order
-	willed   bool              // it has left a Will
-	kept     bool              // the session outlives its connection
-	blind    bool              // the connection before ended while it was mute: what it never saw may come with DUP
-	prompted string            // the last message on its cue
-	heard    []delivery        // what came in this step and counts
-	later    []delivery        // what came while mute; counts if the session goes on
-	answers  []string          // what else came in this step and counts
+	sent     map[uint16]byte            // packets sent, with the type of the response it waits for
+	aliased  string                     // the topic of its alias 1
+	aliases  bool                       // the broker accepts aliases
+	inflight map[uint16]inflightMessage // deliveries that are not complete
+	order    []uint16                   // the identifiers of inflight in the order of their first sending
+	pending  []uint16                   // to be repeated on this connection, in order
+	willed   bool                       // it has left a Will
+	kept     bool                       // the session outlasts the connection
+	blind    bool                       // the previous connection ended while it was mute: what it never received may have DUP
+	prompted string                     // the last message on its cue
+	heard    []delivery                 // received in this step, and compared
+	later    []delivery                 // received while mute; compared if the session is resumed
+	answers  []string                   // other packets received in this step, and compared
 	breaches []string
 }
 
-// flight is a QoS 1 or 2 delivery that is not complete.
-type flight struct {
-	delivery delivery
-	released bool // PUBREC was sent
-	told     bool // PUBREL has come
+// inflightMessage is an in-flight QoS 1 or 2 message.
+type inflightMessage struct {
+	delivery       delivery
+	released       bool // PUBREC was sent
+	pubrelReceived bool // PUBREL was received
 }
 
-// delivery is a PUBLISH as it came.
+// delivery is a PUBLISH as received.
 type delivery struct {
 	topic, payload string
 	qos            byte
@@ -59,15 +59,14 @@ type delivery struct {
 	ids            []int // subscription identifiers
 }
 
-func (p *player) breach(format string, args ...any) {
+func (p *scriptedClient) breach(format string, args ...any) {
 	p.breaches = append(p.breaches, p.name+": "+fmt.Sprintf(format, args...))
 }
 
-func (p *player) connected() bool { return p.conn != nil }
+func (p *scriptedClient) connected() bool { return p.conn != nil }
 
-// enter connects. The session that is there, or is not, decides what is to be
-// sent again.
-func (p *player) enter(s step) {
+// enter connects. The broker's session present flag decides what must be repeated.
+func (p *scriptedClient) enter(s step) {
 	conn, err := net.DialTimeout("tcp", p.addr, suite.HangLimit)
 	if err != nil {
 		p.breach("connect: %v", err)
@@ -82,7 +81,7 @@ func (p *player) enter(s step) {
 	if s.version == v5 {
 		p.window = int(s.window)
 	}
-	p.write(p.hello(s).bytes())
+	p.write(p.connectPacket(s).bytes())
 	got, err := p.read()
 	if err != nil || got.kind() != typeConnack || got.malformed != nil {
 		p.breach("CONNECT is answered by %v, %v", got, err)
@@ -91,7 +90,7 @@ func (p *player) enter(s step) {
 	}
 	p.aliases = got.number(topicAliasMaximum, 0) > 0
 	p.answers = append(p.answers, fmt.Sprintf("CONNACK present=%t code=%#02x", got.present, got.reason()))
-	p.inherit(got.present || p.version == v31 && !s.clean && p.kept)
+	p.resume(got.present || p.version == v31 && !s.clean && p.kept)
 	p.kept = p.version < v5 && !s.clean || p.version == v5 && s.expiry > 0
 	if old != nil {
 		p.drain(old, oldReader)
@@ -99,18 +98,18 @@ func (p *player) enter(s step) {
 	p.write(subscribe(p.version, p.expectAnswer(typeCue), nil, filter{p.cue(), 1}))
 }
 
-// typeCue is the type of the answer to the SUBSCRIBE that a player makes for
-// itself. It is no type of MQTT, so that it is told from the script's.
+// typeCue is the type of the response to the SUBSCRIBE that a client sends for itself. It
+// is no type of MQTT, to distinguish it from those of the script.
 const typeCue byte = 1
 
-// cue is a topic of the player's own, which no filter of the script matches.
-func (p *player) cue() string { return p.name + "-cue" }
+// cue returns a topic of the client's own, which no filter of the script matches.
+func (p *scriptedClient) cue() string { return p.name + "-cue" }
 
-// attentive tells whether the player hears what is published to its cue.
-func (p *player) attentive() bool { return p.connected() && p.mute == stepConnect }
+// attentive reports whether the client receives what is published to its cue.
+func (p *scriptedClient) attentive() bool { return p.connected() && p.mute == stepConnect }
 
-// await answers what comes until the prompt is there.
-func (p *player) await(prompt string) {
+// await handles packets until the prompt arrives.
+func (p *scriptedClient) await(prompt string) {
 	for p.conn != nil && p.prompted != prompt {
 		got, err := p.read()
 		if err != nil {
@@ -122,21 +121,21 @@ func (p *player) await(prompt string) {
 	}
 }
 
-// inherit takes over, or forgets, what was under way.
-func (p *player) inherit(present bool) {
+// resume keeps, or discards, what was in flight.
+func (p *scriptedClient) resume(present bool) {
 	p.pending = nil
 	if present {
 		p.heard, p.pending = append(p.heard, p.later...), slices.Clone(p.order)
 	} else {
-		p.flights, p.order = map[uint16]flight{}, nil
+		p.inflight, p.order = map[uint16]inflightMessage{}, nil
 	}
 	p.later = nil
 }
 
-// hear notes a delivery. To a client that is mute, brokers may send a message as
-// one copy, which waits, or as many, of which some do not; so it counts when the
-// client has come back, and at QoS 0 not at all.
-func (p *player) hear(d delivery) {
+// record records a delivery. To a client that is mute, brokers may send a message as one
+// copy, which is queued, or as many, of which some are not; so it is compared when the
+// client has reconnected, and at QoS 0 not at all.
+func (p *scriptedClient) record(d delivery) {
 	switch {
 	case p.mute == stepConnect:
 		p.heard = append(p.heard, d)
@@ -145,8 +144,8 @@ func (p *player) hear(d delivery) {
 	}
 }
 
-// hello is the CONNECT of a step.
-func (p *player) hello(s step) connect {
+// connectPacket returns the CONNECT of a step.
+func (p *scriptedClient) connectPacket(s step) connect {
 	c := connect{version: s.version, clientID: p.name, keep: !s.clean}
 	if s.will != nil {
 		c.will = &will{topic: p.prefix + s.will.topic, payload: s.will.payload, qos: s.will.qos, retain: s.will.retain}
@@ -166,7 +165,7 @@ func (p *player) hello(s step) connect {
 var scriptedProps = cat(propByte(payloadFormat, 1), propText(contentType, "t"), user("b", "1"), user("a", "2"))
 
 // drain reads the connection that was taken over to its end.
-func (p *player) drain(conn net.Conn, r *bufio.Reader) {
+func (p *scriptedClient) drain(conn net.Conn, r *bufio.Reader) {
 	defer conn.Close()
 	_, err := io.Copy(io.Discard, r)
 	var e net.Error
@@ -175,25 +174,25 @@ func (p *player) drain(conn net.Conn, r *bufio.Reader) {
 	}
 }
 
-func (p *player) gone() {
+func (p *scriptedClient) gone() {
 	if p.conn != nil {
 		p.conn.Close()
 	}
 	p.conn, p.r = nil, nil
 }
 
-func (p *player) write(b []byte) {
+func (p *scriptedClient) write(b []byte) {
 	if p.conn == nil {
 		return
 	}
-	p.conn.SetDeadline(time.Now().Add(suite.HangLimit)) //nolint:errcheck // shows when used
+	p.conn.SetDeadline(time.Now().Add(suite.HangLimit)) //nolint:errcheck // visible when used
 	if _, err := p.conn.Write(b); err != nil {
 		p.breach("write: %v", err)
 	}
 }
 
-func (p *player) read() (packet, error) {
-	p.conn.SetDeadline(time.Now().Add(suite.HangLimit)) //nolint:errcheck // shows when used
+func (p *scriptedClient) read() (packet, error) {
+	p.conn.SetDeadline(time.Now().Add(suite.HangLimit)) //nolint:errcheck // visible when used
 	raw, err := readPacket(p.r)
 	if err != nil {
 		return packet{}, err
@@ -201,15 +200,15 @@ func (p *player) read() (packet, error) {
 	return parse(p.version, raw), nil
 }
 
-// leave says DISCONNECT and waits for the end.
-func (p *player) leave(reason byte) {
+// leave sends DISCONNECT and waits for the end.
+func (p *scriptedClient) leave(reason byte) {
 	p.write(disconnect(p.version, reason, nil))
 	p.drain(p.conn, p.r)
 	p.gone()
 }
 
-// subscribe and unsubscribe send one packet; what is answered is noted.
-func (p *player) subscribe(s step) {
+// subscribe sends one packet, and records the response; unsubscribe does the same.
+func (p *scriptedClient) subscribe(s step) {
 	var filters []filter
 	for _, f := range s.filters {
 		o := f.qos
@@ -225,7 +224,7 @@ func (p *player) subscribe(s step) {
 	p.write(subscribe(p.version, p.expectAnswer(typeSuback), props, filters...))
 }
 
-func (p *player) unsubscribe(s step) {
+func (p *scriptedClient) unsubscribe(s step) {
 	var names []string
 	for _, f := range s.filters {
 		names = append(names, p.filter(f))
@@ -233,22 +232,22 @@ func (p *player) unsubscribe(s step) {
 	p.write(unsubscribe(p.version, p.expectAnswer(typeUnsuback), nil, names...))
 }
 
-func (p *player) filter(f scriptedFilter) string {
+func (p *scriptedClient) filter(f scriptedFilter) string {
 	if f.share != "" {
 		return "$share/" + f.share + "/" + p.prefix + f.filter
 	}
 	return p.prefix + f.filter
 }
 
-// expectAnswer takes a packet identifier for which such an answer must come.
-func (p *player) expectAnswer(kind byte) uint16 {
+// expectAnswer returns a packet identifier whose response must have the type.
+func (p *scriptedClient) expectAnswer(kind byte) uint16 {
 	p.ids++
 	p.sent[p.ids] = kind
 	return p.ids
 }
 
 // publish sends all messages of the step in one write.
-func (p *player) publish(s step) {
+func (p *scriptedClient) publish(s step) {
 	var all []byte
 	for _, m := range s.messages {
 		all = append(all, p.message(m).bytes(p.version)...)
@@ -256,7 +255,7 @@ func (p *player) publish(s step) {
 	p.write(all)
 }
 
-func (p *player) message(m scriptedMessage) publish {
+func (p *scriptedClient) message(m scriptedMessage) publish {
 	out := publish{topic: p.prefix + m.topic, payload: m.payload, qos: m.qos, retain: m.retain}
 	if m.qos > 0 {
 		out.id = p.expectAnswer([]byte{0, typePuback, typePubrec}[m.qos])
@@ -281,12 +280,12 @@ func (p *player) message(m scriptedMessage) publish {
 	return out
 }
 
-// settle answers what comes until the broker has answered everything and a
-// PINGREQ behind it.
-func (p *player) settle() {
+// settle handles packets until the broker has responded to everything and to a final
+// PINGREQ.
+func (p *scriptedClient) settle() {
 	p.write(pingreq())
 	pong := false
-	for p.conn != nil && (!pong || len(p.sent) > 0 || p.owed()) {
+	for p.conn != nil && (!pong || len(p.sent) > 0 || p.expectsPubrel()) {
 		got, err := p.read()
 		if err != nil {
 			p.breach("waiting for %d answers and PINGRESP (%t): %v", len(p.sent), pong, err)
@@ -301,10 +300,10 @@ func (p *player) settle() {
 	}
 }
 
-// owed tells whether a PUBREL must come.
-func (p *player) owed() bool {
-	for id, f := range p.flights {
-		if f.released && (!f.told || slices.Contains(p.pending, id)) {
+// expectsPubrel reports whether a PUBREL must arrive.
+func (p *scriptedClient) expectsPubrel() bool {
+	for id, f := range p.inflight {
+		if f.released && (!f.pubrelReceived || slices.Contains(p.pending, id)) {
 			return true
 		}
 	}
@@ -312,7 +311,7 @@ func (p *player) owed() bool {
 }
 
 // take handles one packet.
-func (p *player) take(got packet) {
+func (p *scriptedClient) take(got packet) {
 	switch kind := got.kind(); {
 	case got.malformed != nil:
 		p.breach("got %v", got)
@@ -328,7 +327,7 @@ func (p *player) take(got packet) {
 	}
 }
 
-func (p *player) takeAnswer(got packet) {
+func (p *scriptedClient) takeAnswer(got packet) {
 	want, ok := p.sent[got.id]
 	if want == typeCue && got.kind() == typeSuback {
 		delete(p.sent, got.id)
