@@ -11,7 +11,7 @@ import (
 	"signalbox/router/manual"
 )
 
-// commands builds the command line.
+// commands returns the command line.
 func commands(environ []string) *cobra.Command {
 	root := &cobra.Command{Use: "signalbox", Short: "Manages MQTT brokers, and runs one",
 		SilenceUsage: true, SilenceErrors: true, Version: versionText()}
@@ -50,7 +50,7 @@ func versionCommand() *cobra.Command {
 		Run: func(cmd *cobra.Command, _ []string) { fmt.Fprintln(cmd.OutOrStdout(), "signalbox", versionText()) }}
 }
 
-// dataCommand holds what puts a data directory right by hand.
+// dataCommand has the commands that repair a data directory.
 func dataCommand(load configLoader) *cobra.Command {
 	parent := &cobra.Command{Use: "data", Short: "Repairs a data directory whose databases were lost or replaced"}
 	for _, c := range []struct {
@@ -76,7 +76,7 @@ func dataCommand(load configLoader) *cobra.Command {
 	return parent
 }
 
-// secretCommand holds what is done with the key of the stored secrets.
+// secretCommand has the commands for the key of the stored secrets.
 func secretCommand(load configLoader) *cobra.Command {
 	parent := &cobra.Command{Use: "secret", Short: "Manages the key of the stored secrets"}
 	parent.AddCommand(&cobra.Command{Use: "rotate", Short: "Encrypts all stored secrets with a new key; the service must be stopped", Args: cobra.NoArgs,
@@ -95,8 +95,8 @@ func secretCommand(load configLoader) *cobra.Command {
 	return parent
 }
 
-// helpCommand shows the help of a command, or a page of the manual, and refuses what is
-// neither.
+// helpCommand shows the help of a command, or a page of the manual, and refuses any
+// other topic.
 func helpCommand(root *cobra.Command, pages *manual.Manual) *cobra.Command {
 	return &cobra.Command{Use: "help [COMMAND | TOPIC]", Short: "Shows the help of a command, or a page of the manual",
 		RunE: func(help *cobra.Command, args []string) error {
@@ -113,8 +113,8 @@ func helpCommand(root *cobra.Command, pages *manual.Manual) *cobra.Command {
 		}}
 }
 
-// refuseUnknown has a command and all below it refuse what they do not know with
-// exit code 2.
+// refuseUnknown makes a command and all below it refuse unknown arguments with exit
+// code 2.
 func refuseUnknown(cmd *cobra.Command) {
 	known := cmd.Args
 	if !cmd.Runnable() {

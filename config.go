@@ -21,7 +21,7 @@ func settings(t reflect.Type, prefix string, into map[string]reflect.Type) map[s
 	for _, f := range reflect.VisibleFields(t) {
 		key := prefix + f.Tag.Get("mapstructure")
 		if strings.HasSuffix(key, "-") {
-			continue // not configured
+			continue // not configurable
 		}
 		if f.Type.Kind() == reflect.Struct {
 			settings(f.Type, key+".", into)
@@ -38,14 +38,14 @@ func envName(key string) string {
 	return envPrefix + strings.ToUpper(strings.ReplaceAll(key, ".", "_"))
 }
 
-// secret reports whether a key holds a secret; these are no flags, because the
-// arguments of a process are open to the whole machine.
+// secret reports whether a key is a secret; these are not flags, because all users of
+// the machine can read the arguments of a process.
 func secret(key string) bool {
 	return strings.HasSuffix(key, "password") || strings.HasSuffix(key, "token")
 }
 
 // loadConfig composes the configuration: flags over environment over file over
-// defaults. Every key that is unknown or has a bad value is named.
+// defaults. Its error names every key that is unknown or has an invalid value.
 func loadConfig(flags *pflag.FlagSet, environ []string) (appliance.Config, error) {
 	v, known := viper.New(), settings(reflect.TypeFor[appliance.Config](), "", map[string]reflect.Type{})
 	if file, err := flags.GetString("config"); err == nil && file != "" {
@@ -80,7 +80,8 @@ func loadConfig(flags *pflag.FlagSet, environ []string) (appliance.Config, error
 // tokenEnv is read by the commands that call the API.
 const tokenEnv = envPrefix + "TOKEN"
 
-// fromKubernetes begins the variables that it sets for a service of our name.
+// fromKubernetes are the prefixes of the variables that Kubernetes sets for a service
+// of our name.
 var fromKubernetes = []string{envPrefix + "SERVICE_", envPrefix + "PORT"}
 
 func setEnv(v *viper.Viper, known map[string]reflect.Type, environ []string) []error {
@@ -103,7 +104,7 @@ func setEnv(v *viper.Viper, known map[string]reflect.Type, environ []string) []e
 	return errs
 }
 
-// set parses a value that came as text.
+// set parses a value from text.
 func set(v *viper.Viper, key, name string, t reflect.Type, text string) error {
 	switch {
 	case t == reflect.TypeFor[time.Duration](), t.Kind() == reflect.String:
@@ -128,9 +129,9 @@ func set(v *viper.Viper, key, name string, t reflect.Type, text string) error {
 	return nil
 }
 
-// strict makes decoding refuse values of another type, but for one text where there
-// may be several, numbers that this machine's integers cannot hold, and durations
-// without a unit.
+// strict makes decoding refuse values of another type, except for one text in place of
+// a list, numbers that this machine's integers cannot represent, and durations without
+// a unit.
 func strict(c *mapstructure.DecoderConfig) {
 	c.WeaklyTypedInput = false
 	c.DecodeHook = func(from, to reflect.Type, value any) (any, error) {

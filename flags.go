@@ -14,12 +14,12 @@ import (
 	"signalbox/router/appliance"
 )
 
-// example describes every key; a test holds it against the configuration.
+// example describes every key; a test compares it with the configuration.
 //
 //go:embed config.example.yaml
 var example []byte
 
-// addKeyFlags makes a flag of every key but secrets and lists. Every command takes
+// addKeyFlags adds a flag for every key except secrets and lists. Every command accepts
 // them, since all need to find the data directory or the service; only the help of
 // serve shows them.
 func addKeyFlags(flags *pflag.FlagSet) {
@@ -32,10 +32,10 @@ func addKeyFlags(flags *pflag.FlagSet) {
 	}
 }
 
-// setting is a key as config.example.yaml shows it.
+// setting is a key in config.example.yaml.
 type setting struct{ key, value, about string }
 
-// group returns what the key stands under, as in "broker".
+// group returns the parent of the key, as in "broker".
 func (s setting) group() string {
 	name, _, below := strings.Cut(s.key, ".")
 	if !below {
@@ -44,8 +44,8 @@ func (s setting) group() string {
 	return name
 }
 
-// describe returns all keys in the order of the example. A key without a comment of
-// its own has that of the one before it, or of what it stands under.
+// describe returns all keys in the order of the example. A key without a comment has
+// that of the one before it, or of its parent.
 func describe(text []byte) ([]setting, error) {
 	var doc yaml.Node
 	if err := yaml.Unmarshal(text, &doc); err != nil {
@@ -83,7 +83,7 @@ func firstSentence(comment string) string {
 	return strings.TrimSuffix(text, ".")
 }
 
-// serveUsage shows the flags of serve in groups, a line for each.
+// serveUsage shows the flags of serve in groups, one per line.
 func serveUsage(cmd *cobra.Command) error {
 	all, err := describe(example)
 	if err != nil {
@@ -107,7 +107,7 @@ func serveUsage(cmd *cobra.Command) error {
 	return nil
 }
 
-// defaultText shows a default where there is one.
+// defaultText returns the default to show, "" for none.
 func defaultText(value string) string {
 	if value == "" {
 		return ""
@@ -115,7 +115,7 @@ func defaultText(value string) string {
 	return " (default " + value + ")"
 }
 
-// typeName names the type of a key's value.
+// typeName returns the name of the type of a key's value.
 func typeName(key string) string {
 	switch t := settings(reflect.TypeFor[appliance.Config](), "", map[string]reflect.Type{})[key]; {
 	case t == reflect.TypeFor[time.Duration]():

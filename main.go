@@ -1,7 +1,6 @@
-// Command signalbox manages MQTT brokers through an HTTP API, and can run a
-// broker of its own. This package holds the commands, and is the only place that
-// reads flags, environment and configuration files; what the service is made
-// of is in package appliance.
+// Command signalbox manages MQTT brokers through an HTTP API, and can run a broker of
+// its own. This package contains the commands, and is the only place that reads flags,
+// environment and configuration files; package appliance is the service.
 package main
 
 import (
@@ -21,28 +20,28 @@ var version, commit, date string
 
 // Exit codes.
 const (
-	codeFailed = 1 // the command could not be done
-	codeUsage  = 2 // there is no such command or flag
+	codeFailed = 1 // the command failed
+	codeUsage  = 2 // unknown command or flag
 )
 
 func main() {
-	log.SetOutput(io.Discard) // net/http logs what a server sends unasked, which may repeat a secret
+	log.SetOutput(io.Discard) // net/http logs unsolicited data of servers, which may repeat a secret
 	ctx, stop := context.WithCancel(context.Background())
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	go func() {
 		<-signals
 		stop()
-		<-signals // a second signal ends the process at once
+		<-signals // a second signal ends the process immediately
 		os.Exit(codeFailed)
 	}()
 	os.Exit(run(ctx, os.Args[1:], os.Environ(), os.Stdout, os.Stderr))
 }
 
-// usageError is about a command line that cannot be understood.
+// usageError is an invalid command line.
 type usageError struct{ error }
 
-// run is the whole program; it returns the exit code.
+// run runs a command and returns the exit code.
 func run(ctx context.Context, args, environ []string, stdout, stderr io.Writer) int {
 	root := commands(environ)
 	root.SetArgs(args)

@@ -24,8 +24,8 @@ import (
 	"signalbox/router/appliance"
 )
 
-// mayImport is the diagram of this module: each package, and the packages of
-// ours that it may import. Whoever adds a package draws it in here.
+// mayImport is the dependency diagram of this module: each package, and the packages of
+// ours that it may import. A new package must be added here.
 var mayImport = map[string][]string{
 	"": {"broker", "broker/dynsec", "router/appliance", "router/client", "router/manual"},
 	"router/appliance": {"broker", "broker/clusters", "broker/embedded", "broker/embedded/access", "broker/embedded/cluster/sessions", "broker/embedded/listen", "broker/embedded/cluster/mesh",
@@ -85,7 +85,7 @@ var mayImport = map[string][]string{
 
 	"router/appliance/datadir": {"broker/storage"},
 
-	// What only tests and the gate use.
+	// Packages for tests and the gate only.
 	"broker/clock/clocktest":     {"broker/clock"},
 	"broker/brokertest":          {"broker", "broker/dynsec", "scripts/process", "scripts/suite"},
 	"broker/embedded/enginetest": {"broker/embedded/engine", "broker/embedded/schema", "broker/embedded/store", "broker/storage", "broker/mqtt/packet"},
@@ -113,9 +113,8 @@ var mayImport = map[string][]string{
 	"router/appliance/systemtest": {},
 }
 
-// onlyIn names the packages that know a library; to all others it is closed. A
-// module's path covers every package in it, a package of the standard library
-// only itself.
+// onlyIn lists the packages that may import a library; all others may not. A module's
+// path covers every package in it, a package of the standard library only itself.
 var onlyIn = map[string][]string{
 	"github.com/spf13/viper":                   {""},
 	"github.com/spf13/cobra":                   {""},
@@ -140,7 +139,8 @@ var onlyIn = map[string][]string{
 	"log":                                      {""}, // to silence it
 	"testing":                                  {"broker/bridges/bridgestest", "broker/bridges/peertest", "broker/brokertest", "broker/embedded/enginetest", "db/dbtest", "router/apitest", "scripts/process", "scripts/suite"},
 
-	// Nobody's: there is something better, or it needs a C compiler.
+	// No package may import these: there is something better, or they need a C
+	// compiler.
 	"math/rand":                   {},
 	"io/ioutil":                   {},
 	"github.com/mattn/go-sqlite3": {},
@@ -150,8 +150,8 @@ var onlyIn = map[string][]string{
 	"golang.org/x/exp":            {},
 }
 
-// TestExampleConfig holds config.example.yaml against the defaults: every key
-// is there, with its default.
+// TestExampleConfig compares config.example.yaml with the defaults: it has every key,
+// with its default.
 func TestExampleConfig(t *testing.T) {
 	t.Parallel()
 	flags := pflag.NewFlagSet("test", pflag.ContinueOnError)
@@ -174,7 +174,7 @@ func TestExampleConfig(t *testing.T) {
 	}
 }
 
-// TestConfigSources sets one key everywhere, and every kind of value wrongly.
+// TestConfigSources sets one key in every source, and invalid values of every type.
 func TestConfigSources(t *testing.T) {
 	t.Parallel()
 	file := write(t, "http: {listen: 127.0.0.1:1}\nbroker: {listen: 127.0.0.1:2}\nadmin: {password: '12345678'}\n")
@@ -200,7 +200,7 @@ func TestConfigSources(t *testing.T) {
 	}
 }
 
-// TestBadConfig names the key of everything that is wrong, and opens nothing.
+// TestBadConfig names the key of every invalid value, and opens nothing.
 func TestBadConfig(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ file, env, names string }{
@@ -248,24 +248,24 @@ func write(t *testing.T, text string) (path string) {
 	return path
 }
 
-// imports is what "go list" tells about a package.
+// imports is the output of "go list" for a package.
 type imports struct {
 	ImportPath string
 	Imports    []string
 }
 
-// TestImports walks what every package imports, its tests left out, and fails
-// on an edge that the diagram does not show.
+// TestImports checks the imports of every package, except those of its tests, and fails
+// for each that the diagram does not allow.
 func TestImports(t *testing.T) {
 	t.Parallel()
 	for _, p := range listImports(t) {
-		for _, complaint := range forbidden(p) {
-			t.Error(complaint)
+		for _, violation := range forbidden(p) {
+			t.Error(violation)
 		}
 	}
 }
 
-// TestImportsAreForbidden shows that TestImports can fail.
+// TestImportsAreForbidden checks that TestImports can fail.
 func TestImportsAreForbidden(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
@@ -287,14 +287,14 @@ func TestImportsAreForbidden(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			if diff := cmp.Diff(tt.want, forbidden(tt.give)); diff != "" {
-				t.Errorf("complaints (-want +got):\n%s", diff)
+				t.Errorf("violations (-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
-// forbidden lists what is wrong with a package's imports.
-func forbidden(p imports) (complaints []string) {
+// forbidden returns the violations in a package's imports.
+func forbidden(p imports) (violations []string) {
 	from, _ := ours(p.ImportPath)
 	allowed, known := mayImport[from]
 	if !known {
@@ -303,14 +303,13 @@ func forbidden(p imports) (complaints []string) {
 	for _, path := range p.Imports {
 		to, own := ours(path)
 		if own && !slices.Contains(allowed, to) || !own && closed(from, path) {
-			complaints = append(complaints, fmt.Sprintf("%s must not import %s", display(from), display(to)))
+			violations = append(violations, fmt.Sprintf("%s must not import %s", display(from), display(to)))
 		}
 	}
-	return complaints
+	return violations
 }
 
-// closed tells whether the library that holds path is one that from may not
-// know.
+// closed reports whether path is in a library that from may not import.
 func closed(from, path string) bool {
 	for library, knowers := range onlyIn {
 		module := strings.Contains(strings.Split(library, "/")[0], ".")
@@ -321,7 +320,7 @@ func closed(from, path string) bool {
 	return false
 }
 
-// ours cuts the module's name off the path of one of its packages.
+// ours removes the module's name from the path of one of its packages.
 func ours(path string) (name string, own bool) {
 	if path == "signalbox" {
 		return "", true

@@ -7,14 +7,14 @@ import (
 	"github.com/KimMachineGun/automemlimit/memlimit"
 )
 
-// memoryShare is how much of a control group's memory the heap may take before it is
-// collected eagerly. The rest is for what is not on the heap.
+// memoryShare is the share of a control group's memory that the heap may take before it
+// is collected eagerly. The rest is for memory outside of the heap.
 const memoryShare = 0.85
 
 // limitMemory sets the runtime's soft memory limit to a share of what the provider
-// returns, unless GOMEMLIMIT is set, which the library looks at. It returns a function
-// that logs the limit: a start that is refused logs nothing else.
-func limitMemory(provider memlimit.Provider, log *slog.Logger) (tell func()) {
+// returns, unless GOMEMLIMIT is set, which the library checks. It returns a function
+// that logs the limit: a refused start logs nothing else.
+func limitMemory(provider memlimit.Provider, log *slog.Logger) (report func()) {
 	limit, err := memlimit.Set(memlimit.WithProvider(provider), memlimit.WithRatio(memoryShare))
 	if err != nil { // there is no control group, or none with a limit
 		log.Debug("no memory limit of a control group is known", "error", err)

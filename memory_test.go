@@ -10,8 +10,8 @@ import (
 	"github.com/KimMachineGun/automemlimit/memlimit"
 )
 
-// TestMemoryLimit sets the soft limit from the control group, unless GOMEMLIMIT says
-// another one or there is none.
+// TestMemoryLimit sets the soft limit from the control group, unless GOMEMLIMIT is set
+// or there is no group.
 func TestMemoryLimit(t *testing.T) {
 	before := debug.SetMemoryLimit(math.MaxInt64)
 	defer debug.SetMemoryLimit(before)
@@ -22,7 +22,7 @@ func TestMemoryLimit(t *testing.T) {
 	if got := debug.SetMemoryLimit(-1); got != math.MaxInt64 {
 		t.Errorf("beside GOMEMLIMIT, the limit was set to %d", got)
 	}
-	os.Unsetenv("GOMEMLIMIT") // t.Setenv puts back what it was
+	os.Unsetenv("GOMEMLIMIT") // t.Setenv restores it
 	limitMemory(func() (uint64, error) { return 0, memlimit.ErrNoLimit }, log)
 	if got := debug.SetMemoryLimit(-1); got != math.MaxInt64 {
 		t.Errorf("without a control group's limit, the limit was set to %d", got)

@@ -30,7 +30,7 @@ func serveCommand(load configLoader) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			defer to.Close() //nolint:errcheck // nothing is logged any more
+			defer to.Close() //nolint:errcheck // nothing more is logged
 			err = serve(cmd.Context(), c, cmd.OutOrStdout(), to)
 			if err != nil && c.Log.File != "" {
 				to.Logger.Error("the service ended", "error", err)
@@ -39,7 +39,7 @@ func serveCommand(load configLoader) *cobra.Command {
 		}}
 }
 
-// serve runs the service until ctx ends or its files are lost.
+// serve runs the service until ctx is done or its files are lost.
 func serve(ctx context.Context, c appliance.Config, out io.Writer, to *appliance.Log) error {
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
@@ -70,7 +70,7 @@ func serve(ctx context.Context, c appliance.Config, out io.Writer, to *appliance
 	}
 }
 
-// stopAfterLoss stops a service whose files are lost; what fails then is a
+// stopAfterLoss stops a service whose files are lost; further failures are a
 // consequence.
 func stopAfterLoss(a *appliance.Appliance, log *slog.Logger) {
 	if err := a.Stop(); err != nil {
@@ -78,7 +78,7 @@ func stopAfterLoss(a *appliance.Appliance, log *slog.Logger) {
 	}
 }
 
-// reload does what SIGHUP asks for.
+// reload is the reaction to SIGHUP.
 func reload(a *appliance.Appliance, to *appliance.Log) {
 	if err := to.Reopen(); err != nil {
 		to.Logger.Error("the log file cannot be reopened; logging continues to the file that is open", "error", err)
@@ -87,7 +87,7 @@ func reload(a *appliance.Appliance, to *appliance.Log) {
 	to.Logger.Info("certificates and log file were reloaded")
 }
 
-// isTerminal reports whether a person reads what is written.
+// isTerminal reports whether w is a terminal.
 func isTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	return ok && isatty.IsTerminal(f.Fd())

@@ -15,7 +15,7 @@ import (
 	"signalbox/router/client"
 )
 
-// transfer is where access control is moved to or from.
+// transfer is the source or the target of an import or export of access control.
 type transfer struct {
 	load    configLoader
 	environ []string
@@ -24,7 +24,7 @@ type transfer struct {
 	replace, strict    bool
 }
 
-// command builds the command that the kinds of files hang below.
+// command returns the parent of the commands for the types of files.
 func (t *transfer) command(use, short string) *cobra.Command {
 	c := &cobra.Command{Use: use, Short: short}
 	c.PersistentFlags().StringVar(&t.url, "url", "", "URL of the running service, such as http://127.0.0.1:8080; without it the data directory is used")
@@ -59,7 +59,7 @@ func exportCommand(load configLoader, environ []string) *cobra.Command {
 	return parent
 }
 
-// reader reads a file as a dynamic-security document, with warnings.
+// reader converts a file to a dynamic-security document, with warnings.
 type reader func(io.Reader) (document []byte, warnings []string, err error)
 
 func importCommand(load configLoader, environ []string) *cobra.Command {
@@ -99,7 +99,7 @@ func asItIs(r io.Reader) ([]byte, []string, error) {
 	return b, nil, err
 }
 
-// converted reads a file of another form.
+// converted reads a file of another format.
 func converted(parse func(io.Reader) (dynsec.Document, []string, error)) reader {
 	return func(r io.Reader) ([]byte, []string, error) {
 		d, warnings, err := parse(r)
@@ -132,8 +132,8 @@ func importFrom(cmd *cobra.Command, file string, a broker.AccessTransfer, read r
 	return nil
 }
 
-// outcome returns whether an import that failed may have happened all the same, as
-// when the connection to the service is lost.
+// outcome returns a note if a failed import may have succeeded all the same, as when
+// the connection to the service is lost.
 func outcome(err error) string {
 	answer, answered := errors.AsType[*client.Error](err)
 	own, ours := errors.AsType[*broker.Error](err)

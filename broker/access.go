@@ -28,20 +28,20 @@ type Access interface {
 	DeleteRole(ctx context.Context, rolename string) error
 }
 
-// AccessTransfer moves a whole access-control configuration in and out, as a
-// document in the form of Mosquitto's dynamic-security.json (2.0 and 2.1 are
-// read, 2.1 is written), password hashes included.
+// AccessTransfer imports and exports a whole access-control configuration, as a
+// document in the format of Mosquitto's dynamic-security.json (2.0 and 2.1 are read,
+// 2.1 is written), password hashes included.
 type AccessTransfer interface {
-	// ImportAccess takes the document over, all or nothing. With replace the
-	// broker then holds exactly what the document holds; without, the document
-	// is merged with what is there, and a contradiction (two passwords, other
-	// rules of one role) is an Exists error that lists all of them.
+	// ImportAccess imports the document completely or not at all. With replace the
+	// broker then has exactly the document; without, the document is merged with the
+	// existing configuration, and a contradiction (two passwords, other rules of one
+	// role) is an Exists error that lists all of them.
 	ImportAccess(ctx context.Context, document []byte, replace bool) (ImportReport, error)
 	ExportAccess(ctx context.Context) ([]byte, error)
 }
 
-// ImportReport counts what an import took over. Warnings are sentences about
-// what the document held and the broker has no use for.
+// ImportReport counts what was imported. Warnings are sentences about parts of the
+// document that the broker does not use.
 type ImportReport struct {
 	Clients  int      `json:"clients" doc:"Number of clients that were imported." example:"12"`
 	Groups   int      `json:"groups" doc:"Number of groups that were imported." example:"3"`
@@ -49,37 +49,37 @@ type ImportReport struct {
 	Warnings []string `json:"warnings" doc:"Sentences about parts of the document that this broker does not use." example:"[]"`
 }
 
-// DefaultACL is the access to one kind of event where no ACL matches. ACLType
-// is publishClientSend, publishClientReceive, subscribe or unsubscribe; a full
-// answer holds all four in this order.
+// DefaultACL is the access to one type of event if no ACL matches. ACLType is
+// publishClientSend, publishClientReceive, subscribe or unsubscribe; a full list has
+// all four in this order.
 type DefaultACL struct {
 	ACLType string `json:"acltype" doc:"Type of access: publishClientSend, publishClientReceive, subscribe or unsubscribe." example:"publishClientSend"`
 	Allow   bool   `json:"allow" doc:"True if the access is allowed where no ACL of a role matches." example:"false"`
 }
 
-// Priority orders roles within a client or group, and groups within a client:
-// the highest comes first. NoPriority is the default and is left out of JSON.
+// Priority orders roles within a client or group, and groups within a client: the
+// highest comes first. NoPriority is the default and is omitted from JSON.
 type Priority int
 
-// NoPriority is the priority of a membership for which none was given.
+// NoPriority is the default priority of a membership.
 const NoPriority Priority = -1
 
-// IsZero makes the JSON tag omitzero leave NoPriority out.
+// IsZero makes the JSON tag omitzero omit NoPriority.
 func (p Priority) IsZero() bool { return p == NoPriority }
 
-// RoleRef is a role held by a client or group.
+// RoleRef is a role of a client or group.
 type RoleRef struct {
 	RoleName string   `json:"rolename" doc:"Name of the role." example:"sensors"`
 	Priority Priority `json:"priority,omitzero" doc:"Priority of the role among the roles of the client or group, -100000 to 100000; the highest is evaluated first. Absent if it is the default, -1." example:"10"`
 }
 
-// GroupRef is a group that a client is in.
+// GroupRef is a group of a client.
 type GroupRef struct {
 	GroupName string   `json:"groupname" doc:"Name of the group." example:"plant"`
 	Priority  Priority `json:"priority,omitzero" doc:"Priority of the group among the groups of the client, -100000 to 100000; the highest is evaluated first. Absent if it is the default, -1." example:"5"`
 }
 
-// MemberRef is a client that is in a group. Answers leave the priority out.
+// MemberRef is a client in a group. Responses omit the priority.
 type MemberRef struct {
 	Username string   `json:"username" doc:"Username of the client." example:"meter-7"`
 	Priority Priority `json:"priority,omitzero" doc:"Priority of the group for this client; responses omit it." example:"-"`
@@ -90,9 +90,9 @@ type Connection struct {
 	Address string `json:"address" doc:"IP address of the client." example:"10.0.0.7"`
 }
 
-// Client is a client's record. ClientID, when not empty, is the only MQTT
-// client id it may use. Texts are nil when they were never given. Roles and
-// Groups are in order of evaluation; lists are never nil.
+// Client is a client's record. ClientID, if not empty, is the only MQTT client id it
+// may use. Texts are nil if they were never set. Roles and Groups are in order of
+// evaluation; lists are never nil.
 type Client struct {
 	Username        string       `json:"username" doc:"Username with which the client authenticates. It identifies the client." example:"meter-7"`
 	ClientID        string       `json:"clientid,omitempty" doc:"The only MQTT client id that the client may use. Absent if it may use any." example:"meter-7"`
@@ -104,9 +104,9 @@ type Client struct {
 	Connections     []Connection `json:"connections" doc:"Current connections of the client. A broker that does not report them returns an empty list."`
 }
 
-// ClientSpec is the wanted state of a client. On creation nil members are not
-// set; on modification they stay as they are, and a list that is not nil
-// replaces the whole list. An empty ClientID clears it.
+// ClientSpec is the wanted state of a client. On creation nil members are not set; on
+// modification they stay unchanged, and a list that is not nil replaces the whole list.
+// An empty ClientID clears it.
 type ClientSpec struct {
 	Username        string
 	Password        *Secret
@@ -117,8 +117,8 @@ type ClientSpec struct {
 	Groups          []GroupRef
 }
 
-// Group is a group's record. Clients are in order of their names, Roles in
-// order of evaluation; lists are never nil.
+// Group is a group's record. Clients are ordered by name, Roles in order of evaluation;
+// lists are never nil.
 type Group struct {
 	GroupName       string      `json:"groupname" doc:"Name of the group. It identifies the group." example:"plant"`
 	TextName        *string     `json:"textname,omitempty" doc:"Display name. Absent if it was never set." example:"Plant"`
@@ -127,8 +127,8 @@ type Group struct {
 	Roles           []RoleRef   `json:"roles" doc:"Roles of the group, in order of evaluation."`
 }
 
-// GroupSpec is the wanted state of a group; nil as in ClientSpec. Clients is
-// not looked at on creation.
+// GroupSpec is the wanted state of a group; nil as in ClientSpec. Clients is ignored on
+// creation.
 type GroupSpec struct {
 	GroupName       string
 	TextName        *string
@@ -137,7 +137,7 @@ type GroupSpec struct {
 	Roles           []RoleRef
 }
 
-// ACLType is the kind of event that an ACL of a role decides about.
+// ACLType is the type of event that an ACL of a role applies to.
 type ACLType string
 
 // The ACL types, in the order in which a role's record shows them.
@@ -150,8 +150,8 @@ const (
 	UnsubscribePattern   ACLType = "unsubscribePattern"
 )
 
-// ACL is one rule of a role. Priority is 0 where none was given; a higher one
-// is looked at first.
+// ACL is one rule of a role. The default of Priority is 0; a higher one is evaluated
+// first.
 type ACL struct {
 	ACLType  ACLType `json:"acltype" doc:"Type of access: publishClientSend, publishClientReceive, subscribeLiteral, subscribePattern, unsubscribeLiteral or unsubscribePattern." example:"publishClientSend"`
 	Topic    string  `json:"topic" doc:"Topic filter that the ACL applies to. In all types but the Literal ones, %c and %u as whole levels stand for the client id and the username." example:"plant/%u/#"`

@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// Denials shows what clients were lately not allowed to do.
+// Denials lists recently denied actions of clients.
 type Denials interface {
 	// ListDenials returns the last denials, the newest first.
 	ListDenials(ctx context.Context, offset, count int) (Page[Denial], error)
 }
 
-// Denial is something that a client was not allowed to do. Topic is empty where
-// the client was not let in at all.
+// Denial is a denied action of a client. Topic is empty if the client was refused as a
+// whole.
 type Denial struct {
 	At       time.Time `json:"at" doc:"Time of the denial, RFC 3339." example:"2026-01-31T12:00:00Z"`
 	ClientID string    `json:"clientid" doc:"MQTT client id." example:"meter-7"`
@@ -24,17 +24,17 @@ type Denial struct {
 	Reason   string    `json:"reason" doc:"Why it was denied, as a sentence." example:"no ACL matches, and the default for publishClientSend denies it"`
 }
 
-// Bans keeps clients out, whatever their credentials.
+// Bans refuse clients, whatever their credentials.
 type Bans interface {
 	// ListBans returns the bans in force, in order of kind and value.
 	ListBans(ctx context.Context, offset, count int) (Page[Ban], error)
-	// AddBan bans, or changes a ban of the same kind and value. Who is connected
-	// and banned is cut off.
+	// AddBan bans, or changes a ban of the same kind and value. Connected clients to
+	// which it applies are disconnected.
 	AddBan(ctx context.Context, b BanSpec) error
 	DeleteBan(ctx context.Context, kind BanKind, value string) error
 }
 
-// BanKind is what a ban looks at.
+// BanKind is the property of a client that a ban applies to.
 type BanKind string
 
 // The kinds of ban.
@@ -44,8 +44,8 @@ const (
 	BanAddress  BanKind = "address" // an IP address, or a range of them as 10.0.0.0/8
 )
 
-// Ban is a ban in force. CreatedBy is "api", or "flapping" where the broker
-// banned by itself. A zero ExpiresAt means never.
+// Ban is a ban in force. CreatedBy is "api", or "flapping" for an automatic one. A zero
+// ExpiresAt means never.
 type Ban struct {
 	Kind      BanKind   `json:"kind" doc:"What the ban compares: clientid, username or address." example:"address"`
 	Value     string    `json:"value" doc:"Client id, username, or IP address or range of addresses." example:"10.0.0.0/8"`
@@ -63,9 +63,9 @@ type BanSpec struct {
 	ExpiresAt time.Time
 }
 
-// BanValue returns the one form of a ban's value: of an address or a range of
-// addresses the shortest, of anything else the value itself. It is not ok where
-// the value cannot be that of the kind.
+// BanValue returns the canonical form of a ban's value: of an address or a range of
+// addresses the shortest, of anything else the value itself. It returns false if the
+// value is not valid for the kind.
 func BanValue(kind BanKind, value string) (canonical string, ok bool) {
 	if kind != BanAddress {
 		return value, value != ""

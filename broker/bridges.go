@@ -10,33 +10,34 @@ import (
 // as "http-bridge"; it has any number of connections, which its configuration
 // describes.
 type Bridges interface {
-	// ListBridges returns what the broker offers, in order of the ids.
+	// ListBridges returns the bridges that the broker supports, ordered by id.
 	ListBridges(ctx context.Context) ([]Bridge, error)
 	// GetBridgeConfig returns the configuration, its secrets masked.
 	GetBridgeConfig(ctx context.Context, bridgeID string) (json.RawMessage, error)
-	// SetBridgeConfig replaces the configuration, or changes nothing and names
-	// what is wrong with it. A secret that is masked stays as it is.
+	// SetBridgeConfig replaces the configuration, or changes nothing and returns all
+	// its errors. A masked secret stays unchanged.
 	SetBridgeConfig(ctx context.Context, bridgeID string, config json.RawMessage) error
-	// GetBridgeStatus returns the state of each connection, in their order.
+	// GetBridgeStatus returns the state of each connection, in the order of the
+	// configuration.
 	GetBridgeStatus(ctx context.Context, bridgeID string) ([]BridgeStatus, error)
 
 	// GetBridgeSchema returns the JSON Schema of the configuration.
 	GetBridgeSchema(ctx context.Context, bridgeID string) (json.RawMessage, error)
-	// TestBridge tries the connections of a configuration, or of the one that is
-	// stored where it is nil, without any effect on those that are there.
+	// TestBridge tests the connections of a configuration, or of the stored one if it
+	// is nil, without affecting existing connections.
 	TestBridge(ctx context.Context, bridgeID string, config json.RawMessage) ([]BridgeTest, error)
 	// ListDeadLetters returns the messages of a connection that its target does not
-	// take, oldest first.
+	// accept, oldest first.
 	ListDeadLetters(ctx context.Context, bridgeID, connectionName string, offset, count int) (Page[DeadLetter], error)
-	// RetryDeadLetters puts dead letters behind the queue again, all where ids is
-	// empty, and returns their number.
+	// RetryDeadLetters appends dead letters to the queue again, all if ids is empty,
+	// and returns their number.
 	RetryDeadLetters(ctx context.Context, bridgeID, connectionName string, ids []string) (int, error)
-	// DeleteDeadLetters deletes dead letters, all where ids is empty, and returns how
-	// many.
+	// DeleteDeadLetters deletes dead letters, all if ids is empty, and returns their
+	// number.
 	DeleteDeadLetters(ctx context.Context, bridgeID, connectionName string, ids []string) (int, error)
 }
 
-// Bridge is a kind of bridge that a broker offers, active where it is configured.
+// Bridge is a kind of bridge that a broker supports, active if it is configured.
 type Bridge struct {
 	ID       string `json:"id" doc:"Id of the bridge." example:"http-bridge"`
 	IsActive bool   `json:"isActive" doc:"True if at least one connection is configured." example:"true"`
@@ -52,8 +53,8 @@ type BridgeStatus struct {
 	Stats *BridgeStats `json:"stats,omitempty" doc:"Counters of the messages since the start of the service, and the current sizes. An extension."`
 }
 
-// BridgeStats counts a connection's messages since the service
-// started; DeadLetters and QueuedBytes are what there is now.
+// BridgeStats counts a connection's messages since the service started; DeadLetters and
+// QueuedBytes are the current state.
 type BridgeStats struct {
 	QueuedBytes int64 `json:"queuedBytes" doc:"Size of the messages that wait for delivery now, in bytes." example:"1460"`
 	Received    int64 `json:"received" doc:"Messages received from the broker, counted once for each mapping that they belong to." example:"112"`
@@ -66,15 +67,15 @@ type BridgeStats struct {
 	DeadLetters int64 `json:"deadLetters" doc:"Number of dead letters now." example:"0"`
 }
 
-// BridgeTest reports whether a connection could be made; Error is why not.
+// BridgeTest reports whether a connection succeeded; Error is the reason if not.
 type BridgeTest struct {
 	ConnectionName string `json:"connectionName" doc:"Name of the connection." example:"history"`
 	IsConnected    bool   `json:"isConnected" doc:"True if the target could be reached." example:"false"`
 	Error          string `json:"error,omitempty" doc:"Why the target could not be reached. Absent if it could." example:"127.0.0.1:9000 refuses connections"`
 }
 
-// DeadLetter is a message that a target does not take. Its payload is shown as
-// that of a RetainedMessage.
+// DeadLetter is a message that a target does not accept. Its payload is shown as that
+// of a RetainedMessage.
 type DeadLetter struct {
 	ID         string    `json:"id" doc:"Id of the dead letter, unique in the connection." example:"17"`
 	Topic      string    `json:"topic" doc:"Topic of the message." example:"plant/7/raw"`

@@ -1,10 +1,9 @@
-// Package broker is the vocabulary of one MQTT broker as an operator sees it:
-// its access control, clients, streams, topics, messages, bridges, listeners and
-// licence, the interface that every kind of broker answers, and the pool of
-// live ones.
+// Package broker defines one MQTT broker as an operator sees it: the types of its
+// access control, clients, streams, topics, messages, bridges, listeners and licence,
+// the interface that every kind of broker implements, and the pool of live ones.
 //
-// It must not import any other package of this module, nor net/http, a database
-// or an MQTT library: kinds of broker live in the packages below it.
+// It must not import any other package of this module, nor net/http, a database or an
+// MQTT library: kinds of broker are in the packages below it.
 package broker
 
 import (
@@ -13,9 +12,9 @@ import (
 	"time"
 )
 
-// Broker is one live broker, whatever its kind. All methods are safe for
-// concurrent use. A kind without a feature embeds that feature's No type, so
-// that the gap is visible in its declaration and returns Unsupported.
+// Broker is one live broker of any kind. All methods are safe for concurrent use. A
+// kind without a feature embeds that feature's No type, so that the gap is visible in
+// its declaration and returns Unsupported.
 type Broker interface {
 	Access
 	AccessTransfer
@@ -33,20 +32,20 @@ type Broker interface {
 
 	// Status reports whether the broker is reached now; it never blocks.
 	Status() Status
-	// Ready waits until the broker is reached and its capabilities are known.
-	// It returns the cause, as an *Error, when the attempt under way fails, or
-	// the context's error.
+	// Ready waits until the broker is reached and its capabilities are known. It
+	// returns the cause, as an *Error, if the current attempt fails, or the context's
+	// error.
 	Ready(ctx context.Context) error
-	// Capabilities lists what the broker can do, as far as known now; it never
+	// Capabilities returns what the broker can do, as far as known now; it never
 	// blocks.
 	Capabilities() []Capability
 	// Close ends the connection and waits for everything the broker started.
 	Close(ctx context.Context) error
 }
 
-// Status reports whether a broker is reached, since when (the time of the last
-// change) and, if not, why: one sentence that an operator can act on. Missing
-// is what a broker that was reached does not offer.
+// Status reports whether a broker is reached, since when (the time of the last change)
+// and, if not, why: one sentence that an operator can act on. Missing are the features
+// that a reached broker does not have.
 type Status struct {
 	Connected bool
 	Since     time.Time
@@ -54,7 +53,7 @@ type Status struct {
 	Missing   []Missing
 }
 
-// Missing is a feature that a broker does not offer, why, and what an operator
+// Missing is a feature that a broker does not have, the reason, and what an operator
 // can do about it. Reason and Remedy are clauses without a full stop.
 type Missing struct {
 	Feature Capability `json:"feature" doc:"The feature, as in capabilities." example:"inspect"`
@@ -90,17 +89,16 @@ const (
 	CapBans            Capability = "bans"
 )
 
-// Page is a part of a list. Total counts the entries before offset and count
-// were applied. Items yields the entries of the page once; an error ends it.
+// Page is a page of a list. Total counts the entries before offset and count were
+// applied. Items yields the entries of the page once; an error ends it.
 type Page[T any] struct {
 	Total int
 	Items iter.Seq2[T, error]
 }
 
-// ListOptions selects a part of a list. Count -1 means all. Match, when set,
-// is applied before Offset and Count, and the context is looked at between
-// entries. With NamesOnly the entries need hold
-// nothing but their name.
+// ListOptions selects a page of a list. Count -1 means all. Match, if not nil, is
+// applied before Offset and Count, and the context is checked between entries. With
+// NamesOnly the entries may contain only their name.
 type ListOptions[T any] struct {
 	Offset    int
 	Count     int

@@ -2,8 +2,8 @@ package broker
 
 import "context"
 
-// Clusters makes several brokers act as one. Its methods take the project that
-// the cluster belongs to.
+// Clusters makes several brokers act as one. Its methods take the project that the
+// cluster belongs to.
 type Clusters interface {
 	ListClusters(ctx context.Context, projectID string) ([]Cluster, error)
 	GetCluster(ctx context.Context, projectID, clusterID string) (Cluster, error)
@@ -46,14 +46,14 @@ type ClusterNode struct {
 	Error    string `json:"error,omitempty" doc:"Why the node is not healthy. Absent if it is." example:"-"`
 }
 
-// ClusterSpec is a cluster to be made. SyncMode is full, dynsec or hp.
+// ClusterSpec is a cluster to create. SyncMode is full, dynsec or hp.
 type ClusterSpec struct {
 	ClusterName string
 	SyncMode    string
 	Nodes       []ClusterNodeRef
 }
 
-// ClusterNodeRef names a broker that is, or shall be, a node.
+// ClusterNodeRef names a broker that is, or will be, a node.
 type ClusterNodeRef struct {
 	BrokerID string
 	NodeID   int
@@ -89,8 +89,8 @@ type ClusterResult struct {
 	Err         error
 }
 
-// RaftStatus is the state of a cluster's consensus as one node sees it. State
-// is 0 unavailable, 1 follower, 2 candidate, 3 leader.
+// RaftStatus is the Raft state of a cluster as one node sees it. State is 0
+// unavailable, 1 follower, 2 candidate, 3 leader.
 type RaftStatus struct {
 	Nodes        []RaftNode `json:"nodes" doc:"Members, as the node that was asked knows them."`
 	State        int        `json:"state" doc:"State of the node that was asked: 0 unavailable, 1 follower, 2 candidate, 3 leader. It is the leader where that can be reached." example:"3"`
@@ -102,7 +102,7 @@ type RaftStatus struct {
 	ErrorMessage string     `json:"errmsg" doc:"Why a node does not take part; empty if all do." example:"\"\""`
 }
 
-// RaftNode is a member of the consensus: role 0 standby, 1 voter, 2 spare.
+// RaftNode is a member of the Raft configuration: role 0 standby, 1 voter, 2 spare.
 type RaftNode struct {
 	ID      int    `json:"id" doc:"Number of the node." example:"1"`
 	Address string `json:"address" doc:"Address and cluster port of the node." example:"10.0.0.1:7001"`

@@ -2,13 +2,13 @@ package broker
 
 import "errors"
 
-// Kind is what the caller of a failed operation can do about it.
+// Kind classifies a failed operation by what the caller can do about it.
 type Kind int
 
 // The kinds of failure.
 const (
-	Internal    Kind = iota // the broker failed, or we did
-	NotFound                // the named thing is not there
+	Internal    Kind = iota // the broker failed, or this service
+	NotFound                // the named object does not exist
 	Exists                  // the name is taken
 	Conflict                // the state forbids it (in use, protected)
 	Invalid                 // the broker refused the arguments
@@ -18,9 +18,9 @@ const (
 	Unconfirmed             // sent, no answer; it may have happened
 )
 
-// Error is a failed operation on a broker. Msg is a sentence for the user; Err
-// is the cause for the log. Feature is set where Kind is Unsupported; Fields
-// where Kind is Invalid and it is known what is wrong with the arguments.
+// Error is a failed operation on a broker. Msg is a sentence for the user; Err is the
+// cause for the log. Feature is set if Kind is Unsupported; Fields if Kind is Invalid
+// and the invalid arguments are known.
 type Error struct {
 	Kind    Kind
 	Op      string
@@ -30,8 +30,8 @@ type Error struct {
 	Err     error
 }
 
-// Field is an argument that cannot be used, by its path in the request's body,
-// as in "query.select[1].function.name", and what is wrong with it.
+// Field is an invalid argument, by its path in the request's body, as in
+// "query.select[1].function.name", and the error.
 type Field struct {
 	Path string
 	Msg  string
@@ -56,7 +56,7 @@ func KindOf(err error) Kind {
 	return Internal
 }
 
-// NotSupported is the answer of a broker that lacks the feature.
+// NotSupported returns the error of a broker that lacks the feature.
 func NotSupported(op string, feature Capability) error {
 	return &Error{Kind: Unsupported, Op: op, Feature: feature,
 		Msg: "this broker does not offer " + string(feature)}

@@ -7,10 +7,10 @@ type AccessChecker interface {
 	CheckAccess(ctx context.Context, q AccessCheck) (Verdict, error)
 }
 
-// AccessCheck asks whether a client may do something. An empty Username stands
-// for the clients without one. ClientID is what %c stands for; empty, it is the
-// one that the client is bound to. Topic is a filter, $share/name/ included,
-// where the action is about subscriptions.
+// AccessCheck describes the access to check. An empty Username stands for the clients
+// without one. ClientID is the value of %c; if empty, it is the one that the client is
+// bound to. Topic is a filter, with $share/name/ if shared, if the action is about
+// subscriptions.
 type AccessCheck struct {
 	Username string
 	ClientID string
@@ -18,7 +18,7 @@ type AccessCheck struct {
 	Topic    string
 }
 
-// Action is what a client does, or what is done for it.
+// Action is an action by or for a client.
 type Action string
 
 // The actions.
@@ -30,37 +30,36 @@ const (
 	ActionConnect     Action = "connect" // in denials only
 )
 
-// DecidedBy is what a verdict rests on.
+// DecidedBy is the reason of a verdict.
 type DecidedBy string
 
-// What verdicts rest on. All but the first two and DecidedByDefault deny.
+// The reasons of verdicts. All but the first two and DecidedByDefault deny.
 const (
 	DecidedByACL       DecidedBy = "role"           // an ACL of a role
 	DecidedByDefault   DecidedBy = "default"        // no ACL matches
 	DecidedByWildcards DecidedBy = "wildcards"      // a role that allows no subscription with a wildcard
-	DecidedByControl   DecidedBy = "control"        // no ACL matches, and no default opens $CONTROL
-	DecidedBySystem    DecidedBy = "system"         // clients publish neither to $SYS nor to $share
+	DecidedByControl   DecidedBy = "control"        // no ACL matches, and no default applies to $CONTROL
+	DecidedBySystem    DecidedBy = "system"         // no client may publish to $SYS or $share
 	DecidedByUnknown   DecidedBy = "unknown-client" // there is no such client
 	DecidedByDisabled  DecidedBy = "disabled"       // the client is disabled and cannot connect
 	DecidedByClientID  DecidedBy = "client-id"      // the client is bound to another client id
-	DecidedByTopic     DecidedBy = "invalid-topic"  // what was asked about is no topic, or no filter
+	DecidedByTopic     DecidedBy = "invalid-topic"  // the given text is not a topic, or not a filter
 )
 
-// Via is how a client came to a role.
+// Via is how a client has a role.
 type Via string
 
-// The ways to a role.
+// The ways to have a role.
 const (
 	ViaClient    Via = "client"
 	ViaGroup     Via = "group"
 	ViaAnonymous Via = "anonymous" // the group of clients without a username
 )
 
-// Verdict is the answer to an AccessCheck. Reason is a sentence. ACLType is the
-// kind of access that was asked for, by the names of the defaults. ACL is set
-// where one decided; the role and how the client has it are set where a role
-// did. Priorities are those of the role in the client or group, and of the
-// group in the client.
+// Verdict is the result of an AccessCheck. Reason is a sentence. ACLType is the type of
+// the checked access, by the names of the defaults. ACL is set if one decided; the role
+// and how the client has it are set if a role did. Priorities are those of the role in
+// the client or group, and of the group in the client.
 type Verdict struct {
 	Allowed       bool      `json:"allowed" doc:"True if the client may do it." example:"true"`
 	ACLType       string    `json:"acltype" doc:"Type of access that was checked: publishClientSend, publishClientReceive, subscribe or unsubscribe." example:"publishClientSend"`

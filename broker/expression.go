@@ -11,16 +11,16 @@ import (
 	"unicode/utf8"
 )
 
-// The bounds of a caller's regular expression. RE2 takes time in proportion to
-// the text times the size of the compiled expression, so that it is the size
-// that has to be bounded; the length bounds the cost of compiling.
+// The bounds of a caller's regular expression. RE2 takes time in proportion to the text
+// times the size of the compiled expression, so the size has to be bounded; the length
+// bounds the cost of compiling.
 const (
 	maxExpressionLength = 1000            // bytes
 	maxExpressionSize   = 1000            // instructions
 	maxExpressionTime   = 5 * time.Second // for all texts of one list
 )
 
-// ErrFilterTime is returned by a Match that has used up its time.
+// ErrFilterTime is returned by a Match that has exhausted its time.
 var ErrFilterTime = errors.New("takes too long on this list: use a simpler expression, or another filterMode")
 
 // expression is a caller's regular expression, for one list. It is not safe for
@@ -64,8 +64,8 @@ func expressionSize(pattern string) (int, error) {
 	return len(program.Inst), nil
 }
 
-// shortWork is the size of an expression times the length of a text up to which
-// a match is not interrupted: a few milliseconds at the most.
+// shortWork is the size of an expression times the length of a text up to which a match
+// is not interrupted: a few milliseconds at most.
 const shortWork = 1 << 18
 
 // match reports whether the expression matches s. Its error is the context's, or
@@ -84,8 +84,8 @@ func (e *expression) match(ctx context.Context, s string) (bool, error) {
 	return found, err
 }
 
-// matchLong is match for a text on which the expression may take long: package
-// regexp cannot be interrupted, but what it reads from can end.
+// matchLong is match for a text on which the expression may take long: package regexp
+// cannot be interrupted, but its input can end.
 func (e *expression) matchLong(ctx context.Context, s string, deadline time.Time) (bool, error) {
 	var stopped error
 	r := &runes{text: s, every: max(1, shortWork/e.size), check: func() bool {
@@ -96,8 +96,7 @@ func (e *expression) matchLong(ctx context.Context, s string, deadline time.Time
 	return found && !r.ended, stopped
 }
 
-// runes reads a text until check, which is called after every so many runes,
-// reports false.
+// runes reads a text until check, which is called periodically, returns false.
 type runes struct {
 	text  string
 	every int

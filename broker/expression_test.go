@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 )
 
-// tick returns a clock that moves on by a step whenever it is read.
+// tick returns a clock that advances by a step whenever it is read.
 func tick(step time.Duration) func() time.Time {
 	now := time.Unix(0, 0)
 	return func() time.Time {
@@ -44,7 +44,7 @@ func TestExpressionsAreBounded(t *testing.T) {
 	}
 }
 
-// A list that takes too long ends, however many short texts it is made of.
+// A list that takes too long ends, however many short texts it consists of.
 func TestExpressionTimeIsBounded(t *testing.T) {
 	t.Parallel()
 	e := compiled(t, "a", tick(time.Second))
@@ -88,7 +88,7 @@ func TestExpressionIsInterrupted(t *testing.T) {
 	}
 }
 
-// FuzzExpression holds what may be interrupted against package regexp.
+// FuzzExpression compares interruptible matches with package regexp.
 func FuzzExpression(f *testing.F) {
 	f.Add(`^a+$`, "aaa")
 	f.Add(`(?i)PUMP-\d+$`, "pump-7\nx")

@@ -21,9 +21,8 @@ var (
 	SubscriptionFilterTargets = []string{"topic", "clientid", "username", "share"}
 )
 
-// Match reports whether an entry of a list is wanted. It is made for one list
-// and not safe for concurrent use. An error, which may be the context's, ends
-// the list.
+// Match reports whether an entry of a list is wanted. It is made for one list and not
+// safe for concurrent use. An error, which may be the context's, ends the list.
 type Match[T any] func(ctx context.Context, entry T) (bool, error)
 
 // Matches reports whether an entry is wanted; a nil match wants all. Once the
@@ -38,8 +37,8 @@ func Matches[T any](ctx context.Context, match Match[T], entry T) (bool, error) 
 // predicate is a Match of one text.
 type predicate = Match[string]
 
-// newPredicate compiles a filter's mode and value. Its errors are about the value,
-// where the mode is one of FilterModes.
+// newPredicate compiles a filter's mode and value. Its errors are about the value, if
+// the mode is one of FilterModes.
 func newPredicate(mode, value string) (predicate, error) {
 	low := strings.ToLower(value)
 	switch mode {
@@ -83,9 +82,8 @@ func anyMatch[T, E any](is predicate, list func(T) []E, text func(E) string) Mat
 	}
 }
 
-// ClientFilter compiles a filter over clients: target is one of
-// ClientFilterTargets, mode one of FilterModes. Where the target is a list, one
-// entry that matches is enough.
+// ClientFilter compiles a filter over clients: target is one of ClientFilterTargets,
+// mode one of FilterModes. If the target is a list, one entry that matches is enough.
 func ClientFilter(target, mode, value string) (Match[Client], error) {
 	is, err := newPredicate(mode, value)
 	if err != nil {

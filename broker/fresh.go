@@ -4,9 +4,9 @@ import "context"
 
 type freshKey struct{}
 
-// WithFreshAttempt returns a context for operations that must not fail for a reason
-// that may no longer hold: a broker that is not connected is tried to be reached
-// after the operation began, instead of returning why an earlier attempt failed.
+// WithFreshAttempt returns a context for operations that must not fail for an outdated
+// reason: if the broker is not connected, a new attempt is made after the operation
+// began, instead of returning the error of an earlier one.
 func WithFreshAttempt(ctx context.Context) context.Context {
 	return context.WithValue(ctx, freshKey{}, true)
 }

@@ -2,16 +2,16 @@ package broker
 
 import "context"
 
-// Inspector shows the clients that are connected, and the sessions of those
-// that are not, in order of their client ids.
+// Inspector lists the connected clients, and the sessions of others, ordered by client
+// id.
 type Inspector interface {
 	InspectClients(ctx context.Context, offset, count int) (Page[ConnectedClient], error)
 	InspectClient(ctx context.Context, clientID string) (ConnectedClientDetail, error)
 }
 
-// ConnectedClient is a connected client, or a disconnected session, in a list.
-// Username is "<anonymous>" where no authentication was used. Times are epoch
-// milliseconds; LastDisconnect is nil for one that never disconnected.
+// ConnectedClient is a connected client, or a disconnected session, in a list. Username
+// is "<anonymous>" for a client without authentication. Times are epoch milliseconds;
+// LastDisconnect is nil for one that never disconnected.
 type ConnectedClient struct {
 	Username        string       `json:"username" doc:"Username; <anonymous> if no authentication was used." example:"meter-7"`
 	ClientID        string       `json:"clientid" doc:"MQTT client id." example:"meter-7"`
@@ -24,7 +24,7 @@ type ConnectedClient struct {
 	Queues          ClientQueues `json:"queues" doc:"Messages that wait for the client."`
 }
 
-// ClientQueues is what waits for a client in the list of clients.
+// ClientQueues is the queue of a client in the list of clients.
 type ClientQueues struct {
 	BytesOut         int64 `json:"bytesOut" doc:"Size of the messages that wait, in bytes." example:"2048"`
 	BytesMax         int64 `json:"bytesMax" doc:"Limit of the messages that wait or are in flight, in bytes." example:"104857600"`
@@ -34,7 +34,7 @@ type ClientQueues struct {
 	PagedMessagesMax int64 `json:"pagedMessagesMax" doc:"Limit of the number of messages moved out of memory; 0 at the embedded broker." example:"0"`
 }
 
-// ConnectedClientDetail is everything known of one client's session.
+// ConnectedClientDetail are all properties of one client's session.
 type ConnectedClientDetail struct {
 	Username         string            `json:"username" doc:"Username; <anonymous> if no authentication was used." example:"meter-7"`
 	ClientID         string            `json:"clientid" doc:"MQTT client id." example:"meter-7"`
@@ -68,7 +68,7 @@ type ClientTLS struct {
 	Ciphers           string `json:"ciphers" doc:"Cipher suite." example:"TLS_AES_128_GCM_SHA256"`
 }
 
-// ClientListener is the listener that a client came in by.
+// ClientListener is the listener of a client's connection.
 type ClientListener struct {
 	Port        int    `json:"port" doc:"TCP port of the listener." example:"8883"`
 	BindAddress string `json:"bind_address" doc:"Address of the listener." example:"0.0.0.0"`
@@ -91,7 +91,7 @@ type WillProperty struct {
 	Value      string `json:"value" doc:"Value of the property." example:"kW"`
 }
 
-// ClientQueueDetail is what waits for, and from, one client.
+// ClientQueueDetail is the state of one client's queues, in both directions.
 type ClientQueueDetail struct {
 	BytesIn          int64 `json:"bytesIn" doc:"Size of the messages from the client that wait, in bytes; 0 at the embedded broker." example:"0"`
 	BytesOut         int64 `json:"bytesOut" doc:"Size of the messages to the client that wait, in bytes." example:"2048"`
@@ -105,9 +105,9 @@ type ClientQueueDetail struct {
 	PagedMessagesMax int64 `json:"pagedMessagesMax" doc:"Limit of the number of messages moved out of memory; 0 at the embedded broker." example:"0"`
 }
 
-// ClientDrops are the messages that a client did not get, by the reason: its
-// queue was full, they expired, they were larger than it takes, or they could
-// not be stored. NumDropped is their sum. Not every broker reports them.
+// ClientDrops are the messages that a client did not receive, by the reason: its queue
+// was full, they expired, they exceeded its maximum packet size, or they could not be
+// stored. NumDropped is their sum. Not every broker reports them.
 type ClientDrops struct {
 	QueueFull int64 `json:"queueFull" doc:"Messages dropped because the client's queue was full." example:"0"`
 	Expired   int64 `json:"expired" doc:"Messages that expired before they were delivered." example:"0"`
@@ -115,7 +115,7 @@ type ClientDrops struct {
 	NotStored int64 `json:"notStored" doc:"Messages that could not be stored." example:"0"`
 }
 
-// ClientInflight is what is on its way to, and from, one client.
+// ClientInflight are one client's in-flight messages, in both directions.
 type ClientInflight struct {
 	BytesIn        int64 `json:"bytesIn" doc:"Size of the messages from the client in flight, in bytes; 0 at the embedded broker." example:"0"`
 	BytesOut       int64 `json:"bytesOut" doc:"Size of the messages to the client in flight, in bytes." example:"512"`

@@ -7,10 +7,10 @@ import (
 	"unicode/utf8"
 )
 
-// Messages reads and changes what a broker retains, and publishes.
+// Messages reads and deletes retained messages, and publishes.
 type Messages interface {
-	// ListRetained returns the retained messages whose topics match a filter, in
-	// order of their topics. Payloads are shown up to PreviewLimit.
+	// ListRetained returns the retained messages whose topics match a filter, ordered
+	// by topic. Payloads are shown up to PreviewLimit.
 	ListRetained(ctx context.Context, filter string, offset, count int) (Page[RetainedMessage], error)
 	// GetRetained returns the retained message of a topic with its whole payload.
 	GetRetained(ctx context.Context, topic string) (RetainedMessage, error)
@@ -19,16 +19,15 @@ type Messages interface {
 	// DeleteRetainedMatching deletes the retained messages whose topics match a
 	// filter and returns their number; none is not an error.
 	DeleteRetainedMatching(ctx context.Context, filter string) (int, error)
-	// Publish publishes in the broker's own name. It returns when the broker
-	// has the message in its charge, as far as the QoS asks for that.
+	// Publish publishes in the broker's own name. It returns when the broker has
+	// accepted the message, as far as its QoS requires that.
 	Publish(ctx context.Context, p PublishSpec) error
 }
 
-// RetainedMessage is the message that a topic retains. Encoding is "base64"
-// where the payload is no text. Size is the whole payload's, in bytes; where
-// Truncated is set, Payload is only its beginning. What the broker does not
-// report is left out: a broker that is reached over MQTT reports only topic and
-// payload.
+// RetainedMessage is the retained message of a topic. Encoding is "base64" if the
+// payload is not text. Size is the length of the whole payload, in bytes; if Truncated
+// is set, Payload is only its beginning. What the broker does not report is omitted: a
+// broker that is reached over MQTT reports only topic and payload.
 type RetainedMessage struct {
 	Topic       string             `json:"topic" doc:"Topic of the message." example:"plant/7/state"`
 	Payload     string             `json:"payload" doc:"Payload: text if it is UTF-8, otherwise base64. A list shows at most the first 1000 bytes." example:"online"`
@@ -43,7 +42,7 @@ type RetainedMessage struct {
 	Properties  *MessageProperties `json:"properties,omitempty" doc:"MQTT 5 properties of the message; absent if there are none."`
 }
 
-// MessageProperties are the properties of a message that MQTT 5 passes on
+// MessageProperties are the properties of a message that MQTT 5 forwards
 // [MQTT-3.3.2.3]. CorrelationData is base64.
 type MessageProperties struct {
 	ContentType     string         `json:"contentType,omitempty" doc:"Content type of the payload; absent for none." example:"text/plain"`
@@ -52,7 +51,7 @@ type MessageProperties struct {
 	UserProperties  []UserProperty `json:"userProperties,omitempty" doc:"User properties in their order; absent for none."`
 }
 
-// UserProperty is a pair of MQTT 5. Names may repeat, and their order counts.
+// UserProperty is a user property of MQTT 5. Names may repeat, and their order matters.
 type UserProperty struct {
 	Name  string `json:"name" doc:"Name of the property. Names may repeat." example:"unit"`
 	Value string `json:"value" doc:"Value of the property." example:"kW"`
@@ -64,17 +63,17 @@ const PreviewLimit = 1000
 // EncodingBase64 marks a payload that is not shown as text.
 const EncodingBase64 = "base64"
 
-// WithPayload returns the message with this payload shown: all of it, or with a
-// limit that is not negative so many bytes of its beginning.
+// WithPayload returns the message with this payload shown: all of it, or with a limit
+// that is not negative that many bytes of its beginning.
 func (m RetainedMessage) WithPayload(payload []byte, limit int) RetainedMessage {
 	m.Size = len(payload)
 	m.Payload, m.Encoding, m.Truncated = ShowPayload(payload, limit)
 	return m
 }
 
-// ShowPayload returns a payload as text where it is UTF-8, otherwise in base64,
-// and what encoding that is. A limit that is not negative cuts it to so many
-// bytes, or a few less where that would leave half a character.
+// ShowPayload returns a payload as text if it is UTF-8, otherwise in base64, and the
+// encoding. A limit that is not negative truncates it to that many bytes, or a few less
+// to keep characters whole.
 func ShowPayload(payload []byte, limit int) (shown, encoding string, truncated bool) {
 	isText := utf8.Valid(payload)
 	if truncated = limit >= 0 && len(payload) > limit; truncated {
@@ -89,7 +88,7 @@ func ShowPayload(payload []byte, limit int) (shown, encoding string, truncated b
 	return base64.StdEncoding.EncodeToString(payload), EncodingBase64, truncated
 }
 
-// PublishSpec is a message to be published. Expiry is in seconds, nil for none.
+// PublishSpec is a message to publish. Expiry is in seconds, nil for none.
 type PublishSpec struct {
 	Topic           string
 	Payload         []byte
@@ -102,7 +101,7 @@ type PublishSpec struct {
 	UserProperties  []UserProperty
 }
 
-// NeedsMQTT5 reports whether the message has what MQTT 3.1.1 cannot carry.
+// NeedsMQTT5 reports whether the message has properties that MQTT 3.1.1 cannot carry.
 func (p PublishSpec) NeedsMQTT5() bool {
 	return p.Expiry != nil || p.ContentType != "" || p.ResponseTopic != "" ||
 		len(p.CorrelationData) > 0 || len(p.UserProperties) > 0

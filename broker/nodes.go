@@ -8,9 +8,8 @@ import (
 	"sync"
 )
 
-// AskNodes asks nodes at the same time and returns their responses in the order of the
-// nodes. If any of them has none, the error names each of these, and is of the
-// first one's kind.
+// AskNodes calls ask for all nodes concurrently and returns the results in the order of
+// the nodes. If any fail, the error names each of these, and has the first one's kind.
 func AskNodes[T any](op string, nodes []int, ask func(nodeID int) (T, error)) ([]T, error) {
 	answers, errs := onNodes(nodes, ask)
 	if err := nodesError(op, nodes, errs); err != nil {
@@ -22,8 +21,8 @@ func AskNodes[T any](op string, nodes []int, ask func(nodeID int) (T, error)) ([
 	return answers, nil
 }
 
-// SetNodes changes something of nodes, at the same time and not before all of them
-// were found ready. If it then fails for some, the error names those that have it.
+// SetNodes changes something of all nodes concurrently, but only after all of them were
+// ready. If it then fails for some, the error names those that were changed.
 func SetNodes(op string, nodes []int, ready, set func(nodeID int) error) error {
 	_, errs := onNodes(nodes, func(id int) (struct{}, error) { return struct{}{}, ready(id) })
 	if err := nodesError(op, nodes, errs); err != nil {
@@ -42,7 +41,7 @@ func SetNodes(op string, nodes []int, ready, set func(nodeID int) error) error {
 	return err
 }
 
-// onNodes does something with each node, at the same time.
+// onNodes calls do for all nodes concurrently.
 func onNodes[T any](nodes []int, do func(nodeID int) (T, error)) (answers []T, errs []error) {
 	answers, errs = make([]T, len(nodes)), make([]error, len(nodes))
 	var wg sync.WaitGroup
@@ -53,7 +52,7 @@ func onNodes[T any](nodes []int, do func(nodeID int) (T, error)) (answers []T, e
 	return answers, errs
 }
 
-// nodesError makes an error of those of nodes; nil if there are none.
+// nodesError combines the errors of nodes; nil if there are none.
 func nodesError(op string, nodes []int, errs []error) *Error {
 	var all *Error
 	for i, err := range errs {
@@ -74,7 +73,7 @@ func nodesError(op string, nodes []int, errs []error) *Error {
 	return all
 }
 
-// succeeded names the nodes without an error.
+// succeeded returns the names of the nodes without an error.
 func succeeded(nodes []int, errs []error) string {
 	var names []string
 	for i, err := range errs {
@@ -87,8 +86,8 @@ func succeeded(nodes []int, errs []error) string {
 
 func nodeName(id int) string { return "node " + strconv.Itoa(id) }
 
-// OneNode does something with one of the nodes of an HP cluster. The error names it;
-// it is NotFound where there is no such node.
+// OneNode calls do for one of the nodes of an HP cluster. The error names it; it is
+// NotFound if there is no such node.
 func OneNode[T any](op string, nodes []int, id int, do func(nodeID int) (T, error)) (answer T, err error) {
 	switch {
 	case len(nodes) == 0:

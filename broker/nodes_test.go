@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// away is what a node that is not there answers.
-func away(kind Kind) error { return &Error{Kind: kind, Op: "dial", Msg: "nobody is there"} }
+// away returns the error of an unreachable node.
+func away(kind Kind) error { return &Error{Kind: kind, Op: "dial", Msg: "cannot be reached"} }
 
 func TestAskNodes(t *testing.T) {
 	t.Parallel()
@@ -23,9 +23,9 @@ func TestAskNodes(t *testing.T) {
 		kind Kind
 		msg  string
 	}{
-		"one is away":     {map[int]error{5: away(Unavailable)}, Unavailable, "node 5: nobody is there; the other nodes can be asked one by one, by nodeid"},
-		"two are away":    {map[int]error{2: away(Unconfirmed), 5: away(Unavailable)}, Unconfirmed, "node 2: nobody is there; node 5: nobody is there; the other nodes can be asked one by one, by nodeid"},
-		"all are away":    {map[int]error{1: away(Denied), 2: away(Denied), 5: away(Denied)}, Denied, "node 1: nobody is there; node 2: nobody is there; node 5: nobody is there"},
+		"one is away":     {map[int]error{5: away(Unavailable)}, Unavailable, "node 5: cannot be reached; the other nodes can be asked one by one, by nodeid"},
+		"two are away":    {map[int]error{2: away(Unconfirmed), 5: away(Unavailable)}, Unconfirmed, "node 2: cannot be reached; node 5: cannot be reached; the other nodes can be asked one by one, by nodeid"},
+		"all are away":    {map[int]error{1: away(Denied), 2: away(Denied), 5: away(Denied)}, Denied, "node 1: cannot be reached; node 2: cannot be reached; node 5: cannot be reached"},
 		"one has a fault": {map[int]error{1: errors.New("secret cause")}, Internal, "node 1: it could not be asked; the other nodes can be asked one by one, by nodeid"},
 	} {
 		got, err := AskNodes("op", nodes, func(id int) (int, error) { return id, tt.fail[id] })
@@ -51,10 +51,10 @@ func TestSetNodes(t *testing.T) {
 		tried      int32
 	}{
 		"all take it":         {nil, nil, 0, "", 3},
-		"one is away":         {map[int]error{2: away(Unavailable)}, nil, Unavailable, "node 2: nobody is there; nothing was changed", 0},
-		"one goes away":       {nil, map[int]error{2: away(Unavailable)}, Unconfirmed, "node 2: nobody is there; it was changed at node 1, node 5 only: repeat it", 3},
+		"one is away":         {map[int]error{2: away(Unavailable)}, nil, Unavailable, "node 2: cannot be reached; nothing was changed", 0},
+		"one goes away":       {nil, map[int]error{2: away(Unavailable)}, Unconfirmed, "node 2: cannot be reached; it was changed at node 1, node 5 only: repeat it", 3},
 		"all go away":         {nil, map[int]error{1: away(Unavailable), 2: away(Unavailable), 5: away(Unavailable)}, Unavailable, "node 1: nobody", 3},
-		"one may not have it": {nil, map[int]error{1: away(Unconfirmed)}, Unconfirmed, "node 1: nobody is there; it was changed at node 2, node 5 only", 3},
+		"one may not have it": {nil, map[int]error{1: away(Unconfirmed)}, Unconfirmed, "node 1: cannot be reached; it was changed at node 2, node 5 only", 3},
 	} {
 		var tried atomic.Int32
 		err := SetNodes("op", nodes, func(id int) error { return tt.ready[id] }, func(id int) error {
@@ -91,7 +91,7 @@ func TestOneNode(t *testing.T) {
 	}{
 		"the broker is no node of an HP cluster; leave nodeid out": {nil, 1, NotFound},
 		"the cluster has no node 2":                                {[]int{1, 5}, 2, NotFound},
-		"node 5: nobody is there":                                  {[]int{1, 5}, 5, Unavailable},
+		"node 5: cannot be reached":                                  {[]int{1, 5}, 5, Unavailable},
 	} {
 		_, err := OneNode("op", tt.nodes, tt.id, ask)
 		if e, ok := errors.AsType[*Error](err); !ok || e.Kind != tt.kind || e.Msg != msg {

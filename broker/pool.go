@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// TLS is how a connection to a broker is secured. Certificates and key are
-// PEM; empty means the system's authorities, no client certificate.
+// TLS describes how a connection to a broker is secured. Certificates and key are PEM;
+// empty means the system's authorities, no client certificate.
 type TLS struct {
 	CACert     string
 	ClientCert string
@@ -14,10 +14,9 @@ type TLS struct {
 	Verify     bool
 }
 
-// Target is a stored connection to a broker. Rev changes with every edit, so
-// that a live connection of an older one is replaced. With TopicTree, the topics
-// of a broker that keeps no topic tree may be found out by subscribing to
-// everything.
+// Target is a stored connection to a broker. Rev changes with every edit, so that a
+// live connection of an older one is replaced. With TopicTree, the topics of a broker
+// without a topic tree may be determined by subscribing to everything.
 type Target struct {
 	ID        string
 	Rev       int64
@@ -39,9 +38,9 @@ type Pool struct {
 
 	closing sync.WaitGroup // connections replaced by a newer revision
 
-	mu     sync.Mutex // guards the fields below; held while dialling, which does no I/O
+	mu     sync.Mutex // protects the fields below; held while dialling, which does no I/O
 	live   map[string]entry
-	gone   map[string]struct{} // dropped; ids are never used again
+	gone   map[string]struct{} // dropped; ids are never reused
 	closed bool
 }
 
@@ -51,13 +50,13 @@ type entry struct {
 	pinned bool
 }
 
-// NewPool makes an empty pool.
+// NewPool returns an empty pool.
 func NewPool(dial Dial) *Pool {
 	return &Pool{dial: dial, live: map[string]entry{}, gone: map[string]struct{}{}}
 }
 
-// Pin puts in a broker that lives in this process, under the id of its record.
-// It stays whatever the revision, and the pool does not close it.
+// Pin adds a broker in this process, under the id of its record. It stays whatever the
+// revision, and the pool does not close it.
 func (p *Pool) Pin(id string, b Broker) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -81,13 +80,13 @@ func (p *Pool) Live(id string, rev int64) Broker {
 func (p *Pool) Get(t Target) (Broker, error) {
 	b, stale, err := p.take(t)
 	if stale != nil {
-		p.closing.Go(func() { stale.Close(context.Background()) }) //nolint:errcheck // its successor is in place
+		p.closing.Go(func() { stale.Close(context.Background()) }) //nolint:errcheck // its successor is available
 	}
 	return b, err
 }
 
-// take finds or dials under the lock (dialling does no I/O) and returns what
-// the new connection replaces.
+// take returns the broker of a target, dialled under the lock if necessary (which does
+// no I/O), and the one that it replaces.
 func (p *Pool) take(t Target) (b, stale Broker, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -125,20 +124,20 @@ func (p *Pool) Drop(ctx context.Context, id string) error {
 	return e.broker.Close(ctx)
 }
 
-// Trial is what a broker turned out to offer, and what not.
+// Trial is the result of a test: the capabilities of a broker, and what is missing.
 type Trial struct {
 	Capabilities []Capability
 	Missing      []Missing
 }
 
-// Try connects to a target that is not stored, waits for the outcome and
-// closes again. It returns what the broker offers, or the cause as an *Error.
+// Try connects to a target that is not stored, waits for the outcome and closes the
+// connection. It returns the broker's capabilities, or the cause as an *Error.
 func (p *Pool) Try(ctx context.Context, t Target) (Trial, error) {
 	b, err := p.dial(t)
 	if err != nil {
 		return Trial{}, err
 	}
-	defer b.Close(context.WithoutCancel(ctx)) //nolint:errcheck // the trial is over
+	defer b.Close(context.WithoutCancel(ctx)) //nolint:errcheck // the test is over
 	if err := b.Ready(ctx); err != nil {
 		return Trial{}, err
 	}

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// line is a live broker that only knows whether it was closed. The pool's own
-// rules need no more; real brokers pass through it in the tests of the API.
+// line is a live broker that only knows whether it was closed. The pool's own rules
+// need no more; the tests of the API cover it with real brokers.
 type line struct {
 	Broker
 	closed chan struct{}

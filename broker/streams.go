@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 )
 
-// Streams copies, transforms, keeps and replays the messages of topics.
+// Streams copy, transform, store and replay the messages of topics.
 type Streams interface {
 	ListStreams(ctx context.Context, o ListOptions[Stream]) (Page[Stream], error)
 	GetStream(ctx context.Context, streamname string) (Stream, error)
@@ -14,12 +14,12 @@ type Streams interface {
 	DeleteStream(ctx context.Context, streamname string) error
 	// CountStreamMessages returns how much the stream stores.
 	CountStreamMessages(ctx context.Context, streamname string) (StreamCount, error)
-	// ClearStreamMessages deletes the messages that came at gte or later and at
-	// lte or earlier, in Unix seconds; nil is open.
+	// ClearStreamMessages deletes the messages received between gte and lte, inclusive,
+	// in Unix seconds; nil is open.
 	ClearStreamMessages(ctx context.Context, streamname string, gte, lte *float64) error
-	// ReplayStream begins a replay and returns; a stream has one at a time.
+	// ReplayStream starts a replay and returns; a stream has one at a time.
 	ReplayStream(ctx context.Context, r StreamReplay) error
-	// StopStreamReplay ends the replay that runs.
+	// StopStreamReplay stops the current replay.
 	StopStreamReplay(ctx context.Context, streamname string) error
 }
 
@@ -44,8 +44,8 @@ type Stream struct {
 	Stats  *StreamStats    `json:"stats,omitempty" doc:"Counters of the messages since the service started or the stream was created. An extension."`
 }
 
-// StreamProgress is how far a replay is, in messages. StartedAt is in epoch
-// milliseconds. Total is an estimate where messages expire meanwhile.
+// StreamProgress is the progress of a replay, in messages. StartedAt is in epoch
+// milliseconds. Total is an estimate if messages expire in the meantime.
 type StreamProgress struct {
 	ReplayTopic string  `json:"replaytopic" doc:"Topic to which messages are published." example:"again"`
 	Sent        int64   `json:"sent" doc:"Number of messages that were published." example:"120"`
@@ -55,10 +55,9 @@ type StreamProgress struct {
 	Reverse     bool    `json:"reverse" doc:"True if the newest message is replayed first." example:"false"`
 }
 
-// StreamStats counts a stream's messages since the service
-// started or the stream was made. Messages and Bytes are what it keeps now,
-// Evicted what went to keep within max_bytes, Expired what became older than
-// ttl allows.
+// StreamStats counts a stream's messages since the service started or the stream was
+// created. Messages and Bytes are what it stores now, Evicted what was deleted to stay
+// within max_bytes, Expired what became older than ttl allows.
 type StreamStats struct {
 	Received    int64 `json:"received" doc:"Messages received on the source topic." example:"1500"`
 	Republished int64 `json:"republished" doc:"Results published to the target topic." example:"1480"`
@@ -73,7 +72,7 @@ type StreamStats struct {
 	Bytes       int64 `json:"bytes" doc:"Size of the messages stored now, in bytes." example:"59200"`
 }
 
-// StreamCount is how much a stream keeps.
+// StreamCount is how much a stream stores.
 type StreamCount struct {
 	StreamName string `json:"streamname" doc:"Name of the stream." example:"speed"`
 	Count      int64  `json:"count" doc:"Number of messages stored." example:"1480"`
@@ -95,9 +94,8 @@ type StreamSpec struct {
 	Query           json.RawMessage
 }
 
-// StreamReplay asks for the messages of a stream once more. GTE and LTE are
-// Unix seconds, nil where open. Limit -1 means all. Speed 1 is the original
-// pace, 0 as fast as possible.
+// StreamReplay describes a replay of a stream. GTE and LTE are Unix seconds, nil if
+// open. Limit -1 means all. Speed 1 is the original speed, 0 as fast as possible.
 type StreamReplay struct {
 	StreamName  string
 	ReplayTopic string

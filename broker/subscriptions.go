@@ -2,23 +2,23 @@ package broker
 
 import "context"
 
-// Subscriptions shows who is subscribed to what.
+// Subscriptions lists the subscriptions of clients.
 type Subscriptions interface {
-	// ListSubscriptions returns the subscriptions of all sessions, or of one
-	// client where ClientID is set, in order of client ids and then of topics.
+	// ListSubscriptions returns the subscriptions of all sessions, or of one client if
+	// ClientID is set, ordered by client id and then by topic.
 	ListSubscriptions(ctx context.Context, o SubscriptionOptions) (Page[Subscription], error)
 }
 
-// SubscriptionOptions selects a part of the subscriptions. An empty ClientID
-// means those of all clients.
+// SubscriptionOptions selects a page of the subscriptions. An empty ClientID means
+// those of all clients.
 type SubscriptionOptions struct {
 	ListOptions[Subscription]
 	ClientID string
 }
 
-// Subscription is a subscription of a session. Topic is the filter as it was
-// asked for; Share is the name of the group where it is shared, and
-// SubscriptionIdentifier is 0 where there is none.
+// Subscription is a subscription of a session. Topic is the filter as it was requested;
+// Share is the name of the group if it is shared, and SubscriptionIdentifier is 0 if
+// there is none.
 type Subscription struct {
 	ClientID               string `json:"clientid" doc:"MQTT client id." example:"meter-7"`
 	Username               string `json:"username" doc:"Username of the client; empty for none." example:"meter-7"`

@@ -17,8 +17,8 @@ type SysTopics struct {
 	Date   int64             `json:"date" doc:"Time of the sample, in epoch milliseconds." example:"1769860800000"`
 }
 
-// License is a broker's licence. Times are epoch milliseconds, 0 where the
-// licence does not expire. Features is never nil.
+// License is a broker's licence. Times are epoch milliseconds, 0 if the licence does
+// not expire. Features is never nil.
 type License struct {
 	Plan       string   `json:"plan" doc:"Plan; open-source for a broker that needs no licence." example:"open-source"`
 	Edition    string   `json:"edition" doc:"Edition; open-source for a broker that needs no licence." example:"open-source"`
@@ -29,7 +29,7 @@ type License struct {
 	Features   []string `json:"features" doc:"Features that the licence includes." example:"dynamic-security|streams|bridges"`
 }
 
-// Listener is a place where a broker accepts clients. Certs is never nil.
+// Listener is a listener of a broker. Certs is never nil.
 type Listener struct {
 	ID                 int            `json:"id" doc:"Number of the listener, unique in the broker." example:"1"`
 	Port               int            `json:"port" doc:"TCP port." example:"8883"`
@@ -40,7 +40,7 @@ type Listener struct {
 	Certs              []ListenerCert `json:"certs" doc:"Certificates of the listener; empty without TLS."`
 }
 
-// ListenerCert is a certificate attached to a listener.
+// ListenerCert is a certificate of a listener.
 type ListenerCert struct {
 	CertificateID string `json:"certificate_id" doc:"Id of the certificate; the embedded broker uses the SHA-256 of the certificate, hexadecimal." example:"4ad8c34e0ff6ad8f8c3cbb9e1d1c6b7f0c1a7d2f4b8e6a59c3d2e1f0a9b8c7d6"`
 	Name          string `json:"name" doc:"Name in the certificate." example:"broker.example"`

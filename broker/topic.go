@@ -27,8 +27,8 @@ func ValidFilter(s string) bool {
 	return true
 }
 
-// ValidTopic reports whether s can be published to: text of 1 to 65535 bytes
-// without wildcards and without U+0000 [MQTT-4.7.1-1, MQTT-4.7.3].
+// ValidTopic reports whether s can be published to: text of 1 to 65535 bytes without
+// wildcards and without U+0000 [MQTT-4.7.1-1, MQTT-4.7.3].
 func ValidTopic(s string) bool {
 	return s != "" && len(s) <= maxTopic && !hasWildcard(s) && strings.IndexByte(s, 0) < 0 && utf8.ValidString(s)
 }
@@ -36,9 +36,8 @@ func ValidTopic(s string) bool {
 // sharePrefix begins the filter of a shared subscription.
 const sharePrefix = "$share/"
 
-// ValidSubscription reports whether s can be subscribed to: a topic filter, and
-// one that names its group and its filter where it begins with $share/
-// [MQTT-4.8.2-1, MQTT-4.8.2-2].
+// ValidSubscription reports whether s can be subscribed to: a topic filter, which names
+// a group and a filter if it begins with $share/ [MQTT-4.8.2-1, MQTT-4.8.2-2].
 func ValidSubscription(s string) bool {
 	if !ValidFilter(s) {
 		return false
@@ -51,7 +50,7 @@ func ValidSubscription(s string) bool {
 	return group != "" && filter != "" && !hasWildcard(group)
 }
 
-// hasWildcard looks byte by byte, which is faster than for a set of characters.
+// hasWildcard searches byte by byte, which is faster than for a set of characters.
 func hasWildcard(s string) bool {
 	return strings.IndexByte(s, '+') >= 0 || strings.IndexByte(s, '#') >= 0
 }

@@ -2,13 +2,13 @@ package broker
 
 import "context"
 
-// Topics shows the topics in use and how long they are remembered. Of an HP
-// cluster, whose nodes each have topics of their own, nodeID names a node; 0 means
-// every node, in the order of their numbers. Any other broker has one entry, and
-// NotFound for any nodeID but 0.
+// Topics lists the topics in use and manages how long they are kept. In an HP cluster,
+// whose nodes each have topics of their own, nodeID names a node; 0 means every node,
+// in the order of their numbers. Any other broker has one entry, and NotFound for any
+// nodeID but 0.
 type Topics interface {
 	// HPNodes returns the numbers, in ascending order, of the nodes of the HP cluster
-	// that the broker is in; none where it is in none.
+	// that the broker is in; none if it is in none.
 	HPNodes(ctx context.Context) ([]int, error)
 	ListTopics(ctx context.Context, nodeID, offset, count int) ([]TopicTree, error)
 	GetTTL(ctx context.Context, nodeID int) ([]int64, error)
@@ -28,8 +28,8 @@ type PublishTopics struct {
 	Data   []PublishTopic `json:"data" doc:"The listed topics with their latest messages."`
 }
 
-// PublishTopic is a topic with its last message. Encoding is "base64" where
-// the payload is no text. LastModified is in epoch milliseconds.
+// PublishTopic is a topic with its last message. Encoding is "base64" if the payload is
+// not text. LastModified is in epoch milliseconds.
 type PublishTopic struct {
 	Topic        string `json:"topic" doc:"Topic." example:"plant/7/raw"`
 	Payload      string `json:"payload" doc:"Latest payload: text if it is UTF-8, otherwise base64; at most its first 1000 bytes." example:"{\"speed\":2.5}"`

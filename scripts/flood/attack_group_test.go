@@ -11,8 +11,8 @@ import (
 	"signalbox/scripts/bench/packet"
 )
 
-// attackGroup is clients that run the same attack. Each connects, attacks until the
-// broker closes the connection, and connects again.
+// attackGroup is a group of clients that run the same attack. Each connects, attacks
+// until the broker closes the connection, and connects again.
 type attackGroup struct {
 	name       string
 	clients    int
@@ -26,12 +26,12 @@ type attackClient struct {
 	ctx         context.Context
 	target      *attack
 	from        string // address of this machine
-	name        string // no other client of any group has it
+	name        string // unique over all groups
 	connections int
 }
 
-// apart is the least time between two connections of a client, so that the broker is
-// under test and not the kernel.
+// apart is the minimum interval between two connections of a client, so that the broker
+// is under test and not the kernel.
 const apart = 20 * time.Millisecond
 
 // runGroups runs all groups until the context ends, and waits for their end.
@@ -61,7 +61,7 @@ func (m *attackGroup) run(one *attackClient) {
 	}
 }
 
-// String returns what the group has done.
+// String returns a summary of what the group has done.
 func (m *attackGroup) String() string {
 	return fmt.Sprintf("%-26s %4d clients, %6d connections, %6d ended by the broker", m.name, m.clients, m.connections.Load(), m.failed.Load())
 }
@@ -79,23 +79,23 @@ func over(connect func(*attackClient) (*link, error), attack func(*attackClient,
 	}
 }
 
-// stranger is a connection that has not said a word.
+// tcpClient connects over TCP and sends nothing.
 func tcpClient(m *attackClient) (*link, error) { return dialSmallBuffer(m.ctx, m.target.TCP, m.from) }
 
-// browser is a connection to the WebSocket listener that has not said a word.
+// webSocketTCP connects to the WebSocket listener and sends nothing.
 func webSocketTCP(m *attackClient) (*link, error) { return dialSmallBuffer(m.ctx, m.target.WS, m.from) }
 
-// caller is a WebSocket on which no packet has been sent.
+// webSocketClient connects over WebSocket and sends no packet.
 func webSocketClient(m *attackClient) (*link, error) { return upgrade(webSocketTCP(m)) }
 
-// loggedIn returns the way to connect of clients that have logged in.
+// loggedIn returns a connect function for clients that have logged in.
 func loggedIn(connect func(*attackClient) (*link, error)) func(*attackClient) (*link, error) {
 	return func(m *attackClient) (*link, error) {
 		l, err := connect(m)
 		if err != nil {
 			return nil, err
 		}
-		if err := l.logIn(withClientID(guestUser, m.name)); err != nil {
+		if err := l.logIn(withClientID(attackUser, m.name)); err != nil {
 			l.Close()
 			return nil, err
 		}
@@ -103,7 +103,7 @@ func loggedIn(connect func(*attackClient) (*link, error)) func(*attackClient) (*
 	}
 }
 
-// sendEndlessly writes the same again and again, and reads nothing.
+// sendEndlessly repeats a write, and reads nothing.
 func sendEndlessly(b []byte) func(*attackClient, *link) error {
 	return func(_ *attackClient, l *link) error {
 		for {
@@ -114,7 +114,7 @@ func sendEndlessly(b []byte) func(*attackClient, *link) error {
 	}
 }
 
-// sendOnce writes something once and waits for the end.
+// sendOnce writes once and waits for the end of the connection.
 func sendOnce(b []byte) func(*attackClient, *link) error {
 	return func(_ *attackClient, l *link) error {
 		if _, err := l.Write(b); err != nil {
@@ -127,7 +127,7 @@ func sendOnce(b []byte) func(*attackClient, *link) error {
 // sendText is sendOnce for text.
 func sendText(text string) func(*attackClient, *link) error { return sendOnce([]byte(text)) }
 
-// sendOneOf writes one of several things, another over each connection.
+// sendOneOf writes one of several values, another over each connection.
 func sendOneOf(of [][]byte) func(*attackClient, *link) error {
 	return func(m *attackClient, l *link) error { return sendOnce(of[m.connections%len(of)])(m, l) }
 }
@@ -143,10 +143,10 @@ func sendSlowly(what func(*attackClient) []byte) func(*attackClient, *link) erro
 	}
 }
 
-// unreading subscribes to the topics of the fast publishers, and reads no more.
+// unreading subscribes to the topics of the fast publishers, and stops reading.
 func unreading(qos byte) func(*attackClient, *link) error {
 	return func(m *attackClient, l *link) error {
-		if err := l.subscribe("guest/stream/#", qos); err != nil {
+		if err := l.subscribe("attacker/stream/#", qos); err != nil {
 			return err
 		}
 		<-m.ctx.Done()
@@ -157,7 +157,7 @@ func unreading(qos byte) func(*attackClient, *link) error {
 // unacknowledging subscribes to these topics, reads, and acknowledges nothing.
 func unacknowledging(qos byte) func(*attackClient, *link) error {
 	return func(_ *attackClient, l *link) error {
-		if err := l.subscribe("guest/stream/#", qos); err != nil {
+		if err := l.subscribe("attacker/stream/#", qos); err != nil {
 			return err
 		}
 		return l.drain()
@@ -168,20 +168,20 @@ func unacknowledging(qos byte) func(*attackClient, *link) error {
 func fastPublisher(size int) func(*attackClient, *link) error {
 	return func(m *attackClient, l *link) error {
 		message := packet.AppendPublish(nil, packet.Message{
-			Topic: []byte("guest/stream/" + m.name), Payload: make([]byte, size),
+			Topic: []byte("attacker/stream/" + m.name), Payload: make([]byte, size),
 		})
 		return sendEndlessly(message)(m, l)
 	}
 }
 
-// unreleased publishes at QoS 2 and releases nothing, through all identifiers.
+// unreleased publishes at QoS 2 without PUBREL, with all packet identifiers.
 func unreleased(m *attackClient, l *link) error {
 	var reading sync.WaitGroup
 	reading.Go(func() { l.drain() }) //nolint:errcheck // the acknowledgements are ignored
 	defer reading.Wait()
 	defer l.Close()
 	for {
-		p := packet.AppendPublish(nil, packet.Message{Topic: []byte("guest/hoard"), Payload: []byte("x"), QoS: 2, ID: l.next()})
+		p := packet.AppendPublish(nil, packet.Message{Topic: []byte("attacker/hoard"), Payload: []byte("x"), QoS: 2, ID: l.next()})
 		if _, err := l.Write(p); err != nil {
 			return err
 		}

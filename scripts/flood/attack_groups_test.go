@@ -9,7 +9,7 @@ import (
 	"signalbox/scripts/bench/packet"
 )
 
-// What the broker is configured with; the bounds of the test follow from it.
+// The configuration of the broker, from which the bounds of the test follow.
 const (
 	maxPerAddress  = 120
 	maxHalfOpen    = 100
@@ -38,10 +38,10 @@ const (
 `
 )
 
-// maxConnect is the largest CONNECT that the broker takes, in bytes.
+// maxConnect is the length of the largest CONNECT that the broker accepts, in bytes.
 const maxConnect = 320 << 10
 
-// attackGroups returns all groups. The scale multiplies those that cost little.
+// attackGroups returns all groups. The scale multiplies the cheap ones.
 func attackGroups(scale int) []*attackGroup {
 	return append(append(unauthenticated(scale), authenticated(scale)...), compliant(scale)...)
 }
@@ -71,14 +71,14 @@ func authenticated(scale int) []*attackGroup {
 		{name: "giant PUBLISH", clients: 4, connection: over(in, sendOnce(incomplete(packet.Publish, 256<<20-1)))},
 		{name: "PUBLISH, incomplete", clients: 20 * scale, connection: over(in, sendOnce(incomplete(packet.Publish, maxPacket)))},
 		{name: "PINGREQ, not reading", clients: 4, connection: over(in, sendEndlessly(bytes.Repeat([]byte{packet.Pingreq, 0}, 2048)))},
-		{name: "SUBSCRIBE, not reading", clients: 2, connection: over(in, sendEndlessly(packet.AppendSubscribe(nil, 1, "guest/stream/#", 1)))},
+		{name: "SUBSCRIBE, not reading", clients: 2, connection: over(in, sendEndlessly(packet.AppendSubscribe(nil, 1, "attacker/stream/#", 1)))},
 		{name: "ping frames, not reading", clients: 2, connection: over(ws, pingFrames)},
 		{name: "take-overs", clients: 6, connection: over(tcpClient, takeOver)},
 		{name: "too deep a topic", clients: 2, connection: over(in, sendOnce(packet.AppendPublish(nil, packet.Message{Topic: deep(maxLevels + 1)})))},
 	}
 }
 
-// compliant returns the groups that comply with the protocol and use what they can.
+// compliant returns the groups that comply with the protocol and exhaust their limits.
 func compliant(scale int) []*attackGroup {
 	in, ws := loggedIn(tcpClient), loggedIn(webSocketClient)
 	return []*attackGroup{
@@ -97,13 +97,13 @@ func compliant(scale int) []*attackGroup {
 
 // connectOf returns the CONNECT of a client that may be accepted.
 func connectOf(m *attackClient) []byte {
-	return packet.AppendConnect(nil, withClientID(guestUser, m.name))
+	return packet.AppendConnect(nil, withClientID(attackUser, m.name))
 }
 
 func upgradeOf(*attackClient) []byte { return []byte(upgradeRequest) }
 
-// incomplete returns a packet of a type and a length in all, without its last byte.
-// Where it announces more than the broker accepts, little more than that follows.
+// incomplete returns a packet of a type and a total length, without its last byte. If
+// that is more than the broker accepts, only little more than that is included.
 func incomplete(first byte, size int) []byte {
 	const head = 5
 	p := binary.AppendUvarint([]byte{first}, uint64(size-head))
@@ -115,14 +115,14 @@ func incomplete(first byte, size int) []byte {
 
 // wrongPassword tries one password after the other.
 func wrongPassword(m *attackClient, l *link) error {
-	as := withClientID(guestUser, m.name)
+	as := withClientID(attackUser, m.name)
 	as.Password = fmt.Sprint("guess ", m.connections)
 	return sendOnce(packet.AppendConnect(nil, as))(m, l)
 }
 
 // takeOver connects with a client id that others use too.
 func takeOver(m *attackClient, l *link) error {
-	if err := l.logIn(withClientID(guestUser, "shared")); err != nil {
+	if err := l.logIn(withClientID(attackUser, "shared")); err != nil {
 		return err
 	}
 	return l.drain()
@@ -131,7 +131,7 @@ func takeOver(m *attackClient, l *link) error {
 // retainedPublisher publishes one retained message after the other.
 func retainedPublisher(m *attackClient, l *link) error {
 	for i := range retainedTopics / 2 {
-		topic := fmt.Appendf(nil, "guest/retained/%s/%d", m.name, i)
+		topic := fmt.Appendf(nil, "attacker/retained/%s/%d", m.name, i)
 		p := packet.AppendPublish(nil, packet.Message{Topic: topic, Payload: []byte("x"), QoS: 1, Retain: true, ID: l.next()})
 		if _, err := l.Write(p); err != nil {
 			return err
@@ -148,17 +148,17 @@ func retainedPublisher(m *attackClient, l *link) error {
 // at all levels, and publishes what all of it matches.
 func maxSubscriber(m *attackClient, l *link) error {
 	for i := range maxFilters {
-		if err := l.subscribe("guest/"+wildcards(i), 1); err != nil {
+		if err := l.subscribe("attacker/"+wildcards(i), 1); err != nil {
 			return err
 		}
 	}
-	if l.subscribe("guest/one/too/many", 1) == nil {
+	if l.subscribe("attacker/one/too/many", 1) == nil {
 		return fmt.Errorf("%d subscriptions", maxFilters+1)
 	}
-	return sendEndlessly(packet.AppendPublish(nil, packet.Message{Topic: append([]byte("guest/"), deep(maxLevels-1)...)}))(m, l)
+	return sendEndlessly(packet.AppendPublish(nil, packet.Message{Topic: append([]byte("attacker/"), deep(maxLevels-1)...)}))(m, l)
 }
 
-// deep returns a topic of that many levels.
+// deep returns a topic with that many levels.
 func deep(levels int) []byte {
 	return []byte(strings.TrimSuffix(strings.Repeat("a/", levels), "/"))
 }
@@ -174,7 +174,7 @@ func wildcards(n int) string {
 
 // leaveSession leaves a session behind, with a new client id over each connection.
 func leaveSession(m *attackClient, l *link) error {
-	if err := l.logInFive(withClientID(guestUser, fmt.Sprint(m.name, "-", m.connections)), 3600); err != nil {
+	if err := l.logInFive(withClientID(attackUser, fmt.Sprint(m.name, "-", m.connections)), 3600); err != nil {
 		return err
 	}
 	_, err := l.Write([]byte{packet.Subscribe, 18, 0, 1, 0, 0, 12, 'g', 'u', 'e', 's', 't', '/', 'q', 'u', 'e', 'u', 'e', 1, 0})
@@ -183,7 +183,7 @@ func leaveSession(m *attackClient, l *link) error {
 
 // pingFrames sends pings and reads no pong.
 func pingFrames(_ *attackClient, l *link) error {
-	ws := l.Conn.(*webSocket) //nolint:forcetypeassert // it was dialed so
+	ws := l.Conn.(*webSocket) //nolint:forcetypeassert // it was dialled so
 	ping := append([]byte{0x89, 0x80 | 125, 0, 0, 0, 0}, make([]byte, 125)...)
 	for all := bytes.Repeat(ping, 16); ; {
 		if _, err := ws.Conn.Write(all); err != nil {
@@ -194,6 +194,6 @@ func pingFrames(_ *attackClient, l *link) error {
 
 // oneFrame sends one of the bad frames.
 func oneFrame(m *attackClient, l *link) error {
-	ws := l.Conn.(*webSocket) //nolint:forcetypeassert // it was dialed so
+	ws := l.Conn.(*webSocket) //nolint:forcetypeassert // it was dialled so
 	return sendOneOf(badFrames)(m, newLink(ws.Conn))
 }

@@ -48,7 +48,7 @@ func TestCampaignFlood(t *testing.T) {
 	}
 }
 
-// maxSlowdown is how many times slower the median of deliveries, or of logins, may be
+// maxSlowdown is how many times slower the median of deliveries, or of log-ins, may be
 // under attack than before. The attackers use all processors, and so may other tests:
 // this is generous, but a broker that waits for a client that does not read fails it
 // by far.
@@ -61,15 +61,15 @@ func checkLegitimate(t *testing.T, quiet, loud map[string]legitimateResults) {
 	for name, q := range quiet {
 		l := loud[name]
 		t.Logf("%s: messages before %v; under attack %v", name, q.deliveries, l.deliveries)
-		t.Logf("%s: logins before %v; under attack %v", name, q.logins, l.logins)
+		t.Logf("%s: log-ins before %v; under attack %v", name, q.logInTimes, l.logInTimes)
 		if q.err != nil || l.err != nil {
 			t.Errorf("%s: before %v, under attack %v", name, q.err, l.err)
 		}
 		if a, b := q.deliveries.quantile(.5), l.deliveries.quantile(.5); b > maxSlowdown*a {
 			t.Errorf("%s: half of the messages took more than %v under attack, %v before", name, b, a)
 		}
-		if a, b := q.logins.quantile(.5), l.logins.quantile(.5); b > maxSlowdown*a {
-			t.Errorf("%s: half of the logins took more than %v under attack, %v before", name, b, a)
+		if a, b := q.logInTimes.quantile(.5), l.logInTimes.quantile(.5); b > maxSlowdown*a {
+			t.Errorf("%s: half of the log-ins took more than %v under attack, %v before", name, b, a)
 		}
 	}
 }

@@ -84,10 +84,10 @@ func idleClient(t *testing.T, s *server, n int, from string) (*link, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := l.logIn(withClientID(guestUser, fmt.Sprint("idle-", n))); err != nil {
+	if err := l.logIn(withClientID(attackUser, fmt.Sprint("idle-", n))); err != nil {
 		return l, err
 	}
-	return l, l.subscribe(fmt.Sprint("guest/idle/", n), 0)
+	return l, l.subscribe(fmt.Sprint("attacker/idle/", n), 0)
 }
 
 // stableMemory returns the resident memory, in bytes, when that does not change any

@@ -20,7 +20,7 @@ const legitimateAddress = "127.0.0.2"
 
 var (
 	legitimateUser = packet.Login{Username: "good", Password: "good password", Clean: true}
-	guestUser      = packet.Login{Username: "guest", Password: "guest password", Clean: true}
+	attackUser     = packet.Login{Username: "attacker", Password: "attacker password", Clean: true}
 )
 
 // withClientID returns a login with another client id.
@@ -45,7 +45,7 @@ func createUsers(t *testing.T, s *server) {
 	if err := l.subscribe(topic+"/response", 0); err != nil {
 		t.Fatal(err)
 	}
-	request := packet.Message{Topic: []byte(topic), Payload: commands(legitimateUser, guestUser)}
+	request := packet.Message{Topic: []byte(topic), Payload: commands(legitimateUser, attackUser)}
 	if _, err := l.Write(packet.AppendPublish(nil, request)); err != nil {
 		t.Fatal(err)
 	}
@@ -68,14 +68,14 @@ func commands(users ...packet.Login) []byte {
 			object{"command": "createClient", "username": u.Username, "password": u.Password,
 				"roles": []object{{"rolename": u.Username}}})
 	}
-	b, _ := json.Marshal(object{"commands": list}) // nothing in it can fail
+	b, _ := json.Marshal(object{"commands": list}) // it can always be encoded
 	return b
 }
 
-// series is how long something took, each time.
+// series is a list of durations of the same action.
 type series []time.Duration
 
-// quantile returns the time that a share of all did not exceed.
+// quantile returns the duration that the given share of all does not exceed.
 func (s series) quantile(share float64) time.Duration {
 	if len(s) == 0 {
 		return 0
@@ -92,7 +92,7 @@ func (s series) String() string {
 // legitimateResults is what legitimate clients measured.
 type legitimateResults struct {
 	deliveries series // from PUBLISH to its delivery
-	logins     series // from SYN to CONNACK
+	logInTimes series // from SYN to CONNACK
 	err        error
 }
 
@@ -149,13 +149,13 @@ func (p *pair) run(ctx context.Context) (o legitimateResults) {
 		if i%loginEvery > 0 {
 			continue
 		}
-		if o.err = timed(&o.logins, p.logInOnce); o.err != nil {
+		if o.err = timed(&o.logInTimes, p.logInOnce); o.err != nil {
 			return o
 		}
 	}
 }
 
-// timed adds how long something took.
+// timed appends the duration of do.
 func timed(s *series, do func() error) error {
 	began := time.Now()
 	err := do()

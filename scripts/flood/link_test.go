@@ -42,7 +42,7 @@ func dialSmallBuffer(ctx context.Context, to, from string) (*link, error) {
 	if err != nil {
 		return nil, err
 	}
-	return l, l.Conn.(*net.TCPConn).SetReadBuffer(4 << 10) //nolint:forcetypeassert // it was dialed so
+	return l, l.Conn.(*net.TCPConn).SetReadBuffer(4 << 10) //nolint:forcetypeassert // it was dialled so
 }
 
 // want reads packets until one of a kind comes, and returns its body.
@@ -143,8 +143,8 @@ func (l *link) writeSlowly(ctx context.Context, b []byte, apart time.Duration) e
 	return nil
 }
 
-// webSocket is the client's side of a WebSocket, as far as packets go through
-// it: each write is a frame, with a mask of zeroes.
+// webSocket is a minimal client side of a WebSocket: each write is a frame, with a mask
+// of zeroes.
 type webSocket struct {
 	net.Conn
 	left int // of the frame that is being read
@@ -153,7 +153,7 @@ type webSocket struct {
 const upgradeRequest = "GET /mqtt HTTP/1.1\r\nHost: broker\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n" +
 	"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nSec-WebSocket-Protocol: mqtt\r\n\r\n"
 
-// upgrade opens a WebSocket over a link on which nothing was sent.
+// upgrade opens a WebSocket over an unused link.
 func upgrade(l *link, err error) (*link, error) {
 	if err != nil {
 		return nil, err

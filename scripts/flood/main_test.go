@@ -1,10 +1,10 @@
 // Package flood attacks the broker with groups of hostile clients, and checks three
-// things meanwhile and afterwards: legitimate clients are served, memory stays within
-// what the configuration allows, and nothing is left over.
+// properties meanwhile and afterwards: legitimate clients are served, memory stays
+// within what the configuration allows, and nothing is left over.
 //
-// It holds tests only, of the binary as it is shipped. It must not reach into
-// the program: what it needs to know it asks MQTT, /metrics and the kernel.
-// DESIGN.md lists the attack groups and what the bounds come from.
+// It has tests only, of the binary as it is shipped. It must not access the program's
+// internals: it uses MQTT, /metrics and the kernel. DESIGN.md lists the attack groups
+// and the origin of the bounds.
 package flood
 
 import (

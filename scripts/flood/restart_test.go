@@ -31,8 +31,8 @@ const (
 	workers    = 32 // clients at a time
 )
 
-// slowerThanRead is how many times longer than reading the rows a start may take,
-// beyond what an empty one takes.
+// slowerThanRead is how many times longer than reading the rows a start may take, in
+// addition to the time of an empty one.
 const slowerThanRead = 10
 
 // TestCampaignRestartAtSize kills the service when it stores much, and compares its
@@ -62,7 +62,7 @@ func TestCampaignRestartAtSize(t *testing.T) {
 	everySession(t, sessions, func(n int) error { return receiveQueue(t.Context(), s, n) })
 }
 
-// everySession does something for each session, some at a time.
+// everySession calls do for each session, several concurrently.
 func everySession(t *testing.T, sessions int, do func(n int) error) {
 	t.Helper()
 	errs := make([]error, workers)
@@ -83,7 +83,7 @@ func everySession(t *testing.T, sessions int, do func(n int) error) {
 }
 
 func queueOwner(n int) packet.Login {
-	as := withClientID(guestUser, fmt.Sprint("owner-", n))
+	as := withClientID(attackUser, fmt.Sprint("owner-", n))
 	as.Clean = false
 	return as
 }
@@ -95,7 +95,7 @@ func createSession(ctx context.Context, s *server, n int) error {
 		return err
 	}
 	defer l.Close()
-	return errors.Join(l.logIn(queueOwner(n)), l.subscribe("guest/queued", 1))
+	return errors.Join(l.logIn(queueOwner(n)), l.subscribe("attacker/queued", 1))
 }
 
 // receiveQueue connects again and receives what is queued, in order, and nothing more.
@@ -125,7 +125,7 @@ func receiveQueue(ctx context.Context, s *server, n int) error {
 	return l.wantNothingQueued()
 }
 
-// wantNothingQueued wants the response to a PINGREQ, and nothing before it.
+// wantNothingQueued expects the response to a PINGREQ, and nothing before it.
 func (l *link) wantNothingQueued() error {
 	if _, err := l.Write(packet.AppendEmpty(nil, packet.Pingreq)); err != nil {
 		return err
@@ -146,7 +146,7 @@ func publisher(t *testing.T, s *server) *link {
 	}
 	t.Cleanup(func() { l.Close() })
 	l.SetDeadline(time.Now().Add(2 * suite.HangLimit)) //nolint:errcheck // reading reports it
-	if err := l.logIn(withClientID(guestUser, "publisher")); err != nil {
+	if err := l.logIn(withClientID(attackUser, "publisher")); err != nil {
 		t.Fatal(err)
 	}
 	return l
@@ -179,22 +179,22 @@ func (l *link) publish(t *testing.T, n int, message func(i int) packet.Message) 
 func keepRetained(t *testing.T, s *server, n int) {
 	t.Helper()
 	publisher(t, s).publish(t, n, func(i int) packet.Message {
-		return packet.Message{Topic: fmt.Appendf(nil, "guest/retained/%d/%d", i%100, i), Payload: make([]byte, 64), Retain: true}
+		return packet.Message{Topic: fmt.Appendf(nil, "attacker/retained/%d/%d", i%100, i), Payload: make([]byte, 64), Retain: true}
 	})
 }
 
 func fillQueues(t *testing.T, s *server) {
 	t.Helper()
 	publisher(t, s).publish(t, queuedEach, func(i int) packet.Message {
-		return packet.Message{Topic: []byte("guest/queued"), Payload: []byte(strconv.Itoa(i))}
+		return packet.Message{Topic: []byte("attacker/queued"), Payload: []byte(strconv.Itoa(i))}
 	})
 }
 
-// wantRetained wants each retained message once.
+// wantRetained expects each retained message once.
 func wantRetained(t *testing.T, s *server, n int) {
 	t.Helper()
 	l := publisher(t, s)
-	if _, err := l.Write(packet.AppendSubscribe(nil, l.next(), "guest/retained/#", 0)); err != nil {
+	if _, err := l.Write(packet.AppendSubscribe(nil, l.next(), "attacker/retained/#", 0)); err != nil {
 		t.Fatal(err)
 	}
 	seen := map[string]bool{}

@@ -61,7 +61,7 @@ func serve(t *testing.T, config string) *server {
 	return &server{s}
 }
 
-// metric returns one of the metrics of the service, 0 where there is none.
+// metric returns one of the metrics of the service, 0 if it is absent.
 func (s *server) metric(ctx context.Context, name string) (float64, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.API+"/metrics", nil)
 	if err != nil {

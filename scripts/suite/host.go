@@ -6,9 +6,9 @@ import (
 	"runtime"
 )
 
-// Host returns an address of the loopback interface that no other test has, so that
-// a port there stays free while its listener is away, and a peer can be told by its
-// address. Where there is only one such address, Host returns that.
+// Host returns an address of the loopback interface that no other test has, so that a
+// port there stays free while its listener is closed, and a peer is identified by its
+// address. If there is only one such address, Host returns that.
 func Host() string {
 	if runtime.GOOS != "linux" {
 		return "127.0.0.1"

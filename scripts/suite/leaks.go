@@ -9,8 +9,8 @@ import (
 	"go.uber.org/goleak"
 )
 
-// Main runs the tests of a package and ends the process, as TestMain does. It fails where a
-// goroutine of the tests is left. clean is called before the process ends.
+// Main runs the tests of a package and ends the process, as TestMain does. It fails if
+// a goroutine of the tests is left. clean is called before the process ends.
 func Main(m *testing.M, clean ...func() error) {
 	code := m.Run()
 	fail := func(err error) {
@@ -28,8 +28,8 @@ func Main(m *testing.M, clean ...func() error) {
 	os.Exit(code)
 }
 
-// Leaks returns an error where goroutines are left that do not end. Those that are about to
-// end are waited for: the library gives them half a second only.
+// Leaks returns an error if goroutines are left that do not end. It waits for those
+// that are about to end: the library waits only half a second.
 func Leaks(options ...goleak.Option) error {
 	left := goleak.Find(options...)
 	for began := time.Now(); left != nil && time.Since(began) < HangLimit; {

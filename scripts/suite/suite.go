@@ -1,6 +1,6 @@
-// Package suite holds what the tests of all packages agree on: how long a
-// condition is waited for before a test counts as hanging, the seed of what is
-// left to chance, and that no process of the product panics.
+// Package suite contains what the tests of all packages share: how long a test waits
+// for a condition before it counts as hanging, the seed of random choices, and the
+// check that no process of the product panics.
 //
 // It is imported by tests only. It must not import anything of this module.
 package suite
@@ -25,8 +25,8 @@ const HangLimit = 3 * time.Minute
 // SeedVariable is the environment variable that repeats a run.
 const SeedVariable = "SIGNALBOX_SEED"
 
-// Seed returns the seed of a test and logs how to repeat it: the one of the run,
-// where SeedVariable is set, mixed with the test's name; otherwise a new one.
+// Seed returns the seed of a test and logs how to repeat it: the one of the run, if
+// SeedVariable is set, mixed with the test's name; otherwise a new one.
 func Seed(t testing.TB) uint64 {
 	t.Helper()
 	run := rand.Uint64N(1 << 32)
@@ -39,18 +39,18 @@ func Seed(t testing.TB) uint64 {
 	}
 	t.Logf("%s=%d", SeedVariable, run)
 	h := fnv.New64a()
-	fmt.Fprintf(h, "%d %s", run, t.Name()) //nolint:errcheck // a hash takes everything
+	fmt.Fprintf(h, "%d %s", run, t.Name()) //nolint:errcheck // writes to a hash succeed
 	return h.Sum64()
 }
 
-// Rand returns random numbers that follow from Seed. Goroutines may share them.
+// Rand returns a source of random numbers from Seed. Goroutines may share it.
 func Rand(t testing.TB) *rand.Rand {
 	t.Helper()
 	return rand.New(&lockedSource{source: rand.NewPCG(Seed(t), 0)}) //nolint:gosec // a test's
 }
 
 type lockedSource struct {
-	mu     sync.Mutex // guards source
+	mu     sync.Mutex // protects source
 	source rand.Source
 }
 
@@ -60,8 +60,8 @@ func (s *lockedSource) Uint64() uint64 {
 	return s.source.Uint64()
 }
 
-// NoPanic fails the test where the output of a process of the product shows a
-// panic, survived or not, a fatal error of the runtime or a data race.
+// NoPanic fails the test if the output of a process of the product shows a panic,
+// recovered or not, a fatal error of the runtime or a data race.
 func NoPanic(t testing.TB, output string) {
 	t.Helper()
 	if found := Panic(output); found != "" {
@@ -79,8 +79,8 @@ func Panic(output string) string {
 	return ""
 }
 
-// FromEnvironment returns the number that an environment variable holds, otherwise
-// where it is not set.
+// FromEnvironment returns the number in an environment variable, otherwise if it is not
+// set.
 func FromEnvironment(t testing.TB, variable string, otherwise int) int {
 	t.Helper()
 	text := os.Getenv(variable)

@@ -2,7 +2,7 @@ package suite
 
 import "testing"
 
-// recorder notes whether a test that is tested fails.
+// recorder records whether a test under test fails.
 type recorder struct {
 	testing.TB
 	failed bool

@@ -8,9 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ThreadTime returns the processor time that the caller's thread has used, to
-// which other work on the machine does not add. It ties the goroutine to the
-// thread.
+// ThreadTime returns the processor time that the caller's thread has used, which does
+// not depend on other work on the machine. It locks the goroutine to the thread.
 func ThreadTime(t testing.TB) time.Duration {
 	t.Helper()
 	runtime.LockOSThread()

@@ -9,6 +9,6 @@ import (
 
 var began = time.Now()
 
-// ThreadTime returns the time that has passed: processor time of a thread is
-// known on Linux only.
+// ThreadTime returns elapsed time: the processor time of a thread is only available on
+// Linux.
 func ThreadTime(testing.TB) time.Duration { return time.Since(began) }

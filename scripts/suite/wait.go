@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// WaitFor waits until the condition holds and fails the test when it does not
-// come true in time. What completes the sentence "waited in vain until ...".
+// WaitFor waits until the condition holds and fails the test if it does not in time.
+// What completes the sentence "waited in vain until ...".
 func WaitFor(t testing.TB, what string, holds func() bool) {
 	t.Helper()
 	if !poll(holds) {
@@ -23,7 +23,7 @@ func Eventually(t testing.TB, condition func() error) {
 	}
 }
 
-// poll reports whether the condition holds before HangLimit is over.
+// poll reports whether the condition holds before HangLimit has passed.
 func poll(holds func() bool) bool {
 	deadline := time.NewTimer(HangLimit)
 	defer deadline.Stop()
