@@ -91,7 +91,7 @@ func TestOneNode(t *testing.T) {
 	}{
 		"the broker is no node of an HP cluster; leave nodeid out": {nil, 1, NotFound},
 		"the cluster has no node 2":                                {[]int{1, 5}, 2, NotFound},
-		"node 5: cannot be reached":                                  {[]int{1, 5}, 5, Unavailable},
+		"node 5: cannot be reached":                                {[]int{1, 5}, 5, Unavailable},
 	} {
 		_, err := OneNode("op", tt.nodes, tt.id, ask)
 		if e, ok := errors.AsType[*Error](err); !ok || e.Kind != tt.kind || e.Msg != msg {

@@ -216,7 +216,7 @@ func TestPublishGivenUp(t *testing.T) {
 	}
 }
 
-// TestPublishGivenUpDuringConnect gives messages up during a CONNECT that would resume their
+// TestPublishGivenUpDuringConnect abandons messages during a CONNECT that would resume their
 // session.
 func TestPublishGivenUpDuringConnect(t *testing.T) {
 	t.Parallel()

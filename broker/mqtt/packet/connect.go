@@ -3,8 +3,8 @@ package packet
 // Connect is a CONNECT.
 type Connect struct {
 	Version     byte // of MQTT, without the bit of a bridge
-	Bridge      bool // a bridge of Mosquitto's kind says that it is one
-	CleanStart  bool // by the bit that Mosquitto's bridges set
+	Bridge      bool // it is a bridge, as Mosquitto's bridges indicate by a bit of the version
+	CleanStart  bool
 	KeepAlive   uint16
 	ClientID    string
 	HasUsername bool
