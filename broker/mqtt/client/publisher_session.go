@@ -112,7 +112,7 @@ func (p *publisher) attemptEnded() {
 	p.client.notifyChanged()
 }
 
-// resumeExpired gives up on the messages in flight if there is still no connection.
+// resumeExpired abandons the messages in flight if there is still no connection.
 func (p *publisher) resumeExpired() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
