@@ -41,7 +41,7 @@ func (s *socket) writeAtOnce(p []byte) (n int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	s.descriptor.SetWriteDeadline(time.Time{}) //nolint:errcheck // the write will tell
+	s.descriptor.SetWriteDeadline(time.Time{}) //nolint:errcheck // the write returns the error
 	outer := raw.Write(func(fd uintptr) bool {
 		n, err = syscall.Write(int(fd), p)
 		return true

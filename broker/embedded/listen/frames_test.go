@@ -77,7 +77,7 @@ func TestPongKeepsTheCallersDeadline(t *testing.T) {
 	})
 }
 
-// TestNoFrameAfterAPartialOne: the peer could not tell them apart.
+// TestNoFrameAfterAPartialOne: the peer could not distinguish them.
 func TestNoFrameAfterAPartialOne(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -2,7 +2,7 @@ package listen
 
 import (
 	"bufio"
-	"crypto/sha1" //nolint:gosec // what RFC 6455 wants, and no secret
+	"crypto/sha1" //nolint:gosec // required by RFC 6455, and no secret
 	"encoding/base64"
 	"errors"
 	"fmt"

@@ -1,8 +1,8 @@
-// Package schema is what the file broker.db holds: the tables of access control,
-// bans, sessions and messages, step by step as releases have added to them.
+// Package schema is the schema of broker.db: the tables of access control, bans, sessions
+// and messages, as the migrations of all releases.
 //
-// schema.sql is what the steps add up to. The package must not import any package
-// of this module but broker/storage.
+// schema.sql is the result of the migrations. The package must not import any package of
+// this module but broker/storage.
 package schema
 
 import (
@@ -14,13 +14,13 @@ import (
 	"signalbox/broker/storage"
 )
 
-// Name is what the file is called in messages to operators.
+// Name is the name of the file in messages to operators.
 const Name = "the broker's database"
 
 //go:embed migrations/*.sql
 var embedded embed.FS
 
-// layout returns the steps of the schema. They are only ever added to.
+// layout returns the migrations. They are only ever appended to.
 func layout() storage.Layout {
 	sub, err := fs.Sub(embedded, "migrations")
 	if err != nil {
@@ -34,5 +34,5 @@ func Open(ctx context.Context, path string, log *slog.Logger) (*storage.File, er
 	return storage.Open(ctx, path, layout(), log)
 }
 
-// Check refuses what Open would refuse; see [storage.Check].
+// Check returns the error that Open would return; see [storage.Check].
 func Check(ctx context.Context, path string) error { return storage.Check(ctx, path, layout()) }

@@ -31,7 +31,7 @@ func must(t testing.TB, errs ...error) {
 	}
 }
 
-// open opens broker.db in a directory, for reading, and closes it with the test.
+// open opens broker.db in a directory, for reading, and closes it at the end of the test.
 func open(t *testing.T, dir string) *sql.DB {
 	t.Helper()
 	f, err := Open(t.Context(), filepath.Join(dir, "broker.db"), slog.New(slog.DiscardHandler))
@@ -41,7 +41,7 @@ func open(t *testing.T, dir string) *sql.DB {
 	return db
 }
 
-// TestSchema compares what the migrations add up to with schema.sql.
+// TestSchema compares the result of the migrations with schema.sql.
 func TestSchema(t *testing.T) {
 	t.Parallel()
 	got := describe(t, open(t, t.TempDir()))
@@ -73,8 +73,7 @@ func describe(t *testing.T, db *sql.DB) string {
 	return b.String()
 }
 
-// TestFirstRelease opens a file that the first release began, which must keep
-// what it holds.
+// TestFirstRelease opens a file of the first release, whose content must be kept.
 func TestFirstRelease(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -9,10 +9,10 @@ import (
 	"signalbox/broker/embedded/engine"
 )
 
-// metricPrefix begins the names of the broker's metrics.
+// metricPrefix is the prefix of the broker's metric names.
 const metricPrefix = "signalbox_broker_"
 
-// metric is one without labels. Its name ends in _total where it only grows.
+// metric is a metric without labels. The name of a counter ends in _total.
 type metric struct {
 	name, help string
 	of         func(*Reading) int64
@@ -57,9 +57,9 @@ var gauges = [...]metric{
 	}},
 }
 
-// collector exports the figures to Prometheus. There are as many series as are
-// named in this file, one for each engine.DropReason, and one for each cause by
-// which a connection came to nothing; nothing grows with clients or topics.
+// collector exports the metrics to Prometheus. Their number is fixed: those in this file,
+// one for each engine.DropReason, and one for each cause of failed connections; it does not
+// grow with clients or topics.
 type collector struct {
 	source        Source
 	plain         []plain
@@ -67,14 +67,14 @@ type collector struct {
 	quota         *prometheus.Desc
 }
 
-// plain is a metric as it is handed over.
+// plain is a metric with its description and type.
 type plain struct {
 	metric
 	desc *prometheus.Desc
 	kind prometheus.ValueType
 }
 
-// Collector exports the figures to Prometheus, under names that begin with
+// Collector returns a collector of the metrics for Prometheus. Their names begin with
 // signalbox_broker_.
 func (t *Tree) Collector() prometheus.Collector {
 	c := &collector{
@@ -97,7 +97,7 @@ func describe(name, help string, labels ...string) *prometheus.Desc {
 	return prometheus.NewDesc(metricPrefix+name, help, labels, nil)
 }
 
-// Describe names the metrics.
+// Describe sends the descriptions of the metrics.
 func (c *collector) Describe(out chan<- *prometheus.Desc) {
 	for _, p := range c.plain {
 		out <- p.desc
@@ -107,7 +107,7 @@ func (c *collector) Describe(out chan<- *prometheus.Desc) {
 	out <- c.lost
 }
 
-// Collect reads the figures once.
+// Collect sends the metrics of one reading.
 func (c *collector) Collect(out chan<- prometheus.Metric) {
 	r := c.source.Read()
 	for _, p := range c.plain {

@@ -37,8 +37,8 @@ func TestCollector(t *testing.T) {
 	}
 }
 
-// gather scrapes. The values are by name and, if there is one, label; all names
-// begin with the broker's prefix, and counters end in _total.
+// gather returns the values by name and, if there is one, label; it expects all names to
+// begin with the broker's prefix, and counters to end in _total.
 func gather(t *testing.T, g prometheus.Gatherer) map[string]float64 {
 	t.Helper()
 	families, err := g.Gather()

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// prefix begins the topics in which a broker reports on itself.
+// prefix is the prefix of a broker's topics about itself.
 const prefix = "$SYS/broker/"
 
 // figures are topics with their values.
@@ -22,14 +22,14 @@ func (f figures) clients(r *Reading) {
 	f.count("clients/connected", r.Connected)
 	f.count("clients/active", r.Connected) // as connected, under its older name
 	f.count("clients/disconnected", away)
-	f.count("clients/inactive", away) // as disconnected
+	f.count("clients/inactive", away) // the same as disconnected
 	f.count("clients/maximum", r.Maximum)
 	f.count("clients/expired", r.Expired)
 	f.count("subscriptions/count", max(r.Subscriptions-r.Shared, 0)) // those that are not shared
 	f.count("shared_subscriptions/count", r.Shared)
 }
 
-// messages counts packets, which Mosquitto calls messages, and of messages.
+// messages counts packets, which Mosquitto calls messages, and messages.
 func (f figures) messages(r *Reading) {
 	f.count("messages/received", r.PacketsReceived)
 	f.count("messages/sent", r.PacketsSent)
@@ -49,12 +49,12 @@ func (f figures) bytes(r *Reading) {
 	f.count("publish/bytes/sent", r.PayloadSent)
 }
 
-// seconds is a time as Mosquitto writes its uptime.
+// seconds formats a duration as Mosquitto formats its uptime.
 func seconds(d time.Duration) string {
 	return strconv.FormatInt(int64(d/time.Second), 10) + " seconds"
 }
 
-// heapInUse is what objects take up in memory, in bytes.
+// heapInUse returns the bytes of heap objects.
 func heapInUse() int64 {
 	sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
 	metrics.Read(sample)

@@ -12,7 +12,7 @@ var spans = [...]struct {
 	name    string
 }{{1, "1min"}, {5, "5min"}, {15, "15min"}}
 
-// measured are the counters whose growth is a load.
+// measured are the counters with a load.
 var measured = [...]struct {
 	name string
 	of   func(*Reading) int64
@@ -28,16 +28,16 @@ var measured = [...]struct {
 	{"connections", func(r *Reading) int64 { return r.Connections }},
 }
 
-// loads are the growth of counters per minute, as moving averages that forget
-// exponentially. They begin with zero, as Mosquitto's do.
+// loads are the growth of counters per minute, as exponential moving averages. They start
+// with zero, as Mosquitto's do.
 type loads struct {
 	at       time.Time // of the last reading
 	seen     [len(measured)]int64
 	averages [len(measured)][len(spans)]float64
 }
 
-// update takes in a reading. After t minutes what was before weighs
-// e^(-t/span), and what has happened meanwhile the rest.
+// update adds a reading. After t minutes the earlier average has the weight e^(-t/span),
+// and the growth since then the rest.
 func (l *loads) update(now time.Time, r *Reading) {
 	minutes := now.Sub(l.at).Minutes()
 	known := !l.at.IsZero() && minutes > 0

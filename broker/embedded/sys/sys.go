@@ -1,9 +1,9 @@
-// Package sys is what the embedded broker reports on itself: the topics under
-// $SYS with the names and forms of Mosquitto 2.0, their history, and metrics for
-// Prometheus. It owns no counter; it reads those of others.
+// Package sys reports on the embedded broker: the topics under $SYS with the names and
+// forms of Mosquitto 2.0, their history, and metrics for Prometheus. It owns no counters;
+// it reads those of other packages.
 //
-// Of this module it imports broker and broker/embedded/engine only. It must not
-// import a database, HTTP, or an MQTT library, and it publishes nothing itself.
+// Of this module it imports broker and broker/embedded/engine only. It must not import a
+// database, HTTP, or an MQTT library, and it publishes nothing itself.
 package sys
 
 import (
@@ -16,30 +16,30 @@ import (
 	"signalbox/broker/embedded/engine"
 )
 
-// Kept is how many samples are remembered; the oldest goes.
+// Kept is the number of samples in the history; beyond, the oldest is dropped.
 const Kept = 60
 
-// Source is where the figures come from.
+// Source provides the values.
 type Source interface {
-	// Read returns all figures as they are now. It is safe for concurrent use.
+	// Read returns all values as they are now. It is safe for concurrent use.
 	Read() Reading
 }
 
-// Reading is everything that is counted, at one time.
+// Reading is all values at one time.
 type Reading struct {
 	engine.Counts
 
-	WireReceived, WireSent int64            // bytes in all, those in Counts included
-	Accepted               int64            // connections, whatever became of them
-	Lost                   map[string]int64 // of these, by the cause why they came to nothing; few causes
+	WireReceived, WireSent int64            // bytes in all, including those in Counts
+	Accepted               int64            // connections, whatever their outcome
+	Lost                   map[string]int64 // failed connections by cause; there are few causes
 	Open, HalfOpen         int64            // connections now, and those of them without CONNECT
 	LoginBytes             int64            // held for clients that have not logged in
-	Stored, StoredBytes    int64            // messages that are retained or wait, each counted once, and their payloads
-	NotTracked             int64            // messages that the topic tree had no capacity for
+	Stored, StoredBytes    int64            // retained and queued messages, each counted once, and their payloads
+	NotTracked             int64            // messages that exceeded the topic tree's capacity
 	StoreFails             bool             // nothing can be stored at present
 }
 
-// dropped is how many messages did not reach a client.
+// dropped returns the number of messages that did not reach a client.
 func (r *Reading) dropped() (n int64) {
 	for _, one := range r.Dropped {
 		n += one
@@ -47,7 +47,7 @@ func (r *Reading) dropped() (n int64) {
 	return n
 }
 
-// Options are what a Tree is made of.
+// Options configure a Tree.
 type Options struct {
 	Source  Source
 	Version string           // of the broker, "" if unknown
@@ -65,11 +65,11 @@ type Tree struct {
 	mu       sync.Mutex // guards what follows
 	loads    loads
 	heapHigh int64
-	last     map[string]string // as given out by Sample
+	last     map[string]string // as returned by Sample
 	history  []broker.SysTopics
 }
 
-// New makes a Tree without samples. Its uptime counts from now on.
+// New returns a Tree without samples. Its uptime starts now.
 func New(o Options) *Tree {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -84,9 +84,9 @@ func New(o Options) *Tree {
 // Topic is a topic of the tree with its value.
 type Topic struct{ Name, Value string }
 
-// Sample takes a sample into the history and returns what changed since the one
-// before, in order of the names: it is to be published, retained. It is to be
-// called every 10 seconds, as by Mosquitto, by one caller at a time.
+// Sample adds a sample to the history and returns what has changed since the previous one,
+// in order of the names: the caller publishes it, retained. It must be called every 10
+// seconds, as by Mosquitto, by one caller at a time.
 func (t *Tree) Sample() (changed []Topic) {
 	now, r := t.now(), t.source.Read()
 	t.mu.Lock()
@@ -107,7 +107,7 @@ func (t *Tree) Sample() (changed []Topic) {
 	return changed
 }
 
-// Figures returns all topics with their values now; averages are those of the last
+// Figures returns all topics with their current values; averages are those of the last
 // sample.
 func (t *Tree) Figures() broker.SysTopics {
 	now, r := t.now(), t.source.Read()
@@ -116,14 +116,14 @@ func (t *Tree) Figures() broker.SysTopics {
 	return broker.SysTopics{Topics: t.figures(now, &r), Date: now.UnixMilli()}
 }
 
-// History returns the last samples, oldest first. They must not be changed.
+// History returns the last samples, oldest first. The caller must not change them.
 func (t *Tree) History() []broker.SysTopics {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return slices.Clone(t.history)
 }
 
-// figures makes the topics of a reading. mu is held.
+// figures returns the topics of a reading. The caller holds mu.
 func (t *Tree) figures(now time.Time, r *Reading) map[string]string {
 	f := figures{}
 	heap := heapInUse()

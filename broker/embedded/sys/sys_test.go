@@ -39,7 +39,7 @@ func (r *rig) sampleAfter(d time.Duration) []sys.Topic {
 	return r.Sample()
 }
 
-// everything is a reading in which no two figures are the same.
+// everything returns a reading with distinct values.
 func everything() sys.Reading {
 	return sys.Reading{
 		Counts: engine.Counts{
@@ -103,7 +103,7 @@ func TestOnlyWhatChanged(t *testing.T) {
 		t.Errorf("the first sample gives %d topics: %v", len(first), first)
 	}
 	r.reading.Retained++
-	changed := slices.DeleteFunc(r.sampleAfter(10*time.Second), func(topic sys.Topic) bool { // which is not in our hands
+	changed := slices.DeleteFunc(r.sampleAfter(10*time.Second), func(topic sys.Topic) bool { // the test does not control it
 		return strings.HasPrefix(topic.Name, "$SYS/broker/heap/")
 	})
 	want := []sys.Topic{{"$SYS/broker/retained messages/count", "21"}, {"$SYS/broker/uptime", "10 seconds"}}
@@ -112,8 +112,8 @@ func TestOnlyWhatChanged(t *testing.T) {
 	}
 }
 
-// TestLoads follows bursts of 600. By Mosquitto's formula a growth of g a minute makes
-// g·(1−e^(−t/span)) in t minutes, and e^(−t/span) is left of what was before.
+// TestLoads follows bursts of 600. By Mosquitto's formula a growth of g per minute adds
+// g·(1−e^(−t/span)) in t minutes, and e^(−t/span) of the earlier average is left.
 func TestLoads(t *testing.T) {
 	t.Parallel()
 	for name, count := range map[string]func(*sys.Reading) *int64{
@@ -137,7 +137,7 @@ func TestLoads(t *testing.T) {
 			r.sampleAfter(60 * time.Second)
 			r.wantLoads(t, name, "203.31", "96.63", "37.21")
 			*count(&r.reading) += 600
-			r.sampleAfter(20 * time.Second) // a tick was lost
+			r.sampleAfter(20 * time.Second) // one sample was missed
 			r.wantLoads(t, name, "655.92", "206.48", "75.95")
 			r.sampleAfter(0)
 			r.wantLoads(t, name, "655.92", "206.48", "75.95")
@@ -192,8 +192,8 @@ func TestHistory(t *testing.T) {
 	}
 }
 
-// TestAllAtOnce reads while samples are taken, for the race detector to see.
-func TestAllAtOnce(t *testing.T) {
+// TestConcurrentReads reads while samples are taken, for the race detector.
+func TestConcurrentReads(t *testing.T) {
 	t.Parallel()
 	tree := sys.New(sys.Options{Source: &rig{reading: everything()}})
 	var readers sync.WaitGroup
@@ -212,8 +212,8 @@ func TestAllAtOnce(t *testing.T) {
 	readers.Wait()
 }
 
-// TestNamesAreMosquittos holds the names against those of a real Mosquitto, which
-// publishes its maximum of clients only once it had one.
+// TestNamesAreMosquittos compares the names with those of a real Mosquitto, which publishes
+// its maximum of clients only after it had a client.
 func TestNamesAreMosquittos(t *testing.T) {
 	t.Parallel()
 	got := slices.Sorted(maps.Keys(newRig(sys.Reading{}).Figures().Topics))
