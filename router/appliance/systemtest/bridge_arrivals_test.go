@@ -7,18 +7,18 @@ import (
 	"testing"
 )
 
-// arrival is a message that reached a bridge's peer. N counts the messages of a
+// arrival is a message that has reached a bridge's peer. N counts the messages of a
 // topic, Attempt how often its sender has sent it: a sender repeats what was not
 // acknowledged.
 type arrival struct {
 	Topic   string `json:"topic"`
 	N       int    `json:"n"`
 	Attempt int    `json:"attempt"`
-	ID      string `json:"id,omitempty"` // that the bridge gave it, "" where the peer is told none
+	ID      string `json:"id,omitempty"` // of the bridge, "" if the peer does not receive one
 }
 
-// arrivals are what came to a peer, in order. It is for peers that run within
-// the test.
+// arrivals are the messages that have reached a peer, in order. It is for peers that
+// run within the test.
 type arrivals struct {
 	mu   sync.Mutex // guards list
 	list []arrival
@@ -30,25 +30,25 @@ func (a *arrivals) take(more ...arrival) {
 	a.list = append(a.list, more...)
 }
 
-// count returns how many came.
+// count returns how many have arrived.
 func (a *arrivals) count(testing.TB) int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return len(a.list)
 }
 
-// all lists them.
+// all returns them.
 func (a *arrivals) all(testing.TB) []arrival {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return slices.Clone(a.list)
 }
 
-// comparison is how the arrivals differ from what was sent.
+// comparison is the difference between the arrivals and what was sent.
 type comparison struct {
-	resent     int      // the sender sent them again, and both came
+	resent     int      // the sender repeated them, and both arrived
 	duplicates int      // the bridge delivered them again
-	violations []string // what must not be
+	violations []string // must be empty
 }
 
 func (f *comparison) report(format string, values ...any) {
@@ -60,7 +60,7 @@ func (f *comparison) report(format string, values ...any) {
 // compare compares arrivals with the last number of each topic.
 func compare(list []arrival, last map[string]int) comparison {
 	var f comparison
-	came := map[string]int{}       // the last number that came of each topic
+	came := map[string]int{}       // last number that arrived of each topic
 	copies := map[arrival]int{}    // by topic, number and attempt
 	ids := map[arrival]string{}    // the same
 	owners := map[string]arrival{} // by id
@@ -101,7 +101,7 @@ func compare(list []arrival, last map[string]int) comparison {
 	return f
 }
 
-// complete reports whether the last message of each topic came.
+// complete reports whether the last message of each topic has arrived.
 func complete(list []arrival, last map[string]int) bool {
 	came := map[string]bool{}
 	for _, a := range list {
@@ -112,7 +112,7 @@ func complete(list []arrival, last map[string]int) bool {
 	return len(came) == len(last)
 }
 
-// TestCompare shows what a comparison finds.
+// TestCompare covers the results of a comparison.
 func TestCompare(t *testing.T) {
 	t.Parallel()
 	a := func(n, attempt int, id string) arrival { return arrival{Topic: "a", N: n, Attempt: attempt, ID: id} }

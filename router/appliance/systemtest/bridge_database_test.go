@@ -10,14 +10,14 @@ import (
 	"signalbox/broker/bridges/peertest"
 )
 
-// sample asks a peer now and then how many messages it has.
+// sample polls a peer for the number of its messages.
 type sample struct {
 	mu sync.Mutex // guards the fields below
 	at time.Time
 	n  int
 }
 
-// get returns what is known, or asks for it.
+// get returns the last value, or asks for a new one.
 func (s *sample) get(ask func() int) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -28,14 +28,14 @@ func (s *sample) get(ask func() int) int {
 	return s.n
 }
 
-// keep has what is known stay, for that long.
+// keep keeps the last value for a duration.
 func (s *sample) keep(d time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.at = time.Now().Add(d)
 }
 
-// databasePeer is a database with a row for each message. It takes none twice.
+// databasePeer is a database with a row per message. It accepts no duplicates.
 type databasePeer struct {
 	*peertest.Database
 	sample sample
@@ -98,7 +98,7 @@ func number(t testing.TB, text string) int {
 	return n
 }
 
-// influxPeer is an InfluxDB with a point for each message.
+// influxPeer is an InfluxDB with a point per message.
 type influxPeer struct {
 	*peertest.InfluxDB
 	sample sample
@@ -146,7 +146,7 @@ func (p *influxPeer) all(t testing.TB) (list []arrival) {
 	return list
 }
 
-// toInt reads a number of JSON.
+// toInt converts a JSON number.
 func toInt(t testing.TB, v any) int {
 	t.Helper()
 	return number(t, fmt.Sprint(v))

@@ -10,12 +10,12 @@ import (
 	"signalbox/scripts/suite"
 )
 
-// httpPeer is a server that takes one message with each request.
+// httpPeer is a server that accepts one message per request.
 type httpPeer struct {
 	arrivals
 	address string
 	server  *http.Server
-	done    chan struct{} // closed when the server has ended
+	done    chan struct{} // closed after the server has ended
 }
 
 func newHTTPPeer(t testing.TB, _ endpoint) peer {
@@ -26,7 +26,7 @@ func newHTTPPeer(t testing.TB, _ endpoint) peer {
 	return p
 }
 
-// numbers is a schema mapping to what an arrival holds.
+// numbers is a schema mapping to the fields of an arrival.
 func numbers(messageID string) object {
 	return object{"name": "numbers", "mapping": []object{{"source": "topic", "target": "topic"},
 		{"source": "jsonPayload.n", "target": "n", "type": "integer"},
@@ -34,7 +34,7 @@ func numbers(messageID string) object {
 		{"source": "message_id", "target": messageID}}}
 }
 
-// connectTo is the document of a bridge with one connection.
+// connectTo returns the configuration of a bridge with one connection.
 func connectTo(connection, options, mapping object, schemas ...object) object {
 	mapping["name"] = "all"
 	if mapping["mqttTopics"] == nil {
@@ -67,7 +67,7 @@ func (p *httpPeer) start(t testing.TB) {
 	}()
 }
 
-// stop closes all connections, also those with requests that are under way.
+// stop closes all connections, also those with requests in progress.
 func (p *httpPeer) stop(testing.TB) {
 	p.server.Close()
 	<-p.done

@@ -13,7 +13,7 @@ import (
 	"signalbox/broker/brokertest"
 )
 
-// kafkaPeer is a Kafka of one broker, which keeps its records on disk.
+// kafkaPeer is a Kafka of one broker, which stores its records on disk.
 type kafkaPeer struct {
 	arrivals
 	address, dir string
@@ -47,7 +47,7 @@ func (p *kafkaPeer) start(t testing.TB) {
 
 func (p *kafkaPeer) stop(testing.TB) { p.cluster.Close() }
 
-// consume takes all records, until the test ends.
+// consume receives all records, until the test ends.
 func (p *kafkaPeer) consume(t testing.TB) {
 	t.Helper()
 	client, err := kgo.NewClient(kgo.SeedBrokers(p.address), kgo.ConsumeTopics("plant"))

@@ -13,7 +13,7 @@ import (
 	"signalbox/scripts/suite"
 )
 
-// mosquittoPeer is a Mosquitto that keeps what it has.
+// mosquittoPeer is a Mosquitto with persistence.
 type mosquittoPeer struct {
 	*collector
 	server    *brokertest.Server
@@ -26,7 +26,7 @@ func newMosquittoPeer(t testing.TB, direction string) *mosquittoPeer {
 		"persistence true", "persistence_location "+t.TempDir()+"/", "max_queued_messages 0"))}
 }
 
-// newOutboundPeer makes one to which messages go.
+// newOutboundPeer returns one that messages are sent to.
 func newOutboundPeer(t testing.TB, _ endpoint) peer {
 	t.Helper()
 	p := newMosquittoPeer(t, "out")
@@ -37,7 +37,7 @@ func newOutboundPeer(t testing.TB, _ endpoint) peer {
 // outbound hides that messages could be published there.
 type outbound struct{ peer }
 
-// newInboundPeer makes one from which messages come.
+// newInboundPeer returns one that messages come from.
 func newInboundPeer(t testing.TB, own endpoint) peer {
 	t.Helper()
 	p := newMosquittoPeer(t, "in")
@@ -53,8 +53,8 @@ func (p *mosquittoPeer) bridge() (string, object) {
 	return "mqtt-bridge", connectTo(object{"url": p.server.URL}, object{}, object{"direction": p.direction})
 }
 
-// collector subscribes to all messages and keeps its session, wherever the broker
-// goes.
+// collector subscribes to all messages with a persistent session, wherever the broker
+// moves.
 type collector struct {
 	arrivals
 	entrance endpoint
@@ -62,7 +62,7 @@ type collector struct {
 	ready    chan struct{} // closed when it is subscribed
 }
 
-// collect starts one, which ends with the test.
+// collect starts a collector, which ends with the test.
 func collect(t testing.TB, e endpoint) *collector {
 	t.Helper()
 	c := &collector{entrance: e, ready: make(chan struct{})}
@@ -81,7 +81,7 @@ func collect(t testing.TB, e endpoint) *collector {
 	return c
 }
 
-// run connects again and again.
+// run connects repeatedly.
 func (c *collector) run(ctx context.Context) {
 	again := time.NewTicker(tick)
 	defer again.Stop()
@@ -94,7 +94,7 @@ func (c *collector) run(ctx context.Context) {
 	}
 }
 
-// connect takes messages over one connection, as long as it lasts.
+// connect receives messages over one connection, until it ends.
 func (c *collector) connect(ctx context.Context) {
 	d := newDevice(c.entrance.address, func(o *mqtt.ClientOptions) {
 		o.SetClientID("collector").SetUsername(c.entrance.username).SetPassword(c.entrance.password).

@@ -15,8 +15,8 @@ import (
 	"signalbox/scripts/suite"
 )
 
-// jetStreamPeer is a NATS server with a stream for all messages, which takes none
-// twice.
+// jetStreamPeer is a NATS server with a stream for all messages, which accepts no
+// duplicates.
 type jetStreamPeer struct {
 	host   string
 	port   int
@@ -33,13 +33,13 @@ func newJetStreamPeer(t testing.TB, _ endpoint) peer {
 	t.Cleanup(func() { p.stop(t) })
 	p.ask(t, func(ctx context.Context, js jetstream.JetStream) error {
 		_, err := js.CreateStream(ctx, jetstream.StreamConfig{Name: "plant", Subjects: []string{"plant.>"}, Storage: jetstream.FileStorage,
-			Duplicates: time.Hour}) // longer than the service is away
+			Duplicates: time.Hour}) // longer than the service is stopped
 		return err
 	})
 	return p
 }
 
-// cutAddress returns host and port of an address, and the address.
+// cutAddress splits an address into host and port, and also returns it whole.
 func cutAddress(t testing.TB, address string) (host string, port int, whole string) {
 	t.Helper()
 	host, text, err := net.SplitHostPort(address)
@@ -73,7 +73,7 @@ func (p *jetStreamPeer) stop(testing.TB) {
 	p.server.WaitForShutdown()
 }
 
-// ask asks the server over a connection of its own.
+// ask calls the server over a connection of its own.
 func (p *jetStreamPeer) ask(t testing.TB, question func(context.Context, jetstream.JetStream) error) {
 	t.Helper()
 	conn, err := nats.Connect(p.server.ClientURL(), nats.Timeout(suite.HangLimit))

@@ -15,29 +15,28 @@ import (
 	"signalbox/scripts/suite"
 )
 
-// endpoint is where messages are published.
+// endpoint is a broker to publish at.
 type endpoint struct{ address, username, password string }
 
 // publishers publish numbered messages with QoS 1, each to topics of its own, until
-// they are told that it is enough. What was not acknowledged when a connection
-// broke they send again.
+// there are enough. They repeat what was not acknowledged when a connection was lost.
 type publishers struct {
 	list []*publisher
 	work sync.WaitGroup
-	done chan struct{} // closed when it is enough
+	done chan struct{} // closed when there are enough
 	once sync.Once
 }
 
 const (
 	publisherCount     = 2
 	topicsOfAPublisher = 4
-	underWay           = 100 // messages of a publisher that are not acknowledged
-	// A publisher's pace leaves time for what is to happen meanwhile.
+	underWay           = 100 // unacknowledged messages of a publisher
+	// The rate of a publisher leaves time for the faults.
 	tick       = 10 * time.Millisecond
 	sentOnTick = 20
 )
 
-// newPublishers starts them. They end at the latest with the test.
+// newPublishers starts them. They end with the test at the latest.
 func newPublishers(t testing.TB, e endpoint) *publishers {
 	t.Helper()
 	p := &publishers{done: make(chan struct{})}
@@ -57,7 +56,7 @@ func newPublishers(t testing.TB, e endpoint) *publishers {
 	return p
 }
 
-// acknowledged returns how many messages are.
+// acknowledged returns how many messages are acknowledged.
 func (p *publishers) acknowledged() (n int) {
 	for _, one := range p.list {
 		n += int(one.acknowledged.Load())
@@ -65,8 +64,8 @@ func (p *publishers) acknowledged() (n int) {
 	return n
 }
 
-// finish waits until so many messages are acknowledged and until none is under
-// way, and returns the last number of each topic.
+// finish waits until that many messages are acknowledged and none is in flight, and
+// returns the last number of each topic.
 func (p *publishers) finish(t testing.TB, n int) map[string]int {
 	t.Helper()
 	suite.WaitFor(t, fmt.Sprintf("%d messages are acknowledged", n), func() bool { return p.acknowledged() >= n })
@@ -95,19 +94,19 @@ type publisher struct {
 	enough       <-chan struct{}
 	acknowledged atomic.Int64
 
-	// The rest is the goroutine's own until it has ended.
+	// Used by its own goroutine until that has ended:
 	numbers map[string]int    // the last number of each topic
-	turn    int               // which topic is next
-	open    []*unacknowledged // not acknowledged, in the order in which they were sent
+	turn    int               // index of the next topic
+	open    []*unacknowledged // not acknowledged, in the order of sending
 }
 
-// unacknowledged is a message that is not acknowledged.
+// unacknowledged is a message without an acknowledgement.
 type unacknowledged struct {
 	arrival
 	token mqtt.Token
 }
 
-// run connects again and again.
+// run connects repeatedly.
 func (p *publisher) run(ctx context.Context) {
 	again := time.NewTicker(tick)
 	defer again.Stop()
@@ -129,7 +128,7 @@ func (p *publisher) isEnough() bool {
 	}
 }
 
-// connect publishes over one connection, as long as it lasts.
+// connect publishes over one connection, until it ends.
 func (p *publisher) connect(ctx context.Context) {
 	d := newDevice(p.address, func(o *mqtt.ClientOptions) {
 		o.SetUsername(p.username).SetPassword(p.password).SetConnectTimeout(time.Second).SetWriteTimeout(time.Second)
@@ -147,8 +146,8 @@ func (p *publisher) connect(ctx context.Context) {
 	p.stream(ctx, d)
 }
 
-// stream publishes at the publisher's pace, until all that was sent is acknowledged
-// or the connection breaks.
+// stream publishes at the publisher's rate, until everything is acknowledged or the
+// connection is lost.
 func (p *publisher) stream(ctx context.Context, d *device) {
 	pace := time.NewTicker(tick)
 	defer pace.Stop()
@@ -178,8 +177,8 @@ func (p *publisher) stream(ctx context.Context, d *device) {
 	}
 }
 
-// portion sends what the pace and the window allow. False means that the
-// connection broke.
+// portion sends what the rate and the window allow. It returns false if the connection
+// was lost.
 func (p *publisher) portion(d *device) bool {
 	for n := 0; n < sentOnTick && len(p.open) < underWay && !p.isEnough(); n++ {
 		topic := p.topics[p.turn%len(p.topics)]
@@ -194,10 +193,10 @@ func (p *publisher) portion(d *device) bool {
 	return true
 }
 
-// publish sends a message once more. False means that it was not sent, so that
-// nothing may be sent after it.
+// publish sends a message once more. It returns false if it was not sent, after which
+// nothing may be sent.
 func (p *unacknowledged) publish(d *device) bool {
-	payload, _ := json.Marshal(p.arrival) // it is plain
+	payload, _ := json.Marshal(p.arrival) // it can always be encoded
 	p.token = d.Publish(p.Topic, 1, false, payload)
 	return p.token.Error() == nil
 }

@@ -13,8 +13,8 @@ import (
 // hangingPeer is a server that does not respond while it hangs.
 type hangingPeer struct {
 	*httpPeer
-	mu      sync.RWMutex  // guards what follows; held by who takes a message until that is answered
-	resumed chan struct{} // closed when it answers
+	mu      sync.RWMutex  // protects what follows; held while a message is processed
+	resumed chan struct{} // closed when it responds again
 }
 
 func (p *hangingPeer) hang() {
@@ -29,7 +29,8 @@ func (p *hangingPeer) answer() {
 	close(p.resumed)
 }
 
-// ServeHTTP takes a message, unless it has to wait: then it refuses it in the end.
+// ServeHTTP accepts a message. One that arrives while the server hangs is refused in
+// the end.
 func (p *hangingPeer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	goOn, done := p.tryServe(w, r)
 	if done {
@@ -42,14 +43,14 @@ func (p *hangingPeer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	http.Error(w, "too late", http.StatusServiceUnavailable)
 }
 
-// tryServe takes a message and has it answered, unless that has to wait.
+// tryServe accepts a message and responds, unless the server hangs.
 func (p *hangingPeer) tryServe(w http.ResponseWriter, r *http.Request) (goOn chan struct{}, done bool) {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	select {
 	case <-p.resumed:
 		p.serve(w, r)
-		http.NewResponseController(w).Flush() //nolint:errcheck // the other side may have gone
+		http.NewResponseController(w).Flush() //nolint:errcheck // the peer may have closed
 		return nil, true
 	default:
 		return p.resumed, false
@@ -57,8 +58,8 @@ func (p *hangingPeer) tryServe(w http.ResponseWriter, r *http.Request) (goOn cha
 }
 
 // TestStopWithAHangingPeer stops a service while a peer accepts requests and does not
-// respond, for the embedded broker and for another one, and messages come.
-// It ends in time, and nothing is lost.
+// respond, for the embedded broker and for another one, while messages arrive. It ends
+// in time, and nothing is lost.
 func TestStopWithAHangingPeer(t *testing.T) {
 	t.Parallel()
 	var server *hangingPeer

@@ -8,35 +8,35 @@ import (
 	"signalbox/scripts/suite"
 )
 
-// peer is a system that a bridge leads to, or comes from, for the length of a
-// test. It runs when it is made.
+// peer is the other system of a bridge, for the duration of a test. It is running when
+// it is created.
 type peer interface {
 	// bridge returns the id of the bridge and its configuration.
 	bridge() (id string, document object)
-	// stop ends it as its operator would, and start starts it again on its data.
+	// stop stops it as its operator would, and start starts it again on its data.
 	stop(t testing.TB)
 	start(t testing.TB)
-	// count returns about how many messages came, all returns them in order. Both
-	// work while it is stopped.
+	// count returns approximately how many messages arrived, all returns them in order.
+	// Both work while it is stopped.
 	count(t testing.TB) int
 	all(t testing.TB) []arrival
 }
 
-// publishingPeer is a peer that messages come from: they are published there.
+// publishingPeer is a peer from which messages come: they are published there.
 type publishingPeer interface{ entrance() endpoint }
 
-// messages is how many cross each bridge, at least.
+// messages is the minimum number of messages over each bridge.
 const messages = 10_000
 
-// TestCampaignBridges sends messages over each bridge, while the peer stops and
-// starts again and while the service is killed. Nothing that was acknowledged may
-// be lost, and the order of each topic stays.
+// TestCampaignBridges sends messages over each bridge, while the peer restarts and
+// while the service is killed. No acknowledged message may be lost, and the order of
+// each topic is kept.
 func TestCampaignBridges(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name string
 		make func(t testing.TB, own endpoint) peer
-		// once is set where the peer knows what it has already.
+		// once is set if the peer detects duplicates.
 		once bool
 	}{
 		{name: "HTTP", make: newHTTPPeer},
@@ -70,7 +70,7 @@ type bridgeCampaign struct {
 	inbound  bool // from the peer to the service
 
 	publishers *publishers
-	last       map[string]int // number of each topic, when all is sent
+	last       map[string]int // last number of each topic, when all is sent
 }
 
 // newBridgeCampaign starts the service, with a bridge to the peer, and the publishers.
@@ -93,7 +93,8 @@ func newBridgeCampaign(t testing.TB, newPeer func(testing.TB, endpoint) peer) *b
 	return c
 }
 
-// createClient creates a client that may publish and subscribe to what crosses the bridge.
+// createClient creates a client that may publish and subscribe to the messages of the
+// bridge.
 func (c *bridgeCampaign) createClient(t testing.TB, e endpoint) {
 	t.Helper()
 	var acls []object
@@ -131,7 +132,7 @@ func (c *bridgeCampaign) statusAt(t testing.TB, path string) bridgeStatus {
 }
 
 // run kills the service three times, and stops the peer once: while messages are
-// delivered, while they are queued, and while the queue gets shorter.
+// delivered, while they are queued, and while the queue shrinks.
 func (c *bridgeCampaign) run(t *testing.T) {
 	t.Helper()
 	c.awaitDeliveries(t, messages/8)

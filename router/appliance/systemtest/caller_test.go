@@ -21,11 +21,11 @@ type caller struct {
 	url      string
 	token    string
 	project  string // id of the default project
-	embedded string // id of the embedded broker, "" where there is none
+	embedded string // id of the embedded broker, "" if there is none
 	client   *http.Client
 }
 
-// signIn begins a session.
+// signIn creates a session.
 func signIn(t testing.TB, p *service, email, password string) *caller {
 	t.Helper()
 	c := &caller{url: p.API, client: newClient(t)}
@@ -35,7 +35,7 @@ func signIn(t testing.TB, p *service, email, password string) *caller {
 	return c
 }
 
-// newClient makes a client whose connections end with the test.
+// newClient returns a client whose connections end with the test.
 func newClient(t testing.TB) *http.Client {
 	t.Helper()
 	transport := &http.Transport{}
@@ -43,7 +43,7 @@ func newClient(t testing.TB) *http.Client {
 	return &http.Client{Transport: transport, Timeout: suite.HangLimit}
 }
 
-// root signs the administrator in where the passwords are configured.
+// root signs the administrator in if the passwords are configured.
 func root(t testing.TB, p *service) *caller {
 	t.Helper()
 	c := signIn(t, p, rootEmail, rootPassword)
@@ -75,7 +75,7 @@ func (c *caller) at(path string) string {
 	return "/api/projects/" + c.project + "/brokers/" + c.embedded + path
 }
 
-// do calls once; status is 0 where no whole response came back.
+// do makes one call; status is 0 if there was no complete response.
 func (c *caller) do(ctx context.Context, method, path string, body any) (status int, answer []byte, err error) {
 	var sent io.Reader
 	if body != nil {
@@ -104,7 +104,7 @@ func (c *caller) do(ctx context.Context, method, path string, body any) (status 
 	return res.StatusCode, answer, nil
 }
 
-// must calls and ends the test unless the response is a success.
+// must calls and fails the test unless the response is a success.
 func (c *caller) must(t testing.TB, method, path string, body, into any) {
 	t.Helper()
 	status, answer, err := c.do(t.Context(), method, path, body)
@@ -128,7 +128,7 @@ func (c *caller) status(t testing.TB, method, path string, body any) int {
 	return status
 }
 
-// text returns the response to GET as it came.
+// text returns the body of the response to GET.
 func (c *caller) text(t testing.TB, path string) string {
 	t.Helper()
 	var raw json.RawMessage
@@ -136,7 +136,7 @@ func (c *caller) text(t testing.TB, path string) string {
 	return string(raw)
 }
 
-// names lists the clients, groups or roles of the embedded broker.
+// names returns the names of the clients, groups or roles of the embedded broker.
 func (c *caller) names(t testing.TB, kind string) []string {
 	t.Helper()
 	var names []string
@@ -159,8 +159,8 @@ func (c *caller) sensor(t testing.TB, username, password string) {
 		"groups": []object{{"groupname": "pumps"}}}, nil)
 }
 
-// describe returns what the service stores, as far as the API shows it, without
-// what a restart may change.
+// describe returns what the API shows of the stored state, without what a restart may
+// change.
 func (c *caller) describe(t testing.TB) string {
 	t.Helper()
 	var all strings.Builder

@@ -13,13 +13,13 @@ import (
 	"signalbox/scripts/suite"
 )
 
-// faultCampaign is a cluster that works while its nodes fail: clients are created
-// through every node, some through several at once, and permissions are revoked and
-// checked. In the end nothing that was acknowledged may be missing on any node.
+// faultCampaign is a cluster under load while its nodes fail: clients are created
+// through every node, some through several concurrently, and permissions are revoked
+// and checked. In the end no acknowledged change may be missing on any node.
 type faultCampaign struct {
 	*cluster
 	network     *network
-	expected    *expectedState // of the clients that are created
+	expected    *expectedState // of the created clients
 	history     *history
 	revocations *revocations
 	random      *rand.Rand
@@ -32,7 +32,7 @@ type faultCampaign struct {
 	groups  int // of clients so far
 }
 
-// startFaultCampaign creates a cluster whose network can be cut, and starts the work.
+// startFaultCampaign creates a cluster whose network can be cut, and starts the load.
 func startFaultCampaign(t testing.TB, mode string, n int, prepare ...func(testing.TB, *machine)) *faultCampaign {
 	t.Helper()
 	random := suite.Rand(t)
@@ -56,17 +56,17 @@ func startFaultCampaign(t testing.TB, mode string, n int, prepare ...func(testin
 	return s
 }
 
-// end ends the work and waits for it.
+// end stops the load and waits for it.
 func (s *faultCampaign) end() {
 	s.stop()
 	s.work.Wait()
 }
 
-// pace is the least time between two operations of one worker: the machine is to
-// be busy, not to be worn out.
+// pace is the minimum interval between two operations of one worker, which keeps the
+// machine busy but not overloaded.
 const pace = 25 * time.Millisecond
 
-// every calls do again and again until the work or the process ends.
+// every calls do repeatedly until the campaign or the process ends.
 func (s *faultCampaign) every(p *service, do func(n int)) {
 	next := time.NewTicker(pace)
 	defer next.Stop()
@@ -82,10 +82,10 @@ func (s *faultCampaign) every(p *service, do func(n int)) {
 	}
 }
 
-// writeThrough writes through the process that runs on a machine, until it ends.
+// writeThrough writes through the current process of a machine, until that ends.
 func (s *faultCampaign) writeThrough(t testing.TB, m *machine) {
 	t.Helper()
-	now := *m // as it is now: the machine may be started again meanwhile
+	now := *m // a copy: the machine may be restarted in the meantime
 	prefix := s.group(m)
 	s.mu.Lock()
 	s.running[m.id] = &now
@@ -102,7 +102,7 @@ func (s *faultCampaign) writeThrough(t testing.TB, m *machine) {
 	s.work.Go(func() { s.every(now.run, func(int) { s.revocations.recheck(t, &now) }) })
 }
 
-// revokeRepeatedly revokes permissions through the machines that run.
+// revokeRepeatedly revokes permissions through the running machines.
 func (s *faultCampaign) revokeRepeatedly(t testing.TB) {
 	next := time.NewTicker(4 * pace)
 	defer next.Stop()
@@ -131,9 +131,9 @@ func (s *faultCampaign) awaitAcknowledged(t testing.TB, n int) {
 	suite.WaitFor(t, "work goes on", func() bool { return s.expected.acknowledgedBeyond() >= from+n })
 }
 
-// recovery waits until machines acknowledge again, and returns how long that took.
-// It sends new requests all the time: one that was sent before a failure may wait for
-// a response that is lost.
+// recovery waits until machines acknowledge again, and returns how long that took. It
+// sends new requests continuously: one that was sent before a failure may wait for a
+// response that is lost.
 func (s *faultCampaign) recovery(t testing.TB, machines ...*machine) time.Duration {
 	t.Helper()
 	began := time.Now()
@@ -190,8 +190,8 @@ func (s *faultCampaign) awaitHealthy(t testing.TB) {
 	waitLong(t, "all nodes are healthy", func() bool { return s.info(t).State == "active" })
 }
 
-// waitLong is suite.WaitFor for what the console finds out: it reconnects to a broker
-// that was lost several times within a minute after half a minute only.
+// waitLong is suite.WaitFor for what the console detects: to a broker that was lost
+// several times within a minute it reconnects only after half a minute.
 func waitLong(t testing.TB, what string, holds func() bool) {
 	t.Helper()
 	end := time.Now().Add(2 * suite.HangLimit)
@@ -205,14 +205,14 @@ func waitLong(t testing.TB, what string, holds func() bool) {
 	}
 }
 
-// check ends the work and compares all nodes with what they acknowledged.
+// check stops the load and compares all nodes with what they acknowledged.
 func (s *faultCampaign) check(t testing.TB) {
 	t.Helper()
 	s.network.heal()
 	s.awaitHealthy(t)
 	s.end()
 	s.history.check(t)
-	for i := range sharedClients { // others check these
+	for i := range sharedClients { // checked elsewhere
 		s.expected.pending(sharedClientName(i))
 	}
 	s.expected.pending(revocationUser)
@@ -267,8 +267,8 @@ func TestCampaignClusterGrows(t *testing.T) {
 	s.check(t)
 }
 
-// campaignFaults returns the faults of TestCampaignClusterFaults: each as often as
-// SIGNALBOX_TEST_FAULT_ROUNDS says, or only some of them once.
+// campaignFaults returns the faults of TestCampaignClusterFaults: each
+// SIGNALBOX_TEST_FAULT_ROUNDS times, or only some of them once.
 func campaignFaults(t *testing.T, random *rand.Rand) []fault {
 	t.Helper()
 	n := suite.FromEnvironment(t, "SIGNALBOX_TEST_FAULT_ROUNDS", 0)
@@ -283,8 +283,8 @@ func campaignFaults(t *testing.T, random *rand.Rand) []fault {
 	return all
 }
 
-// TestCampaignClusterFaults kills nodes, cuts them off, and takes their data, while changes
-// are made through all of them.
+// TestCampaignClusterFaults kills nodes, isolates them, and deletes their data, while
+// changes are made through all of them.
 func TestCampaignClusterFaults(t *testing.T) {
 	t.Parallel()
 	s := startFaultCampaign(t, "dynsec", 3)

@@ -10,8 +10,8 @@ import (
 	"signalbox/scripts/suite"
 )
 
-// fault is something that happens to a cluster at work. happen returns how long nothing
-// was acknowledged by the nodes that can.
+// fault is a fault of a cluster under load. happen returns how long the nodes that can
+// acknowledge did not.
 type fault struct {
 	name   string
 	happen func(t testing.TB, s *faultCampaign) time.Duration
@@ -107,8 +107,8 @@ func allKilled(t testing.TB, s *faultCampaign) time.Duration {
 	return s.recovery(t, s.machines...)
 }
 
-// suspended stops the leader's process for a while, as a machine does that is moved.
-// When it continues it does not know yet that another one leads.
+// suspended stops the leader's process for a while, like a virtual machine that is
+// moved. When it continues it does not know yet that there is another leader.
 func suspended(t testing.TB, s *faultCampaign) time.Duration {
 	m, others := s.victim(t, true)
 	m.run.Signal(syscall.SIGSTOP)
@@ -118,8 +118,8 @@ func suspended(t testing.TB, s *faultCampaign) time.Duration {
 	return took
 }
 
-// majorityKilled leaves one node. It acknowledges nothing, and where it served the
-// clients of all nodes it stops doing so.
+// majorityKilled leaves one node. It acknowledges nothing, and stops serving clients if
+// it was the one that served them.
 func majorityKilled(t testing.TB, s *faultCampaign) time.Duration {
 	last, others := s.victim(t, true)
 	for _, m := range others {

@@ -13,8 +13,8 @@ import (
 	"signalbox/scripts/suite"
 )
 
-// try creates a client through a machine, and notes the outcome. It reports whether the
-// machine acknowledged it.
+// try creates a client through a machine, and records the outcome. It reports whether
+// the machine acknowledged it.
 func (m *machine) try(t testing.TB, l *expectedState, username string) bool {
 	t.Helper()
 	l.pending(username)
@@ -61,7 +61,7 @@ func startWriting(t testing.TB, l *expectedState, prefix string, machines ...*ma
 	w := &writers{stop: stop}
 	t.Cleanup(w.end)
 	for _, m := range machines {
-		run := *m // as it is now: the machine may be started again meanwhile
+		run := *m // a copy: the machine may be restarted in the meantime
 		w.done.Go(func() {
 			for i := 1; ctx.Err() == nil && !run.run.Ended(); i++ {
 				run.try(t, l, fmt.Sprintf("%s-%d-%d", prefix, run.id, i))
@@ -159,7 +159,7 @@ func TestClusterWithoutMajority(t *testing.T) {
 	back.start(t)
 	t.Logf("the second of three is back: changes after %v", last.retryUntilAcknowledged(t, l, "again"))
 	suite.WaitFor(t, "the console has reached the second of three again", func() bool { return c.console.connected(t, c.brokers[back.id]) })
-	suite.WaitFor(t, "the leader reports the status", func() bool { // and it need not be the same all the while
+	suite.WaitFor(t, "the leader reports the status", func() bool { // and it need not be the same during the whole time
 		got := c.status(t)
 		return got.Status == 200 && got.Data != nil && got.Data.State == 3
 	})
@@ -187,12 +187,12 @@ type result struct {
 	Error     *struct{ Code string }
 }
 
-// wantStatus waits until the answer for the cluster's consensus has a status, and
-// holds it against the states.
+// wantStatus waits until the response for the cluster's Raft state has a status, and
+// compares the states.
 func (c *cluster) wantStatus(t testing.TB, status int, states ...int) {
 	t.Helper()
 	var got result
-	suite.WaitFor(t, fmt.Sprintf("the status of the cluster is %d", status), func() bool { // a node may answer too late
+	suite.WaitFor(t, fmt.Sprintf("the status of the cluster is %d", status), func() bool { // a node may respond too late
 		got = c.status(t)
 		return got.Status == status
 	})
@@ -201,7 +201,7 @@ func (c *cluster) wantStatus(t testing.TB, status int, states ...int) {
 	}
 }
 
-// status returns the response for the cluster's consensus.
+// status returns the response for the cluster's Raft state.
 func (c *cluster) status(t testing.TB) result {
 	t.Helper()
 	code, answer, err := c.console.do(t.Context(), "GET", c.console.inProject("/clusters/status"), nil)
@@ -215,8 +215,8 @@ func (c *cluster) status(t testing.TB) result {
 	return got[0]
 }
 
-// wantForgotten deletes a cluster of which no node can be reached. Only with purge
-// it is forgotten; its nodes stay together.
+// wantForgotten deletes a cluster none of whose nodes can be reached. Only with purge
+// its record is deleted; its nodes stay together.
 func (c *cluster) wantForgotten(t *testing.T) {
 	t.Helper()
 	for _, m := range c.machines {
@@ -245,14 +245,13 @@ func (c *cluster) wantForgotten(t *testing.T) {
 	awaitSame(t, c.machines...)
 }
 
-// wantUnavailable makes sure that an operation fails because a broker cannot be
-// reached.
+// wantUnavailable checks that an operation fails because a broker cannot be reached.
 func wantUnavailable(t testing.TB, c *caller, method, path string, status int) {
 	t.Helper()
 	wantCode(t, c, method, path, nil, status, "BROKER_UNAVAILABLE")
 }
 
-// wantCode calls, and holds the refusal against a status and a code.
+// wantCode calls, and compares status and code of the refusal.
 func wantCode(t testing.TB, c *caller, method, path string, body any, status int, code string) {
 	t.Helper()
 	got, answer, err := c.do(t.Context(), method, path, body)

@@ -15,8 +15,8 @@ import (
 	"signalbox/scripts/suite"
 )
 
-// machine has a data directory and addresses of its own, on which the program is
-// started and ended.
+// machine is a data directory and addresses, on which the program is started and
+// stopped.
 type machine struct {
 	run             *service
 	api             *caller // of the service that runs there
@@ -26,11 +26,11 @@ type machine struct {
 	config          string // file of the configuration, "" for none
 	cluster         string // host:port of the cluster port
 	advertised      string // host:port under which the other machines connect to that
-	electionTimeout string // after how long without the leader a node starts an election
+	electionTimeout string // election timeout of the node
 	id              int    // number as a node
 }
 
-// newMachine returns one on which nothing has run yet.
+// newMachine returns a machine on which nothing has run yet.
 func newMachine(t testing.TB, id int) *machine {
 	t.Helper()
 	at := suite.Host()
@@ -45,7 +45,7 @@ func (m *machine) start(t testing.TB) {
 	startAll(t, m)
 }
 
-// startAll runs the program on machines at the same time.
+// startAll runs the program on machines concurrently.
 func startAll(t testing.TB, machines ...*machine) {
 	t.Helper()
 	for _, m := range machines {
@@ -73,7 +73,7 @@ func withAdminListener(t testing.TB, m *machine) {
 	write(t, m.config, fmt.Sprintf("broker: {listeners: [{protocol: mqtt, address: %q, admin_only: true}]}\n", m.adminAddress))
 }
 
-// node describes the machine to the cluster operations.
+// node returns the machine in the form of the cluster operations.
 func (m *machine) node(brokerID string) object {
 	host, p, err := net.SplitHostPort(m.advertised)
 	if err != nil {
@@ -91,12 +91,12 @@ type cluster struct {
 	machines []*machine
 	console  *caller
 	brokers  map[int]string // ids of the machines' brokers at the console, by number
-	mode     string         // syncmode, dynsec where it is ""
+	mode     string         // syncmode; "" is dynsec
 	id       string         // of the cluster
 }
 
 // startCluster starts machines, and connects the first one's service to the brokers of
-// the others. No leader fails there.
+// the others. It is for tests in which no leader fails.
 func startCluster(t testing.TB, n int) *cluster {
 	t.Helper()
 	c := &cluster{brokers: map[int]string{}}
@@ -114,8 +114,8 @@ func startCluster(t testing.TB, n int) *cluster {
 	return c
 }
 
-// startExternalCluster is startCluster with a service that has no broker and manages the
-// others from outside. prepare is called with each machine before its first start.
+// startExternalCluster is startCluster with a service that has no broker and manages
+// the others from outside. prepare is called with each machine before its first start.
 func startExternalCluster(t testing.TB, n int, prepare ...func(testing.TB, *machine)) *cluster {
 	t.Helper()
 	c := &cluster{brokers: map[int]string{}, console: root(t, serve(t, dataDir(t), configured(settings{"BROKER_ENABLED": "false"})))}
@@ -131,8 +131,8 @@ func startExternalCluster(t testing.TB, n int, prepare ...func(testing.TB, *mach
 	return c
 }
 
-// connect adds a connection to a machine's broker to the console, and waits until
-// it is known that the broker can be a node.
+// connect adds a connection to a machine's broker to the console, and waits until the
+// console knows that the broker can be a node.
 func (c *cluster) connect(t testing.TB, m *machine) {
 	t.Helper()
 	var added struct{ ID string }
@@ -147,7 +147,7 @@ func (c *cluster) connect(t testing.TB, m *machine) {
 // inProject returns a path below the default project.
 func (c *caller) inProject(path string) string { return "/api/projects/" + c.project + path }
 
-// capabilities lists what a broker can do, as the service knows it.
+// capabilities returns the capabilities of a broker, as the service knows them.
 func (c *caller) capabilities(t testing.TB, brokerID string) []string {
 	t.Helper()
 	var b struct{ Capabilities []string }
@@ -163,7 +163,7 @@ func (c *caller) connected(t testing.TB, brokerID string) bool {
 	return b.Status.Connected
 }
 
-// body is the request for a cluster of all machines.
+// body returns the request for a cluster of all machines.
 func (c *cluster) body(mode string) object {
 	nodes := []object{}
 	for _, m := range c.machines {
@@ -187,8 +187,8 @@ func (c *cluster) create(t testing.TB) {
 	t.Logf("a cluster of %d: answered after %v, active after %v", len(c.machines), answered, since(began))
 }
 
-// ask calls the console until that reaches the nodes. Where one does not respond in
-// time, or there is no leader at that moment, it is safe to repeat the request.
+// ask calls the console until that reaches the nodes. If one does not respond in time,
+// or there is no leader at that moment, it is safe to repeat the request.
 func (c *cluster) ask(t testing.TB, method, path string, body any) (status int, answer []byte) {
 	t.Helper()
 	waitLong(t, "the nodes are reached", func() bool {
@@ -214,7 +214,7 @@ func since(began time.Time) time.Duration { return time.Since(began).Round(time.
 // at returns a path below the cluster.
 func (c *cluster) at(path string) string { return c.console.inProject("/clusters/" + c.id + path) }
 
-// clusterInfo is a cluster as the service shows it.
+// clusterInfo is the service's response for a cluster.
 type clusterInfo struct {
 	ClusterName, SyncMode, State string
 	Nodes                        []struct {
@@ -230,7 +230,7 @@ func (c *cluster) info(t testing.TB) (p clusterInfo) {
 	return p
 }
 
-// leader returns the number of the leader, 0 where there is none.
+// leader returns the number of the leader, 0 if there is none.
 func (p clusterInfo) leader() int {
 	for _, n := range p.Nodes {
 		if n.Leader {
@@ -249,7 +249,7 @@ func (c *cluster) await(t testing.TB, state string, machines ...*machine) {
 	})
 }
 
-// leading returns the leader, and the others in the order of numbers.
+// leading returns the leader, and the others ordered by number.
 func (c *cluster) leading(t testing.TB) (leader *machine, others []*machine) {
 	t.Helper()
 	id := 0
@@ -273,7 +273,7 @@ func (m *machine) knows(t testing.TB, username string) bool {
 	return slices.Contains(m.clients(t), username)
 }
 
-// access returns all access control of the machine's own broker.
+// access returns the whole access control of the machine's own broker.
 func (m *machine) access(t testing.TB) string {
 	t.Helper()
 	all := ""
@@ -306,7 +306,7 @@ func wantEverywhere(t testing.TB, username string, machines ...*machine) {
 	t.Helper()
 	for _, m := range machines {
 		suite.WaitFor(t, fmt.Sprintf("node %d has the client %s", m.id, username), func() bool { return m.knows(t, username) })
-		suite.WaitFor(t, fmt.Sprintf("node %d lets the client %s in", m.id, username), func() bool { // its rights may just change
+		suite.WaitFor(t, fmt.Sprintf("node %d lets the client %s in", m.id, username), func() bool { // its rights may be changing
 			return letsIn(t, m.mqtt, username, passwordOf(username))
 		})
 	}

@@ -13,9 +13,9 @@ import (
 )
 
 // TestCampaignClusterFull publishes and subscribes on a cluster of which one node at a
-// time serves clients, while that node is killed, cut off and restarted. Nothing
-// that was acknowledged is lost, nothing of QoS 2 is delivered twice, and in the end
-// each node continues alone with everything.
+// time serves clients, while that node is killed, isolated and restarted. No
+// acknowledged message is lost, none of QoS 2 is delivered twice, and in the end each
+// node continues alone with everything.
 func TestCampaignClusterFull(t *testing.T) {
 	t.Parallel()
 	s := startFaultCampaign(t, "full", 3, withAdminListener)
@@ -102,7 +102,7 @@ func (tr *traffic) checkingTraffic(all []fault) (checked []fault) {
 func (s *faultCampaign) wantOneServes(t testing.TB) {
 	t.Helper()
 	var leader *machine
-	suite.WaitFor(t, "the leader lets clients in", func() bool { // it may be a new one
+	suite.WaitFor(t, "the leader lets clients in", func() bool { // there may be a new one
 		leader, _ = s.leading(t)
 		return leader.admits(t, leader.mqtt, worker, passwordOf(worker))
 	})
@@ -130,8 +130,8 @@ func (m *machine) admits(t testing.TB, address, username, password string) bool 
 	return true
 }
 
-// wantRetained checks that a machine retains what was acknowledged to a publisher, or
-// what that sent later.
+// wantRetained checks that a machine retains a message that was acknowledged to a
+// publisher, or a later one.
 func wantRetained(t testing.TB, m *machine, s *sender) {
 	t.Helper()
 	s.mu.Lock()
@@ -171,8 +171,8 @@ func (s *faultCampaign) separate(t *testing.T, retaining *sender, leaver *machin
 	}
 }
 
-// wantAlone checks that a machine serves clients by itself, with what the
-// cluster had.
+// wantAlone checks that a machine serves clients by itself, with the state of the
+// cluster.
 func wantAlone(t *testing.T, m *machine, retaining *sender) {
 	t.Helper()
 	suite.WaitFor(t, fmt.Sprintf("node %d serves by itself", m.id), func() bool { return m.admits(t, m.mqtt, worker, passwordOf(worker)) })

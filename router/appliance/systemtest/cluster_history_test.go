@@ -13,27 +13,27 @@ import (
 	"signalbox/scripts/suite"
 )
 
-// operation is the creation or the deletion of a client that others create and delete
-// as well.
+// operation is the creation or the deletion of a client that other workers create and
+// delete as well.
 type operation struct {
 	username string
 	deletes  bool
 }
 
-// operationResult is its result: whether the client existed before. It is unknown where
-// the outcome is.
+// operationResult is its result: whether the client existed before, which may be
+// unknown.
 type operationResult struct {
 	existed bool
 	unknown bool
 }
 
-// sharedClients is how many such clients there are.
+// sharedClients is the number of such clients.
 const sharedClients = 4
 
 func sharedClientName(i int) string { return fmt.Sprint("shared-", i) }
 
-// clientModel is what a cluster must look like from outside: operations are
-// linearizable, whichever node they go through.
+// clientModel is the model of a cluster from outside: operations are linearizable,
+// whichever node they go through.
 var clientModel = porcupine.Model{
 	Partition: func(history []porcupine.Operation) (parts [][]porcupine.Operation) {
 		by := map[string][]porcupine.Operation{}

@@ -11,9 +11,8 @@ import (
 	"signalbox/scripts/suite"
 )
 
-// TestClusterHP publishes and subscribes on a cluster of which every node serves
-// clients: messages are forwarded in all qualities of service, and what is retained is
-// retained on all nodes.
+// TestClusterHP publishes and subscribes on a cluster all of whose nodes serve clients:
+// messages are forwarded at each QoS, and retained messages are retained on all nodes.
 func TestClusterHP(t *testing.T) {
 	t.Parallel()
 	c := startExternalCluster(t, 3, withSteadyLeader)
@@ -77,7 +76,7 @@ func hpFaults(t *testing.T, random *rand.Rand) []fault {
 	if os.Getenv("SIGNALBOX_TEST_FAULT_ROUNDS") == "" {
 		return []fault{faults[0], faults[2], faults[8], faults[9]}
 	}
-	return slices.DeleteFunc(campaignFaults(t, random), func(f fault) bool { // sessions are their node's own
+	return slices.DeleteFunc(campaignFaults(t, random), func(f fault) bool { // sessions are local to their node
 		return f.name == "leader without its data" || f.name == "follower without its data"
 	})
 }

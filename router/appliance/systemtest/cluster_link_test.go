@@ -11,29 +11,30 @@ import (
 	"signalbox/scripts/suite"
 )
 
-// link is one connection of an MQTT client that sees every packet, as a library does
-// not. It belongs to one goroutine.
+// link is one connection of an MQTT client that sees every packet, unlike a library. It
+// belongs to one goroutine.
 type link struct {
 	conn      net.Conn
 	in        *packet.Reader
 	out       []byte        // to be written by flush
-	timeout   time.Duration // how long a response may take
+	timeout   time.Duration // maximum time of a response
 	present   bool          // the broker had a session
 	stopAfter func() bool
 }
 
-// answerTime is how long a response may take where the request is repeated.
+// answerTime is the maximum time of a response if the request is repeated.
 const answerTime = 5 * time.Second
 
-// errRefused is a CONNACK that refuses.
+// errRefused is a CONNACK that refuses the connection.
 var errRefused = errors.New("the broker refuses the connection")
 
-// connectMQTT connects where that is repeated. The end of ctx ends the connection.
+// connectMQTT connects for a caller that repeats a failed attempt. The end of ctx
+// closes the connection.
 func connectMQTT(ctx context.Context, address string, login packet.Login) (*link, error) {
 	return connectWithin(ctx, answerTime, address, login)
 }
 
-// connectWithin is connectMQTT with another time for each response.
+// connectWithin is connectMQTT with another maximum time of responses.
 func connectWithin(ctx context.Context, patience time.Duration, address string, login packet.Login) (*link, error) {
 	within, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -63,8 +64,8 @@ func (l *link) greet() error {
 	return nil
 }
 
-// ask writes what was buffered and returns the body of the next packet, which must be
-// of that kind. No other packet may be outstanding.
+// ask writes the buffer and returns the body of the next packet, which must be of that
+// type. No other packet may be outstanding.
 func (l *link) ask(want byte) ([]byte, error) {
 	if err := l.flush(); err != nil {
 		return nil, err
@@ -95,7 +96,7 @@ func (l *link) close() {
 	l.conn.Close()
 }
 
-// flush writes what was buffered.
+// flush writes the buffer.
 func (l *link) flush() error {
 	if len(l.out) == 0 {
 		return nil

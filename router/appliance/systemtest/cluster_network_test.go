@@ -9,18 +9,18 @@ import (
 	"signalbox/scripts/suite"
 )
 
-// path is from one machine to another one, by numbers.
+// path is from one machine to another, by numbers.
 type path struct{ from, to int }
 
 // network connects the cluster ports of machines. Each machine advertises the address
-// of its proxy. A path that is cut silently holds what is sent on it, until it is
+// of its proxy. A path that is cut silently holds back what is sent on it, until it is
 // healed.
 type network struct {
 	group sync.WaitGroup
 
 	mu      sync.Mutex // guards the fields below
 	changed *sync.Cond
-	hosts   map[string]int // numbers of machines by where they connect from
+	hosts   map[string]int // numbers of machines by the address that they connect from
 	severed map[path]bool
 	open    map[net.Conn]bool
 	closed  bool
@@ -70,7 +70,7 @@ func (w *network) accept(l net.Listener, to int, address string) {
 func (w *network) connect(in net.Conn, to int, address string) {
 	defer in.Close()
 	from, ok := w.add(in)
-	if !ok || !w.awaitPath(path{from, to}) || !w.awaitPath(path{to, from}) { // a machine that is cut off gets no connection
+	if !ok || !w.awaitPath(path{from, to}) || !w.awaitPath(path{to, from}) { // an isolated machine gets no connection
 		return
 	}
 	out, err := net.Dial("tcp", address)

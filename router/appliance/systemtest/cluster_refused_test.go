@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// TestClusterModesRefused asks for what is not offered: a mode that is none, and one
-// that needs a listener for administrators from brokers without. Nothing is left of it: the same
-// brokers become a cluster afterwards.
+// TestClusterModesRefused requests an unknown mode, and one that needs a listener for
+// administrators from brokers without. Nothing is left behind: the same brokers form a
+// cluster afterwards.
 func TestClusterModesRefused(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t, 2)
@@ -37,7 +37,7 @@ func TestClusterModesRefused(t *testing.T) {
 	awaitSame(t, c.machines...)
 }
 
-// TestClusterNeedsPort asks a broker that has no cluster port.
+// TestClusterNeedsPort uses a broker that has no cluster port.
 func TestClusterNeedsPort(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t, 1)

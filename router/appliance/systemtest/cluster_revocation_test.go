@@ -77,8 +77,8 @@ func do(t testing.TB, m *machine, method, path string, body any) bool {
 	return err == nil && status < 300
 }
 
-// maySubscribe reports whether the user may subscribe at a machine. That is not known
-// where the user cannot connect, or is disconnected because its rights change.
+// maySubscribe reports whether the user may subscribe at a machine. That is unknown if
+// the user cannot connect, or is disconnected because its rights change.
 func maySubscribe(t testing.TB, m *machine, topic string) (open, known bool) {
 	l, err := connectMQTT(t.Context(), m.mqtt, packet.Login{ClientID: fmt.Sprintf("%s-%d", revocationUser, rand.Int64()), Clean: true,
 		Username: revocationUser, Password: passwordOf(revocationUser)})
@@ -135,7 +135,7 @@ func (d *revocations) recheck(t testing.TB, m *machine) {
 
 func (d *revocations) check(t testing.TB, m *machine, s revocation) {
 	if !d.sawBatch(t, m, s.batch) {
-		return // the machine may not know the topic at all
+		return // the machine may not know the topic yet
 	}
 	began := time.Now()
 	open, known := maySubscribe(t, m, s.topic)
@@ -167,7 +167,7 @@ func (d *revocations) sawBatch(t testing.TB, m *machine, batch string) bool {
 	return open && known
 }
 
-// forget removes what is known of a machine that lost its data.
+// forget deletes what is known of a machine that lost its data.
 func (d *revocations) forget(m *machine) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

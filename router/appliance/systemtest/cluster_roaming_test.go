@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// checkRoaming moves a client from node to node with its session: what is queued comes
+// checkRoaming moves a client from node to node with its session: queued messages move
 // with it, and it is connected at one node at a time.
 func (c *cluster) checkRoaming(t *testing.T) {
 	t.Helper()
@@ -54,7 +54,7 @@ func (c *cluster) checkRoaming(t *testing.T) {
 	}
 }
 
-// awaitDisconnect waits until the broker ends the connection.
+// awaitDisconnect waits until the broker closes the connection.
 func (l *link) awaitDisconnect(t testing.TB) {
 	t.Helper()
 	for {

@@ -20,17 +20,17 @@ type subscriber struct {
 	filter string
 	qos    byte
 	at     addresses
-	roams  bool // from address to address, now and then
+	roams  bool // periodically, from address to address
 	held   map[uint16]message
 
 	mu          sync.Mutex      // guards the fields below
 	deliveries  map[message]int // how often
 	next        map[int]int     // by publisher: the first message that was not delivered
 	moves       int             // connections so far
-	newSessions int             // sessions that it had to start while the one before was unreachable
+	newSessions int             // sessions that it had to create while the previous one was unreachable
 
 	ready   chan struct{} // closed when it is subscribed
-	paused  chan struct{} // closed when it is to disconnect
+	paused  chan struct{} // closed when it shall disconnect
 	resumed chan struct{} // closed when it may reconnect
 }
 
@@ -40,7 +40,7 @@ func (tr *traffic) subscribe(t testing.TB, name, filter string, qos byte, at add
 	return tr.start(t, &subscriber{name: name, filter: filter, qos: qos, at: at})
 }
 
-// roam is subscribe for a client that takes its session from address to address.
+// roam is subscribe for a client that moves its session from address to address.
 func (tr *traffic) roam(t testing.TB, name, filter string, qos byte, at addresses) *subscriber {
 	t.Helper()
 	return tr.start(t, &subscriber{name: name, filter: filter, qos: qos, at: at, roams: true})
@@ -88,7 +88,7 @@ func (r *subscriber) run() {
 		r.mu.Lock()
 		r.moves++
 		r.mu.Unlock()
-		if old != nil { // it has taken over from itself
+		if old != nil { // it has taken over its own connection
 			old.close()
 			old = nil
 		}
@@ -103,7 +103,8 @@ func (r *subscriber) run() {
 	}
 }
 
-// errMoves is that a client connects to another address, and roamEvery how often.
+// errMoves means that a client connects to another address, and roamEvery is the
+// interval.
 var errMoves = errors.New("the client moves")
 
 const roamEvery = 150 * time.Millisecond
@@ -114,7 +115,7 @@ func (r *subscriber) serve(l *link) error {
 	if !l.present {
 		switch {
 		case !isClosed(r.ready):
-		case r.roams && r.allowDuplicates: // the node that has it does not answer
+		case r.roams && r.allowDuplicates: // the node that has it does not respond
 			r.mu.Lock()
 			r.newSessions++
 			r.mu.Unlock()
@@ -190,8 +191,8 @@ func (r *subscriber) take(l *link, first byte, body []byte) error {
 	return nil
 }
 
-// count notes a delivery. First deliveries must follow one another, but where a session
-// is moving from node to node while one ends.
+// count records a delivery. First deliveries must be consecutive, except while a
+// session moves from a node that ends.
 func (r *subscriber) count(m message) {
 	r.mu.Lock()
 	r.deliveries[m]++
@@ -222,7 +223,8 @@ func (r *subscriber) missing(all []publisherProgress) (n int, example message) {
 	return n, example
 }
 
-// awaitAll waits until all that was acknowledged is delivered, as long as more comes.
+// awaitAll waits until all acknowledged messages are delivered, as long as there is
+// progress.
 func (r *subscriber) awaitAll(t testing.TB, all []publisherProgress) {
 	t.Helper()
 	n, m := r.missing(all)
@@ -254,7 +256,7 @@ func (r *subscriber) duplicates(all []publisherProgress) (n int, example message
 	return n, example
 }
 
-// publisherProgress is what was sent and acknowledged to a publisher.
+// publisherProgress is what a publisher has sent, and what was acknowledged.
 type publisherProgress struct {
 	publisher          int
 	qos                byte
@@ -271,7 +273,8 @@ func (tr *traffic) progress() (all []publisherProgress) {
 	return all
 }
 
-// check ends the traffic: all is acknowledged, and every subscriber has everything.
+// check ends the traffic: everything is acknowledged, and every subscriber has
+// everything.
 func (tr *traffic) check(t testing.TB) {
 	t.Helper()
 	close(tr.finish)
@@ -294,7 +297,7 @@ func (tr *traffic) check(t testing.TB) {
 		if r.roams {
 			t.Logf("%s connected %d times, %d times without its session, which was out of reach", r.name, moves, anew)
 		}
-		if r.ordered() && anew == 0 { // what was queued in an unreachable session may be discarded
+		if r.ordered() && anew == 0 { // the queue of an unreachable session may be discarded
 			r.awaitAll(t, all)
 		}
 		if n, m := r.duplicates(all); n > 0 {

@@ -12,7 +12,7 @@ import (
 	"signalbox/scripts/suite"
 )
 
-// TestCluster goes through the life of a cluster: three brokers start to share their
+// TestCluster covers the life cycle of a cluster: three brokers start to share their
 // access control, change it through every node, a fourth joins, one leaves, and in the
 // end each is alone again with its data.
 func TestCluster(t *testing.T) {
@@ -40,8 +40,8 @@ func TestCluster(t *testing.T) {
 	c.dissolve(t)
 }
 
-// changeThrough changes the access control through one node, by each of its APIs.
-// What it acknowledged is in force on it, and soon on all.
+// changeThrough changes the access control through one node, by each of its APIs. An
+// acknowledged change is in force on that node, and soon on all.
 func changeThrough(t *testing.T, c *cluster, m *machine) {
 	t.Helper()
 	name := fmt.Sprint("via-", m.id)
@@ -76,8 +76,8 @@ func (m *machine) ctrl(t testing.TB, args ...string) {
 	}
 }
 
-// wantMay makes sure that clients (the one of the role's name where none is named)
-// may subscribe to what the role of that name grants, and to nothing else.
+// wantMay checks that clients (by default the one with the role's name) may subscribe
+// to what the role with that name grants, and to nothing else.
 func (m *machine) wantMay(t testing.TB, role string, usernames ...string) {
 	t.Helper()
 	if len(usernames) == 0 {
@@ -92,9 +92,9 @@ func (m *machine) wantMay(t testing.TB, role string, usernames ...string) {
 	}
 }
 
-// subscribes returns the code of the SUBACK of a client. A
-// client that logs in right after its rights changed may be refused or cut off once,
-// for the rights that it had before.
+// subscribes returns the code of the SUBACK of a client. A client that connects right
+// after its rights changed may be refused or disconnected once, for the rights that it
+// had before.
 func (m *machine) subscribes(t testing.TB, username, filter string) (code byte) {
 	t.Helper()
 	suite.WaitFor(t, "a subscription is answered", func() bool {
@@ -109,8 +109,8 @@ func (m *machine) subscribes(t testing.TB, username, filter string) (code byte) 
 	return code
 }
 
-// wantCutOffEverywhere changes clients through the leader while they are connected
-// to a follower, which cuts them off.
+// wantCutOffEverywhere changes clients through the leader while they are connected to a
+// follower, which disconnects them.
 func (c *cluster) wantCutOffEverywhere(t *testing.T) {
 	t.Helper()
 	leader, followers := c.leading(t)
@@ -160,8 +160,9 @@ func (c *cluster) leaveSecond(t *testing.T) {
 	awaitSame(t, c.machines...)
 }
 
-// restoreWithoutBroker deletes what a machine's broker stored and keeps the rest, as after
-// only the service's database was restored from a backup, and joins the machine again.
+// restoreWithoutBroker deletes what a machine's broker stored and keeps the rest, as if
+// only the service's database had been restored from a backup, and joins the machine
+// again.
 func (c *cluster) restoreWithoutBroker(t *testing.T, m *machine) {
 	t.Helper()
 	m.run.stop(t)
@@ -198,7 +199,7 @@ func (c *cluster) rejoin(t testing.TB, m *machine) {
 }
 
 // wantApart checks that each of two machines changes by itself. If they shared a log,
-// the one that acknowledges the later change would know the earlier one.
+// the one that acknowledges the later change would have the earlier one.
 func wantApart(t testing.TB, a, b *machine, occasion string) {
 	t.Helper()
 	for _, m := range [][2]*machine{{a, b}, {b, a}} {
@@ -211,8 +212,8 @@ func wantApart(t testing.TB, a, b *machine, occasion string) {
 	}
 }
 
-// dissolve ends the cluster. Every machine continues alone with its data, also after a
-// restart.
+// dissolve dissolves the cluster. Every machine continues alone with its data, also
+// after a restart.
 func (c *cluster) dissolve(t *testing.T) {
 	t.Helper()
 	var answer struct{ Deleted bool }

@@ -24,13 +24,13 @@ func readMessage(payload []byte) (m message, ok bool) {
 	return m, n == 2 && err == nil && string(m.payload()) == string(payload)
 }
 
-// traffic is clients that publish numbered messages and clients that receive them, on
-// a cluster whose nodes fail. Each client knows what was acknowledged to it.
+// traffic is clients that publish numbered messages and clients that receive them, on a
+// cluster whose nodes fail. Each client knows what was acknowledged to it.
 type traffic struct {
 	ctx             context.Context // of all connections
 	stop            context.CancelFunc
-	finish          chan struct{} // closed when nothing new is to be published
-	allowDuplicates bool          // QoS 2 may come twice where the process of a publisher's node ends
+	finish          chan struct{} // closed when nothing new shall be published
+	allowDuplicates bool          // QoS 2 may be duplicated if the process of a publisher's node ends
 	clients         sync.WaitGroup
 	publishing      sync.WaitGroup
 
@@ -41,8 +41,8 @@ type traffic struct {
 	acked       int // in all
 }
 
-// worker is the client as which traffic logs in: it may do anything below traffic/
-// and below cross/.
+// worker is the client as which traffic connects: it may do anything below traffic/ and
+// below cross/.
 const worker = "worker"
 
 // newTraffic creates its client, through a machine, for all machines.
@@ -68,7 +68,7 @@ func (tr *traffic) end() {
 	tr.clients.Wait()
 }
 
-// report notes a violation, up to a number of them.
+// report records a violation, up to a maximum number.
 func (tr *traffic) report(format string, args ...any) {
 	tr.mu.Lock()
 	defer tr.mu.Unlock()
@@ -90,7 +90,7 @@ func (tr *traffic) awaitAcknowledged(t testing.TB, n int) {
 	suite.WaitFor(t, "messages are acknowledged", func() bool { return tr.acknowledged() >= from+n })
 }
 
-// addresses are where a client may be served.
+// addresses are those where a client may be served.
 type addresses []string
 
 func clientAddresses(machines ...*machine) (p addresses) {
@@ -101,10 +101,11 @@ func clientAddresses(machines ...*machine) (p addresses) {
 }
 
 // connect tries one address after the other until it is accepted. A node that lost its
-// data refuses all clients until it is one again. It returns nil when the context ends.
+// data refuses all clients until it has joined again. It returns nil when the context
+// is done.
 func (tr *traffic) connect(name string, p addresses) *link { return tr.connectFrom(0, name, p) }
 
-// connectFrom is connect that begins with the nth address.
+// connectFrom is connect that starts with the nth address.
 func (tr *traffic) connectFrom(n int, name string, p addresses) *link {
 	again := time.NewTicker(5 * time.Millisecond)
 	defer again.Stop()
@@ -121,8 +122,8 @@ func (tr *traffic) connectFrom(n int, name string, p addresses) *link {
 	}
 }
 
-// sender publishes numbered messages and sends each again until its handshake is
-// complete, as a persistent session must [MQTT-4.4.0-1].
+// sender publishes numbered messages and repeats each until its handshake is complete,
+// as a persistent session must [MQTT-4.4.0-1].
 type sender struct {
 	*traffic
 	number     int
@@ -136,7 +137,7 @@ type sender struct {
 
 	// Guarded by traffic.mu:
 	last         time.Time     // of the last acknowledgement
-	longest      time.Duration // between two of them
+	longest      time.Duration // maximum interval between two of them
 	sent         int
 	acknowledged int // whose handshake is complete, in order
 }
@@ -145,12 +146,12 @@ type sender struct {
 type inflightMessage struct {
 	message
 	id       uint16
-	released bool // PUBREC came
+	released bool // PUBREC was received
 }
 
-// window is how many messages of a sender are in flight at most, sendInterval how often
-// it sends one, and ackTimeout how long it waits for an acknowledgement before it
-// connects again.
+// window is the maximum number of a sender's messages in flight, sendInterval the
+// interval between two, and ackTimeout the maximum time of an acknowledgement before it
+// reconnects.
 const (
 	window       = 8
 	sendInterval = 5 * time.Millisecond
@@ -225,7 +226,7 @@ func (s *sender) serve(l *link) error {
 
 var errNoAck = errors.New("nothing is acknowledged any more")
 
-// resume sends again what is in flight, in the same order [MQTT-4.6.0-1].
+// resume repeats the messages in flight, in the same order [MQTT-4.6.0-1].
 func (s *sender) resume(l *link) {
 	if !l.present && s.hasSession {
 		s.report("sender %d: its session does not exist any more, with %+v in flight", s.number, s.inflight)
@@ -258,8 +259,8 @@ func (s *sender) send(l *link, f inflightMessage, again bool) {
 	l.out = packet.AppendPublish(l.out, packet.Message{Topic: s.topic(), Payload: f.payload(), ID: f.id, QoS: s.qos, Retain: s.retain, Dup: again})
 }
 
-// take processes an acknowledgement, each of which must come in the order of the
-// messages [MQTT-4.6.0-2], [MQTT-4.6.0-3]. It reports whether the packet is one.
+// take processes an acknowledgement, each of which must be in the order of the messages
+// [MQTT-4.6.0-2], [MQTT-4.6.0-3]. It reports whether the packet is one.
 func (s *sender) take(l *link, first byte, id uint16) bool {
 	released := 0
 	for released < len(s.inflight) && s.inflight[released].released {

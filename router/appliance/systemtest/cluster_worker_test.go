@@ -65,8 +65,9 @@ func connectClean(t testing.TB, m *machine, clientID string) *link {
 	return connectWorker(t, m, clientID, true)
 }
 
-// retainedAt returns what a machine retains for a topic, "" for nothing. What is
-// published meanwhile comes too, before the SUBACK or after it, and is not retained.
+// retainedAt returns what a machine retains for a topic, "" for nothing. Messages
+// published in the meantime arrive too, before the SUBACK or after it, and are not
+// retained.
 func retainedAt(t testing.TB, m *machine, topic string) (payload string) {
 	t.Helper()
 	l := connectClean(t, m, "looks")

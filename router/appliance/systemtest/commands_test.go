@@ -50,7 +50,7 @@ func TestConfigCheck(t *testing.T) {
 	}
 }
 
-// TestUnknownCommandIsRefused returns command lines that cannot be understood.
+// TestUnknownCommandIsRefused runs invalid command lines.
 func TestUnknownCommandIsRefused(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
@@ -70,7 +70,7 @@ func TestUnknownCommandIsRefused(t *testing.T) {
 	}
 }
 
-// TestHelpTopics prints pages of the manual, and lists them where the commands are.
+// TestHelpTopics prints pages of the manual, and lists them with the commands.
 func TestHelpTopics(t *testing.T) {
 	t.Parallel()
 	if got := command(t, nil, "help"); got.code != 0 || !strings.Contains(got.stdout, "\n  streams ") || !strings.Contains(got.stdout, "\n  serve ") {
@@ -84,7 +84,7 @@ func TestHelpTopics(t *testing.T) {
 	}
 }
 
-// TestHelp shows the flags of the service where it is started, and nowhere else.
+// TestHelp shows the flags of the service in the help of serve, and in no other.
 func TestHelp(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{{}, {"help"}, {"--help"}, {"import"}, {"help", "import", "passwd"}, {"healthcheck", "--help"}, {"data"}} {

@@ -12,10 +12,10 @@ import (
 	"signalbox/scripts/suite"
 )
 
-// subcommands are all of "mosquitto_ctrl dynsec" but init, which only writes a
-// file, in an order in which they make sense; some of them are refused. After
-// setDefaultACLAccess the tool is not asked for the result: it sends a member
-// that Mosquitto 2.0 itself passes over and this broker takes.
+// subcommands are all of "mosquitto_ctrl dynsec" except init, which only writes a file,
+// in a sensible order; some of them are refused. After setDefaultACLAccess the tool
+// does not request the result: it sends a member that Mosquitto 2.0 itself ignores and
+// this broker uses.
 var subcommands = []string{
 	"getDefaultACLAccess",
 	"setDefaultACLAccess subscribe allow",
@@ -95,8 +95,8 @@ var subcommands = []string{
 	"nosuchCommand",
 }
 
-// TestMosquittoCtrl returns the same subcommands to this broker and to a real
-// Mosquitto: the tool must not show a difference. Then the API shows the result.
+// TestMosquittoCtrl runs the same subcommands against this broker and a real Mosquitto:
+// the tool must not show a difference. Then the API shows the result.
 func TestMosquittoCtrl(t *testing.T) {
 	t.Parallel()
 	p, real := serve(t, dataDir(t), configured(nil)), brokertest.Mosquitto(t)
@@ -137,11 +137,11 @@ func TestMosquittoCtrl(t *testing.T) {
 	}
 }
 
-// usage finds the subcommands in what the tool says of itself.
+// usage matches the subcommands in the tool's help.
 var usage = regexp.MustCompile(`(?m): +([a-z][A-Za-z]+)(?: |$)`)
 
-// wantSubcommands makes sure that the list above has every subcommand that the
-// installed tool knows.
+// wantSubcommands checks that the list above has every subcommand of the installed
+// tool.
 func wantSubcommands(t *testing.T) {
 	t.Helper()
 	help := finish(t, tool(t, "mosquitto_ctrl", "127.0.0.1:1", "u", "p", "dynsec", "help"))
@@ -156,9 +156,9 @@ func wantSubcommands(t *testing.T) {
 	}
 }
 
-// TestMosquittoClients uses a role, a group and a client that were made
-// through the API: what is allowed gets through, the rest does not, and who is
-// disabled is thrown out.
+// TestMosquittoClients uses a role, a group and a client that were created through the
+// API: allowed messages are delivered, others are not, and a disabled client is
+// disconnected.
 func TestMosquittoClients(t *testing.T) {
 	t.Parallel()
 	p := serve(t, dataDir(t), configured(nil))

@@ -14,11 +14,11 @@ import (
 	"signalbox/scripts/suite"
 )
 
-// databases are those of a service whose broker takes no part in clusters.
+// databases are those of a service whose broker is not in a cluster.
 var databases = []string{"signalbox.db", "broker.db", "streams.db", "bridges.db"}
 
-// TestMissingDatabaseIsRefused takes one database away from a data directory, or
-// empties it: the start names it and the way on, and creates nothing.
+// TestMissingDatabaseIsRefused deletes or truncates one database of a data directory:
+// the start names it and the remedy, and creates nothing.
 func TestMissingDatabaseIsRefused(t *testing.T) {
 	t.Parallel()
 	for _, name := range databases {
@@ -41,8 +41,8 @@ func TestMissingDatabaseIsRefused(t *testing.T) {
 	}
 }
 
-// TestForgottenDatabaseIsCreatedAnew goes on without a database that was lost,
-// once that was said in so many words.
+// TestForgottenDatabaseIsCreatedAnew continues without a lost database, after "data
+// forget".
 func TestForgottenDatabaseIsCreatedAnew(t *testing.T) {
 	t.Parallel()
 	dir, env := dataDir(t), configured(nil)
@@ -65,8 +65,8 @@ func TestForgottenDatabaseIsCreatedAnew(t *testing.T) {
 	serve(t, dir, env).stop(t)
 }
 
-// TestNodeThatLostItsDataBeginsAnew removes what a node of a cluster keeps, as the
-// manual says, and says so.
+// TestNodeThatLostItsDataBeginsAnew deletes the data of a cluster's node, as the manual
+// describes, and runs "data forget".
 func TestNodeThatLostItsDataBeginsAnew(t *testing.T) {
 	t.Parallel()
 	dir, s := dataDir(t), configured(settings{"CLUSTER_LISTEN": "127.0.0.1:0"})
@@ -100,7 +100,7 @@ func TestNodeThatLostItsDataBeginsAnew(t *testing.T) {
 	serve(t, dir, s).stop(t)
 }
 
-// TestDatabaseOfAnotherDirectoryIsRefused brings a database of another service in.
+// TestDatabaseOfAnotherDirectoryIsRefused copies a database of another service.
 func TestDatabaseOfAnotherDirectoryIsRefused(t *testing.T) {
 	t.Parallel()
 	other := used(t)
@@ -113,7 +113,7 @@ func TestDatabaseOfAnotherDirectoryIsRefused(t *testing.T) {
 			if got := command(t, configured(nil).environ(dir), "data", "adopt", name); got.code != 0 {
 				t.Fatalf("adopt: %+v", got)
 			}
-			if name != "signalbox.db" { // whose administrator's password is another one
+			if name != "signalbox.db" { // whose administrator's password differs
 				serve(t, dir, configured(nil)).stop(t)
 			}
 		})
@@ -127,8 +127,8 @@ func TestDatabaseOfAnotherDirectoryIsRefused(t *testing.T) {
 	})
 }
 
-// TestOlderDirectoryIsAdopted starts on a directory without an identity, as
-// earlier releases left it.
+// TestOlderDirectoryIsAdopted starts on a directory without an identity, as from an
+// earlier release.
 func TestOlderDirectoryIsAdopted(t *testing.T) {
 	t.Parallel()
 	older := func(t *testing.T) string {
@@ -165,7 +165,7 @@ func TestOlderDirectoryIsAdopted(t *testing.T) {
 	})
 }
 
-// removeIdentity makes a directory one of a release that knew no identities.
+// removeIdentity turns a directory into one of a release without identities.
 func removeIdentity(t *testing.T, dir string) {
 	t.Helper()
 	if err := os.Remove(filepath.Join(dir, "identity")); err != nil {
@@ -176,8 +176,8 @@ func removeIdentity(t *testing.T, dir string) {
 	}
 }
 
-// TestDatabaseLostWhileRunning deletes or replaces a file under a service, which
-// must end and say so.
+// TestDatabaseLostWhileRunning deletes or replaces a file of a running service, which
+// must end and report it.
 func TestDatabaseLostWhileRunning(t *testing.T) {
 	t.Parallel()
 	for what, lose := range map[string]func(t *testing.T, path string){
@@ -207,9 +207,8 @@ func TestDatabaseLostWhileRunning(t *testing.T) {
 	}
 }
 
-// TestDamageIsFound overwrites 2 KiB of a database before the start. Where the start
-// reads them it is refused; where it does not, the log names the file and /readyz says
-// so.
+// TestDamageIsFound overwrites 2 KiB of a database before the start. If the start reads
+// them it is refused; if not, the log names the file and /readyz reports it.
 func TestDamageIsFound(t *testing.T) {
 	t.Parallel()
 	dir := dataDir(t)
@@ -229,7 +228,7 @@ func TestDamageIsFound(t *testing.T) {
 	wantDamageLogged(t, again, path)
 }
 
-// TestDamageWhileRunning overwrites a page of a service that runs.
+// TestDamageWhileRunning overwrites a page of a running service.
 func TestDamageWhileRunning(t *testing.T) {
 	t.Parallel()
 	dir := dataDir(t)
@@ -283,7 +282,7 @@ func execute(t *testing.T, path, statement string) {
 	}
 }
 
-// overwrite puts 2 KiB of noise over the root page of a table.
+// overwrite writes 2 KiB of noise over the root page of a table.
 func overwrite(t *testing.T, path, table string) {
 	t.Helper()
 	page := int64(rootPage(t, path, table))
@@ -297,8 +296,8 @@ func overwrite(t *testing.T, path, table string) {
 	}
 }
 
-// TestStartOnAFullDisk starts on a disk without room: the start says so, whichever
-// file meets it first, and the data are there when there is room again.
+// TestStartOnAFullDisk starts on a full disk: the start reports that, whichever file is
+// affected first, and the data are intact when there is space again.
 func TestStartOnAFullDisk(t *testing.T) {
 	t.Parallel()
 	script := `mount -t tmpfs -o size=8m,mode=0700 none "$1"

@@ -15,9 +15,9 @@ import (
 	"signalbox/scripts/suite"
 )
 
-// TestFullDisk fills the disk under a service. /readyz says so and the log what
-// to do, the API goes on reading, messages that need no disk go on, and all is
-// well as soon as there is room again.
+// TestFullDisk fills the disk of a running service. /readyz reports it and the log
+// names the remedy, the API can still read, messages that need no disk are still
+// delivered, and everything works as soon as there is space again.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	p := serveOnSmallDisk(t, configured(nil))
@@ -36,7 +36,7 @@ func TestFullDisk(t *testing.T) {
 		t.Errorf("clients %q", got)
 	}
 	made := 0
-	suite.WaitFor(t, "no client can be created", func() bool { // some find room where something larger has found none
+	suite.WaitFor(t, "no client can be created", func() bool { // some requests are smaller than the space that is left
 		status := r.status(t, "POST", r.at("/clients"), object{"username": fmt.Sprint("early-", made), "password": "secret"})
 		if status != http.StatusNoContent && status < 500 {
 			t.Errorf("create a client on a full disk: %d", status)
@@ -59,16 +59,16 @@ func TestFullDisk(t *testing.T) {
 	p.stop(t)
 }
 
-// acknowledgedOrNot publishes something large that must be kept.
+// acknowledgedOrNot publishes a large message that must be stored.
 func acknowledgedOrNot(t *testing.T, p *service) {
 	t.Helper()
 	d := join(t, p.MQTT, mqttAdmin, mqttPassword)
 	d.Publish("kept", 1, true, make([]byte, 256<<10))
-	d.Disconnect(100) // with an acknowledgement or without
+	d.Disconnect(100) // it may be acknowledged or not
 }
 
-// serveOnSmallDisk is serve with a data directory that is a file system of its
-// own, which only the service sees and which ends with it.
+// serveOnSmallDisk is serve with a data directory that is a file system of its own,
+// which only the service sees and which ends with it.
 func serveOnSmallDisk(t *testing.T, s settings) *service {
 	t.Helper()
 	dir := dataDir(t)
@@ -90,8 +90,8 @@ func serveOnSmallDisk(t *testing.T, s settings) *service {
 	return p
 }
 
-// ownMounts lets a process mount for itself; who is not root becomes so in a
-// namespace of users.
+// ownMounts allows a process to mount for itself; a user other than root gets a user
+// namespace.
 func ownMounts() *syscall.SysProcAttr {
 	a := process.DieWithParent()
 	a.Unshareflags = syscall.CLONE_NEWNS
@@ -103,8 +103,8 @@ func ownMounts() *syscall.SysProcAttr {
 	return a
 }
 
-// fill leaves no room in the process's data directory, as that sees it, and
-// returns the path of the file that fills it.
+// fill fills the file system of the process's data directory, and returns the path of
+// the file that does so.
 func (p *service) fill(t *testing.T) (path string) {
 	t.Helper()
 	path = filepath.Join(fmt.Sprintf("/proc/%d/root", p.Pid()), p.dir, "filler")

@@ -14,7 +14,7 @@ import (
 type recordState int
 
 const (
-	unknown recordState = iota // requested and not acknowledged: it exists as a whole, or not at all
+	unknown recordState = iota // requested and not acknowledged: it exists completely, or not at all
 	created                    // its creation was acknowledged
 	deleted                    // its deletion was acknowledged
 )
@@ -23,7 +23,7 @@ const (
 type expectedState struct {
 	mu        sync.Mutex // guards the fields below
 	records   map[string]recordState
-	revisions map[string]int // of each role, as acknowledged; one more may be stored
+	revisions map[string]int // of each role, as acknowledged; the next one may be stored
 	left      int            // acknowledgements until enough is closed
 	enough    chan struct{}
 }
@@ -34,16 +34,16 @@ func newExpectedState(n int) *expectedState {
 	return &expectedState{records: map[string]recordState{}, revisions: map[string]int{}, left: n, enough: make(chan struct{})}
 }
 
-// pending notes that a record is about to be created or deleted.
+// pending records that a record is about to be created or deleted.
 func (l *expectedState) pending(name string) { l.set(name, unknown) }
 
-// acknowledge notes that a creation or deletion was acknowledged.
+// acknowledge records that a creation or deletion was acknowledged.
 func (l *expectedState) acknowledge(name string, f recordState) {
 	l.set(name, f)
 	l.count()
 }
 
-// revised notes that a role's nth revision was acknowledged.
+// revised records that a role's nth revision was acknowledged.
 func (l *expectedState) revised(role string, n int) {
 	l.mu.Lock()
 	l.revisions[role] = n
@@ -82,8 +82,7 @@ func (l *expectedState) await(t testing.TB) {
 	}
 }
 
-// resolve notes which of the pending records exist, so that from now on they have to
-// stay.
+// resolve records which of the pending records exist, which therefore have to stay.
 func (l *expectedState) resolve(present map[string]bool) {
 	for name, f := range l.records {
 		switch {
@@ -95,8 +94,8 @@ func (l *expectedState) resolve(present map[string]bool) {
 	}
 }
 
-// differences compares with what exists. lost are records that were acknowledged
-// and are missing; stray are those that were deleted, or that no writer wrote.
+// differences compares with what exists. lost are acknowledged records that are
+// missing; stray are those that were deleted, or that no writer wrote.
 func (l *expectedState) differences(present map[string]bool) (lost, stray []string) {
 	for name, f := range l.records {
 		if f == created && !present[name] {
@@ -113,7 +112,7 @@ func (l *expectedState) differences(present map[string]bool) (lost, stray []stri
 	return lost, stray
 }
 
-// merge adds what another one knows.
+// merge adds another state.
 func (l *expectedState) merge(other *expectedState) { maps.Copy(l.records, other.records) }
 
 func (l *expectedState) acknowledged() (n int) {

@@ -29,7 +29,7 @@ func read(t testing.TB, path string) string {
 	return string(b)
 }
 
-// write makes a file that only its owner reads.
+// write creates a file that only its owner can read.
 func write(t testing.TB, path, text string) {
 	t.Helper()
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
@@ -46,9 +46,8 @@ func mode(t testing.TB, path string) fs.FileMode {
 	return info.Mode()
 }
 
-// snapshot returns every file below a directory with its mode and a sum of its
-// content; the directory itself need not exist. The lock is left out: it
-// holds nothing.
+// snapshot returns every file below a directory with its mode and a checksum of its
+// content; the directory itself need not exist. The lock is omitted: it is empty.
 func snapshot(t testing.TB, dir string) map[string]string {
 	t.Helper()
 	files := map[string]string{}
@@ -69,8 +68,8 @@ func snapshot(t testing.TB, dir string) map[string]string {
 	return files
 }
 
-// stored is a snapshot without the companions that SQLite makes beside a file
-// that it only looks at: the index, and a log with nothing in it.
+// stored is a snapshot without the files that SQLite creates next to one that it only
+// reads: the index, and an empty log.
 func stored(t testing.TB, dir string) map[string]string {
 	t.Helper()
 	files := snapshot(t, dir)
@@ -83,7 +82,7 @@ func stored(t testing.TB, dir string) map[string]string {
 	return files
 }
 
-// holders lists the files below a directory that hold a text.
+// holders lists the files below a directory that contain a text.
 func holders(t testing.TB, dir, text string) (names []string) {
 	t.Helper()
 	for path, what := range snapshot(t, dir) {

@@ -15,7 +15,7 @@ import (
 // credential is a line of initial-credentials.
 var credential = regexp.MustCompile(`(?m)^\s*(API|MQTT) administrator: (\S+)  password: (\S{20})$`)
 
-// credentials reads name and password of the administrators in a text.
+// credentials returns name and password of the administrators in a text.
 func credentials(text string) map[string][2]string {
 	found := map[string][2]string{}
 	for _, m := range credential.FindAllStringSubmatch(text, -1) {
@@ -24,7 +24,7 @@ func credentials(text string) map[string][2]string {
 	return found
 }
 
-// wantEntry makes sure that both administrators get in.
+// wantEntry checks that both administrators can log in.
 func wantEntry(t *testing.T, p *service, who map[string][2]string) {
 	t.Helper()
 	if len(who) != 2 {
@@ -67,8 +67,8 @@ func TestFirstStartGeneratesPasswords(t *testing.T) {
 	}
 }
 
-// TestFirstStartIsPrivate starts with umask 0 and looks at every file while
-// the service runs and after it has ended.
+// TestFirstStartIsPrivate starts with umask 0 and checks every file while the service
+// runs and after it has ended.
 func TestFirstStartIsPrivate(t *testing.T) {
 	t.Parallel()
 	dir := dataDir(t)
@@ -125,8 +125,8 @@ func TestConfiguredPasswordsAreNotShown(t *testing.T) {
 	}
 }
 
-// TestCredentialsOfALaterBroker switches the broker on after the first start:
-// the file then holds both passwords.
+// TestCredentialsOfALaterBroker enables the broker after the first start: the file then
+// has both passwords.
 func TestCredentialsOfALaterBroker(t *testing.T) {
 	t.Parallel()
 	dir := dataDir(t)
@@ -139,8 +139,9 @@ func TestCredentialsOfALaterBroker(t *testing.T) {
 	}
 }
 
-// TestPasswordThatCannotBeKept makes the first start fail where it would keep
-// a generated password. Nobody knows that one, so the next start makes a new one.
+// TestPasswordThatCannotBeKept makes the first start fail when it stores a generated
+// password. That password is not known to any user, so the next start generates a new
+// one.
 func TestPasswordThatCannotBeKept(t *testing.T) {
 	t.Parallel()
 	for name, s := range map[string]settings{
@@ -170,15 +171,14 @@ func TestPasswordThatCannotBeKept(t *testing.T) {
 	}
 }
 
-// TestCampaignKillDuringFirstStart ends the first start at the moment when a file
-// appears. The next start lets the administrators in with what the file of the
-// credentials says.
+// TestCampaignKillDuringFirstStart kills the first start when a file appears. After the
+// next start the administrators can log in with the content of the file of credentials.
 func TestCampaignKillDuringFirstStart(t *testing.T) {
 	t.Parallel()
 	interruptFirstStart(t, func(t *testing.T, p *service) { p.Kill() })
 }
 
-// TestCampaignStopDuringFirstStart is told to stop before it is ready.
+// TestCampaignStopDuringFirstStart receives SIGTERM before it is ready.
 func TestCampaignStopDuringFirstStart(t *testing.T) {
 	t.Parallel()
 	interruptFirstStart(t, func(t *testing.T, p *service) { p.stop(t) })
@@ -198,8 +198,7 @@ func interruptFirstStart(t *testing.T, interrupt func(*testing.T, *service)) {
 	}
 }
 
-// awaitFile looks more often than waitFor does: the moments that matter are
-// short.
+// awaitFile polls more often than waitFor does: the moments that matter are short.
 func (p *service) awaitFile(name string) {
 	again := time.NewTicker(200 * time.Microsecond)
 	defer again.Stop()

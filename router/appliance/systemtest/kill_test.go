@@ -16,15 +16,16 @@ import (
 	"signalbox/scripts/suite"
 )
 
-// kills is how often TestCampaignKill kills the service: SIGNALBOX_TEST_KILLS, or a few.
+// kills is how often TestCampaignKill kills the service: SIGNALBOX_TEST_KILLS, or a
+// few.
 func kills(t *testing.T) int {
 	t.Helper()
 	return max(1, suite.FromEnvironment(t, "SIGNALBOX_TEST_KILLS", 10))
 }
 
-// TestCampaignKill kills the service again and again while it acknowledges writes over
-// the HTTP API and over $CONTROL. After each restart everything that was
-// acknowledged is there, and what was not is there as a whole or not at all.
+// TestCampaignKill kills the service repeatedly while it acknowledges writes over the
+// HTTP API and over $CONTROL. After each restart everything that was acknowledged
+// exists, and what was not exists completely or not at all.
 func TestCampaignKill(t *testing.T) {
 	t.Parallel()
 	c := &killCampaign{dir: dataDir(t), all: newExpectedState(0), random: suite.Rand(t)}
@@ -39,7 +40,7 @@ func TestCampaignKill(t *testing.T) {
 		c.kills, c.acknowledged, (c.restarts / time.Duration(c.rounds)).Round(time.Millisecond), c.slowest.Round(time.Millisecond))
 }
 
-// campaign is many rounds of writing and killing on one data directory.
+// killCampaign is many rounds of writing and killing on one data directory.
 type killCampaign struct {
 	random *rand.Rand
 	dir    string
@@ -49,7 +50,7 @@ type killCampaign struct {
 	kills  int
 
 	acknowledged int
-	restarts     time.Duration // all together
+	restarts     time.Duration // in total
 	slowest      time.Duration
 }
 
@@ -70,7 +71,7 @@ func (c *killCampaign) round(t *testing.T, p *service, n int) *service {
 	return p
 }
 
-// startWriters prepares what they share and lets them go.
+// startWriters creates what they share and starts them.
 func (c *killCampaign) startWriters(t *testing.T, p *service, l *expectedState, prefix string, writers *sync.WaitGroup) {
 	t.Helper()
 	api := httpAPI{t, t.Context(), c.root}
@@ -85,8 +86,8 @@ func (c *killCampaign) startWriters(t *testing.T, p *service, l *expectedState, 
 	writers.Go(func() { api.projects(l, prefix) })
 }
 
-// restart starts the service after a kill. Now and then it is killed once more
-// while it starts.
+// restart starts the service after a kill. Sometimes it is killed once more while it
+// starts.
 func (c *killCampaign) restart(t *testing.T) *service {
 	t.Helper()
 	if c.random.IntN(5) == 0 {
@@ -133,7 +134,7 @@ func (c *killCampaign) compare(t *testing.T, p *service, l *expectedState, prefi
 // record is a record of the API without what a restart changes.
 type record map[string]any
 
-// normal returns a value as JSON decodes it.
+// normal returns a value as decoded from JSON.
 func normal(t *testing.T, v any) (r record) {
 	t.Helper()
 	b, err := json.Marshal(v)
@@ -146,7 +147,7 @@ func normal(t *testing.T, v any) (r record) {
 	return r
 }
 
-// listed returns the records of a kind whose name begins with prefix.
+// listed returns the records of a type whose name begins with prefix.
 func (c *killCampaign) listed(t *testing.T, kind, nameMember, prefix string) map[string]record {
 	t.Helper()
 	var list []record
@@ -168,7 +169,7 @@ func (c *killCampaign) clients(t *testing.T, prefix string) map[string]record {
 	return clients
 }
 
-// compareGroup makes sure that group and clients agree on who is a member.
+// compareGroup checks that group and clients agree about the members.
 func (c *killCampaign) compareGroup(t *testing.T, prefix string, clients map[string]record) {
 	t.Helper()
 	group := c.listed(t, "groups", "groupname", prefix)[prefix]
@@ -183,8 +184,8 @@ func (c *killCampaign) compareGroup(t *testing.T, prefix string, clients map[str
 	}
 }
 
-// compareRoles makes sure that each writer's role is as its last acknowledged
-// revision, or the one after it, left it.
+// compareRoles checks that each writer's role has its last acknowledged revision, or
+// the next one.
 func (c *killCampaign) compareRoles(t *testing.T, prefix string, l *expectedState) {
 	t.Helper()
 	for name, got := range c.listed(t, "roles", "rolename", prefix+"-") {
@@ -206,8 +207,7 @@ func (c *killCampaign) compareRoles(t *testing.T, prefix string, l *expectedStat
 	}
 }
 
-// tryPassword logs a client of the round in: the hash is stored elsewhere
-// than the record.
+// tryPassword logs a client of the round in: the hash is not stored with the record.
 func (c *killCampaign) tryPassword(t *testing.T, p *service, clients map[string]record) {
 	t.Helper()
 	for name := range clients {
@@ -218,8 +218,8 @@ func (c *killCampaign) tryPassword(t *testing.T, p *service, clients map[string]
 	}
 }
 
-// projects returns the names of the round's projects, and makes sure that each
-// has its owner.
+// projects returns the names of the round's projects, and checks that each has its
+// owner.
 func (c *killCampaign) projects(t *testing.T, prefix string) map[string]bool {
 	t.Helper()
 	present := map[string]bool{}
@@ -259,7 +259,7 @@ func (c *killCampaign) dropProjects(t *testing.T, prefix string, l *expectedStat
 	}
 }
 
-// compareAll looks at the clients and projects of all rounds once more.
+// compareAll compares the clients and projects of all rounds.
 func (c *killCampaign) compareAll(t *testing.T) {
 	t.Helper()
 	present := map[string]bool{}

@@ -1,9 +1,9 @@
-// Package systemtest runs the program as an operator does: the binary itself,
-// as a process with a data directory, spoken to over HTTP and MQTT, with
-// Mosquitto's own tools beside it.
+// Package systemtest runs the program as an operator does: the binary itself, as a
+// process with a data directory, used over HTTP and MQTT, next to Mosquitto's own
+// tools.
 //
-// It holds tests only. It must not reach into the program: what it needs to
-// know it asks through the command line, the API, the broker or the files.
+// It has tests only. It must not access the program's internals: it uses the command
+// line, the API, the broker and the files.
 package systemtest
 
 import (

@@ -13,8 +13,8 @@ import (
 	"signalbox/scripts/suite"
 )
 
-// usesFirstSteps is the sentence of a page whose commands go on where those of the
-// first steps end.
+// usesFirstSteps is the sentence of a page whose commands continue those of the first
+// steps.
 const usesFirstSteps = "The commands use what [First steps](first-steps.md) has set."
 
 // started is what the commands of the README need, which begins with "go run . serve".
@@ -22,8 +22,9 @@ const started = "signalbox serve >signalbox.log 2>&1 &\nuntil curl -sf http://12
 
 var shellBlock = regexp.MustCompile("(?ms)^```sh\n(.*?)^```$")
 
-// TestManual runs the commands of every page of the manual, and of the README, as they are printed, in an
-// empty directory. Every page has a network of its own, so ports are as printed, too.
+// TestManual runs the commands of every page of the manual, and of the README, exactly
+// as printed, in an empty directory. Every page has a network namespace of its own, so
+// ports are as printed, too.
 func TestManual(t *testing.T) {
 	t.Parallel()
 	needNamespace(t)
@@ -58,7 +59,7 @@ func TestManual(t *testing.T) {
 	}
 }
 
-// needNamespace skips the test, but not in CI, where a namespace cannot be made or a
+// needNamespace skips the test, but not in CI, if a namespace cannot be created or a
 // program of the manual is missing.
 func needNamespace(t *testing.T) {
 	t.Helper()
@@ -86,7 +87,7 @@ func commandsOf(page string) string {
 }
 
 // runInNamespace runs a script, which must succeed, in an empty directory and in
-// namespaces of its own; what it has started ends with it.
+// namespaces of its own; the processes that it has started end with it.
 func runInNamespace(t *testing.T, script string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*suite.HangLimit)

@@ -16,10 +16,10 @@ import (
 // device is an MQTT client of a test.
 type device struct {
 	mqtt.Client
-	cut chan struct{} // closed when the broker ends the connection
+	cut chan struct{} // closed when the broker closes the connection
 }
 
-// logIn connects, for the length of the test.
+// logIn connects, for the duration of the test.
 func logIn(t testing.TB, address, username, password string) (*device, error) {
 	t.Helper()
 	return logInAs(t, address, "", username, password)
@@ -37,7 +37,7 @@ func logInAs(t testing.TB, address, clientID, username, password string) (*devic
 	return d, token.Error()
 }
 
-// newDevice prepares one that connects once.
+// newDevice returns one that connects once.
 func newDevice(address string, options func(*mqtt.ClientOptions)) *device {
 	d := &device{cut: make(chan struct{})}
 	o := mqtt.NewClientOptions().AddBroker("tcp://" + address).SetProtocolVersion(4).
@@ -58,7 +58,7 @@ func join(t testing.TB, address, username, password string) *device {
 	return d
 }
 
-// acknowledged ends the test unless the broker acknowledges.
+// acknowledged fails the test unless the broker acknowledges.
 func acknowledged(t testing.TB, token mqtt.Token) {
 	t.Helper()
 	if !token.WaitTimeout(suite.HangLimit) {
@@ -69,7 +69,7 @@ func acknowledged(t testing.TB, token mqtt.Token) {
 	}
 }
 
-// wantCutOff waits until the broker ends the connection.
+// wantCutOff waits until the broker closes the connection.
 func (d *device) wantCutOff(t testing.TB) {
 	t.Helper()
 	select {
@@ -96,8 +96,8 @@ func (d *device) subscribe(t testing.TB, filter string) byte {
 	return token.Result()[filter]
 }
 
-// tool prepares one of Mosquitto's command-line clients. Where they are not
-// installed the test is skipped, but not in CI.
+// tool prepares one of Mosquitto's command-line clients. If they are not installed the
+// test is skipped, but not in CI.
 func tool(t testing.TB, name, address, username, password string, args ...string) *exec.Cmd {
 	t.Helper()
 	path, err := exec.LookPath(name)
@@ -114,11 +114,11 @@ func tool(t testing.TB, name, address, username, password string, args ...string
 	return cmd
 }
 
-// listener is a mosquitto_sub that runs beside the test.
+// listener is a mosquitto_sub that runs next to the test.
 type listener struct{ *process.Process }
 
-// listen starts mosquitto_sub and waits until its subscription is acknowledged.
-// stdbuf makes it write line by line, also without a terminal.
+// listen starts mosquitto_sub and waits until its subscription is acknowledged. stdbuf
+// makes it write line by line, also without a terminal.
 func listen(t testing.TB, cmd *exec.Cmd) *listener {
 	t.Helper()
 	cmd.Args = append([]string{"stdbuf", "-oL", cmd.Path}, append(cmd.Args[1:], "-d")...)
@@ -134,7 +134,7 @@ func listen(t testing.TB, cmd *exec.Cmd) *listener {
 	return &listener{p}
 }
 
-// messages lists the lines that are no notes of the tool about its packets.
+// messages returns the lines that are not the tool's notes about its packets.
 func (l *listener) messages() []string {
 	var lines []string
 	for line := range strings.Lines(l.Stdout.String() + l.Stderr.String()) {

@@ -17,8 +17,8 @@ import (
 	"signalbox/scripts/process"
 )
 
-// wantRefusal runs "serve", which must end with exit code 1 and one sentence
-// that holds all the hints, and change nothing.
+// wantRefusal runs "serve", which must end with exit code 1 and one sentence that
+// contains all the hints, and change nothing.
 func wantRefusal(t *testing.T, dir string, s settings, hints ...string) {
 	t.Helper()
 	cmd := prepare(s.environ(dir), "serve")
@@ -29,7 +29,7 @@ func wantRefusal(t *testing.T, dir string, s settings, hints ...string) {
 	}
 }
 
-// wantRefused holds the end of a command to exit code 1 and one sentence.
+// wantRefused checks that a command has ended with exit code 1 and one sentence.
 func wantRefused(t *testing.T, got outcome, hints ...string) {
 	t.Helper()
 	if got.code != 1 || got.stdout != "" {
@@ -46,8 +46,7 @@ func wantRefused(t *testing.T, got outcome, hints ...string) {
 	}
 }
 
-// withoutDebug leaves out what the log says at levels that nobody sees who did
-// not ask for them.
+// withoutDebug removes the lines of the log at levels that are disabled by default.
 func withoutDebug(text string) string {
 	var kept strings.Builder
 	for line := range strings.Lines(text) {
@@ -102,8 +101,8 @@ func TestSecondProcessIsRefused(t *testing.T) {
 	}
 }
 
-// TestUnwritableDataIsRefused runs as a user who may read and not write; root
-// may do both, so the program is then run as somebody else.
+// TestUnwritableDataIsRefused runs as a user who may read and not write; root may do
+// both, so the program then runs as another user.
 func TestUnwritableDataIsRefused(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "file")
@@ -111,10 +110,10 @@ func TestUnwritableDataIsRefused(t *testing.T) {
 	wantRefusal(t, filepath.Join(file, "data"), nil, "data_dir", "not a directory", "configure another directory")
 
 	t.Run("missing, in a directory of another user", func(t *testing.T) {
-		wantRefusedAsNobody(t, filepath.Join(readOnly(t, t.TempDir()), "data"), "data_dir", "permission denied", "make it writable")
+		wantRefusedAsOther(t, filepath.Join(readOnly(t, t.TempDir()), "data"), "data_dir", "permission denied", "make it writable")
 	})
 	t.Run("directory of another user", func(t *testing.T) {
-		wantRefusedAsNobody(t, readOnly(t, t.TempDir()), "data_dir", "permission denied", "make it writable")
+		wantRefusedAsOther(t, readOnly(t, t.TempDir()), "data_dir", "permission denied", "make it writable")
 	})
 	for _, name := range []string{"signalbox.db", "broker.db", "streams.db", "bridges.db"} {
 		t.Run(name+" of another user", func(t *testing.T) {
@@ -126,13 +125,13 @@ func TestUnwritableDataIsRefused(t *testing.T) {
 			if err := os.Chown(filepath.Join(dir, name), os.Geteuid(), -1); err != nil {
 				t.Fatal(err)
 			}
-			wantRefusedAsNobody(t, dir, name)
+			wantRefusedAsOther(t, dir, name)
 		})
 	}
 }
 
-// nobody is a user without rights.
-const nobody = 65534
+// unprivileged is the id of a user without rights.
+const unprivileged = 65534
 
 // readOnly makes a directory read-only for all users.
 func readOnly(t *testing.T, dir string) string {
@@ -154,7 +153,7 @@ func open(t *testing.T, dir string) {
 	}
 }
 
-// giveAway makes nobody the owner of a data directory, where the test may.
+// giveAway makes that user the owner of a data directory, if the test may.
 func giveAway(t *testing.T, dir string) {
 	t.Helper()
 	open(t, dir)
@@ -162,20 +161,20 @@ func giveAway(t *testing.T, dir string) {
 		return
 	}
 	for path := range snapshot(t, dir) {
-		if err := os.Chown(path, nobody, nobody); err != nil {
+		if err := os.Chown(path, unprivileged, unprivileged); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := os.Chown(filepath.Join(dir, "signalbox.lock"), nobody, nobody); err != nil {
+	if err := os.Chown(filepath.Join(dir, "signalbox.lock"), unprivileged, unprivileged); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func wantRefusedAsNobody(t *testing.T, dir string, hints ...string) {
+func wantRefusedAsOther(t *testing.T, dir string, hints ...string) {
 	t.Helper()
 	cmd := prepare(configured(nil).environ(dir), "serve")
 	if os.Geteuid() == 0 {
-		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: nobody, Gid: nobody}
+		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: unprivileged, Gid: unprivileged}
 	}
 	before := stored(t, dir)
 	wantRefused(t, finish(t, cmd), hints...)
@@ -264,9 +263,8 @@ func TestKeyFileIsRefused(t *testing.T) {
 	serve(t, dir, configured(nil)).stop(t)
 }
 
-// TestBadCertificateIsRefused starts with files that the configuration names
-// and that are not there: nothing is changed, so that the first start, with its
-// passwords, is still to come.
+// TestBadCertificateIsRefused starts with configured files that do not exist: nothing
+// is changed, so that the first start, with its passwords, is still to come.
 func TestBadCertificateIsRefused(t *testing.T) {
 	t.Parallel()
 	missing := filepath.Join(t.TempDir(), "none.pem")

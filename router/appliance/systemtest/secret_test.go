@@ -11,9 +11,8 @@ import (
 	"signalbox/scripts/suite"
 )
 
-// TestRotateSecret seals what a service stores with a new key: the connection to a
-// broker, and the configuration of a bridge, go on to work, also where rotations were
-// killed on the way.
+// TestRotateSecret seals the stored secrets with a new key: the connection to a broker,
+// and the configuration of a bridge, still work, also after killed rotations.
 func TestRotateSecret(t *testing.T) {
 	t.Parallel()
 	server, dir, env := brokertest.Mosquitto(t), dataDir(t), configured(nil)
@@ -47,7 +46,7 @@ func TestRotateSecret(t *testing.T) {
 	wantRefused(t, command(t, env.environ(dir), "secret", "rotate"), "secret.key", "cannot be unsealed")
 }
 
-// killAtNextKey begins a rotation and kills it as soon as the new key is there.
+// killAtNextKey starts a rotation and kills it as soon as the new key exists.
 func killAtNextKey(t *testing.T, dir string, s settings) {
 	t.Helper()
 	cmd := prepare(s.environ(dir), "secret", "rotate")
@@ -73,7 +72,7 @@ func killAtNextKey(t *testing.T, dir string, s settings) {
 	}
 }
 
-// wantSecretsWork starts the service, which must reach the broker and know the
+// wantSecretsWork starts the service, which must reach the broker and have the
 // configuration of the bridge.
 func wantSecretsWork(t *testing.T, dir string, s settings, brokerID string) {
 	t.Helper()

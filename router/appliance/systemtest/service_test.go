@@ -23,14 +23,14 @@ const (
 	mqttPassword = "staple for brokers"
 )
 
-// settings are what a process is started with, as environment variables
-// without the prefix. Those of a test go over these.
+// settings are the environment variables of a process without the prefix. Those of a
+// test take precedence.
 type settings map[string]string
 
 // configFile is the setting that is a flag instead of an environment variable.
 const configFile = ""
 
-// configured are settings under which nothing has to be generated.
+// configured returns settings with which nothing has to be generated.
 func configured(more settings) settings {
 	s := settings{"ADMIN_EMAIL": rootEmail, "ADMIN_PASSWORD": rootPassword, "BROKER_ADMIN_PASSWORD": mqttPassword}
 	for name, value := range more {
@@ -39,9 +39,8 @@ func configured(more settings) settings {
 	return s
 }
 
-// environ returns the whole environment of a process on a data directory: free
-// ports of the loopback interface and cheap password hashes, where the test
-// says nothing else.
+// environ returns the whole environment of a process on a data directory: by default
+// free ports of the loopback interface and cheap password hashes.
 func (s settings) environ(dir string) []string {
 	all := settings{"DATA_DIR": dir, "HTTP_LISTEN": "127.0.0.1:0", "BROKER_LISTEN": "127.0.0.1:0",
 		"BROKER_PASSWORD_ITERATIONS": "1000", "LOG_LEVEL": "debug"}
@@ -63,8 +62,8 @@ type service struct {
 	dir string
 }
 
-// launch starts the program without waiting for anything. The umask is the
-// most careless one: what must be private the program has to make so itself.
+// launch starts the program without waiting for anything. The umask is the most
+// permissive one: the program itself has to protect private files.
 func launch(t testing.TB, dir string, s settings) *service {
 	t.Helper()
 	args := []string{"-c", `umask 0; exec "$0" serve "$@"`, process.Program}
@@ -102,15 +101,15 @@ func (p *service) awaitReady(t testing.TB) {
 	}
 }
 
-// stop ends the process as an init system does. Exit code 0 means that it needed
-// no more than the ten seconds that it has.
+// stop ends the process as an init system does. Exit code 0 means that it ended within
+// its ten seconds.
 func (p *service) stop(t testing.TB) {
 	t.Helper()
 	p.Signal(syscall.SIGTERM)
 	p.wantStopped(t)
 }
 
-// wantStopped waits for the end of a process that was told to stop.
+// wantStopped waits for the end of a process that was signalled.
 func (p *service) wantStopped(t testing.TB) {
 	t.Helper()
 	if err := p.AwaitEnd(); err != nil {
@@ -126,7 +125,7 @@ func lastLines(text string) string {
 	return strings.Join(lines[max(0, len(lines)-5):], "")
 }
 
-// outcome is how a command ended.
+// outcome is the result of a command.
 type outcome struct {
 	code           int
 	stdout, stderr string
@@ -145,7 +144,7 @@ func prepare(env []string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// finish runs a command that must come to its end.
+// finish runs a command that must end.
 func finish(t testing.TB, cmd *exec.Cmd) outcome {
 	t.Helper()
 	var stdout, stderr bytes.Buffer

@@ -13,8 +13,8 @@ import (
 	"signalbox/scripts/suite"
 )
 
-// TestHangupReloads renews a certificate and moves the log away: SIGHUP takes up both
-// and ends nothing.
+// TestHangupReloads renews a certificate and renames the log: SIGHUP applies both and
+// ends nothing.
 func TestHangupReloads(t *testing.T) {
 	t.Parallel()
 	ca, files := brokertest.NewCA(t), certificateFiles{dir: t.TempDir()}
@@ -63,7 +63,7 @@ func TestSecondSignalEndsAtOnce(t *testing.T) {
 			t.Parallel()
 			for again := true; again; {
 				p := serve(t, dataDir(t), configured(settings{"HTTP_LISTEN": ownAddress(t)}))
-				begin(t, root(t, p), "late") // which holds up the stop
+				begin(t, root(t, p), "late") // which delays the stop
 				signalled := time.Now()
 				p.Signal(s)
 				suite.WaitFor(t, "the stop has begun", func() bool { return !accepts(p.API) })
@@ -77,7 +77,7 @@ func TestSecondSignalEndsAtOnce(t *testing.T) {
 	}
 }
 
-// TestHealthcheckFindsAnyPort asks a service whose port was left to the system.
+// TestHealthcheckFindsAnyPort checks a service whose port was chosen by the system.
 func TestHealthcheckFindsAnyPort(t *testing.T) {
 	t.Parallel()
 	p := serve(t, dataDir(t), configured(nil))

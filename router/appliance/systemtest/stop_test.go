@@ -22,8 +22,8 @@ import (
 	"signalbox/scripts/suite"
 )
 
-// TestStopUnderLoad stops a service while it is busy over HTTP and
-// MQTT. It ends in time, and the next start has all that was acknowledged.
+// TestStopUnderLoad stops a service while it is busy over HTTP and MQTT. It ends in
+// time, and the next start has everything that was acknowledged.
 func TestStopUnderLoad(t *testing.T) {
 	t.Parallel()
 	for _, s := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
@@ -64,10 +64,10 @@ func TestStopUnderLoad(t *testing.T) {
 	}
 }
 
-// drainTime is how long a service that stops waits for requests in flight.
+// drainTime is how long a stopping service waits for requests in flight.
 const drainTime = 5 * time.Second
 
-// load is traffic that lasts until the service is gone.
+// load is traffic until the service has ended.
 type load struct {
 	t testing.TB
 	sync.WaitGroup
@@ -81,8 +81,8 @@ func (w *load) start(p *service, r *caller, l *expectedState) {
 	}
 }
 
-// createClients uses a new connection each time: on one that is kept, the
-// service may hang up just as the next request is sent.
+// createClients uses a new connection each time: the service may close a persistent one
+// just when the next request is sent.
 func (w *load) createClients(r *caller, l *expectedState, prefix string) {
 	c := *r
 	c.client = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: suite.HangLimit}
@@ -123,8 +123,8 @@ type inFlight struct {
 	body string
 }
 
-// begin sends the head of a request and waits until the service asks for the
-// body, so that the request is certainly in its hands.
+// begin sends the header of a request and waits until the service asks for the body, so
+// that the service certainly has the request.
 func begin(t *testing.T, c *caller, username string) *inFlight {
 	t.Helper()
 	conn, err := net.Dial("tcp", strings.TrimPrefix(c.url, "http://"))
@@ -156,8 +156,8 @@ func (f *inFlight) finish() (status int, err error) {
 	return response.StatusCode, nil
 }
 
-// ownAddress returns an address that no other process listens at, also after the
-// service has ended.
+// ownAddress returns an address that no other process uses, also after the service has
+// ended.
 func ownAddress(t *testing.T) string { t.Helper(); return brokertest.FreePort(t, suite.Host()) }
 
 func accepts(url string) bool {
@@ -168,8 +168,8 @@ func accepts(url string) bool {
 	return err == nil
 }
 
-// TestStopDespiteStuckClients stops while one caller never sends the rest of
-// its request, an MQTT client never says who it is and another never reads.
+// TestStopDespiteStuckClients stops while one caller never sends the rest of its
+// request, an MQTT client never sends CONNECT and another never reads.
 func TestStopDespiteStuckClients(t *testing.T) {
 	t.Parallel()
 	dir := dataDir(t)
@@ -199,7 +199,7 @@ func TestStopDespiteStuckClients(t *testing.T) {
 	}
 }
 
-// files lists what is in a directory under names of this form.
+// files returns the names in a directory that match a pattern.
 func files(t *testing.T, dir, pattern string) []string {
 	t.Helper()
 	names, err := filepath.Glob(filepath.Join(dir, pattern))
@@ -209,7 +209,7 @@ func files(t *testing.T, dir, pattern string) []string {
 	return names
 }
 
-// TestRestartKeepsEverything compares all that the API shows before and after.
+// TestRestartKeepsEverything compares everything that the API shows before and after.
 func TestRestartKeepsEverything(t *testing.T) {
 	t.Parallel()
 	dir := dataDir(t)

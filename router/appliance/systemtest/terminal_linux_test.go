@@ -15,8 +15,8 @@ import (
 	"signalbox/scripts/suite"
 )
 
-// TestPasswordsAreShownAtATerminal makes the first start at a terminal, where a person
-// reads what it generates.
+// TestPasswordsAreShownAtATerminal makes the first start at a terminal, where the
+// generated passwords are shown.
 func TestPasswordsAreShownAtATerminal(t *testing.T) {
 	t.Parallel()
 	ours, theirs := openTerminal(t)

@@ -13,8 +13,8 @@ import (
 	"signalbox/scripts/suite"
 )
 
-// TestTLS serves HTTPS, takes a renewed certificate up without a restart, and
-// keeps the old one while the files are unusable.
+// TestTLS serves HTTPS, uses a renewed certificate without a restart, and keeps the old
+// one while the files are invalid.
 func TestTLS(t *testing.T) {
 	t.Parallel()
 	ca, files := brokertest.NewCA(t), certificateFiles{dir: t.TempDir()}
@@ -50,13 +50,13 @@ func TestTLS(t *testing.T) {
 	p.stop(t)
 }
 
-// certificateFiles are the files that the configuration names.
+// certificateFiles are the configured files.
 type certificateFiles struct{ dir string }
 
 func (f certificateFiles) cert() string { return filepath.Join(f.dir, "cert.pem") }
 func (f certificateFiles) key() string  { return filepath.Join(f.dir, "key.pem") }
 
-// install puts a new certificate and its key in place.
+// install replaces the certificate and its key.
 func (f certificateFiles) install(t *testing.T, ca *brokertest.CA, subject string) {
 	t.Helper()
 	pair := ca.Issue(t, brokertest.CertOptions{Subject: subject, Names: []string{"127.0.0.1"}})
@@ -64,7 +64,7 @@ func (f certificateFiles) install(t *testing.T, ca *brokertest.CA, subject strin
 	f.put(t, f.cert(), string(pair.Cert))
 }
 
-// put replaces a file as a whole.
+// put replaces a file atomically.
 func (f certificateFiles) put(t *testing.T, path, text string) {
 	t.Helper()
 	write(t, path+".new", text)
@@ -73,7 +73,7 @@ func (f certificateFiles) put(t *testing.T, path, text string) {
 	}
 }
 
-// shown returns the subject of the certificate that a new connection is shown.
+// shown returns the subject of the certificate on a new connection.
 func shown(t *testing.T, address string, ca *brokertest.CA) string {
 	t.Helper()
 	pool := x509.NewCertPool()

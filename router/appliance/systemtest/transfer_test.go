@@ -15,7 +15,7 @@ import (
 	"signalbox/broker/brokertest"
 )
 
-// runningMosquitto is a broker whose clients were made with its own tool.
+// runningMosquitto is a broker whose clients were created with its own tool.
 func runningMosquitto(t *testing.T) *brokertest.Server {
 	t.Helper()
 	server := brokertest.Mosquitto(t)
@@ -34,7 +34,7 @@ func runningMosquitto(t *testing.T) *brokertest.Server {
 	return server
 }
 
-// wantImported runs a command that must succeed and say what it took over.
+// wantImported runs a command that must succeed and report what it imported.
 func wantImported(t *testing.T, got outcome, report string) {
 	t.Helper()
 	if got.code != 0 || !strings.Contains(got.stdout, report) {
@@ -42,8 +42,7 @@ func wantImported(t *testing.T, got outcome, report string) {
 	}
 }
 
-// wantMosquittosClients makes sure that a broker has exactly what
-// runningMosquitto has.
+// wantMosquittosClients checks that a broker has exactly what runningMosquitto has.
 func wantMosquittosClients(t *testing.T, p *service, r *caller, server *brokertest.Server) {
 	t.Helper()
 	for kind, want := range map[string][]string{
@@ -62,7 +61,7 @@ func wantMosquittosClients(t *testing.T, p *service, r *caller, server *brokerte
 	}
 }
 
-// TestImportBeforeTheFirstStart takes over the file of a Mosquitto that runs.
+// TestImportBeforeTheFirstStart imports the file of a running Mosquitto.
 func TestImportBeforeTheFirstStart(t *testing.T) {
 	t.Parallel()
 	server, dir := runningMosquitto(t), dataDir(t)
@@ -79,8 +78,8 @@ func TestImportBeforeTheFirstStart(t *testing.T) {
 	}
 }
 
-// TestImportWhileRunning goes through the API. What collides is refused as a
-// whole, unless the file is to replace everything.
+// TestImportWhileRunning imports through the API. A contradiction refuses the whole
+// file, unless it replaces everything.
 func TestImportWhileRunning(t *testing.T) {
 	t.Parallel()
 	server := runningMosquitto(t)
@@ -109,7 +108,7 @@ func TestImportWhileRunning(t *testing.T) {
 	}
 }
 
-// TestImportOnARunningDataDirectory is told what to do instead.
+// TestImportOnARunningDataDirectory is refused with the remedy.
 func TestImportOnARunningDataDirectory(t *testing.T) {
 	t.Parallel()
 	p := serve(t, dataDir(t), configured(nil))
@@ -123,11 +122,11 @@ func TestImportOnARunningDataDirectory(t *testing.T) {
 	}
 }
 
-// aclFile holds the rules of two devices.
+// aclFile has the rules of two devices.
 const aclFile = "user pump-7\ntopic write plant/#\n\nuser pump-8\ntopic read cmd/#\n"
 
-// TestImportPasswordsAndRules takes both files over, in either order: each
-// client then has its password and its rules.
+// TestImportPasswordsAndRules imports both files, in either order: each client then has
+// its password and its rules.
 func TestImportPasswordsAndRules(t *testing.T) {
 	t.Parallel()
 	in := t.TempDir()
@@ -141,7 +140,7 @@ func TestImportPasswordsAndRules(t *testing.T) {
 		for _, kind := range order {
 			wantImported(t, command(t, env, "import", kind, paths[kind]), "imported 2 clients")
 		}
-		for _, kind := range order { // what is there already does not contradict
+		for _, kind := range order { // what was imported already is not a contradiction
 			wantImported(t, command(t, env, "import", kind, paths[kind]), "imported 2 clients")
 		}
 		out := filepath.Join(t.TempDir(), "out.json")
@@ -165,8 +164,8 @@ func TestImportPasswordsAndRules(t *testing.T) {
 	}
 }
 
-// TestImportKeepsDefaults takes over a document of defaults alone, and then files that
-// say nothing about them.
+// TestImportKeepsDefaults imports a document with only defaults, and then files without
+// any.
 func TestImportKeepsDefaults(t *testing.T) {
 	t.Parallel()
 	const defaults = `{"publishClientSend":true,"publishClientReceive":false,"subscribe":true,"unsubscribe":false}`
@@ -186,8 +185,8 @@ func TestImportKeepsDefaults(t *testing.T) {
 	}
 }
 
-// TestImportOfOldHashes takes a password_file with a hash of the kind $6$ over: its
-// user logs in, and is named as one who needs a new password.
+// TestImportOfOldHashes imports a password_file with a $6$ hash: its user can log in,
+// and is named as one who needs a new password.
 func TestImportOfOldHashes(t *testing.T) {
 	t.Parallel()
 	in := t.TempDir()
@@ -215,7 +214,7 @@ func TestImportOfOldHashes(t *testing.T) {
 	p.stop(t)
 }
 
-// TestImportOfABadFile names the lines and takes nothing over.
+// TestImportOfABadFile names the lines and imports nothing.
 func TestImportOfABadFile(t *testing.T) {
 	t.Parallel()
 	for kind, text := range map[string]string{
@@ -237,8 +236,8 @@ func TestImportOfABadFile(t *testing.T) {
 	}
 }
 
-// TestExportIsReadByMosquitto takes a configuration out of Mosquitto and, with
-// a change made here, back in.
+// TestExportIsReadByMosquitto exports a configuration from Mosquitto and, with a change
+// made here, imports it there again.
 func TestExportIsReadByMosquitto(t *testing.T) {
 	t.Parallel()
 	server, dir := runningMosquitto(t), dataDir(t)
@@ -274,7 +273,7 @@ func TestExportIsReadByMosquitto(t *testing.T) {
 	}
 }
 
-// withoutIndex leaves out how often the configuration was changed.
+// withoutIndex removes the number of changes.
 func withoutIndex(t *testing.T, document string) string {
 	t.Helper()
 	var d map[string]any
@@ -295,8 +294,8 @@ func grants(t *testing.T, d *device, filter string) bool {
 	return d.subscribe(t, filter) < 0x80
 }
 
-// mosquittoPasswords makes a password_file for pump-7 and pump-8, both with
-// the password "secret", with Mosquitto's tool.
+// mosquittoPasswords returns a password_file for pump-7 and pump-8, both with the
+// password "secret", made by Mosquitto's tool.
 func mosquittoPasswords(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "passwd")
@@ -311,8 +310,8 @@ func mosquittoPasswords(t *testing.T) string {
 	return read(t, path)
 }
 
-// TestCampaignKillDuringImport kills an import at several moments. What the next start
-// finds is all of the file, or nothing.
+// TestCampaignKillDuringImport kills an import at several moments. The next start finds
+// all of the file, or nothing.
 func TestCampaignKillDuringImport(t *testing.T) {
 	t.Parallel()
 	const clients = 3000

@@ -17,20 +17,20 @@ import (
 )
 
 // accessAPI changes the access control. Its methods report whether the change was
-// acknowledged; false is what a caller sees of a service that is killed.
+// acknowledged; false is the result when the service is killed.
 type accessAPI interface {
 	create(client object) bool
 	remove(username string) bool
 	modifyRole(role object) bool
 }
 
-// wantClient is the client that a writer creates under this name.
+// wantClient is the client that a writer creates with this name.
 func wantClient(prefix, name string) object {
 	return object{"username": name, "clientid": name + "-id", "textname": "made by " + name,
 		"roles": []object{{"rolename": prefix}}, "groups": []object{{"groupname": prefix}}}
 }
 
-// wantRole is a writer's own role as of a revision.
+// wantRole is a writer's own role at a revision.
 func wantRole(name string, revision int) object {
 	acls := make([]object, 5)
 	for i := range acls {
@@ -41,8 +41,8 @@ func wantRole(name string, revision int) object {
 
 func passwordOf(name string) string { return "password of " + name }
 
-// work creates clients with a role and a group, deletes every third, and
-// revises a role of its own, until the service has ended.
+// work creates clients with a role and a group, deletes every third, and revises a role
+// of its own, until the service has ended.
 func work(l *expectedState, d accessAPI, prefix, writer string) {
 	role := prefix + "-" + writer
 	for i := 1; ; i++ {
@@ -90,8 +90,8 @@ func (d httpAPI) send(method, path string, body any) bool {
 	return err == nil
 }
 
-// projects creates projects, which another database holds, until the service
-// has ended.
+// projects creates projects, which are in another database, until the service has
+// ended.
 func (d httpAPI) projects(l *expectedState, prefix string) {
 	for i := 1; ; i++ {
 		name := fmt.Sprintf("%s-project-%03d", prefix, i)
@@ -110,7 +110,7 @@ func (d httpAPI) projects(l *expectedState, prefix string) {
 // controlAPI is $CONTROL, over MQTT.
 type controlAPI struct {
 	t       testing.TB
-	name    string // begins the correlation data
+	name    string // prefix of the correlation data
 	sent    int
 	device  *device
 	answers chan response // at most one: there is one command at a time
@@ -126,7 +126,7 @@ func newControlAPI(t testing.TB, p *service, name string) *controlAPI {
 	return d
 }
 
-// take passes on the responses to this client's commands; every client receives all.
+// take processes the responses to this client's commands; every client receives all.
 func (d *controlAPI) take(payload []byte) {
 	var got struct{ Responses []response }
 	if err := json.Unmarshal(payload, &got); err != nil || len(got.Responses) != 1 {
@@ -144,7 +144,7 @@ func (d *controlAPI) remove(username string) bool {
 	return d.send("deleteClient", object{"username": username})
 }
 
-// send sends one command and waits for its answer.
+// send sends one command and waits for its response.
 func (d *controlAPI) send(command string, members object) bool {
 	d.sent++
 	want := response{Command: command, CorrelationData: fmt.Sprintf("%s %d", d.name, d.sent)}
