@@ -10,11 +10,11 @@ import (
 	"strings"
 )
 
-// addressFile holds the address of the API while the service runs, for the commands
-// that look for it where the port was left to the system.
+// addressFile contains the address of the API while the service runs, for commands that
+// need it when the port was chosen by the system.
 const addressFile = "http.address"
 
-// keepAddress writes down where the API is, until the stop.
+// keepAddress writes the address of the API to a file, until the service stops.
 func (a *Appliance) keepAddress() error {
 	path := filepath.Join(a.cfg.DataDir, addressFile)
 	if err := writeDurably(path, a.server.Addr()+"\n"); err != nil {
@@ -24,7 +24,7 @@ func (a *Appliance) keepAddress() error {
 	return nil
 }
 
-// Address returns where the API of the service with this configuration listens.
+// Address returns the address of the API of the service with this configuration.
 func Address(c Config) (string, error) {
 	if _, port, err := net.SplitHostPort(c.HTTP.Listen); err != nil || port != "0" {
 		return c.HTTP.Listen, nil

@@ -35,16 +35,16 @@ import (
 	"signalbox/router/appliance/datadir"
 )
 
-// Appliance is a service that runs.
+// Appliance is a running service.
 type Appliance struct {
 	API    *handlers.API
 	URL    string   // of the API
-	Broker []string // URLs of the embedded broker's listeners; none where it is switched off
+	Broker []string // URLs of the embedded broker's listeners; none if it is disabled
 
 	cfg      Config
 	program  Program
 	log      *slog.Logger
-	clock    *clock.Clock // by which sessions and messages expire
+	clock    *clock.Clock // determines when sessions and messages expire
 	first    *credentials
 	metrics  []prometheus.Collector // of the parts
 	ready    []func(context.Context) error
@@ -53,11 +53,11 @@ type Appliance struct {
 	outbound *outbound.Policy
 	files    *datadir.Watcher
 	server   *router.Server
-	broker   *embedded.Broker // nil where it is switched off
+	broker   *embedded.Broker // nil if it is disabled
 	undo     stops
 }
 
-// Program is what the service shows of the program that it is.
+// Program is the part of the program that the service shows.
 type Program = router.Program
 
 // The databases in the data directory.
@@ -69,24 +69,23 @@ const (
 	clusterFile  = "cluster/cluster.db"
 )
 
-// stopTime bounds how long stopping may take.
+// stopTime bounds the time of a stop.
 const stopTime = 10 * time.Second
 
-// drainTime is how much of it requests in flight get; a caller that never sends
-// the rest of its request must not keep the databases from being closed.
+// drainTime is the part of it for requests in flight; a caller that never sends the
+// rest of its request must not prevent the databases from being closed.
 const drainTime = 5 * time.Second
 
-// stops is what has to be undone, the last first.
+// stops are the steps of a stop, executed in reverse order.
 type stops []func(context.Context) error
 
 func (s *stops) add(f func() error) { *s = append(*s, func(context.Context) error { return f() }) }
 
 func (s *stops) addBounded(f func(context.Context) error) { *s = append(*s, f) }
 
-// Start builds and starts everything. When it fails, nothing runs; where a
-// port is taken, the data directory is locked or a database is newer than the
-// program, nothing was changed either. The error is a sentence that states what
-// to do.
+// Start builds and starts everything. If it fails, nothing runs; if the reason is a
+// used port, a locked data directory or a database that is newer than the program,
+// nothing was changed either. The error is a sentence with the remedy.
 func Start(ctx context.Context, c Config, program Program, log *slog.Logger) (*Appliance, error) {
 	fitted, warn := c, func() {}
 	if limit := openFiles(); limit > 0 {
@@ -98,12 +97,12 @@ func Start(ctx context.Context, c Config, program Program, log *slog.Logger) (*A
 	if err := a.start(ctx); err != nil {
 		return nil, errors.Join(err, a.Stop())
 	}
-	warn()               // not before: a start that is refused logs why, and nothing else
-	debug.FreeOSMemory() // reading the databases leaves much behind, and nothing to do may follow
+	warn()               // not before: a refused start logs its reason, and nothing else
+	debug.FreeOSMemory() // reading the databases leaves garbage, and an idle service does not collect it
 	return a, nil
 }
 
-// start takes the steps in their order; each notes how it is undone.
+// start executes the steps in order; each adds its own to the stops.
 func (a *Appliance) start(ctx context.Context) error {
 	if err := claim(ctx, a.cfg, &a.undo); err != nil {
 		return err
@@ -124,8 +123,8 @@ func (a *Appliance) start(ctx context.Context) error {
 	return nil
 }
 
-// Stop ends the service: no new requests, those in flight are finished, then
-// the broker and the databases are closed. It takes ten seconds at most.
+// Stop ends the service: it refuses new requests, completes those in flight, then
+// closes the broker and the databases. It takes at most ten seconds.
 func (a *Appliance) Stop() error {
 	ctx, cancel := context.WithTimeout(context.Background(), stopTime)
 	defer cancel()
@@ -140,7 +139,7 @@ func (a *Appliance) Stop() error {
 	return errors.Join(errs...)
 }
 
-// openAPI opens the appliance's own state and what works on it.
+// openAPI opens the appliance's own state and the API on it.
 func (a *Appliance) openAPI(ctx context.Context) error {
 	in := func(name string) string { return filepath.Join(a.cfg.DataDir, name) }
 	policy, err := outbound.New(a.cfg.Outbound)
@@ -183,7 +182,7 @@ func (a *Appliance) openAPI(ctx context.Context) error {
 	return nil
 }
 
-// openStreams opens what streams keep, of all brokers.
+// openStreams opens the streams of all brokers.
 func (a *Appliance) openStreams(ctx context.Context, path string) error {
 	c := a.cfg.Streams
 	s, err := store.Open(ctx, path, store.Options{
@@ -200,7 +199,7 @@ func (a *Appliance) openStreams(ctx context.Context, path string) error {
 	return nil
 }
 
-// openVault opens the key file; it makes one only where nothing was sealed.
+// openVault opens the key file; it creates one only if nothing is sealed.
 func openVault(ctx context.Context, path string, files ...interface {
 	HasSecrets(ctx context.Context) (bool, error)
 }) (*vault.Vault, error) {
@@ -221,7 +220,7 @@ func (a *Appliance) firstStart(ctx context.Context) error {
 	})
 }
 
-// startBroker opens and starts the broker in this process, if it is wanted.
+// startBroker opens and starts the broker in this process, unless it is disabled.
 func (a *Appliance) startBroker(ctx context.Context) error {
 	c := a.cfg.Broker
 	if !c.Enabled {
@@ -240,7 +239,7 @@ func (a *Appliance) startBroker(ctx context.Context) error {
 	a.broker = b
 	a.undo.addBounded(b.Close)
 	a.ready = append(a.ready, b.Healthy)
-	a.metrics = append(a.metrics, b.Collector(), clusterMetrics{b}, meshMetrics{b}, claimMetrics{b})
+	a.metrics = append(a.metrics, b.Collector(), clusterMetrics{b}, meshMetrics{b}, sessionMetrics{b})
 	if err := b.Start(ctx); err != nil {
 		return err
 	}
@@ -248,7 +247,7 @@ func (a *Appliance) startBroker(ctx context.Context) error {
 	return a.API.AdoptEmbedded(ctx, b, a.Broker[0])
 }
 
-// brokerURLs returns what MQTT clients connect to, for the addresses as bound.
+// brokerURLs returns the URLs for MQTT clients, with the addresses as bound.
 func brokerURLs(c embedded.Config, bound []string) []string {
 	var protocols, urls []string
 	if c.Listen != "" {
@@ -284,7 +283,7 @@ func (a *Appliance) startServer(ctx context.Context) error {
 	return a.keepAddress()
 }
 
-// isReady reports whether all parts can do their work.
+// isReady returns an error if a part is not ready.
 func (a *Appliance) isReady(ctx context.Context) error {
 	var errs []error
 	for _, ready := range a.ready {

@@ -10,7 +10,7 @@ import (
 	"signalbox/broker/bridges/sql"
 )
 
-// bridgeKinds are the kinds of bridges that there can be.
+// bridgeKinds returns all kinds of bridges.
 func bridgeKinds() []bridges.Kind {
 	return []bridges.Kind{http.New(), influxdb.Kind{}, kafka.Kind{}, mqtt.New(), nats.Kind{}, sql.Kind{}}
 }

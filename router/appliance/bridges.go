@@ -12,8 +12,8 @@ import (
 	"signalbox/handlers/vault"
 )
 
-// openBridges opens what bridges keep, of all brokers. The configurations are sealed
-// by the vault that seal will be given.
+// openBridges opens the bridges of all brokers. Their configurations are sealed by the
+// vault that seal gets later.
 func (a *Appliance) openBridges(ctx context.Context, path string, seal *lateSealer) (*bridgestore.Store, error) {
 	c := a.cfg.Bridges
 	s, err := bridgestore.Open(ctx, path, bridgestore.Options{
@@ -30,25 +30,25 @@ func (a *Appliance) openBridges(ctx context.Context, path string, seal *lateSeal
 	return s, nil
 }
 
-// clusterSecrets are what the embedded broker keeps as a node of a cluster.
+// clusterSecrets are the embedded broker's secrets as a node of a cluster.
 type clusterSecrets struct{ dataDir string }
 
-// HasSecrets reports whether that is sealed.
+// HasSecrets reports whether there are any.
 func (c clusterSecrets) HasSecrets(ctx context.Context) (bool, error) {
 	return embedded.HasClusterSecrets(ctx, c.dataDir)
 }
 
-// lateSealer seals with a vault that is opened only when it is known whether
-// anything was sealed before.
+// lateSealer seals with a vault that is opened only after it is known whether there are
+// sealed secrets.
 type lateSealer struct{ vault *vault.Vault }
 
-// Seal is the vault's.
+// Seal calls the vault.
 func (l *lateSealer) Seal(plain, aad []byte) []byte { return l.vault.Seal(plain, aad) }
 
-// Unseal is the vault's.
+// Unseal calls the vault.
 func (l *lateSealer) Unseal(sealed, aad []byte) ([]byte, error) { return l.vault.Unseal(sealed, aad) }
 
-// own is what this service keeps of its own for brokers.
+// own returns what this service stores for brokers itself.
 func (a *Appliance) own() []handlers.Own {
 	return []handlers.Own{{Name: "streams", Forget: a.streams.Forget}, {Name: "bridges", Forget: a.bridges.Forget}}
 }

@@ -19,9 +19,9 @@ import (
 	"signalbox/router/appliance/datadir"
 )
 
-// claim makes sure, before anything is changed, that no other process has the data
-// directory or our ports, that certificates can be read, and that the databases
-// can be written to and are not newer than we are.
+// claim checks, before anything is changed, that no other process uses the data
+// directory or our ports, that certificates can be read, and that the databases are
+// writable and not newer than the program. It locks the data directory.
 func claim(ctx context.Context, c Config, undo *stops) error {
 	lock := func() error {
 		unlock, err := lockData(c.DataDir)
@@ -45,7 +45,7 @@ func claim(ctx context.Context, c Config, undo *stops) error {
 	return c.directory().Check(ctx)
 }
 
-// directory describes the data directory as this configuration uses it.
+// directory returns the data directory with the databases of this configuration.
 func (c Config) directory() datadir.Directory {
 	d := c.allDatabases()
 	switch {
@@ -57,7 +57,7 @@ func (c Config) directory() datadir.Directory {
 	return d
 }
 
-// allDatabases describes the data directory with every database that it may have.
+// allDatabases returns the data directory with every possible database.
 func (c Config) allDatabases() datadir.Directory {
 	return datadir.Directory{
 		Path:      c.DataDir,
@@ -86,13 +86,13 @@ func checkDatabases(ctx context.Context, c Config) error {
 	return err
 }
 
-// lockFile is locked by the process that has the data directory.
+// lockFile is locked by the process that uses the data directory.
 const lockFile = "signalbox.lock"
 
-// ErrRunning means that another process has the data directory.
+// ErrRunning means that another process uses the data directory.
 var ErrRunning = errors.New("another signalbox is running")
 
-// lockData makes the data directory and keeps other processes out of it.
+// lockData creates the data directory and locks it.
 func lockData(dir string) (unlock func() error, err error) {
 	lock := flock.New(filepath.Join(dir, lockFile), flock.SetPermissions(0o600))
 	held := false
@@ -108,7 +108,7 @@ func lockData(dir string) (unlock func() error, err error) {
 	return lock.Unlock, nil
 }
 
-// portsFree reports whether another process holds a port that we are to listen on.
+// portsFree returns an error if another process uses a port of ours.
 func portsFree(c Config) error {
 	try := func(key, address string) error {
 		l, err := net.Listen("tcp", address)
@@ -123,7 +123,7 @@ func portsFree(c Config) error {
 	}
 	if c.Broker.Enabled {
 		for _, l := range c.Broker.Listeners {
-			if l.Protocol != listen.Unix { // that is no port; binding it shows what is wrong
+			if l.Protocol != listen.Unix { // not a port; binding it reports errors
 				errs = append(errs, try("broker.listeners", l.Address))
 			}
 		}

@@ -19,7 +19,7 @@ import (
 // uses it.
 type Config struct {
 	DataDir string `mapstructure:"data_dir"`
-	// DataCheckInterval is the least time between two checks of the databases for
+	// DataCheckInterval is the minimum time between two checks of the databases for
 	// damage.
 	DataCheckInterval time.Duration `mapstructure:"data_check_interval"`
 
@@ -36,7 +36,7 @@ type Config struct {
 
 // LogConfig is the configuration under "log.".
 type LogConfig struct {
-	// File is where the log goes; empty for standard error.
+	// File is the path of the log; empty for standard error.
 	File   string `mapstructure:"file"`
 	Level  string `mapstructure:"level"`
 	Format string `mapstructure:"format"`
@@ -50,7 +50,7 @@ func DefaultConfig() Config {
 		Log: LogConfig{Level: "info", Format: "text"}}
 }
 
-// Validate names every key whose value cannot be used.
+// Validate returns an error that names every key with an invalid value.
 func (c Config) Validate() error {
 	errs := []error{c.HTTP.Validate(), c.Admin.Validate(), c.Auth.Validate(), c.Broker.Validate(), c.Streams.Validate(), c.Bridges.Validate(), c.Outbound.Validate(), c.Cluster.Validate()}
 	if c.DataDir == "" {
@@ -68,7 +68,7 @@ func (c Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Logger makes the logger that a valid configuration asks for.
+// Logger returns the logger of a valid configuration.
 func (c LogConfig) Logger(w io.Writer) *slog.Logger {
 	var level slog.Level
 	_ = level.UnmarshalText([]byte(c.Level)) // validated

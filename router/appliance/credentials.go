@@ -9,16 +9,16 @@ import (
 	"strings"
 )
 
-// credentials is what this start generated, and the file that keeps it for its
-// owner.
+// credentials are the generated passwords of this start, and the file that keeps them
+// for the owner.
 type credentials struct {
 	path  string
 	lines []string
 }
 
-// keep puts a line into the file before anything is stored, so that no
-// generated password is ever lost. A line for the same account, which an
-// interrupted first start may have left, is replaced; the others stay.
+// keep adds a line to the file before anything is stored, so that no generated password
+// is ever lost. A line for the same account, which an interrupted first start may have
+// left, is replaced; the others stay.
 func (c *credentials) keep(account, name, password string) error {
 	line := fmt.Sprintf("%s: %s  password: %s\n", account, name, password)
 	c.lines = append(c.lines, line)

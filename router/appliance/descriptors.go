@@ -2,16 +2,16 @@ package appliance
 
 import "log/slog"
 
-// Of the files that the process may have open, HTTP gets a quarter at most, and
-// databases, bridges and the like as much, but no more than they need. The rest is
-// for MQTT. So neither kind of connection keeps the other from being accepted.
+// Of the files that the process may open, HTTP gets at most a quarter, and databases,
+// bridges and others at most another one, but no more than they need. The rest is for
+// MQTT. So neither kind of connection prevents the other from being accepted.
 const (
 	share       = 4
 	filesNeeded = 512
 )
 
-// fitDescriptors lowers bounds on connections to what a limit on open files
-// allows, and logs that.
+// fitDescriptors lowers bounds on connections to what a limit on open files allows, and
+// logs that.
 func (c Config) fitDescriptors(limit int, log *slog.Logger) Config {
 	http := limit / share
 	if c.HTTP.MaxConnections == 0 || c.HTTP.MaxConnections > http {

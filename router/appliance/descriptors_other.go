@@ -2,5 +2,5 @@
 
 package appliance
 
-// openFiles returns 0: this system has no limit that is known.
+// openFiles returns 0: the limit of this system is unknown.
 func openFiles() int { return 0 }

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// openFiles raises the limit on open files as far as this process may, and returns
-// it; 0 where it is not known.
+// openFiles raises the limit on open files as far as possible, and returns it; 0 if it
+// is unknown.
 func openFiles() int {
 	var limit unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) != nil {

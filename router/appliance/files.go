@@ -8,8 +8,8 @@ import (
 	"signalbox/broker"
 )
 
-// watchFiles has the databases, which are open now, carry the identity of the data
-// directory, and looks after them from now on.
+// watchFiles writes the identity of the data directory to the databases, which are open
+// now, and starts to watch them.
 func (a *Appliance) watchFiles(ctx context.Context) error {
 	d := a.cfg.directory()
 	if err := d.Register(ctx); err != nil {
@@ -25,8 +25,8 @@ func (a *Appliance) watchFiles(ctx context.Context) error {
 	return nil
 }
 
-// damage returns the damage that was found in a database, in words that anyone may
-// read; the log names the path and the way on.
+// damage returns the damage that was found in a database, in a text for any caller; the
+// log names the path and the remedy.
 func (a *Appliance) damage() error {
 	path, err := a.files.Damage()
 	if err == nil {
@@ -36,13 +36,12 @@ func (a *Appliance) damage() error {
 	return &broker.Error{Kind: broker.Unavailable, Op: "check files", Msg: msg, Err: err}
 }
 
-// Lost yields an error when a file of the data directory was deleted or replaced
-// while the service runs. The service must then be stopped, for what it writes is
-// lost.
+// Lost yields an error when a file of the data directory was deleted or replaced while
+// the service runs. The service must then be stopped, because what it writes is lost.
 func (a *Appliance) Lost() <-chan error { return a.files.Lost() }
 
-// Reload reads the certificates again, as after a renewal. What cannot be used is
-// logged, and what was used before stays in use.
+// Reload reads the certificates again, as after a renewal. If they are invalid that is
+// logged, and the previous ones are kept.
 func (a *Appliance) Reload() {
 	a.server.ReloadCertificates()
 	if a.broker != nil {

@@ -5,10 +5,9 @@ import (
 	"io"
 )
 
-// Greet returns where everything is and, on the first start, who may log in. The
-// generated passwords are shown only where the reader is a person at a terminal:
-// elsewhere the output ends up in journals and files, so only the file that keeps
-// them is named.
+// Greet writes the addresses of the service and, on the first start, the accounts. The
+// generated passwords are shown only to a person at a terminal: elsewhere the output is
+// stored in journals and files, so only the file with the passwords is named.
 func (a *Appliance) Greet(w io.Writer, terminal bool) {
 	fmt.Fprintf(w, "signalbox %s is ready.\n  API   %s  (manual: %s/docs, reference: %s/api/docs)\n", a.program.Version, a.URL, a.URL, a.URL)
 	for _, url := range a.Broker {

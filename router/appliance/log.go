@@ -8,14 +8,14 @@ import (
 	"sync"
 )
 
-// Log is where the service logs to. It is closed when the service has ended.
+// Log is the destination of the service's log. It is closed after the service has
+// ended.
 type Log struct {
 	Logger *slog.Logger
-	file   *logFile // nil where it is standard error
+	file   *logFile // nil for standard error
 }
 
-// OpenLog opens the log that a valid configuration asks for: its file, or else
-// stderr.
+// OpenLog opens the log of a valid configuration: its file, or else stderr.
 func OpenLog(c LogConfig, stderr io.Writer) (*Log, error) {
 	if c.File == "" {
 		return &Log{Logger: c.Logger(stderr)}, nil
@@ -27,8 +27,8 @@ func OpenLog(c LogConfig, stderr io.Writer) (*Log, error) {
 	return &Log{Logger: c.Logger(f), file: f}, nil
 }
 
-// Reopen opens the file anew, as after it was renamed to begin the next one.
-// When it fails, the log goes on in the file that is open.
+// Reopen opens the file again, as after it was renamed. If that fails, the previous
+// file stays in use.
 func (l *Log) Reopen() error {
 	if l.file == nil {
 		return nil
@@ -46,10 +46,10 @@ func (l *Log) Close() error {
 	return l.file.open.Close()
 }
 
-// logFile is a file that can be opened anew while it is written to.
+// logFile is a file that can be reopened while it is written to.
 type logFile struct {
 	path string
-	mu   sync.Mutex // guards open
+	mu   sync.Mutex // protects open
 	open *os.File
 }
 

@@ -11,8 +11,8 @@ type bridgeMetrics struct{ host *bridges.Host }
 
 var bridgeLabels = []string{"broker", "bridge", "connection"}
 
-// connectionMetrics count since the service began, or since the connection was
-// changed last.
+// connectionMetrics count since the service started, or since the last change of the
+// connection.
 var connectionMetrics = figureMetrics[bridges.Figure]{
 	gaugeOf("signalbox_bridge_connected", "Whether the target of a bridge's connection is reached.", bridgeLabels, func(f bridges.Figure) int {
 		if f.IsConnected {

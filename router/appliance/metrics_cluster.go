@@ -8,9 +8,9 @@ import (
 	"signalbox/broker/embedded"
 )
 
-// clusterMetrics exports the state of the embedded broker as a node of a cluster.
-// Of one that cannot be a node there are none; what only a leader or only a
-// follower knows is told by such a one alone.
+// clusterMetrics exports the state of the embedded broker as a node of a cluster. A
+// broker that cannot be a node has no such metrics; some are only those of a leader or
+// of a follower.
 type clusterMetrics struct{ broker *embedded.Broker }
 
 var (
@@ -96,7 +96,7 @@ func (m clusterMetrics) Collect(to chan<- prometheus.Metric) {
 	to <- prometheus.MustNewConstHistogram(clusterApply, f.Applied.Count, f.Applied.Sum, f.Applied.Buckets)
 }
 
-// collectHealth collects what an operator is to watch.
+// collectHealth collects what an operator has to watch.
 func collectHealth(gauge func(*prometheus.Desc, float64, ...string), f embedded.ClusterFigures) {
 	failed := 0.0
 	if f.AppendErr != nil {
@@ -109,7 +109,7 @@ func collectHealth(gauge func(*prometheus.Desc, float64, ...string), f embedded.
 	}
 }
 
-// collectNodes collects the metrics of single nodes. There are seven at most.
+// collectNodes collects the metrics of each node. There are at most seven.
 func collectNodes(gauge func(*prometheus.Desc, float64, ...string), f embedded.ClusterFigures) {
 	for _, n := range f.Nodes {
 		label := strconv.Itoa(int(n.NodeID))

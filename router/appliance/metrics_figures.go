@@ -2,7 +2,7 @@ package appliance
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// figureMetric is one metric that is read from figures of a kind.
+// figureMetric is one metric of a type of figures.
 type figureMetric[F any] struct {
 	desc *prometheus.Desc
 	kind prometheus.ValueType
@@ -17,7 +17,7 @@ func counterOf[F any](name, help string, labels []string, of func(f F) int64) fi
 	return figureMetric[F]{prometheus.NewDesc(name+"_total", help, labels, nil), prometheus.CounterValue, func(f F) float64 { return float64(of(f)) }}
 }
 
-// figureMetrics are the metrics of one kind of figures.
+// figureMetrics are the metrics of one type of figures.
 type figureMetrics[F any] []figureMetric[F]
 
 func (all figureMetrics[F]) describe(to chan<- *prometheus.Desc) {

@@ -34,7 +34,7 @@ var linkMetrics = figureMetrics[mesh.Figures]{
 	counterOf("signalbox_cluster_link_given_up_messages", "Messages above QoS 0 that were acknowledged though a node did not get them, as it was gone.", clusterNodeLabels, func(f mesh.Figures) int64 { return f.Abandoned }),
 }
 
-// boolean is 1 for true.
+// boolean returns 1 for true.
 func boolean(is bool) float64 {
 	if is {
 		return 1
@@ -47,13 +47,13 @@ var lostMessages = prometheus.NewDesc("signalbox_cluster_lost_messages_total",
 	"Messages above QoS 0 that were acknowledged and are lost to sessions at another node of an HP cluster, once for each node.",
 	[]string{"reason"}, nil)
 
-// Describe sends which metrics there are.
+// Describe implements [prometheus.Collector].
 func (meshMetrics) Describe(to chan<- *prometheus.Desc) {
 	to <- lostMessages
 	linkMetrics.describe(to)
 }
 
-// Collect sends them as they are now. There are six other nodes at most.
+// Collect implements [prometheus.Collector]. There are at most six other nodes.
 func (m meshMetrics) Collect(to chan<- prometheus.Metric) {
 	if losses := m.broker.Losses(); losses != nil {
 		for _, r := range mesh.LossReasons() {

@@ -35,7 +35,7 @@ func Offline(ctx context.Context, c Config, do func(broker.AccessTransfer) error
 	})
 }
 
-// locked runs do while no service has the data directory.
+// locked calls do while no service uses the data directory.
 func locked(c Config, do func() error) (err error) {
 	unlock, err := lockData(c.DataDir)
 	if err != nil {
@@ -45,14 +45,14 @@ func locked(c Config, do func() error) (err error) {
 	return do()
 }
 
-// ForgetDatabases has the next start create databases anew that were lost, or
-// removed on purpose; see [datadir.Directory.Forget].
+// ForgetDatabases makes the next start create databases anew that were lost, or removed
+// on purpose; see [datadir.Directory.Forget].
 func ForgetDatabases(ctx context.Context, c Config, names []string) error {
 	return repair(ctx, c, names, datadir.Directory.Forget)
 }
 
-// AdoptDatabases has databases belong to this data directory that came from
-// elsewhere; see [datadir.Directory.Adopt].
+// AdoptDatabases makes databases from another directory belong to this one; see
+// [datadir.Directory.Adopt].
 func AdoptDatabases(ctx context.Context, c Config, names []string) error {
 	return repair(ctx, c, names, datadir.Directory.Adopt)
 }

@@ -5,8 +5,8 @@ import (
 	"os"
 )
 
-// WritePrivate writes a file that only its owner may read, also where one with
-// a looser mode is there already: password hashes stand in it.
+// WritePrivate writes a file that only its owner may read, also if it exists with a
+// less strict mode: it contains password hashes.
 func WritePrivate(path string, b []byte) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {

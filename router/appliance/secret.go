@@ -14,12 +14,12 @@ import (
 	"signalbox/handlers/vault"
 )
 
-// keyFile holds the key of the stored secrets.
+// keyFile is the key of the stored secrets.
 const keyFile = "secret.key"
 
-// RotateSecret seals all stored secrets with a new key and returns how many there
-// are. It may end at any moment: a service that starts then works with both keys, and
-// the next call goes on where this one ended.
+// RotateSecret seals all stored secrets with a new key and returns their number. It may
+// be interrupted at any time: a service that starts then works with both keys, and the
+// next call continues.
 func RotateSecret(ctx context.Context, c Config) (n int, err error) {
 	err = locked(c, func() error {
 		if err := errors.Join(checkDatabases(ctx, c), c.directory().Check(ctx)); err != nil {
@@ -35,8 +35,8 @@ func RotateSecret(ctx context.Context, c Config) (n int, err error) {
 	return n, err
 }
 
-// reseal takes the steps of a rotation in their order: each file is on disk before
-// the next one, and the old key goes last.
+// reseal executes the steps of a rotation in order: each file is durable before the
+// next one, and the old key is deleted last.
 func (c Config) reseal(ctx context.Context, r *vault.Rotation) (n int, err error) {
 	for _, step := range []func(context.Context, *vault.Rotation) (int, error){
 		c.resealConnections, c.resealBridges, c.resealCluster,
@@ -51,7 +51,7 @@ func (c Config) reseal(ctx context.Context, r *vault.Rotation) (n int, err error
 	return n, nil
 }
 
-// resealConnections is about broker connections and the nodes of clusters.
+// resealConnections reseals broker connections and the nodes of clusters.
 func (c Config) resealConnections(ctx context.Context, r *vault.Rotation) (n int, err error) {
 	d, err := db.Open(ctx, filepath.Join(c.DataDir, databaseFile), slog.New(slog.DiscardHandler))
 	if err != nil {
@@ -70,12 +70,12 @@ func (c Config) resealConnections(ctx context.Context, r *vault.Rotation) (n int
 	return len(all), d.PutSealed(ctx, all)
 }
 
-// resealCluster is about the key of the embedded broker as a node of a cluster.
+// resealCluster reseals the key of the embedded broker as a node of a cluster.
 func (c Config) resealCluster(ctx context.Context, r *vault.Rotation) (n int, err error) {
 	return embedded.ResealCluster(ctx, c.DataDir, r.Reseal)
 }
 
-// resealBridges is about the configurations of bridges.
+// resealBridges reseals the configurations of bridges.
 func (c Config) resealBridges(ctx context.Context, r *vault.Rotation) (n int, err error) {
 	s, err := bridgestore.Open(ctx, filepath.Join(c.DataDir, bridgesFile), bridgestore.Options{Seal: &lateSealer{}, Now: time.Now})
 	if err != nil {

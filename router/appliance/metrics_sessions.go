@@ -7,12 +7,11 @@ import (
 	"signalbox/broker/embedded/cluster/sessions"
 )
 
-// claimMetrics counts clients that come from one node of an HP cluster to
-// another, with their sessions.
-type claimMetrics struct{ broker *embedded.Broker }
+// sessionMetrics exports the sessions that move between the nodes of an HP cluster.
+type sessionMetrics struct{ broker *embedded.Broker }
 
-// claimsMetrics count since the broker became a node.
-var claimsMetrics = figureMetrics[sessions.Figures]{
+// sessionFigures count since the broker became a node.
+var sessionFigures = figureMetrics[sessions.Figures]{
 	counterOf("signalbox_cluster_claims", "Clients that connected to this node of an HP cluster.", nil, func(f sessions.Figures) int64 { return f.Claims }),
 	counterOf("signalbox_cluster_claims_later", "Clients that were refused, because a later connection has the session.", nil, func(f sessions.Figures) int64 { return f.Superseded }),
 	counterOf("signalbox_cluster_claims_without_node", "Nodes that clients were let in without, for each time.", nil, func(f sessions.Figures) int64 { return f.Skipped }),
@@ -26,11 +25,11 @@ var claimsMetrics = figureMetrics[sessions.Figures]{
 }
 
 // Describe implements [prometheus.Collector].
-func (claimMetrics) Describe(to chan<- *prometheus.Desc) { claimsMetrics.describe(to) }
+func (sessionMetrics) Describe(to chan<- *prometheus.Desc) { sessionFigures.describe(to) }
 
 // Collect implements [prometheus.Collector].
-func (m claimMetrics) Collect(to chan<- prometheus.Metric) {
+func (m sessionMetrics) Collect(to chan<- prometheus.Metric) {
 	if f, ok := m.broker.Claims(); ok {
-		claimsMetrics.collect(to, f)
+		sessionFigures.collect(to, f)
 	}
 }
