@@ -1,9 +1,9 @@
-// Package brokertest is what tests of brokers share: Run, the suite of cases
-// that every kind of broker must pass; Mosquitto, which starts a real one;
-// Proxy, a connection to a broker that breaks on demand; and certificates.
+// Package brokertest has what tests of brokers share: Run, the suite of cases that every kind of
+// broker must pass; Mosquitto, which starts a real one; Proxy, which injects faults into
+// connections; and certificates.
 //
-// Only tests import it. It must not import anything of this module but broker
-// and broker/dynsec: the kinds of broker come in through Subject.
+// Only tests import it. It must not import anything of this module but broker and broker/dynsec:
+// a Subject provides the broker.
 package brokertest
 
 import (

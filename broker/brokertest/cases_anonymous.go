@@ -8,7 +8,7 @@ import (
 	"signalbox/broker"
 )
 
-// controlTopic is where dynamic security takes commands.
+// controlTopic is the topic for commands of dynamic security.
 const controlTopic = "$CONTROL/dynamic-security/v1"
 
 func anonymousCases() []testCase {
@@ -21,9 +21,9 @@ func anonymousCases() []testCase {
 	}
 }
 
-// setAnonymousGroup does what no operation of the interface does, as
-// mosquitto_ctrl would.
-func (s *scene) setAnonymousGroup(t *testing.T, admin *device, group string) {
+// setAnonymousGroup sends the command that no operation of the interface sends, as mosquitto_ctrl
+// does.
+func (s *fixture) setAnonymousGroup(t *testing.T, admin *device, group string) {
 	t.Helper()
 	response := controlTopic + "/response"
 	if !admin.subscribe(t, response) {
@@ -34,7 +34,7 @@ func (s *scene) setAnonymousGroup(t *testing.T, admin *device, group string) {
 	admin.publish(t, controlTopic, request, false)
 	WaitFor(t, "setAnonymousGroup is answered", func() bool {
 		for _, m := range admin.received() {
-			if m.topic == response && answers(t, m.payload, id) {
+			if m.topic == response && isResponse(t, m.payload, id) {
 				return true
 			}
 		}
@@ -42,9 +42,8 @@ func (s *scene) setAnonymousGroup(t *testing.T, admin *device, group string) {
 	})
 }
 
-// answers tells whether the payload answers the request, which must have
-// succeeded.
-func answers(t *testing.T, payload, id string) bool {
+// isResponse reports whether the payload is the response to the request, which must have succeeded.
+func isResponse(t *testing.T, payload, id string) bool {
 	t.Helper()
 	var answer struct {
 		Responses []struct{ Error, CorrelationData string }
@@ -63,8 +62,8 @@ func answers(t *testing.T, payload, id string) bool {
 	return false
 }
 
-// stranger connects without a username.
-func (s *scene) stranger(t *testing.T) *device {
+// connectAnonymous connects without a username.
+func (s *fixture) connectAnonymous(t *testing.T) *device {
 	t.Helper()
 	d, err := s.connect(t, identity{})
 	if err != nil {
@@ -73,8 +72,8 @@ func (s *scene) stranger(t *testing.T) *device {
 	return d
 }
 
-func anonymousDefaults(t *testing.T, s *scene) {
-	admin, d := s.admin(t), s.stranger(t)
+func anonymousDefaults(t *testing.T, s *fixture) {
+	admin, d := s.admin(t), s.connectAnonymous(t)
 	s.setDefaults(t, defaults(true, true, false, true)...)
 	if !s.getsThrough(t, d, admin, "free/topic") {
 		t.Error("the default that allows has no effect")
@@ -89,14 +88,14 @@ func anonymousDefaults(t *testing.T, s *scene) {
 	s.setDefaults(t, defaults(false, true, false, true)...)
 }
 
-func anonymousRights(t *testing.T, s *scene) {
+func anonymousRights(t *testing.T, s *fixture) {
 	admin := s.admin(t)
-	before := s.stranger(t)
+	before := s.connectAnonymous(t)
 	role := s.role(t, append(markRights(), allow(broker.PublishClientSend, "anon/#"), allow(broker.SubscribePattern, "news/#"))...)
 	s.setAnonymousGroup(t, admin, s.group(t, role))
 	before.isCutOff(t)
 
-	d := s.stranger(t)
+	d := s.connectAnonymous(t)
 	wantFilters(t, d, map[string]bool{mark: true, "news/#": true, "secret": false})
 	for topic, want := range map[string]bool{"anon/1": true, "other": false} {
 		if got := s.getsThrough(t, d, admin, topic); got != want {
@@ -105,15 +104,15 @@ func anonymousRights(t *testing.T, s *scene) {
 	}
 }
 
-func anonymousRoleDeleted(t *testing.T, s *scene) {
+func anonymousRoleDeleted(t *testing.T, s *fixture) {
 	role := s.role(t, markRights()...)
 	s.setAnonymousGroup(t, s.admin(t), s.group(t, role))
-	d := s.stranger(t)
+	d := s.connectAnonymous(t)
 	must(t, s.Broker.DeleteRole(t.Context(), role))
 	d.isCutOff(t)
 }
 
-func anonymousGroupStays(t *testing.T, s *scene) {
+func anonymousGroupStays(t *testing.T, s *fixture) {
 	admin, group := s.admin(t), s.group(t)
 	s.setAnonymousGroup(t, admin, group)
 	wantKind(t, s.Broker.DeleteGroup(t.Context(), group), broker.Conflict)
@@ -122,7 +121,7 @@ func anonymousGroupStays(t *testing.T, s *scene) {
 	}
 }
 
-func anonymousMember(t *testing.T, s *scene) {
+func anonymousMember(t *testing.T, s *fixture) {
 	admin := s.admin(t)
 	role := s.role(t, append(markRights(), allow(broker.PublishClientSend, "anon/#"))...)
 	group := s.group(t, role)

@@ -14,7 +14,7 @@ func checkCases() []testCase {
 	}
 }
 
-func (s *scene) check(t *testing.T, username, clientID string, action broker.Action, topic string) broker.Verdict {
+func (s *fixture) check(t *testing.T, username, clientID string, action broker.Action, topic string) broker.Verdict {
 	t.Helper()
 	v, err := s.Broker.CheckAccess(t.Context(), broker.AccessCheck{Username: username, ClientID: clientID, Action: action, Topic: topic})
 	must(t, err)
@@ -24,7 +24,7 @@ func (s *scene) check(t *testing.T, username, clientID string, action broker.Act
 	return v
 }
 
-func checkClient(t *testing.T, s *scene) {
+func checkClient(t *testing.T, s *fixture) {
 	admin := s.admin(t)
 	role := s.role(t, append(markRights(), allow(broker.PublishClientSend, "p/#"), allow(broker.SubscribePattern, "s/#"),
 		broker.ACL{ACLType: broker.PublishClientSend, Topic: "p/no", Priority: 5}, deny(broker.SubscribeLiteral, "s/no"))...)
@@ -47,9 +47,9 @@ func checkClient(t *testing.T, s *scene) {
 	}
 }
 
-// wantSource wants the verdict to rest on the ACL of a role held through a group,
-// or where the ACL is "" on the defaults.
-func (s *scene) wantSource(t *testing.T, v broker.Verdict, role, group, acl string) {
+// wantSource checks that the verdict is based on the ACL of a role that is assigned through a
+// group or, if the ACL is "", on the defaults.
+func (s *fixture) wantSource(t *testing.T, v broker.Verdict, role, group, acl string) {
 	t.Helper()
 	if acl == "" {
 		if v.Source != broker.DecidedByDefault || v.ACL != nil || v.RoleName != "" {
@@ -62,7 +62,7 @@ func (s *scene) wantSource(t *testing.T, v broker.Verdict, role, group, acl stri
 	}
 }
 
-func checkDefaults(t *testing.T, s *scene) {
+func checkDefaults(t *testing.T, s *fixture) {
 	username := s.client(t)
 	for action, want := range map[broker.Action]bool{
 		broker.ActionPublish: false, broker.ActionReceive: true, broker.ActionSubscribe: false, broker.ActionUnsubscribe: true,
@@ -81,7 +81,7 @@ func checkDefaults(t *testing.T, s *scene) {
 	}
 }
 
-func checkLogin(t *testing.T, s *scene) {
+func checkLogin(t *testing.T, s *fixture) {
 	role := s.role(t, allow(broker.PublishClientSend, "a"))
 	bound := s.clientWith(t, broker.ClientSpec{ClientID: new("only"), Roles: roleRefs([]string{role})})
 	for clientID, want := range map[string]broker.DecidedBy{"only": broker.DecidedByACL, "": broker.DecidedByACL, "other": broker.DecidedByClientID} {

@@ -22,7 +22,7 @@ func clientCases() []testCase {
 		{name: "a client that is there exists", run: clientExists},
 		{name: "a client without a name is invalid", needs: []Feature{NonEmptyNames}, run: namelessClient},
 		{name: "a client with an unsound name or client id is invalid", needs: []Feature{UTF8Names}, run: unsoundClient},
-		{name: "a client with an unknown role or group is not found, and not made", run: clientOfNobody},
+		{name: "a client with an unknown role or group is not found, and not made", run: clientWithUnknownRefs},
 		{name: "a creation that failed leaves nothing behind", needs: []Feature{CleanFailedCreation}, run: failedCreation},
 		{name: "a modification that failed changes nothing", needs: []Feature{CheckedModification}, run: failedModification},
 		{name: "a record lists the live connections", needs: []Feature{Connections}, run: liveConnections},
@@ -30,8 +30,8 @@ func clientCases() []testCase {
 	}
 }
 
-// wantClient compares a client's record, but for its connections.
-func (s *scene) wantClient(t *testing.T, want broker.Client) {
+// wantClient compares a client's record, except its connections.
+func (s *fixture) wantClient(t *testing.T, want broker.Client) {
 	t.Helper()
 	got, err := s.Broker.GetClient(t.Context(), want.Username)
 	must(t, err)
@@ -50,14 +50,14 @@ func (s *scene) wantClient(t *testing.T, want broker.Client) {
 	}
 }
 
-func createBareClient(t *testing.T, s *scene) {
+func createBareClient(t *testing.T, s *fixture) {
 	name := s.name("client")
 	must(t, s.Broker.CreateClient(t.Context(), broker.ClientSpec{Username: name}))
 	s.wantClient(t, broker.Client{Username: name})
 }
 
-// full is a client that has everything; a and b are roles, g and h groups.
-func (s *scene) full(t *testing.T) (username, a, b, g, h string) {
+// full creates a client with every member; a and b are roles, g and h groups.
+func (s *fixture) full(t *testing.T) (username, a, b, g, h string) {
 	t.Helper()
 	a, b, g, h = s.role(t), s.role(t), s.group(t), s.group(t)
 	username = s.clientWith(t, broker.ClientSpec{
@@ -68,7 +68,7 @@ func (s *scene) full(t *testing.T) (username, a, b, g, h string) {
 	return username, a, b, g, h
 }
 
-func createFullClient(t *testing.T, s *scene) {
+func createFullClient(t *testing.T, s *fixture) {
 	username, a, b, g, h := s.full(t)
 	s.wantClient(t, broker.Client{
 		Username: username, ClientID: "bound", TextName: new("Pump"), TextDescription: new("In the cellar"),
@@ -77,7 +77,7 @@ func createFullClient(t *testing.T, s *scene) {
 	})
 }
 
-func modifyClientMerges(t *testing.T, s *scene) {
+func modifyClientMerges(t *testing.T, s *fixture) {
 	username, a, b, g, h := s.full(t)
 	must(t, s.Broker.ModifyClient(t.Context(), broker.ClientSpec{Username: username, TextName: new("Valve")}))
 	s.wantClient(t, broker.Client{
@@ -87,7 +87,7 @@ func modifyClientMerges(t *testing.T, s *scene) {
 	})
 }
 
-func modifyClientReplaces(t *testing.T, s *scene) {
+func modifyClientReplaces(t *testing.T, s *fixture) {
 	username, a, _, _, h := s.full(t)
 	other := s.group(t)
 	must(t, s.Broker.ModifyClient(t.Context(), broker.ClientSpec{Username: username,
@@ -103,7 +103,7 @@ func modifyClientReplaces(t *testing.T, s *scene) {
 	s.wantMembers(t, other, username)
 }
 
-func modifyClientClears(t *testing.T, s *scene) {
+func modifyClientClears(t *testing.T, s *fixture) {
 	username, _, _, g, h := s.full(t)
 	must(t, s.Broker.ModifyClient(t.Context(), broker.ClientSpec{Username: username,
 		ClientID: new(""), TextName: new(""), TextDescription: new(""),
@@ -114,23 +114,23 @@ func modifyClientClears(t *testing.T, s *scene) {
 	s.wantMembers(t, h)
 }
 
-func modifyClientEmptyPassword(t *testing.T, s *scene) {
+func modifyClientEmptyPassword(t *testing.T, s *fixture) {
 	username := s.client(t)
 	must(t, s.Broker.ModifyClient(t.Context(), broker.ClientSpec{Username: username, Password: new(broker.Secret(""))}))
 	s.login(t, username)
 }
 
-func disableAndEnable(t *testing.T, s *scene) {
+func disableAndEnable(t *testing.T, s *fixture) {
 	username := s.client(t)
 	must(t, s.Broker.DisableClient(t.Context(), username))
 	s.wantClient(t, broker.Client{Username: username, Disabled: true})
-	must(t, s.Broker.DisableClient(t.Context(), username)) // once more is no failure
+	must(t, s.Broker.DisableClient(t.Context(), username)) // a second time is not an error
 	must(t, s.Broker.EnableClient(t.Context(), username))
 	s.wantClient(t, broker.Client{Username: username})
 	must(t, s.Broker.EnableClient(t.Context(), username))
 }
 
-func deleteClientCleans(t *testing.T, s *scene) {
+func deleteClientCleans(t *testing.T, s *fixture) {
 	username, _, _, g, h := s.full(t)
 	must(t, s.Broker.DeleteClient(t.Context(), username))
 	_, err := s.Broker.GetClient(t.Context(), username)
@@ -138,10 +138,10 @@ func deleteClientCleans(t *testing.T, s *scene) {
 	s.wantMembers(t, g)
 	s.wantMembers(t, h)
 	must(t, s.Broker.CreateClient(t.Context(), broker.ClientSpec{Username: username}))
-	s.wantClient(t, broker.Client{Username: username}) // nothing of the old one comes back
+	s.wantClient(t, broker.Client{Username: username}) // nothing of the deleted one remains
 }
 
-func unknownClient(t *testing.T, s *scene) {
+func unknownClient(t *testing.T, s *fixture) {
 	_, err := s.Broker.GetClient(t.Context(), "nobody")
 	wantKind(t, err, broker.NotFound)
 	wantKind(t, s.Broker.ModifyClient(t.Context(), broker.ClientSpec{Username: "nobody", TextName: new("x")}), broker.NotFound)
@@ -150,28 +150,28 @@ func unknownClient(t *testing.T, s *scene) {
 	wantKind(t, s.Broker.DisableClient(t.Context(), "nobody"), broker.NotFound)
 }
 
-func clientExists(t *testing.T, s *scene) {
+func clientExists(t *testing.T, s *fixture) {
 	username := s.clientWith(t, broker.ClientSpec{TextName: new("first")})
 	err := s.Broker.CreateClient(t.Context(), broker.ClientSpec{Username: username, TextName: new("second")})
 	wantKind(t, err, broker.Exists)
 	s.wantClient(t, broker.Client{Username: username, TextName: new("first")})
 }
 
-// notUTF8 holds a character that MQTT forbids in every string [MQTT-1.5.4-2].
+// notUTF8 contains a character that MQTT forbids in strings [MQTT-1.5.4-2].
 const notUTF8 = "\uffff"
 
-func namelessClient(t *testing.T, s *scene) {
+func namelessClient(t *testing.T, s *fixture) {
 	wantKind(t, s.Broker.CreateClient(t.Context(), broker.ClientSpec{}), broker.Invalid)
 }
 
-func unsoundClient(t *testing.T, s *scene) {
+func unsoundClient(t *testing.T, s *fixture) {
 	wantKind(t, s.Broker.CreateClient(t.Context(), broker.ClientSpec{Username: notUTF8}), broker.Invalid)
 	name := s.name("client")
 	err := s.Broker.CreateClient(t.Context(), broker.ClientSpec{Username: name, ClientID: new(notUTF8)})
 	wantKind(t, err, broker.Invalid)
 }
 
-func clientOfNobody(t *testing.T, s *scene) {
+func clientWithUnknownRefs(t *testing.T, s *fixture) {
 	name := s.name("client")
 	err := s.Broker.CreateClient(t.Context(), broker.ClientSpec{Username: name, Roles: roleRefs([]string{"no role"})})
 	wantKind(t, err, broker.NotFound)
@@ -181,14 +181,14 @@ func clientOfNobody(t *testing.T, s *scene) {
 	wantKind(t, err, broker.NotFound)
 }
 
-func failedCreation(t *testing.T, s *scene) {
+func failedCreation(t *testing.T, s *fixture) {
 	group, name := s.group(t), s.name("client")
 	err := s.Broker.CreateClient(t.Context(), broker.ClientSpec{Username: name, Groups: groupRefs(group, "no group")})
 	wantKind(t, err, broker.NotFound)
 	s.wantMembers(t, group)
 }
 
-func failedModification(t *testing.T, s *scene) {
+func failedModification(t *testing.T, s *fixture) {
 	username, a, b, g, h := s.full(t)
 	wantKind(t, s.Broker.ModifyClient(t.Context(), broker.ClientSpec{Username: username, TextName: new("x"),
 		Roles: roleRefs([]string{a, "no role"})}), broker.NotFound)
@@ -201,7 +201,7 @@ func failedModification(t *testing.T, s *scene) {
 	})
 }
 
-func liveConnections(t *testing.T, s *scene) {
+func liveConnections(t *testing.T, s *fixture) {
 	username := s.client(t)
 	d := s.login(t, username)
 	s.login(t, username)
@@ -220,7 +220,7 @@ func liveConnections(t *testing.T, s *scene) {
 	WaitFor(t, "the ended connection is out of the record", func() bool { return connections() == 1 })
 }
 
-func scripts(t *testing.T, s *scene) {
+func scripts(t *testing.T, s *fixture) {
 	for _, name := range []string{"Ω≈ç√ ∫", "名前", "with \"quotes\" and \\", "a/b#+%c", " spaces ", "🔧"} {
 		must(t, s.Broker.CreateClient(t.Context(), broker.ClientSpec{Username: name, TextName: new(name), TextDescription: new(name)}))
 		s.wantClient(t, broker.Client{Username: name, TextName: new(name), TextDescription: new(name)})

@@ -10,62 +10,62 @@ import (
 
 func cutOffCases() []testCase {
 	return []testCase{
-		{name: "deleting a client cuts it off", run: cuts(theOwner, deleteOwner)},
-		{name: "disabling a client cuts it off", run: cuts(theOwner, disableOwner)},
-		{name: "modifying a client cuts it off", run: cuts(theOwner, modifyOwner)},
-		{name: "changing a password cuts its client off", run: cuts(theOwner, changePassword)},
-		{name: "deleting a group cuts its members off", run: cuts(theMember, deleteItsGroup)},
+		{name: "deleting a client cuts it off", run: cutsOff(theOwner, deleteOwner)},
+		{name: "disabling a client cuts it off", run: cutsOff(theOwner, disableOwner)},
+		{name: "modifying a client cuts it off", run: cutsOff(theOwner, modifyOwner)},
+		{name: "changing a password cuts its client off", run: cutsOff(theOwner, changePassword)},
+		{name: "deleting a group cuts its members off", run: cutsOff(theMember, deleteItsGroup)},
 		{name: "modifying a group cuts its old and new members off", needs: []Feature{ReplacedMembersCut},
-			run: cuts(theMember|theOther, replaceMembers)},
+			run: cutsOff(theMember|theOther, replaceMembers)},
 		{name: "replacing a role's ACLs cuts off who holds it, also through a group", needs: []Feature{ModifyRoleCutsOff},
-			run: cuts(theOwner|theMember, replaceACLs)},
+			run: cutsOff(theOwner|theMember, replaceACLs)},
 		{name: "deleting a role cuts off who holds it, also through a group", needs: []Feature{DeletableRoles},
-			run: cuts(theOwner|theMember, deleteItsRole)},
-		{name: "changing a role's texts cuts nobody off", run: cuts(nobody, changeTexts)},
-		{name: "creating and enabling cut nobody off", run: cuts(nobody, createAndEnable)},
-		{name: "setting the default access cuts nobody off", run: cuts(nobody, setSameDefaults)},
+			run: cutsOff(theOwner|theMember, deleteItsRole)},
+		{name: "changing a role's texts cuts nobody off", run: cutsOff(noClient, changeTexts)},
+		{name: "creating and enabling cut nobody off", run: cutsOff(noClient, createAndEnable)},
+		{name: "setting the default access cuts nobody off", run: cutsOff(noClient, setSameDefaults)},
 		{name: "who is cut off leaves no Will", run: cutOffWithoutWill},
 		{name: "who is cut off comes back with its new rights", run: cutOffAndBack},
 	}
 }
 
-func deleteOwner(ctx context.Context, b broker.Broker, c *cast) error {
+func deleteOwner(ctx context.Context, b broker.Broker, c *cutOffClients) error {
 	return b.DeleteClient(ctx, c.own)
 }
 
-func disableOwner(ctx context.Context, b broker.Broker, c *cast) error {
+func disableOwner(ctx context.Context, b broker.Broker, c *cutOffClients) error {
 	return b.DisableClient(ctx, c.own)
 }
 
-func modifyOwner(ctx context.Context, b broker.Broker, c *cast) error {
+func modifyOwner(ctx context.Context, b broker.Broker, c *cutOffClients) error {
 	return b.ModifyClient(ctx, broker.ClientSpec{Username: c.own, TextName: new("x")})
 }
 
-func changePassword(ctx context.Context, b broker.Broker, c *cast) error {
+func changePassword(ctx context.Context, b broker.Broker, c *cutOffClients) error {
 	return b.ModifyClient(ctx, broker.ClientSpec{Username: c.own, Password: new(broker.Secret("new"))})
 }
 
-func deleteItsGroup(ctx context.Context, b broker.Broker, c *cast) error {
+func deleteItsGroup(ctx context.Context, b broker.Broker, c *cutOffClients) error {
 	return b.DeleteGroup(ctx, c.group)
 }
 
-func replaceMembers(ctx context.Context, b broker.Broker, c *cast) error {
+func replaceMembers(ctx context.Context, b broker.Broker, c *cutOffClients) error {
 	return b.ModifyGroup(ctx, broker.GroupSpec{GroupName: c.group, Clients: memberRefs(c.other)})
 }
 
-func replaceACLs(ctx context.Context, b broker.Broker, c *cast) error {
+func replaceACLs(ctx context.Context, b broker.Broker, c *cutOffClients) error {
 	return b.ModifyRole(ctx, broker.RoleSpec{RoleName: c.role, ACLs: markRights()})
 }
 
-func deleteItsRole(ctx context.Context, b broker.Broker, c *cast) error {
+func deleteItsRole(ctx context.Context, b broker.Broker, c *cutOffClients) error {
 	return b.DeleteRole(ctx, c.role)
 }
 
-func changeTexts(ctx context.Context, b broker.Broker, c *cast) error {
+func changeTexts(ctx context.Context, b broker.Broker, c *cutOffClients) error {
 	return b.ModifyRole(ctx, broker.RoleSpec{RoleName: c.role, TextName: new("x")})
 }
 
-func createAndEnable(ctx context.Context, b broker.Broker, c *cast) error {
+func createAndEnable(ctx context.Context, b broker.Broker, c *cutOffClients) error {
 	return errors.Join(
 		b.CreateRole(ctx, broker.RoleSpec{RoleName: c.fresh}),
 		b.CreateGroup(ctx, broker.GroupSpec{GroupName: c.fresh, Roles: roleRefs([]string{c.role})}),
@@ -74,32 +74,32 @@ func createAndEnable(ctx context.Context, b broker.Broker, c *cast) error {
 	)
 }
 
-func setSameDefaults(ctx context.Context, b broker.Broker, _ *cast) error {
+func setSameDefaults(ctx context.Context, b broker.Broker, _ *cutOffClients) error {
 	return b.SetDefaultACLAccess(ctx, defaults(false, true, false, true))
 }
 
-// cast are the clients of a cut-off case: own holds the role itself, member
-// through the group, other does not.
-type cast struct {
+// cutOffClients is the clients of a cut-off case: own has the role itself, member has it through the
+// group, other does not have it.
+type cutOffClients struct {
 	own, member, other string
 	role, group        string
-	fresh              string // a name that nobody has
+	fresh              string // an unused name
 }
 
-// who is a set of those in a cast.
-type who int
+// clientSet is a set of the clients of a cut-off case.
+type clientSet int
 
 const (
-	theOwner who = 1 << iota
+	theOwner clientSet = 1 << iota
 	theMember
 	theOther
-	nobody who = 0
+	noClient clientSet = 0
 )
 
-// cuts makes a case: after the change exactly those in the set are cut off.
-func cuts(set who, change func(context.Context, broker.Broker, *cast) error) func(*testing.T, *scene) {
-	return func(t *testing.T, s *scene) {
-		c := &cast{role: s.role(t, markRights()...), fresh: s.name("fresh")}
+// cutsOff returns a case in which a change disconnects exactly the clients of the set.
+func cutsOff(set clientSet, change func(context.Context, broker.Broker, *cutOffClients) error) func(*testing.T, *fixture) {
+	return func(t *testing.T, s *fixture) {
+		c := &cutOffClients{role: s.role(t, markRights()...), fresh: s.name("fresh")}
 		c.group = s.group(t, c.role)
 		c.own = s.client(t, c.role)
 		c.member = s.clientWith(t, broker.ClientSpec{Groups: groupRefs(c.group)})
@@ -109,7 +109,7 @@ func cuts(set who, change func(context.Context, broker.Broker, *cast) error) fun
 
 		must(t, change(t.Context(), s.Broker, c))
 		must(t, s.Broker.DisableClient(t.Context(), sentinel.username))
-		sentinel.isCutOff(t) // so the cuts of the change before are over
+		sentinel.isCutOff(t) // so the disconnects of the change before are complete
 		for i, d := range devices {
 			if set&(1<<i) != 0 {
 				d.isCutOff(t)
@@ -120,7 +120,7 @@ func cuts(set who, change func(context.Context, broker.Broker, *cast) error) fun
 	}
 }
 
-func cutOffWithoutWill(t *testing.T, s *scene) {
+func cutOffWithoutWill(t *testing.T, s *fixture) {
 	admin, role := s.admin(t), s.role(t, allow(broker.PublishClientSend, "last/#"))
 	username := s.client(t, role)
 	d, err := s.connect(t, identity{username: username, password: password(username), will: "last/will"})
@@ -129,14 +129,14 @@ func cutOffWithoutWill(t *testing.T, s *scene) {
 	}
 	must(t, s.Broker.DisableClient(t.Context(), username))
 	d.isCutOff(t)
-	s.die(t, role, "last/witness")
+	s.disconnectWithWill(t, role, "last/witness")
 	WaitFor(t, "another client's Will has come", func() bool { return admin.has("last/witness") })
 	if admin.has("last/will") {
 		t.Error("the Will was sent")
 	}
 }
 
-func cutOffAndBack(t *testing.T, s *scene) {
+func cutOffAndBack(t *testing.T, s *fixture) {
 	admin := s.admin(t)
 	d := s.device(t)
 	if s.getsThrough(t, d, admin, "new/right") {

@@ -18,7 +18,7 @@ func defaultACLCases() []testCase {
 	}
 }
 
-// defaults are the four in their order.
+// defaults returns the four defaults in order.
 func defaults(send, receive, subscribe, unsubscribe bool) []broker.DefaultACL {
 	return []broker.DefaultACL{
 		{ACLType: "publishClientSend", Allow: send},
@@ -28,12 +28,12 @@ func defaults(send, receive, subscribe, unsubscribe bool) []broker.DefaultACL {
 	}
 }
 
-func (s *scene) setDefaults(t *testing.T, acls ...broker.DefaultACL) {
+func (s *fixture) setDefaults(t *testing.T, acls ...broker.DefaultACL) {
 	t.Helper()
 	must(t, s.Broker.SetDefaultACLAccess(t.Context(), acls))
 }
 
-func (s *scene) wantDefaults(t *testing.T, want []broker.DefaultACL) {
+func (s *fixture) wantDefaults(t *testing.T, want []broker.DefaultACL) {
 	t.Helper()
 	got, err := s.Broker.GetDefaultACLAccess(t.Context())
 	must(t, err)
@@ -42,25 +42,25 @@ func (s *scene) wantDefaults(t *testing.T, want []broker.DefaultACL) {
 	}
 }
 
-func newDefaults(t *testing.T, s *scene) {
+func newDefaults(t *testing.T, s *fixture) {
 	s.wantDefaults(t, defaults(false, true, false, true))
 }
 
-func setOneDefault(t *testing.T, s *scene) {
+func setOneDefault(t *testing.T, s *fixture) {
 	s.setDefaults(t, broker.DefaultACL{ACLType: "subscribe", Allow: true})
 	s.wantDefaults(t, defaults(false, true, true, true))
 	s.setDefaults(t, broker.DefaultACL{ACLType: "subscribe", Allow: false})
 	s.wantDefaults(t, defaults(false, true, false, true))
 }
 
-func setAllDefaults(t *testing.T, s *scene) {
+func setAllDefaults(t *testing.T, s *fixture) {
 	s.setDefaults(t, defaults(true, false, true, false)...)
 	s.wantDefaults(t, defaults(true, false, true, false))
 	s.setDefaults(t, defaults(false, true, false, true)...)
 	s.wantDefaults(t, defaults(false, true, false, true))
 }
 
-func defaultDecides(t *testing.T, s *scene) {
+func defaultDecides(t *testing.T, s *fixture) {
 	admin, d := s.admin(t), s.device(t)
 	if s.getsThrough(t, d, admin, "free/topic") {
 		t.Error("published where the default denies it")
@@ -82,11 +82,11 @@ func defaultDecides(t *testing.T, s *scene) {
 	s.setDefaults(t, defaults(false, true, false, true)...)
 }
 
-func defaultKeepsControlClosed(t *testing.T, s *scene) {
+func defaultKeepsControlClosed(t *testing.T, s *fixture) {
 	s.setDefaults(t, defaults(true, true, true, true)...)
 	d, name := s.device(t), s.name("role")
 	d.publish(t, controlTopic, `{"commands":[{"command":"createRole","rolename":"`+name+`"}]}`, false)
-	d.isConnected(t) // what it sent before was handled by now
+	d.isConnected(t) // so what it sent before was processed
 	if _, there := s.findRole(t, name); there {
 		t.Error("a command was done for somebody without any right to give it")
 	}

@@ -21,12 +21,12 @@ func groupCases() []testCase {
 		{name: "a group that is there exists", run: groupExists},
 		{name: "a group without a name is invalid", needs: []Feature{NonEmptyNames}, run: namelessGroup},
 		{name: "a group with an unsound name is invalid", needs: []Feature{UTF8Names}, run: unsoundGroup},
-		{name: "a group with an unknown role is not found, and not made", run: groupOfNobody},
+		{name: "a group with an unknown role is not found, and not made", run: groupWithUnknownRole},
 		{name: "a modification that failed changes nothing", needs: []Feature{CheckedModification}, run: failedGroupModification},
 	}
 }
 
-func (s *scene) wantGroup(t *testing.T, want broker.Group) {
+func (s *fixture) wantGroup(t *testing.T, want broker.Group) {
 	t.Helper()
 	got, ok := s.findGroup(t, want.GroupName)
 	if !ok {
@@ -39,14 +39,14 @@ func (s *scene) wantGroup(t *testing.T, want broker.Group) {
 		want.Roles = []broker.RoleRef{}
 	}
 	for i := range got.Clients {
-		got.Clients[i].Priority = 0 // answers leave it out; what a Go value holds does not matter
+		got.Clients[i].Priority = 0 // responses omit it
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Fatalf("group (-want +got):\n%s", diff)
 	}
 }
 
-func (s *scene) wantMembers(t *testing.T, group string, usernames ...string) {
+func (s *fixture) wantMembers(t *testing.T, group string, usernames ...string) {
 	t.Helper()
 	got, ok := s.findGroup(t, group)
 	if !ok {
@@ -61,7 +61,7 @@ func (s *scene) wantMembers(t *testing.T, group string, usernames ...string) {
 	}
 }
 
-// members is the list of a record, in which priorities are left out.
+// members returns the list of a record, in which priorities are omitted.
 func members(usernames ...string) (refs []broker.MemberRef) {
 	for _, u := range usernames {
 		refs = append(refs, broker.MemberRef{Username: u})
@@ -69,7 +69,7 @@ func members(usernames ...string) (refs []broker.MemberRef) {
 	return refs
 }
 
-func createGroup(t *testing.T, s *scene) {
+func createGroup(t *testing.T, s *fixture) {
 	a, b, name := s.role(t), s.role(t), s.name("group")
 	must(t, s.Broker.CreateGroup(t.Context(), broker.GroupSpec{GroupName: name,
 		TextName: new("Cellar"), TextDescription: new("All pumps"),
@@ -79,7 +79,7 @@ func createGroup(t *testing.T, s *scene) {
 		Roles: []broker.RoleRef{{RoleName: b, Priority: 3}, {RoleName: a, Priority: broker.NoPriority}}})
 }
 
-func modifyGroupMerges(t *testing.T, s *scene) {
+func modifyGroupMerges(t *testing.T, s *fixture) {
 	role, client := s.role(t), s.client(t)
 	group := s.group(t, role)
 	must(t, s.Broker.ModifyGroup(t.Context(), broker.GroupSpec{GroupName: group, Clients: memberRefs(client)}))
@@ -89,7 +89,7 @@ func modifyGroupMerges(t *testing.T, s *scene) {
 		Roles: roleRefs([]string{role}), Clients: members(client)})
 }
 
-func modifyGroupReplaces(t *testing.T, s *scene) {
+func modifyGroupReplaces(t *testing.T, s *fixture) {
 	a, b, x, y, z := s.role(t), s.role(t), s.client(t), s.client(t), s.client(t)
 	group := s.group(t, a)
 	must(t, s.Broker.ModifyGroup(t.Context(), broker.GroupSpec{GroupName: group, Clients: memberRefs(x, y)}))
@@ -101,7 +101,7 @@ func modifyGroupReplaces(t *testing.T, s *scene) {
 	s.wantClient(t, broker.Client{Username: z, Groups: groupRefs(group)})
 }
 
-func modifyGroupClears(t *testing.T, s *scene) {
+func modifyGroupClears(t *testing.T, s *fixture) {
 	group, client := s.group(t, s.role(t)), s.client(t)
 	must(t, s.Broker.ModifyGroup(t.Context(), broker.GroupSpec{GroupName: group, Clients: memberRefs(client)}))
 	must(t, s.Broker.ModifyGroup(t.Context(), broker.GroupSpec{GroupName: group,
@@ -110,7 +110,7 @@ func modifyGroupClears(t *testing.T, s *scene) {
 	s.wantClient(t, broker.Client{Username: client})
 }
 
-func memberOrder(t *testing.T, s *scene) {
+func memberOrder(t *testing.T, s *fixture) {
 	x, y, z := s.client(t), s.client(t), s.client(t)
 	group := s.group(t)
 	must(t, s.Broker.ModifyGroup(t.Context(), broker.GroupSpec{GroupName: group, Clients: []broker.MemberRef{
@@ -118,14 +118,14 @@ func memberOrder(t *testing.T, s *scene) {
 	s.wantMembers(t, group, x, y, z)
 }
 
-func memberPriority(t *testing.T, s *scene) {
+func memberPriority(t *testing.T, s *fixture) {
 	client, group := s.client(t), s.group(t)
 	must(t, s.Broker.ModifyGroup(t.Context(), broker.GroupSpec{GroupName: group,
 		Clients: []broker.MemberRef{{Username: client, Priority: 6}}}))
 	s.wantClient(t, broker.Client{Username: client, Groups: []broker.GroupRef{{GroupName: group, Priority: 6}}})
 }
 
-func deleteGroupCleans(t *testing.T, s *scene) {
+func deleteGroupCleans(t *testing.T, s *fixture) {
 	group := s.group(t)
 	client := s.clientWith(t, broker.ClientSpec{Groups: groupRefs(group)})
 	must(t, s.Broker.DeleteGroup(t.Context(), group))
@@ -134,30 +134,30 @@ func deleteGroupCleans(t *testing.T, s *scene) {
 	}
 	s.wantClient(t, broker.Client{Username: client})
 	must(t, s.Broker.CreateGroup(t.Context(), broker.GroupSpec{GroupName: group}))
-	s.wantMembers(t, group) // nothing of the old one comes back
+	s.wantMembers(t, group) // nothing of the deleted one remains
 }
 
-func unknownGroup(t *testing.T, s *scene) {
+func unknownGroup(t *testing.T, s *fixture) {
 	wantKind(t, s.Broker.ModifyGroup(t.Context(), broker.GroupSpec{GroupName: "no group", TextName: new("x")}), broker.NotFound)
 	wantKind(t, s.Broker.DeleteGroup(t.Context(), "no group"), broker.NotFound)
 }
 
-func groupExists(t *testing.T, s *scene) {
+func groupExists(t *testing.T, s *fixture) {
 	group := s.group(t)
 	err := s.Broker.CreateGroup(t.Context(), broker.GroupSpec{GroupName: group, TextName: new("second")})
 	wantKind(t, err, broker.Exists)
 	s.wantGroup(t, broker.Group{GroupName: group})
 }
 
-func namelessGroup(t *testing.T, s *scene) {
+func namelessGroup(t *testing.T, s *fixture) {
 	wantKind(t, s.Broker.CreateGroup(t.Context(), broker.GroupSpec{}), broker.Invalid)
 }
 
-func unsoundGroup(t *testing.T, s *scene) {
+func unsoundGroup(t *testing.T, s *fixture) {
 	wantKind(t, s.Broker.CreateGroup(t.Context(), broker.GroupSpec{GroupName: notUTF8}), broker.Invalid)
 }
 
-func groupOfNobody(t *testing.T, s *scene) {
+func groupWithUnknownRole(t *testing.T, s *fixture) {
 	name := s.name("group")
 	err := s.Broker.CreateGroup(t.Context(), broker.GroupSpec{GroupName: name, Roles: roleRefs([]string{"no role"})})
 	wantKind(t, err, broker.NotFound)
@@ -166,7 +166,7 @@ func groupOfNobody(t *testing.T, s *scene) {
 	}
 }
 
-func failedGroupModification(t *testing.T, s *scene) {
+func failedGroupModification(t *testing.T, s *fixture) {
 	role, client := s.role(t), s.client(t)
 	group := s.group(t, role)
 	must(t, s.Broker.ModifyGroup(t.Context(), broker.GroupSpec{GroupName: group, Clients: memberRefs(client)}))

@@ -17,11 +17,11 @@ func inspectCases() []testCase {
 	return []testCase{
 		{name: "a client is shown as it is, and what it does counts", needs: needs, run: inspectClient},
 		{name: "the list is in order of client ids, in parts and as a whole", needs: needs, run: inspectList},
-		{name: "a client id that nobody has is not found", needs: needs, run: inspectNobody},
+		{name: "a client id that nobody has is not found", needs: needs, run: inspectUnknown},
 	}
 }
 
-func inspectClient(t *testing.T, s *scene) {
+func inspectClient(t *testing.T, s *fixture) {
 	username := s.client(t, s.role(t, append(markRights(), allow(broker.PublishClientSend, "w"))...))
 	d, err := s.connect(t, identity{username: username, password: password(username), will: "w"})
 	must(t, err)
@@ -43,8 +43,8 @@ func inspectClient(t *testing.T, s *scene) {
 	}
 }
 
-// sessions are the client ids of a part of the list.
-func (s *scene) sessions(t *testing.T, offset, count int) (ids []string, total int) {
+// sessions returns the client ids of a page of the list.
+func (s *fixture) sessions(t *testing.T, offset, count int) (ids []string, total int) {
 	t.Helper()
 	page, err := s.Broker.InspectClients(t.Context(), offset, count)
 	must(t, err)
@@ -55,7 +55,7 @@ func (s *scene) sessions(t *testing.T, offset, count int) (ids []string, total i
 	return ids, page.Total
 }
 
-func inspectList(t *testing.T, s *scene) {
+func inspectList(t *testing.T, s *fixture) {
 	var want []string
 	for range 5 {
 		want = append(want, s.login(t, s.client(t)).clientID)
@@ -82,7 +82,7 @@ func inspectList(t *testing.T, s *scene) {
 	}
 }
 
-func inspectNobody(t *testing.T, s *scene) {
+func inspectUnknown(t *testing.T, s *fixture) {
 	_, err := s.Broker.InspectClient(t.Context(), s.name("nobody"))
 	wantKind(t, err, broker.NotFound)
 }
@@ -92,18 +92,18 @@ func controlCases() []testCase {
 	return []testCase{
 		{name: "a client that is disconnected is cut off", needs: needs, run: controlDisconnect},
 		{name: "what a client is subscribed to in its place arrives, until that is undone", needs: needs, run: controlSubscribe},
-		{name: "who is not there can be neither disconnected nor subscribed", needs: needs, run: controlNobody},
+		{name: "who is not there can be neither disconnected nor subscribed", needs: needs, run: controlUnknown},
 	}
 }
 
-func controlDisconnect(t *testing.T, s *scene) {
+func controlDisconnect(t *testing.T, s *fixture) {
 	d, other := s.device(t), s.device(t)
 	must(t, s.Broker.DisconnectClient(t.Context(), d.clientID))
 	d.isCutOff(t)
 	other.isConnected(t)
 }
 
-func controlSubscribe(t *testing.T, s *scene) {
+func controlSubscribe(t *testing.T, s *fixture) {
 	admin, d := s.admin(t), s.device(t)
 	d.subscribe(t, mark)
 	topic := s.name("topic")
@@ -120,9 +120,9 @@ func controlSubscribe(t *testing.T, s *scene) {
 	}
 }
 
-func controlNobody(t *testing.T, s *scene) {
-	nobody := s.name("nobody")
-	wantKind(t, s.Broker.DisconnectClient(t.Context(), nobody), broker.NotFound)
-	wantKind(t, s.Broker.SubscribeClient(t.Context(), nobody, broker.SubscriptionSpec{Topic: "a"}), broker.NotFound)
-	wantKind(t, s.Broker.UnsubscribeClient(t.Context(), nobody, "a"), broker.NotFound)
+func controlUnknown(t *testing.T, s *fixture) {
+	unknown := s.name("nobody")
+	wantKind(t, s.Broker.DisconnectClient(t.Context(), unknown), broker.NotFound)
+	wantKind(t, s.Broker.SubscribeClient(t.Context(), unknown, broker.SubscriptionSpec{Topic: "a"}), broker.NotFound)
+	wantKind(t, s.Broker.UnsubscribeClient(t.Context(), unknown, "a"), broker.NotFound)
 }

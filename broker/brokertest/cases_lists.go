@@ -16,13 +16,13 @@ import (
 
 func listCases() []testCase {
 	return slices.Concat(
-		pagingCases("clients", func(s *scene) lister[broker.Client] {
+		pagingCases("clients", func(s *fixture) lister[broker.Client] {
 			return lister[broker.Client]{s.Broker.ListClients, s.makeClients, func(c broker.Client) string { return c.Username }}
 		}),
-		pagingCases("groups", func(s *scene) lister[broker.Group] {
+		pagingCases("groups", func(s *fixture) lister[broker.Group] {
 			return lister[broker.Group]{s.Broker.ListGroups, s.makeGroups, func(g broker.Group) string { return g.GroupName }}
 		}),
-		pagingCases("roles", func(s *scene) lister[broker.Role] {
+		pagingCases("roles", func(s *fixture) lister[broker.Role] {
 			return lister[broker.Role]{s.Broker.ListRoles, s.makeRoles, func(r broker.Role) string { return r.RoleName }}
 		}),
 		[]testCase{
@@ -32,39 +32,39 @@ func listCases() []testCase {
 		})
 }
 
-// lister is a list of a broker, whatever it lists.
+// lister is a list of a broker.
 type lister[T any] struct {
 	list func(context.Context, broker.ListOptions[T]) (broker.Page[T], error)
 	fill func(t *testing.T, names []string)
 	name func(T) string
 }
 
-// listed are the names of the entries that pagingCases makes, in order.
+// listed are the names of the entries of pagingCases, in order.
 var listed = []string{"list-00", "list-01", "list-02", "list-03", "list-04", "list-05", "list-06"}
 
 func isListed(name string) bool { return strings.HasPrefix(name, "list-") }
 
-func (s *scene) makeClients(t *testing.T, names []string) {
+func (s *fixture) makeClients(t *testing.T, names []string) {
 	for _, n := range names {
 		must(t, s.Broker.CreateClient(t.Context(), broker.ClientSpec{Username: n}))
 	}
 }
 
-func (s *scene) makeGroups(t *testing.T, names []string) {
+func (s *fixture) makeGroups(t *testing.T, names []string) {
 	for _, n := range names {
 		must(t, s.Broker.CreateGroup(t.Context(), broker.GroupSpec{GroupName: n}))
 	}
 }
 
-func (s *scene) makeRoles(t *testing.T, names []string) {
+func (s *fixture) makeRoles(t *testing.T, names []string) {
 	for _, n := range names {
 		must(t, s.Broker.CreateRole(t.Context(), broker.RoleSpec{RoleName: n}))
 	}
 }
 
-func pagingCases[T any](what string, open func(*scene) lister[T]) []testCase {
-	named := func(says string, run func(*testing.T, lister[T])) testCase {
-		return testCase{name: what + ": " + says, run: func(t *testing.T, s *scene) { run(t, open(s)) }}
+func pagingCases[T any](what string, open func(*fixture) lister[T]) []testCase {
+	named := func(rule string, run func(*testing.T, lister[T])) testCase {
+		return testCase{name: what + ": " + rule, run: func(t *testing.T, s *fixture) { run(t, open(s)) }}
 	}
 	return []testCase{
 		named("all come in the order of their names", listAll[T]),
@@ -75,7 +75,7 @@ func pagingCases[T any](what string, open func(*scene) lister[T]) []testCase {
 	}
 }
 
-// names reads a page to its end and gives the names in it.
+// names reads a page to its end and returns its names.
 func (l lister[T]) names(t *testing.T, o broker.ListOptions[T]) (names []string, total int) {
 	t.Helper()
 	page, err := l.list(t.Context(), o)
@@ -155,7 +155,7 @@ func listMatches[T any](t *testing.T, l lister[T]) {
 	}
 }
 
-// listEndsWithCaller gives up in the middle of a list that is filtered.
+// listEndsWithCaller cancels in the middle of a filtered list.
 func listEndsWithCaller[T any](t *testing.T, l lister[T]) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -169,13 +169,13 @@ func listEndsWithCaller[T any](t *testing.T, l lister[T]) {
 		t.Errorf("after the caller left, the filter was asked %d times, want 1; error %v", seen, err)
 	}
 	if _, err := l.list(t.Context(), broker.ListOptions[T]{Count: -1, Match: func(context.Context, T) (bool, error) {
-		return false, errEnough
-	}}); !errors.Is(err, errEnough) {
+		return false, errStop
+	}}); !errors.Is(err, errStop) {
 		t.Errorf("the filter's error is lost: %v", err)
 	}
 }
 
-var errEnough = errors.New("enough")
+var errStop = errors.New("enough")
 
 func listNames[T any](t *testing.T, l lister[T]) {
 	want, _ := l.names(t, broker.ListOptions[T]{Count: -1})
@@ -185,7 +185,7 @@ func listNames[T any](t *testing.T, l lister[T]) {
 	}
 }
 
-func filterClients(t *testing.T, s *scene) {
+func filterClients(t *testing.T, s *fixture) {
 	role, group := s.role(t), s.group(t)
 	x := s.clientWith(t, broker.ClientSpec{TextName: new("Blue pump"), Roles: roleRefs([]string{role})})
 	y := s.clientWith(t, broker.ClientSpec{TextName: new("red PUMP"), ClientID: new("id-9"), Groups: groupRefs(group)})
@@ -215,9 +215,8 @@ func filterClients(t *testing.T, s *scene) {
 	}
 }
 
-// longList is longer than one page of what brokers at a distance are asked
-// for at a time.
-func longList(t *testing.T, s *scene) {
+// longList is longer than one page of the requests to remote brokers.
+func longList(t *testing.T, s *fixture) {
 	const n = 1200
 	var callers sync.WaitGroup
 	for caller := range 8 {
@@ -248,7 +247,7 @@ func longList(t *testing.T, s *scene) {
 	}
 }
 
-func halfRead(t *testing.T, s *scene) {
+func halfRead(t *testing.T, s *fixture) {
 	s.makeClients(t, []string{"half-0", "half-1", "half-2"})
 	page, err := s.Broker.ListClients(t.Context(), broker.ListOptions[broker.Client]{Count: -1})
 	must(t, err)

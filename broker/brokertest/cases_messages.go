@@ -16,14 +16,14 @@ func messageCases() []testCase {
 	}
 }
 
-// retain publishes a retained message and waits until the broker has it.
-func (s *scene) retain(t *testing.T, topic, payload string) {
+// retain publishes a retained message and waits for the acknowledgement.
+func (s *fixture) retain(t *testing.T, topic, payload string) {
 	t.Helper()
 	must(t, s.Broker.Publish(t.Context(), broker.PublishSpec{Topic: topic, Payload: []byte(payload), QoS: 1, Retain: true}))
 }
 
-// retained are the topics of a part of the retained messages.
-func (s *scene) retained(t *testing.T, filter string, offset, count int) (topics []string, total int) {
+// retained returns the topics of a page of the retained messages.
+func (s *fixture) retained(t *testing.T, filter string, offset, count int) (topics []string, total int) {
 	t.Helper()
 	page, err := s.Broker.ListRetained(t.Context(), filter, offset, count)
 	must(t, err)
@@ -34,7 +34,7 @@ func (s *scene) retained(t *testing.T, filter string, offset, count int) (topics
 	return topics, page.Total
 }
 
-func messagePublish(t *testing.T, s *scene) {
+func messagePublish(t *testing.T, s *fixture) {
 	base := s.name("published")
 	d := s.device(t, allow(broker.SubscribePattern, base+"/#"))
 	wantFilters(t, d, map[string]bool{base + "/#": true})
@@ -52,7 +52,7 @@ func messagePublish(t *testing.T, s *scene) {
 	}
 }
 
-func messageList(t *testing.T, s *scene) {
+func messageList(t *testing.T, s *fixture) {
 	base := s.name("listed")
 	all := []string{base, base + "/a", base + "/a/1", base + "/b"}
 	for _, topic := range slices.Backward(all) {
@@ -74,7 +74,7 @@ func messageList(t *testing.T, s *scene) {
 	}
 }
 
-func messageDelete(t *testing.T, s *scene) {
+func messageDelete(t *testing.T, s *fixture) {
 	base := s.name("deleted")
 	for _, topic := range []string{base + "/1", base + "/2", base + "/3", base} {
 		s.retain(t, topic, "x")
@@ -93,7 +93,7 @@ func messageDelete(t *testing.T, s *scene) {
 	}
 }
 
-func messageProperties(t *testing.T, s *scene) {
+func messageProperties(t *testing.T, s *fixture) {
 	topic := s.name("five")
 	spec := broker.PublishSpec{Topic: topic, Payload: []byte("{}"), QoS: 1, Retain: true, ContentType: "application/json",
 		CorrelationData: []byte{1}, UserProperties: []broker.UserProperty{{Name: "k", Value: "v"}}}

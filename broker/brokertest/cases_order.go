@@ -18,18 +18,18 @@ func orderCases() []testCase {
 	}
 }
 
-// verdicts creates roles that allow (ya) and refuse (no) one topic, and judges
-// clients that hold them. Roles are named so that no comes before ya.
+// verdicts has roles that allow (ya) and refuse (no) one topic, and checks clients with them. The
+// names sort no before ya.
 type verdicts struct {
-	*scene
+	*fixture
 	admin        *device
 	topic        string
 	mark, no, ya string
 }
 
-func (s *scene) verdicts(t *testing.T) *verdicts {
+func (s *fixture) verdicts(t *testing.T) *verdicts {
 	t.Helper()
-	v := &verdicts{scene: s, admin: s.admin(t), topic: s.name("order/topic"), mark: s.role(t, markRights()...)}
+	v := &verdicts{fixture: s, admin: s.admin(t), topic: s.name("order/topic"), mark: s.role(t, markRights()...)}
 	v.no = s.role(t, deny(broker.PublishClientSend, v.topic))
 	v.ya = s.role(t, allow(broker.PublishClientSend, v.topic))
 	return v
@@ -43,7 +43,7 @@ func (v *verdicts) groupOf(t *testing.T, roles ...broker.RoleRef) string {
 	return name
 }
 
-// want judges a client with these roles and groups, and those for mark.
+// want checks a client with these roles and groups, and those for mark.
 func (v *verdicts) want(t *testing.T, granted bool, roles []broker.RoleRef, groups []broker.GroupRef) {
 	t.Helper()
 	roles = append(roles, ref(v.mark, 1000))
@@ -61,27 +61,27 @@ func in(name string, p broker.Priority) broker.GroupRef {
 	return broker.GroupRef{GroupName: name, Priority: p}
 }
 
-func rolesByPriority(t *testing.T, s *scene) {
+func rolesByPriority(t *testing.T, s *fixture) {
 	v := s.verdicts(t)
 	v.want(t, true, []broker.RoleRef{ref(v.ya, 5), ref(v.no, 1)}, nil)
 	v.want(t, false, []broker.RoleRef{ref(v.ya, 1), ref(v.no, 5)}, nil)
 	v.want(t, true, []broker.RoleRef{ref(v.no, -5), ref(v.ya, broker.NoPriority)}, nil)
 }
 
-func rolesByName(t *testing.T, s *scene) {
+func rolesByName(t *testing.T, s *fixture) {
 	v := s.verdicts(t)
 	v.want(t, false, []broker.RoleRef{ref(v.ya, 2), ref(v.no, 2)}, nil)
 	v.want(t, false, []broker.RoleRef{ref(v.no, broker.NoPriority), ref(v.ya, broker.NoPriority)}, nil)
 }
 
-func ownRolesFirst(t *testing.T, s *scene) {
+func ownRolesFirst(t *testing.T, s *fixture) {
 	v := s.verdicts(t)
 	no, ya := v.groupOf(t, ref(v.no, 99)), v.groupOf(t, ref(v.ya, 99))
 	v.want(t, true, []broker.RoleRef{ref(v.ya, -1)}, []broker.GroupRef{in(no, 99)})
 	v.want(t, false, []broker.RoleRef{ref(v.no, -1)}, []broker.GroupRef{in(ya, 99)})
 }
 
-func groupsByPriority(t *testing.T, s *scene) {
+func groupsByPriority(t *testing.T, s *fixture) {
 	v := s.verdicts(t)
 	no, ya := v.groupOf(t, ref(v.no, 1)), v.groupOf(t, ref(v.ya, 1))
 	v.want(t, true, nil, []broker.GroupRef{in(ya, 5), in(no, 1)})
@@ -89,30 +89,30 @@ func groupsByPriority(t *testing.T, s *scene) {
 	v.want(t, false, nil, []broker.GroupRef{in(ya, 1), in(no, 1)})
 }
 
-func groupRolesByPriority(t *testing.T, s *scene) {
+func groupRolesByPriority(t *testing.T, s *fixture) {
 	v := s.verdicts(t)
 	v.want(t, true, nil, []broker.GroupRef{in(v.groupOf(t, ref(v.ya, 5), ref(v.no, 1)), 1)})
 	v.want(t, false, nil, []broker.GroupRef{in(v.groupOf(t, ref(v.ya, 1), ref(v.no, 5)), 1)})
 	v.want(t, false, nil, []broker.GroupRef{in(v.groupOf(t, ref(v.ya, 1), ref(v.no, 1)), 1)})
 }
 
-func aclsByPriority(t *testing.T, s *scene) {
+func aclsByPriority(t *testing.T, s *fixture) {
 	v := s.verdicts(t)
 	send := func(topic string, priority int, allow bool) broker.ACL {
 		return broker.ACL{ACLType: broker.PublishClientSend, Topic: topic, Priority: priority, Allow: allow}
 	}
-	judge := func(granted bool, acls ...broker.ACL) {
+	check := func(granted bool, acls ...broker.ACL) {
 		t.Helper()
 		v.want(t, granted, []broker.RoleRef{ref(s.role(t, acls...), 1)}, nil)
 	}
-	judge(true, send("#", 0, false), send(v.topic, 1, true))
-	judge(false, send("#", 3, false), send(v.topic, 1, true))
-	judge(false, send("#", 0, false), send(v.topic, 0, true))
-	judge(true, send(v.topic, 0, true), send("#", 0, false))
-	judge(true, send("#", -9, true), send(v.topic, -10, false))
+	check(true, send("#", 0, false), send(v.topic, 1, true))
+	check(false, send("#", 3, false), send(v.topic, 1, true))
+	check(false, send("#", 0, false), send(v.topic, 0, true))
+	check(true, send(v.topic, 0, true), send("#", 0, false))
+	check(true, send("#", -9, true), send(v.topic, -10, false))
 }
 
-func fallThrough(t *testing.T, s *scene) {
+func fallThrough(t *testing.T, s *fixture) {
 	v := s.verdicts(t)
 	silent := s.role(t, allow(broker.PublishClientSend, "elsewhere"), allow(broker.SubscribePattern, "#"))
 	v.want(t, true, []broker.RoleRef{ref(silent, 9), ref(v.ya, 1)}, nil)

@@ -23,7 +23,7 @@ func roleCases() []testCase {
 	}
 }
 
-func (s *scene) wantRole(t *testing.T, want broker.Role) {
+func (s *fixture) wantRole(t *testing.T, want broker.Role) {
 	t.Helper()
 	got, ok := s.findRole(t, want.RoleName)
 	if !ok {
@@ -37,8 +37,7 @@ func (s *scene) wantRole(t *testing.T, want broker.Role) {
 	}
 }
 
-// everyType holds an ACL of each type, in the order in which a record shows
-// them.
+// everyType returns an ACL of each type, in the order of a record.
 func everyType() []broker.ACL {
 	return []broker.ACL{
 		{ACLType: broker.PublishClientSend, Topic: "a/b", Priority: 7},
@@ -51,7 +50,7 @@ func everyType() []broker.ACL {
 	}
 }
 
-func createRole(t *testing.T, s *scene) {
+func createRole(t *testing.T, s *fixture) {
 	want := everyType()
 	name := s.name("role")
 	shuffled := []broker.ACL{want[4], want[1], want[6], want[3], want[0], want[5], want[2]}
@@ -61,7 +60,7 @@ func createRole(t *testing.T, s *scene) {
 		TextDescription: new("What pumps may do"), AllowWildcardSubs: true, ACLs: want})
 }
 
-func modifyRoleMerges(t *testing.T, s *scene) {
+func modifyRoleMerges(t *testing.T, s *fixture) {
 	name := s.role(t, everyType()...)
 	must(t, s.Broker.ModifyRole(t.Context(), broker.RoleSpec{RoleName: name, TextName: new("Fans")}))
 	must(t, s.Broker.ModifyRole(t.Context(), broker.RoleSpec{RoleName: name, TextDescription: new("On the roof")}))
@@ -69,7 +68,7 @@ func modifyRoleMerges(t *testing.T, s *scene) {
 		AllowWildcardSubs: true, ACLs: everyType()})
 }
 
-func modifyRoleReplaces(t *testing.T, s *scene) {
+func modifyRoleReplaces(t *testing.T, s *fixture) {
 	name := s.role(t, everyType()...)
 	acls := []broker.ACL{{ACLType: broker.PublishClientSend, Topic: "z", Priority: 1, Allow: true}}
 	must(t, s.Broker.ModifyRole(t.Context(), broker.RoleSpec{RoleName: name, ACLs: acls}))
@@ -78,7 +77,7 @@ func modifyRoleReplaces(t *testing.T, s *scene) {
 	s.wantRole(t, broker.Role{RoleName: name, AllowWildcardSubs: true})
 }
 
-func wildcardFlag(t *testing.T, s *scene) {
+func wildcardFlag(t *testing.T, s *fixture) {
 	name := s.name("role")
 	must(t, s.Broker.CreateRole(t.Context(), broker.RoleSpec{RoleName: name, AllowWildcardSubs: new(false)}))
 	s.wantRole(t, broker.Role{RoleName: name})
@@ -88,17 +87,17 @@ func wildcardFlag(t *testing.T, s *scene) {
 	s.wantRole(t, broker.Role{RoleName: name, TextName: new("x"), AllowWildcardSubs: true})
 }
 
-func deleteRole(t *testing.T, s *scene) {
+func deleteRole(t *testing.T, s *fixture) {
 	role := s.role(t, everyType()...)
 	must(t, s.Broker.DeleteRole(t.Context(), role))
 	if _, there := s.findRole(t, role); there {
 		t.Error("the deleted role is still listed")
 	}
 	must(t, s.Broker.CreateRole(t.Context(), broker.RoleSpec{RoleName: role}))
-	s.wantRole(t, broker.Role{RoleName: role, AllowWildcardSubs: true}) // nothing of the old one comes back
+	s.wantRole(t, broker.Role{RoleName: role, AllowWildcardSubs: true}) // nothing of the deleted one remains
 }
 
-func deleteRoleCleans(t *testing.T, s *scene) {
+func deleteRoleCleans(t *testing.T, s *fixture) {
 	role, other := s.role(t), s.role(t)
 	client, group := s.client(t, role, other), s.group(t, role)
 	must(t, s.Broker.DeleteRole(t.Context(), role))
@@ -108,22 +107,22 @@ func deleteRoleCleans(t *testing.T, s *scene) {
 	s.wantClient(t, broker.Client{Username: client, Roles: roleRefs([]string{other})})
 }
 
-func unknownRole(t *testing.T, s *scene) {
+func unknownRole(t *testing.T, s *fixture) {
 	wantKind(t, s.Broker.ModifyRole(t.Context(), broker.RoleSpec{RoleName: "no role", TextName: new("x")}), broker.NotFound)
 	wantKind(t, s.Broker.DeleteRole(t.Context(), "no role"), broker.NotFound)
 }
 
-func roleExists(t *testing.T, s *scene) {
+func roleExists(t *testing.T, s *fixture) {
 	role := s.role(t, everyType()...)
 	err := s.Broker.CreateRole(t.Context(), broker.RoleSpec{RoleName: role, TextName: new("second")})
 	wantKind(t, err, broker.Exists)
 	s.wantRole(t, broker.Role{RoleName: role, AllowWildcardSubs: true, ACLs: everyType()})
 }
 
-func unsoundRole(t *testing.T, s *scene) {
+func unsoundRole(t *testing.T, s *fixture) {
 	wantKind(t, s.Broker.CreateRole(t.Context(), broker.RoleSpec{RoleName: notUTF8}), broker.Invalid)
 }
 
-func namelessRole(t *testing.T, s *scene) {
+func namelessRole(t *testing.T, s *fixture) {
 	wantKind(t, s.Broker.CreateRole(t.Context(), broker.RoleSpec{}), broker.Invalid)
 }

@@ -18,7 +18,7 @@ func statusCases() []testCase {
 	}
 }
 
-func ready(t *testing.T, s *scene) {
+func ready(t *testing.T, s *fixture) {
 	must(t, s.Broker.Ready(t.Context()))
 	status := s.Broker.Status()
 	if !status.Connected || status.Error != "" || status.Since.IsZero() {
@@ -29,8 +29,8 @@ func ready(t *testing.T, s *scene) {
 	}
 }
 
-// offered holds the capabilities against what the suite was told.
-func offered(t *testing.T, s *scene) {
+// offered compares the capabilities with what the suite expects.
+func offered(t *testing.T, s *fixture) {
 	has := s.Broker.Capabilities()
 	for feature, capabilities := range map[Feature][]broker.Capability{
 		Inspection: {broker.CapInspect}, ClientControl: {broker.CapClientControl},
@@ -49,8 +49,8 @@ func offered(t *testing.T, s *scene) {
 	}
 }
 
-// unsupported asks only for what the broker says it lacks.
-func unsupported(t *testing.T, s *scene) {
+// unsupported calls only what the broker lacks.
+func unsupported(t *testing.T, s *fixture) {
 	calls := map[broker.Capability]func() error{
 		broker.CapStreams: func() error {
 			_, err := s.Broker.ListStreams(t.Context(), broker.ListOptions[broker.Stream]{Count: -1})
@@ -93,7 +93,7 @@ func unsupported(t *testing.T, s *scene) {
 	}
 }
 
-// firstOther gives the first that is not Unsupported, if there is one.
+// firstOther returns the first error other than Unsupported, if there is one.
 func firstOther(errs ...error) error {
 	for _, err := range errs {
 		if broker.KindOf(err) != broker.Unsupported {
@@ -103,7 +103,7 @@ func firstOther(errs ...error) error {
 	return errs[0]
 }
 
-func sysTree(t *testing.T, s *scene) {
+func sysTree(t *testing.T, s *fixture) {
 	WaitFor(t, "the $SYS tree is there", func() bool {
 		now, _, err := s.Broker.SysTopics(t.Context())
 		must(t, err)
@@ -111,7 +111,7 @@ func sysTree(t *testing.T, s *scene) {
 	})
 }
 
-func closed(t *testing.T, s *scene) {
+func closed(t *testing.T, s *fixture) {
 	must(t, s.Broker.Close(t.Context()))
 	must(t, s.Broker.Close(t.Context()))
 	wantKind(t, s.Broker.CreateRole(t.Context(), broker.RoleSpec{RoleName: "too late"}), broker.Unavailable)

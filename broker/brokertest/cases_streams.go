@@ -26,21 +26,20 @@ func streamCases() []testCase {
 			{name: "a stream that was deleted is gone, and its name free", run: streamDelete},
 			{name: "an unknown stream is not found, whatever is asked of it", run: streamUnknown},
 		},
-		pagingCases("streams", func(s *scene) lister[broker.Stream] {
+		pagingCases("streams", func(s *fixture) lister[broker.Stream] {
 			return lister[broker.Stream]{s.Broker.ListStreams, s.makeStreams, func(r broker.Stream) string { return r.StreamName }}
 		}),
 		[]testCase{{name: "streams: a list shows the records", run: streamVerbose}},
 	)
 }
 
-func (s *scene) makeStreams(t *testing.T, names []string) {
+func (s *fixture) makeStreams(t *testing.T, names []string) {
 	for _, n := range names {
 		must(t, s.Broker.CreateStream(t.Context(), broker.StreamSpec{StreamName: n, SourceTopic: new("listed/" + n)}))
 	}
 }
 
-// definition is a record without what is not defined but comes of it. A query
-// is compared by what it means.
+// definition ignores the members of a record that are derived. Queries are compared as values.
 var definition = cmp.Options{
 	cmpopts.IgnoreFields(broker.Stream{}, "Replay", "Stats"),
 	cmp.Transformer("meaning", func(raw json.RawMessage) (v any) {
@@ -51,8 +50,8 @@ var definition = cmp.Options{
 	}),
 }
 
-// wantStream holds a stream's record against what it is to be.
-func (s *scene) wantStream(t *testing.T, want broker.Stream) {
+// wantStream compares a stream's record.
+func (s *fixture) wantStream(t *testing.T, want broker.Stream) {
 	t.Helper()
 	got, err := s.Broker.GetStream(t.Context(), want.StreamName)
 	must(t, err)
@@ -61,19 +60,19 @@ func (s *scene) wantStream(t *testing.T, want broker.Stream) {
 	}
 }
 
-// noQuery is how a record shows that there is none.
+// noQuery is how a record represents the absence of a query.
 var noQuery = json.RawMessage(`{}`)
 
 const countingQuery = `{"select":[{"source":"[v]","target":"[v]"},{"target":"[n]","function":{"name":"count"}}]}`
 
-func streamDefaults(t *testing.T, s *scene) {
+func streamDefaults(t *testing.T, s *fixture) {
 	name := s.name("plain")
 	s.createStream(t, broker.StreamSpec{StreamName: name, SourceTopic: new(name + "/in"), TargetTopic: new(name + "/out")})
 	s.wantStream(t, broker.Stream{StreamName: name, SourceTopic: name + "/in", TargetTopic: name + "/out",
 		TargetQoS: -1, Active: true, Query: noQuery})
 }
 
-func streamProcessDefault(t *testing.T, s *scene) {
+func streamProcessDefault(t *testing.T, s *fixture) {
 	name := s.name("asked")
 	s.createStream(t, broker.StreamSpec{StreamName: name, SourceTopic: new(name), Query: json.RawMessage(countingQuery)})
 	s.wantStream(t, broker.Stream{StreamName: name, SourceTopic: name, TargetQoS: -1, Active: true, Process: true,
@@ -83,8 +82,8 @@ func streamProcessDefault(t *testing.T, s *scene) {
 	s.wantStream(t, broker.Stream{StreamName: idle, SourceTopic: idle, TargetQoS: -1, Active: true, Query: json.RawMessage(countingQuery)})
 }
 
-// whole is a specification that gives everything, and the record it makes.
-func (s *scene) whole(t *testing.T) (broker.StreamSpec, broker.Stream) {
+// fullStream returns a specification with every member, and its record.
+func (s *fixture) fullStream(t *testing.T) (broker.StreamSpec, broker.Stream) {
 	t.Helper()
 	name := s.name("whole")
 	r := broker.Stream{StreamName: name, SourceTopic: name + "/+/in", TargetTopic: name + "/out", TargetQoS: 2, TTL: 86_400,
@@ -95,21 +94,21 @@ func (s *scene) whole(t *testing.T) (broker.StreamSpec, broker.Stream) {
 		Process: &r.Process, Persist: &r.Persist, Query: r.Query}, r
 }
 
-func streamRecord(t *testing.T, s *scene) {
-	spec, want := s.whole(t)
+func streamRecord(t *testing.T, s *fixture) {
+	spec, want := s.fullStream(t)
 	s.createStream(t, spec)
 	s.wantStream(t, want)
 }
 
-func streamTaken(t *testing.T, s *scene) {
-	spec, want := s.whole(t)
+func streamTaken(t *testing.T, s *fixture) {
+	spec, want := s.fullStream(t)
 	s.createStream(t, spec)
 	wantKind(t, s.Broker.CreateStream(t.Context(), broker.StreamSpec{StreamName: want.StreamName, SourceTopic: new("other")}), broker.Exists)
 	s.wantStream(t, want)
 }
 
-func streamMerge(t *testing.T, s *scene) {
-	spec, want := s.whole(t)
+func streamMerge(t *testing.T, s *fixture) {
+	spec, want := s.fullStream(t)
 	s.createStream(t, spec)
 	name := want.StreamName
 	for _, step := range []struct {
@@ -133,8 +132,8 @@ func streamMerge(t *testing.T, s *scene) {
 	}
 }
 
-func streamReplace(t *testing.T, s *scene) {
-	spec, want := s.whole(t)
+func streamReplace(t *testing.T, s *fixture) {
+	spec, want := s.fullStream(t)
 	name := want.StreamName
 	s.createStream(t, spec)
 	must(t, s.Broker.ModifyStream(t.Context(), broker.StreamSpec{StreamName: name, SourceTopic: new("another/" + name), TTL: new(int64(60))}, true))
@@ -145,10 +144,10 @@ func streamReplace(t *testing.T, s *scene) {
 	s.wantStream(t, want)
 }
 
-// streamRename shows that the name selects the stream and is no member that
-// could change: under another name there is none.
-func streamRename(t *testing.T, s *scene) {
-	spec, want := s.whole(t)
+// streamRename checks that the name selects the stream and cannot be changed: with another name
+// no stream is found.
+func streamRename(t *testing.T, s *fixture) {
+	spec, want := s.fullStream(t)
 	s.createStream(t, spec)
 	spec.StreamName = s.name("renamed")
 	for _, replace := range []bool{false, true} {
@@ -159,37 +158,37 @@ func streamRename(t *testing.T, s *scene) {
 	s.wantStream(t, want)
 }
 
-func streamEnable(t *testing.T, s *scene) {
+func streamEnable(t *testing.T, s *fixture) {
 	f := s.flow(t, broker.StreamSpec{Persist: new(true), Query: json.RawMessage(countingQuery)})
 	f.publish(t, `{"v":1}`)
 	f.wantsJSON(t, `{"v":1,"n":1}`)
-	f.settle(t)
+	f.awaitProcessed(t)
 	f.modify(t, broker.StreamSpec{Active: new(false)})
-	f.station.publish(t, f.topic, `{"v":"unseen"}`)
-	f.station.passMark(t)
+	f.mqtt5.publish(t, f.topic, `{"v":"unseen"}`)
+	f.mqtt5.passMark(t)
 	if got := f.count(t); got != 1 {
 		t.Errorf("%d messages are kept of a stream that was disabled after the first", got)
 	}
 	f.modify(t, broker.StreamSpec{Active: new(true)})
 	f.publish(t, `{"v":2}`)
 	f.wantsJSON(t, `{"v":2,"n":2}`)
-	f.settle(t)
+	f.awaitProcessed(t)
 	if got := f.count(t); got != 2 {
 		t.Errorf("%d messages are kept, want the 2 that came while the stream was active", got)
 	}
 }
 
-func streamDelete(t *testing.T, s *scene) {
+func streamDelete(t *testing.T, s *fixture) {
 	spec := broker.StreamSpec{Persist: new(true)}
 	f := s.flow(t, spec)
 	f.publish(t, "1", "2")
 	f.wants(t, "1", "2")
-	f.settle(t)
+	f.awaitProcessed(t)
 	must(t, s.Broker.DeleteStream(t.Context(), f.name))
 	_, err := s.Broker.GetStream(t.Context(), f.name)
 	wantKind(t, err, broker.NotFound)
-	f.station.publish(t, f.topic, "3")
-	f.station.passMark(t)
+	f.mqtt5.publish(t, f.topic, "3")
+	f.mqtt5.passMark(t)
 	spec.StreamName, spec.SourceTopic, spec.TargetTopic = f.name, &f.topic, &f.target
 	s.createStream(t, spec)
 	if got := f.count(t); got != 0 {
@@ -198,12 +197,12 @@ func streamDelete(t *testing.T, s *scene) {
 	f.sent = 0
 	f.publish(t, "4")
 	f.wants(t, "4")
-	if s := f.settle(t); s.Received != 1 || s.Republished != 1 {
+	if s := f.awaitProcessed(t); s.Received != 1 || s.Republished != 1 {
 		t.Errorf("a new stream counts from its beginning: %+v", s)
 	}
 }
 
-func streamUnknown(t *testing.T, s *scene) {
+func streamUnknown(t *testing.T, s *fixture) {
 	name, ctx, b := s.name("nobody"), t.Context(), s.Broker
 	_, err := b.GetStream(ctx, name)
 	wantKind(t, err, broker.NotFound)
@@ -219,8 +218,8 @@ func streamUnknown(t *testing.T, s *scene) {
 	wantKind(t, b.StopStreamReplay(ctx, name), broker.NotFound)
 }
 
-func streamVerbose(t *testing.T, s *scene) {
-	spec, want := s.whole(t)
+func streamVerbose(t *testing.T, s *fixture) {
+	spec, want := s.fullStream(t)
 	s.createStream(t, spec)
 	got, ok := s.findStream(t, want.StreamName)
 	if !ok {
@@ -237,7 +236,7 @@ func streamVerbose(t *testing.T, s *scene) {
 	}
 }
 
-func (s *scene) findStream(t *testing.T, name string) (broker.Stream, bool) {
+func (s *fixture) findStream(t *testing.T, name string) (broker.Stream, bool) {
 	t.Helper()
 	return find(t, s.Broker.ListStreams, func(r broker.Stream) bool { return r.StreamName == name })
 }

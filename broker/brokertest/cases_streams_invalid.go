@@ -19,17 +19,17 @@ func streamInvalidCases() []testCase {
 		{name: "a name that is no text is refused", run: streamNoText},
 	}
 	for _, bad := range badMembers() {
-		cases = append(cases, testCase{name: bad.name + " is refused", run: func(t *testing.T, s *scene) { s.refusesMember(t, bad) }})
+		cases = append(cases, testCase{name: bad.name + " is refused", run: func(t *testing.T, s *fixture) { s.refusesMember(t, bad) }})
 	}
 	for _, bad := range badQueries {
-		cases = append(cases, testCase{name: "a query with " + bad.name + " is refused", run: func(t *testing.T, s *scene) {
+		cases = append(cases, testCase{name: "a query with " + bad.name + " is refused", run: func(t *testing.T, s *fixture) {
 			s.refusesMember(t, badMember{path: bad.path, spec: broker.StreamSpec{Query: json.RawMessage(bad.query)}})
 		}})
 	}
 	return append(cases, badReplayCases()...)
 }
 
-// badMember is a specification with one thing wrong, and the path of that.
+// badMember is a specification with one problem, and its path.
 type badMember struct {
 	name string
 	path string
@@ -53,7 +53,7 @@ func badMembers() []badMember {
 	}
 }
 
-// badQueries are the rules of a query that can be broken.
+// badQueries violate one rule of queries each.
 var badQueries = []struct{ name, path, query string }{
 	{"an unknown function", "query.select[1].function.name",
 		`{"select":[{"source":"[a]","target":"[a]"},{"source":"[a]","target":"[b]","function":{"name":"median"}}]}`},
@@ -76,8 +76,8 @@ var badQueries = []struct{ name, path, query string }{
 }
 
 // refusesMember tries a bad member at creation, modification and replacement.
-func (s *scene) refusesMember(t *testing.T, bad badMember) {
-	spec, want := s.whole(t)
+func (s *fixture) refusesMember(t *testing.T, bad badMember) {
+	spec, want := s.fullStream(t)
 	s.createStream(t, spec)
 	change := bad.spec
 	change.StreamName = want.StreamName
@@ -93,9 +93,8 @@ func (s *scene) refusesMember(t *testing.T, bad badMember) {
 	wantKind(t, err, broker.NotFound)
 }
 
-// refusesFields makes sure that the arguments are refused for what is wrong at
-// these paths, or at places within them.
-func (s *scene) refusesFields(t *testing.T, err error, paths ...string) {
+// refusesFields checks that the arguments are refused with problems at or below these paths.
+func (s *fixture) refusesFields(t *testing.T, err error, paths ...string) {
 	t.Helper()
 	wantKind(t, err, broker.Invalid)
 	if slices.Contains(s.Lacks, NamedFields) {
@@ -116,7 +115,7 @@ func (s *scene) refusesFields(t *testing.T, err error, paths ...string) {
 	}
 }
 
-func streamAllBad(t *testing.T, s *scene) {
+func streamAllBad(t *testing.T, s *fixture) {
 	bad := broker.StreamSpec{SourceTopic: new("$SYS/x"), TargetTopic: new("a/#"), TargetQoS: new(7), TTL: new(int64(-5)),
 		Query: json.RawMessage(`{"select":[{"source":"x","target":"[x]"}],"where":[{"operator":"~","left":"[x]","right":1}]}`)}
 	paths := []string{"sourcetopic", "targettopic", "targetqos", "ttl", "query.select[0].source", "query.where[0].operator"}
@@ -129,7 +128,7 @@ func streamAllBad(t *testing.T, s *scene) {
 	}
 }
 
-func streamLimits(t *testing.T, s *scene) {
+func streamLimits(t *testing.T, s *fixture) {
 	for _, spec := range []broker.StreamSpec{
 		{StreamName: strings.Repeat("n", 255), SourceTopic: new("a/+/b/#")},
 		{StreamName: "Ω/+#$ “x”", SourceTopic: new("/"), TargetTopic: new("/a//")},
@@ -144,11 +143,11 @@ func streamLimits(t *testing.T, s *scene) {
 	}
 }
 
-func streamNoText(t *testing.T, s *scene) {
+func streamNoText(t *testing.T, s *fixture) {
 	s.refusesFields(t, s.Broker.CreateStream(t.Context(), broker.StreamSpec{StreamName: "no\xfftext", SourceTopic: new("a")}), "streamname")
 }
 
-// badReplayCases ask a stream that keeps messages for a replay that cannot be.
+// badReplayCases request replays that are impossible from a stream that stores messages.
 func badReplayCases() []testCase {
 	var cases []testCase
 	for _, bad := range []struct {
@@ -162,7 +161,7 @@ func badReplayCases() []testCase {
 		{"with a negative limit other than -1", "limit", broker.StreamReplay{ReplayTopic: "a", Limit: -2}},
 		{"with a negative speed", "speed", broker.StreamReplay{ReplayTopic: "a", Limit: -1, Speed: -1}},
 	} {
-		cases = append(cases, testCase{name: "a replay " + bad.name + " is refused", run: func(t *testing.T, s *scene) {
+		cases = append(cases, testCase{name: "a replay " + bad.name + " is refused", run: func(t *testing.T, s *fixture) {
 			name := s.name("kept")
 			s.createStream(t, broker.StreamSpec{StreamName: name, SourceTopic: &name, Persist: new(true)})
 			bad.r.StreamName = name

@@ -24,7 +24,7 @@ func streamKeepCases() []testCase {
 	}
 }
 
-func keepCount(t *testing.T, s *scene) {
+func keepCount(t *testing.T, s *fixture) {
 	keeping := s.flow(t, broker.StreamSpec{Persist: new(true)})
 	other := s.flow(t, broker.StreamSpec{SourceTopic: &keeping.topic})
 	if got := keeping.count(t); got != 0 {
@@ -33,35 +33,35 @@ func keepCount(t *testing.T, s *scene) {
 	for i := range 30 {
 		keeping.send(t, &paho.Publish{QoS: byte(i % 3), Payload: []byte(fmt.Sprint(i))})
 	}
-	if s := keeping.settle(t); s.Persisted != 30 || s.Messages != 30 || s.Bytes <= 0 || keeping.count(t) != 30 {
+	if s := keeping.awaitProcessed(t); s.Persisted != 30 || s.Messages != 30 || s.Bytes <= 0 || keeping.count(t) != 30 {
 		t.Errorf("want 30 messages kept, not %d: %+v", keeping.count(t), s)
 	}
 	other.sent = 30
-	if s := other.settle(t); s.Persisted != 0 || s.Messages != 0 || s.Bytes != 0 || other.count(t) != 0 {
+	if s := other.awaitProcessed(t); s.Persisted != 0 || s.Messages != 0 || s.Bytes != 0 || other.count(t) != 0 {
 		t.Errorf("want no messages kept, not %d: %+v", other.count(t), s)
 	}
 }
 
-// keepEverything counts on no other client publishing meanwhile.
-func keepEverything(t *testing.T, s *scene) {
+// keepEverything relies on no other client publishing meanwhile.
+func keepEverything(t *testing.T, s *fixture) {
 	f := s.flow(t, broker.StreamSpec{SourceTopic: new("#"), TargetTopic: new(""), Persist: new(true)})
 	topics := []string{f.name, "/", f.name + "/a/b/c", "/x"}
 	for _, topic := range topics {
-		f.station.publish(t, topic, "x")
+		f.mqtt5.publish(t, topic, "x")
 	}
 	d := s.device(t, allow(broker.PublishClientSend, "$any/#"))
 	d.publish(t, "$any/x", "hidden", false)
 	f.sent = int64(len(topics))
-	f.settle(t)
+	f.awaitProcessed(t)
 	f.publish(t, "last")
-	f.settle(t)
+	f.awaitProcessed(t)
 	if got := f.count(t); got != f.sent {
 		t.Errorf("%d messages are kept, want %d", got, f.sent)
 	}
 }
 
-// keepBeforeAck asks after each acknowledgement how many messages are stored.
-func keepBeforeAck(t *testing.T, s *scene) {
+// keepBeforeAck checks after each acknowledgement how many messages are stored.
+func keepBeforeAck(t *testing.T, s *fixture) {
 	f := s.flow(t, broker.StreamSpec{Persist: new(true), TargetTopic: new("")})
 	for i := range int64(200) {
 		f.send(t, &paho.Publish{QoS: byte(1 + i%2), Payload: []byte("x")})
@@ -71,7 +71,7 @@ func keepBeforeAck(t *testing.T, s *scene) {
 	}
 }
 
-func keepSwitched(t *testing.T, s *scene) {
+func keepSwitched(t *testing.T, s *fixture) {
 	f := s.flow(t, broker.StreamSpec{})
 	f.publish(t, "1")
 	f.wants(t, "1")
@@ -86,17 +86,17 @@ func keepSwitched(t *testing.T, s *scene) {
 		t.Errorf("%d messages are kept, want 2", got)
 	}
 	f.modify(t, broker.StreamSpec{Persist: new(true)})
-	f.replayed(t, broker.StreamReplay{Limit: -1})
+	f.replayToEnd(t, broker.StreamReplay{Limit: -1})
 	f.replays(t, "2", "3")
 }
 
-func keepClearAll(t *testing.T, s *scene) {
+func keepClearAll(t *testing.T, s *fixture) {
 	f := s.flow(t, broker.StreamSpec{Persist: new(true)})
 	other := s.flow(t, broker.StreamSpec{SourceTopic: &f.topic, Persist: new(true)})
 	f.publish(t, "1", "2", "3")
-	f.settle(t)
+	f.awaitProcessed(t)
 	other.sent = f.sent
-	other.settle(t)
+	other.awaitProcessed(t)
 	must(t, s.Broker.ClearStreamMessages(t.Context(), f.name, nil, nil))
 	if got := f.count(t); got != 0 {
 		t.Errorf("%d messages are kept after all were deleted", got)
@@ -104,10 +104,10 @@ func keepClearAll(t *testing.T, s *scene) {
 	if got := other.count(t); got != 3 {
 		t.Errorf("another stream keeps %d messages, want 3", got)
 	}
-	f.replayed(t, broker.StreamReplay{Limit: -1})
+	f.replayToEnd(t, broker.StreamReplay{Limit: -1})
 	f.replays(t)
 	f.publish(t, "4")
-	f.settle(t)
+	f.awaitProcessed(t)
 	if got := f.count(t); got != 1 {
 		t.Errorf("%d messages are kept after one more came", got)
 	}
@@ -115,31 +115,30 @@ func keepClearAll(t *testing.T, s *scene) {
 	must(t, s.Broker.ClearStreamMessages(t.Context(), f.name, nil, nil))
 }
 
-// pause gives a condition that comes true when the clock has moved on by a few
-// milliseconds.
-func pause() func() bool { return passed(3 * time.Millisecond) }
+// afterPause returns a condition that is true after a few milliseconds.
+func afterPause() func() bool { return afterDuration(3 * time.Millisecond) }
 
-// passed gives a condition that comes true when this much time has gone by.
-func passed(d time.Duration) func() bool {
+// afterDuration returns a condition that is true after d.
+func afterDuration(d time.Duration) func() bool {
 	begin := time.Now()
 	return func() bool { return time.Since(begin) > d }
 }
 
-// spaced publishes messages and gives, for each, a time after the one before
-// and before it came.
+// spaced publishes messages and returns, for each, a time between its arrival and that of the one
+// before.
 func (f *flow) spaced(t *testing.T, payloads ...string) (before []float64) {
 	t.Helper()
 	for _, p := range payloads {
-		WaitFor(t, "the clock goes on", pause())
+		WaitFor(t, "the clock goes on", afterPause())
 		before = append(before, seconds(time.Now()))
-		WaitFor(t, "the clock goes on", pause())
+		WaitFor(t, "the clock goes on", afterPause())
 		f.publish(t, p)
-		f.settle(t)
+		f.awaitProcessed(t)
 	}
 	return before
 }
 
-func keepClearRange(t *testing.T, s *scene) {
+func keepClearRange(t *testing.T, s *fixture) {
 	f := s.flow(t, broker.StreamSpec{Persist: new(true)})
 	before := f.spaced(t, "1", "2", "3", "4", "5", "6")
 	clearing := func(gte, lte *float64, left ...string) {
@@ -148,7 +147,7 @@ func keepClearRange(t *testing.T, s *scene) {
 		if got := f.count(t); got != int64(len(left)) {
 			t.Errorf("%d messages are kept, want %d", got, len(left))
 		}
-		f.replayed(t, broker.StreamReplay{Limit: -1})
+		f.replayToEnd(t, broker.StreamReplay{Limit: -1})
 		f.replays(t, left...)
 	}
 	clearing(&before[2], &before[3], "1", "2", "4", "5", "6")
@@ -160,23 +159,23 @@ func keepClearRange(t *testing.T, s *scene) {
 	clearing(new(0.0), nil)
 }
 
-func keepClearBad(t *testing.T, s *scene) {
+func keepClearBad(t *testing.T, s *fixture) {
 	f := s.flow(t, broker.StreamSpec{Persist: new(true)})
 	f.publish(t, "1")
-	f.settle(t)
+	f.awaitProcessed(t)
 	s.refusesFields(t, s.Broker.ClearStreamMessages(t.Context(), f.name, new(2.0), new(1.0)), "lte")
 	if got := f.count(t); got != 1 {
 		t.Errorf("%d messages are kept, want 1", got)
 	}
 }
 
-// keepTTL publishes to two streams, and watches the messages of one go.
-func keepTTL(t *testing.T, s *scene) {
+// keepTTL publishes to two streams, and checks that the messages of one expire.
+func keepTTL(t *testing.T, s *fixture) {
 	f := s.flow(t, broker.StreamSpec{Persist: new(true), TTL: new(int64(1))})
 	forever := s.flow(t, broker.StreamSpec{SourceTopic: &f.topic, Persist: new(true)})
 	began := time.Now()
 	f.publish(t, "1", "2")
-	f.settle(t)
+	f.awaitProcessed(t)
 	WaitFor(t, "the messages are too old", func() bool { return f.count(t) == 0 })
 	if age := time.Since(began); age < time.Second {
 		t.Errorf("messages are gone after %v, and were to stay for 1s", age)
@@ -185,17 +184,17 @@ func keepTTL(t *testing.T, s *scene) {
 		s := f.record(t).Stats
 		return s.Expired == 2 && s.Messages == 0 && s.Bytes == 0
 	})
-	f.replayed(t, broker.StreamReplay{Limit: -1})
+	f.replayToEnd(t, broker.StreamReplay{Limit: -1})
 	f.replays(t)
 	if got := forever.count(t); got != 2 {
 		t.Errorf("a stream that keeps for ever keeps %d messages, want 2", got)
 	}
 }
 
-func keepTTLLater(t *testing.T, s *scene) {
+func keepTTLLater(t *testing.T, s *fixture) {
 	f := s.flow(t, broker.StreamSpec{Persist: new(true)})
 	f.publish(t, "1")
-	f.settle(t)
+	f.awaitProcessed(t)
 	f.modify(t, broker.StreamSpec{TTL: new(int64(1))})
 	WaitFor(t, "the message is too old", func() bool { return f.count(t) == 0 })
 }

@@ -20,17 +20,16 @@ func streamLoopCases() []testCase {
 	}
 }
 
-// link creates a stream that links a topic to the next one.
-func (s *scene) link(t *testing.T, source, target string, active bool) (name string) {
+// link creates a stream from one topic to another.
+func (s *fixture) link(t *testing.T, source, target string, active bool) (name string) {
 	t.Helper()
 	name = s.name("link")
 	s.createStream(t, broker.StreamSpec{StreamName: name, SourceTopic: &source, TargetTopic: &target, Active: &active})
 	return name
 }
 
-// refusesLoop makes sure that an error refuses a loop and names each of these
-// streams or topics.
-func (s *scene) refusesLoop(t *testing.T, err error, path string, chain ...string) {
+// refusesLoop checks that an error refuses a loop and names each of these streams or topics.
+func (s *fixture) refusesLoop(t *testing.T, err error, path string, chain ...string) {
 	t.Helper()
 	s.refusesFields(t, err, path)
 	e, _ := errors.AsType[*broker.Error](err)
@@ -41,7 +40,7 @@ func (s *scene) refusesLoop(t *testing.T, err error, path string, chain ...strin
 	}
 }
 
-func loopDirect(t *testing.T, s *scene) {
+func loopDirect(t *testing.T, s *fixture) {
 	name := s.name("self")
 	spec := broker.StreamSpec{StreamName: name, SourceTopic: &name, TargetTopic: &name}
 	s.refusesLoop(t, s.Broker.CreateStream(t.Context(), spec), "targettopic", name)
@@ -49,7 +48,7 @@ func loopDirect(t *testing.T, s *scene) {
 	wantKind(t, err, broker.NotFound)
 }
 
-func loopWildcard(t *testing.T, s *scene) {
+func loopWildcard(t *testing.T, s *fixture) {
 	base := s.name("wild")
 	for filter, target := range map[string]string{base + "/#": base + "/x/y", base + "/+/y": base + "/x/y",
 		"#": base, "+/+": base + "/x", base + "/up/#": base + "/up"} {
@@ -62,7 +61,7 @@ func loopWildcard(t *testing.T, s *scene) {
 	}
 }
 
-func loopChain(t *testing.T, s *scene) {
+func loopChain(t *testing.T, s *fixture) {
 	base := s.name("ring")
 	a := base + "/a"
 	first, second := s.link(t, a, base+"/b/c", true), s.link(t, base+"/b/+", "elsewhere/"+base+"/c", true)
@@ -80,7 +79,7 @@ func loopChain(t *testing.T, s *scene) {
 	s.wantStream(t, want)
 }
 
-func loopInactive(t *testing.T, s *scene) {
+func loopInactive(t *testing.T, s *fixture) {
 	base := s.name("sleeping")
 	a, b := base+"/a", base+"/b"
 	there, back := s.link(t, a, b, true), s.link(t, b, a, false)
@@ -100,13 +99,13 @@ func loopInactive(t *testing.T, s *scene) {
 	s.refusesLoop(t, enable(there, true), "targettopic", there, back)
 }
 
-func loopNoTarget(t *testing.T, s *scene) {
+func loopNoTarget(t *testing.T, s *fixture) {
 	base := s.name("open")
 	s.link(t, base+"/#", "", true)
 	s.link(t, base+"/a", base+"/b", true)
 }
 
-func loopNone(t *testing.T, s *scene) {
+func loopNone(t *testing.T, s *fixture) {
 	base := s.name("chain")
 	last := s.flow(t, broker.StreamSpec{SourceTopic: new(base + "/c")})
 	s.link(t, base+"/b", base+"/c", true)
@@ -114,10 +113,10 @@ func loopNone(t *testing.T, s *scene) {
 	last.topic = base + "/a"
 	last.publish(t, "1", "2", "3")
 	last.wants(t, "1", "2", "3")
-	last.settle(t)
+	last.awaitProcessed(t)
 }
 
-func loopReplay(t *testing.T, s *scene) {
+func loopReplay(t *testing.T, s *fixture) {
 	base := s.name("back")
 	name := s.name("kept")
 	s.createStream(t, broker.StreamSpec{StreamName: name, SourceTopic: new(base + "/in/#"), TargetTopic: new(base + "/out"), Persist: new(true)})

@@ -14,7 +14,7 @@ import (
 func streamQueryCases() []testCase {
 	var cases []testCase
 	for _, r := range slices.Concat(selectRules, functionRules, whereRules()) {
-		cases = append(cases, testCase{name: r.name, run: func(t *testing.T, s *scene) { r.play(t, s) }})
+		cases = append(cases, testCase{name: r.name, run: func(t *testing.T, s *fixture) { r.play(t, s) }})
 	}
 	return append(cases,
 		testCase{name: "time_bucket gives the beginning of the bucket, with its offset", run: queryBucket},
@@ -26,8 +26,8 @@ func streamQueryCases() []testCase {
 	)
 }
 
-// queryRule is what a query makes of messages. Where out is shorter than in,
-// the others are counted as filtered or invalid.
+// queryRule is the result of a query for some messages. If out is shorter than in, the others are
+// counted as filtered or invalid.
 type queryRule struct {
 	name     string
 	query    string
@@ -37,10 +37,10 @@ type queryRule struct {
 	invalid  int64
 }
 
-func (r queryRule) play(t *testing.T, s *scene) {
+func (r queryRule) play(t *testing.T, s *fixture) {
 	f := s.flow(t, broker.StreamSpec{TargetQoS: new(1), Query: json.RawMessage(r.query)})
 	f.publish(t, r.in...)
-	stats := f.settle(t)
+	stats := f.awaitProcessed(t)
 	f.wantsJSON(t, r.out...)
 	want := broker.StreamStats{Received: int64(len(r.in)), Republished: int64(len(r.out)), Filtered: r.filtered, Invalid: r.invalid}
 	if stats != want {
@@ -105,8 +105,8 @@ func aggregate(function string) string {
 	return fmt.Sprintf(`{"select":[{"source":"[v]","target":"[r]","function":{"name":%q}}]}`, function)
 }
 
-// whereRules are those of conditions: each operator with each type that it can
-// compare, asked by path and by alias.
+// whereRules are the rules of conditions: each operator with each type that it can compare, by
+// path and by alias.
 func whereRules() []queryRule {
 	numbers := []string{`{"v":-1}`, `{"v":5}`, `{"v":5.0}`, `{"v":7}`}
 	texts := []string{`{"v":"Hall 10"}`, `{"v":"Hall 3"}`, `{"v":"Hall\u00203"}`, `{"v":"hall 3"}`}
@@ -142,13 +142,13 @@ func whereRules() []queryRule {
 			in:    []string{`{"a":{"b":2},"c":3}`, `{"a":{}}`, `{"a":1}`, `{}`, `no JSON`}, out: []string{`{"a":{"b":2},"c":3}`}, filtered: 3, invalid: 1})
 }
 
-func queryBucket(t *testing.T, s *scene) {
+func queryBucket(t *testing.T, s *fixture) {
 	for _, offset := range []float64{0, 15, -20} {
 		f := s.flow(t, broker.StreamSpec{Query: json.RawMessage(fmt.Sprintf(
 			`{"select":[{"target":"[at][bucket]","function":{"name":"time_bucket","intervalsize":60,"intervaloffset":%v}}]}`, offset))})
 		before := seconds(time.Now())
 		f.publish(t, `{}`)
-		came := f.station.collect(t, f.target, 1)
+		came := f.mqtt5.collect(t, f.target, 1)
 		after := seconds(time.Now())
 		var out struct{ At struct{ Bucket float64 } }
 		must(t, json.Unmarshal(came[0].Payload, &out))
@@ -161,19 +161,19 @@ func queryBucket(t *testing.T, s *scene) {
 
 func seconds(at time.Time) float64 { return float64(at.UnixMilli()) / 1000 }
 
-// queryBuckets publishes until two buckets of a second have gone by, and looks
-// only at what the messages say themselves.
-func queryBuckets(t *testing.T, s *scene) {
+// queryBuckets publishes until two buckets of a second have ended, and uses only the data in the
+// messages.
+func queryBuckets(t *testing.T, s *fixture) {
 	f := s.flow(t, broker.StreamSpec{TargetQoS: new(1), Query: json.RawMessage(`{"select":[{"target":"[bucket]","function":{"name":"time_bucket","intervalsize":1}},
 		{"target":"[n]","function":{"name":"count"}},{"source":"[v]","target":"[max]","function":{"name":"max"}}]}`)})
 	type result struct{ Bucket, N, Max float64 }
 	var last result
 	fresh := 0
 	for v := 0; fresh < 2; v++ {
-		WaitFor(t, "a moment has passed", pause())
+		WaitFor(t, "a moment has passed", afterPause())
 		f.publish(t, fmt.Sprintf(`{"v":%d}`, -v))
 		var got result
-		must(t, json.Unmarshal(f.station.collect(t, f.target, 1)[0].Payload, &got))
+		must(t, json.Unmarshal(f.mqtt5.collect(t, f.target, 1)[0].Payload, &got))
 		want := result{Bucket: got.Bucket, N: last.N + 1, Max: last.Max}
 		if got.Bucket != last.Bucket {
 			want.N, want.Max = 1, float64(-v)
@@ -188,19 +188,19 @@ func queryBuckets(t *testing.T, s *scene) {
 	}
 }
 
-func queryKept(t *testing.T, s *scene) {
+func queryKept(t *testing.T, s *fixture) {
 	f := s.flow(t, broker.StreamSpec{Persist: new(true), TargetTopic: new(""), Query: json.RawMessage(
 		`{"select":[{"source":"[v]","target":"[r]"},{"target":"[n]","function":{"name":"count"}}],"where":[{"operator":">","left":"[v]","right":0}]}`)})
 	f.publish(t, `{"v":1}`, `{"v":-1}`, `{"v":2}`, `nothing`)
-	if s := f.settle(t); s.Persisted != 2 || s.Messages != 2 || s.Republished != 0 || f.count(t) != 2 {
+	if s := f.awaitProcessed(t); s.Persisted != 2 || s.Messages != 2 || s.Republished != 0 || f.count(t) != 2 {
 		t.Errorf("want 2 messages kept, none republished: %+v", s)
 	}
-	f.replayed(t, broker.StreamReplay{Limit: -1})
+	f.replayToEnd(t, broker.StreamReplay{Limit: -1})
 	f.target = f.replay
 	f.wantsJSON(t, `{"r":1,"n":1}`, `{"r":2,"n":2}`)
 }
 
-func queryStateStays(t *testing.T, s *scene) {
+func queryStateStays(t *testing.T, s *fixture) {
 	f := s.flow(t, broker.StreamSpec{Query: json.RawMessage(countingQuery)})
 	f.publish(t, `{"v":1}`, `{"v":2}`)
 	f.wantsJSON(t, `{"v":1,"n":1}`, `{"v":2,"n":2}`)
@@ -212,7 +212,7 @@ func queryStateStays(t *testing.T, s *scene) {
 	f.wantsJSON(t, `{"v":4,"n":4}`)
 }
 
-func queryStateAnew(t *testing.T, s *scene) {
+func queryStateAnew(t *testing.T, s *fixture) {
 	f := s.flow(t, broker.StreamSpec{Query: json.RawMessage(aggregate("sum"))})
 	f.publish(t, `{"v":1}`, `{"v":2}`)
 	f.wantsJSON(t, `{"r":1}`, `{"r":3}`)
@@ -224,7 +224,7 @@ func queryStateAnew(t *testing.T, s *scene) {
 	f.wantsJSON(t, `{"r":5}`)
 }
 
-func queryStateOwn(t *testing.T, s *scene) {
+func queryStateOwn(t *testing.T, s *fixture) {
 	first := s.flow(t, broker.StreamSpec{Query: json.RawMessage(countingQuery)})
 	first.publish(t, `{"v":1}`)
 	first.wantsJSON(t, `{"v":1,"n":1}`)

@@ -27,16 +27,16 @@ func streamReplayCases() []testCase {
 		{name: "messages go through a stream while it is replayed, and are not replayed", run: replayMeanwhile},
 	}
 	for qos := -1; qos <= 2; qos++ {
-		cases = append(cases, testCase{name: fmt.Sprintf("a replay at target QoS %d", qos), run: func(t *testing.T, s *scene) { s.replayQoS(t, qos) }})
+		cases = append(cases, testCase{name: fmt.Sprintf("a replay at target QoS %d", qos), run: func(t *testing.T, s *fixture) { s.replayQoS(t, qos) }})
 	}
 	return cases
 }
 
-// endless is a speed at which a replay does not get past its first message,
-// unless the others came in the same millisecond.
+// endless is a speed at which a replay does not get past its first message, unless the others
+// arrived in the same millisecond.
 const endless = 1e-7
 
-func replaySelection(t *testing.T, s *scene) {
+func replaySelection(t *testing.T, s *fixture) {
 	f := s.flow(t, broker.StreamSpec{Persist: new(true)})
 	before := f.spaced(t, "1", "2", "3", "4", "5")
 	for _, c := range []struct {
@@ -57,7 +57,7 @@ func replaySelection(t *testing.T, s *scene) {
 		{broker.StreamReplay{Limit: 2, GTE: &before[1]}, []string{"2", "3"}},
 		{broker.StreamReplay{Limit: 100}, []string{"1", "2", "3", "4", "5"}},
 	} {
-		f.replayed(t, c.r)
+		f.replayToEnd(t, c.r)
 		f.replays(t, c.want...)
 		if t.Failed() {
 			t.Fatalf("for %+v", c.r)
@@ -68,38 +68,38 @@ func replaySelection(t *testing.T, s *scene) {
 	}
 }
 
-func replayUnkept(t *testing.T, s *scene) {
+func replayUnkept(t *testing.T, s *fixture) {
 	f := s.flow(t, broker.StreamSpec{})
-	wantKind(t, f.replayBegin(t, broker.StreamReplay{Limit: -1}), broker.Conflict)
+	wantKind(t, f.startReplay(t, broker.StreamReplay{Limit: -1}), broker.Conflict)
 }
 
-func replayProperties(t *testing.T, s *scene) {
+func replayProperties(t *testing.T, s *fixture) {
 	f := s.flow(t, broker.StreamSpec{Persist: new(true)})
 	expiring := properties()
 	expiring.MessageExpiry = new(uint32(1000))
 	f.send(t, &paho.Publish{QoS: 2, Payload: []byte("\x00\xffbinary"), Properties: expiring})
 	f.send(t, &paho.Publish{QoS: 1, Payload: nil})
-	f.settle(t)
-	f.replayed(t, broker.StreamReplay{Limit: 1})
-	wantMessage(t, f.station.collect(t, f.replay, 1), &paho.Publish{QoS: 2, Payload: []byte("\x00\xffbinary"), Properties: properties()})
-	f.replayed(t, broker.StreamReplay{Limit: 1, Reverse: true})
-	wantMessage(t, f.station.collect(t, f.replay, 1), &paho.Publish{QoS: 1})
+	f.awaitProcessed(t)
+	f.replayToEnd(t, broker.StreamReplay{Limit: 1})
+	wantMessage(t, f.mqtt5.collect(t, f.replay, 1), &paho.Publish{QoS: 2, Payload: []byte("\x00\xffbinary"), Properties: properties()})
+	f.replayToEnd(t, broker.StreamReplay{Limit: 1, Reverse: true})
+	wantMessage(t, f.mqtt5.collect(t, f.replay, 1), &paho.Publish{QoS: 1})
 }
 
-func (s *scene) replayQoS(t *testing.T, target int) {
+func (s *fixture) replayQoS(t *testing.T, target int) {
 	f := s.flow(t, broker.StreamSpec{Persist: new(true), TargetQoS: &target})
 	var want []byte
 	for source := range byte(3) {
 		f.send(t, &paho.Publish{QoS: source, Payload: []byte{source}})
-		f.settle(t)
+		f.awaitProcessed(t)
 		want = append(want, source)
 		if target >= 0 {
 			want[source] = byte(target)
 		}
 	}
-	f.replayed(t, broker.StreamReplay{Limit: -1})
+	f.replayToEnd(t, broker.StreamReplay{Limit: -1})
 	var got []byte
-	for _, m := range f.station.collect(t, f.replay, 3) {
+	for _, m := range f.mqtt5.collect(t, f.replay, 3) {
 		got = append(got, m.QoS)
 	}
 	if !slices.Equal(got, want) {
@@ -107,33 +107,33 @@ func (s *scene) replayQoS(t *testing.T, target int) {
 	}
 }
 
-func replayElsewhere(t *testing.T, s *scene) {
+func replayElsewhere(t *testing.T, s *fixture) {
 	f := s.flow(t, broker.StreamSpec{Persist: new(true)})
 	f.publish(t, "1", "2")
 	f.wants(t, "1", "2")
-	f.settle(t)
-	f.replayed(t, broker.StreamReplay{Limit: -1})
+	f.awaitProcessed(t)
+	f.replayToEnd(t, broker.StreamReplay{Limit: -1})
 	f.replays(t, "1", "2")
 	f.wants(t)
-	if s := f.settle(t); s.Replayed != 2 || s.Republished != 2 {
+	if s := f.awaitProcessed(t); s.Replayed != 2 || s.Republished != 2 {
 		t.Errorf("want 2 messages replayed and 2 republished: %+v", s)
 	}
-	f.replayed(t, broker.StreamReplay{ReplayTopic: f.target, Limit: 1})
+	f.replayToEnd(t, broker.StreamReplay{ReplayTopic: f.target, Limit: 1})
 	f.wants(t, "1")
 }
 
-func replayFeeds(t *testing.T, s *scene) {
+func replayFeeds(t *testing.T, s *fixture) {
 	f := s.flow(t, broker.StreamSpec{Persist: new(true)})
 	f.publish(t, "1", "2")
-	f.settle(t)
+	f.awaitProcessed(t)
 	next := s.flow(t, broker.StreamSpec{SourceTopic: &f.replay, Persist: new(true)})
-	f.replayed(t, broker.StreamReplay{Limit: -1})
+	f.replayToEnd(t, broker.StreamReplay{Limit: -1})
 	next.sent = 2
-	next.settle(t)
+	next.awaitProcessed(t)
 	next.wants(t, "1", "2")
 }
 
-func replayMany(t *testing.T, s *scene) {
+func replayMany(t *testing.T, s *fixture) {
 	const n = 2000
 	f := s.flow(t, broker.StreamSpec{Persist: new(true), TargetTopic: new("")})
 	batch, want := make([]*paho.Publish, n), make([]string, n)
@@ -141,31 +141,31 @@ func replayMany(t *testing.T, s *scene) {
 		want[i] = fmt.Sprint(i)
 		batch[i] = &paho.Publish{Topic: f.topic, QoS: 1, Payload: []byte(want[i])}
 	}
-	f.station.burst(t, batch)
+	f.mqtt5.burst(t, batch)
 	f.sent = n
-	f.settle(t)
-	f.replayed(t, broker.StreamReplay{Limit: -1})
+	f.awaitProcessed(t)
+	f.replayToEnd(t, broker.StreamReplay{Limit: -1})
 	f.replays(t, want...)
-	f.replayed(t, broker.StreamReplay{Limit: -1, Reverse: true})
+	f.replayToEnd(t, broker.StreamReplay{Limit: -1, Reverse: true})
 	slices.Reverse(want)
 	f.replays(t, want...)
 }
 
-// replayPace compares replays with the time that the messages took: one at the
-// original pace, or slower, can take no less; a faster one does take less, if not on a
-// machine that is busy then at another try.
-func replayPace(t *testing.T, s *scene) {
+// replayPace compares the duration of replays with that of the original messages: a replay at the
+// original pace or slower takes no less; a faster one takes less, on a busy machine in a later
+// attempt.
+func replayPace(t *testing.T, s *fixture) {
 	f := s.flow(t, broker.StreamSpec{Persist: new(true)})
 	f.publish(t, "1")
-	f.settle(t)
+	f.awaitProcessed(t)
 	kept := time.Now()
-	WaitFor(t, "half a second has gone by", passed(500*time.Millisecond))
-	distance := time.Since(kept) - time.Millisecond // as times are kept in milliseconds
+	WaitFor(t, "half a second has gone by", afterDuration(500*time.Millisecond))
+	distance := time.Since(kept) - time.Millisecond // times are stored in milliseconds
 	f.publish(t, "2")
-	f.settle(t)
+	f.awaitProcessed(t)
 	took := func(speed float64) time.Duration {
 		begin := time.Now()
-		must(t, f.replayBegin(t, broker.StreamReplay{Limit: -1, Speed: speed}))
+		must(t, f.startReplay(t, broker.StreamReplay{Limit: -1, Speed: speed}))
 		f.replays(t, "1", "2")
 		WaitFor(t, "the replay has ended", func() bool { return !f.record(t).Replaying })
 		return time.Since(begin)
@@ -183,11 +183,11 @@ func replayPace(t *testing.T, s *scene) {
 	}
 }
 
-func replayRunning(t *testing.T, s *scene) {
+func replayRunning(t *testing.T, s *fixture) {
 	f := s.flow(t, broker.StreamSpec{Persist: new(true)})
 	before := f.spaced(t, "1", "2", "3", "4")
 	asked := time.Now().UnixMilli()
-	must(t, f.replayBegin(t, broker.StreamReplay{Limit: -1, Speed: endless, GTE: &before[1]}))
+	must(t, f.startReplay(t, broker.StreamReplay{Limit: -1, Speed: endless, GTE: &before[1]}))
 	f.replays(t, "2")
 	WaitFor(t, "the first message is counted", func() bool { r := f.record(t); return r.Replay != nil && r.Replay.Sent == 1 })
 	r := f.record(t)
@@ -198,9 +198,9 @@ func replayRunning(t *testing.T, s *scene) {
 	if listed, _ := s.findStream(t, f.name); !listed.Replaying {
 		t.Error("the list does not show that the stream is replayed")
 	}
-	wantKind(t, f.replayBegin(t, broker.StreamReplay{Limit: -1}), broker.Conflict)
+	wantKind(t, f.startReplay(t, broker.StreamReplay{Limit: -1}), broker.Conflict)
 	other := s.flow(t, broker.StreamSpec{SourceTopic: &f.topic, Persist: new(true)})
-	other.replayed(t, broker.StreamReplay{Limit: -1})
+	other.replayToEnd(t, broker.StreamReplay{Limit: -1})
 	f.modify(t, broker.StreamSpec{TextName: new("changed meanwhile")})
 	if !f.record(t).Replaying {
 		t.Error("a change of the text ended the replay")
@@ -209,37 +209,37 @@ func replayRunning(t *testing.T, s *scene) {
 	if r := f.record(t); r.Replaying || r.Replay != nil || r.Stats.Replayed != 1 {
 		t.Errorf("after the replay: replaying %t, %+v, %d replayed", r.Replaying, r.Replay, r.Stats.Replayed)
 	}
-	f.replayed(t, broker.StreamReplay{Limit: 1})
+	f.replayToEnd(t, broker.StreamReplay{Limit: 1})
 	f.replays(t, "1")
 }
 
-func replayReversePace(t *testing.T, s *scene) {
+func replayReversePace(t *testing.T, s *fixture) {
 	f := s.flow(t, broker.StreamSpec{Persist: new(true)})
 	f.spaced(t, "1", "2", "3")
-	must(t, f.replayBegin(t, broker.StreamReplay{Limit: -1, Speed: endless, Reverse: true}))
+	must(t, f.startReplay(t, broker.StreamReplay{Limit: -1, Speed: endless, Reverse: true}))
 	f.replays(t, "3")
 	if r := f.record(t); !r.Replaying || !r.Replay.Reverse {
 		t.Errorf("replaying %t: %+v", r.Replaying, r.Replay)
 	}
 }
 
-func replayStop(t *testing.T, s *scene) {
+func replayStop(t *testing.T, s *fixture) {
 	f := s.flow(t, broker.StreamSpec{Persist: new(true)})
 	wantKind(t, s.Broker.StopStreamReplay(t.Context(), f.name), broker.Conflict)
 	f.spaced(t, "1", "2")
-	must(t, f.replayBegin(t, broker.StreamReplay{Limit: -1, Speed: endless}))
+	must(t, f.startReplay(t, broker.StreamReplay{Limit: -1, Speed: endless}))
 	f.replays(t, "1")
 	must(t, s.Broker.StopStreamReplay(t.Context(), f.name))
 	wantKind(t, s.Broker.StopStreamReplay(t.Context(), f.name), broker.Conflict)
-	f.replayed(t, broker.StreamReplay{Limit: -1})
+	f.replayToEnd(t, broker.StreamReplay{Limit: -1})
 	f.replays(t, "1", "2")
 }
 
-func replayDeleted(t *testing.T, s *scene) {
+func replayDeleted(t *testing.T, s *fixture) {
 	spec := broker.StreamSpec{Persist: new(true)}
 	f := s.flow(t, spec)
 	f.spaced(t, "1", "2")
-	must(t, f.replayBegin(t, broker.StreamReplay{Limit: -1, Speed: endless}))
+	must(t, f.startReplay(t, broker.StreamReplay{Limit: -1, Speed: endless}))
 	f.replays(t, "1")
 	must(t, s.Broker.DeleteStream(t.Context(), f.name))
 	wantKind(t, s.Broker.StopStreamReplay(t.Context(), f.name), broker.NotFound)
@@ -251,15 +251,15 @@ func replayDeleted(t *testing.T, s *scene) {
 	}
 }
 
-// replayMeanwhile publishes while a replay waits between two messages; on a slow
-// machine it may be over by then.
-func replayMeanwhile(t *testing.T, s *scene) {
+// replayMeanwhile publishes while a replay waits between two messages; on a slow machine it may
+// have ended by then.
+func replayMeanwhile(t *testing.T, s *fixture) {
 	f := s.flow(t, broker.StreamSpec{Persist: new(true)})
 	f.spaced(t, "1", "2")
 	f.wants(t, "1", "2")
-	must(t, f.replayBegin(t, broker.StreamReplay{Limit: -1, Speed: 0.02}))
+	must(t, f.startReplay(t, broker.StreamReplay{Limit: -1, Speed: 0.02}))
 	f.publish(t, "3")
-	f.settle(t)
+	f.awaitProcessed(t)
 	f.wants(t, "3")
 	WaitFor(t, "the replay has ended", func() bool { return !f.record(t).Replaying })
 	f.replays(t, "1", "2")

@@ -19,7 +19,7 @@ func streamRepublishCases() []testCase {
 	var cases []testCase
 	for qos := -1; qos <= 2; qos++ {
 		cases = append(cases, testCase{name: fmt.Sprintf("target QoS %d, for messages of every QoS", qos),
-			run: func(t *testing.T, s *scene) { s.republishQoS(t, qos) }})
+			run: func(t *testing.T, s *fixture) { s.republishQoS(t, qos) }})
 	}
 	return append(cases,
 		testCase{name: "a new stream takes the first message that comes", run: republishAtOnce},
@@ -41,7 +41,7 @@ func streamRepublishCases() []testCase {
 	)
 }
 
-func (s *scene) republishQoS(t *testing.T, target int) {
+func (s *fixture) republishQoS(t *testing.T, target int) {
 	f := s.flow(t, broker.StreamSpec{TargetQoS: &target})
 	for source := range byte(3) {
 		want := source
@@ -49,15 +49,15 @@ func (s *scene) republishQoS(t *testing.T, target int) {
 			want = byte(target)
 		}
 		f.send(t, &paho.Publish{QoS: source, Payload: []byte("x")})
-		f.settle(t)
-		if got := f.station.collect(t, f.target, 1); len(got) != 1 || got[0].QoS != want {
+		f.awaitProcessed(t)
+		if got := f.mqtt5.collect(t, f.target, 1); len(got) != 1 || got[0].QoS != want {
 			t.Errorf("a message of QoS %d came %d times, with QoS %d; want once, with QoS %d", source, len(got), got[0].QoS, want)
 		}
 	}
 }
 
-func republishAtOnce(t *testing.T, s *scene) {
-	p := s.station(t, "first/out/+")
+func republishAtOnce(t *testing.T, s *fixture) {
+	p := s.mqtt5Client(t, "first/out/+")
 	for i := range 20 {
 		name, target := s.name("first"), fmt.Sprint("first/out/", i)
 		s.createStream(t, broker.StreamSpec{StreamName: name, SourceTopic: &name, TargetTopic: &target})
@@ -66,7 +66,7 @@ func republishAtOnce(t *testing.T, s *scene) {
 	}
 }
 
-// properties are all that a message of MQTT 5 passes on [MQTT-3.3.2.3].
+// properties returns all properties that a message of MQTT 5 passes on [MQTT-3.3.2.3].
 func properties() *paho.PublishProperties {
 	return &paho.PublishProperties{
 		ContentType: "text/plain; charset=utf-8", ResponseTopic: "answers/µ", CorrelationData: []byte{0, 1, 0xff},
@@ -75,7 +75,7 @@ func properties() *paho.PublishProperties {
 	}
 }
 
-func republishProperties(t *testing.T, s *scene) {
+func republishProperties(t *testing.T, s *fixture) {
 	f := s.flow(t, broker.StreamSpec{})
 	binary := make([]byte, 1024)
 	for i := range binary {
@@ -90,12 +90,12 @@ func republishProperties(t *testing.T, s *scene) {
 		{QoS: 0, Payload: nil, Properties: &paho.PublishProperties{ContentType: "nothing"}},
 	} {
 		f.send(t, m)
-		wantMessage(t, f.station.collect(t, f.target, 1), m)
+		wantMessage(t, f.mqtt5.collect(t, f.target, 1), m)
 	}
 }
 
-// wantMessage holds the only message that came against the one that was sent.
-// An expiry may have come nearer.
+// wantMessage compares the only message that arrived with the one that was sent. An expiry may be
+// shorter.
 func wantMessage(t *testing.T, got []*paho.Publish, want *paho.Publish) {
 	t.Helper()
 	if len(got) != 1 {
@@ -119,7 +119,7 @@ func wantMessage(t *testing.T, got []*paho.Publish, want *paho.Publish) {
 	}
 }
 
-func republishUnprocessed(t *testing.T, s *scene) {
+func republishUnprocessed(t *testing.T, s *fixture) {
 	f := s.flow(t, broker.StreamSpec{Process: new(false), Query: json.RawMessage(countingQuery)})
 	f.publish(t, "no JSON", ` { "v" : 1 } `)
 	f.wants(t, "no JSON", ` { "v" : 1 } `)
@@ -131,7 +131,7 @@ func republishUnprocessed(t *testing.T, s *scene) {
 	f.wants(t, ` { "v" : 2 } `)
 }
 
-func republishRetainedBefore(t *testing.T, s *scene) {
+func republishRetainedBefore(t *testing.T, s *fixture) {
 	base := s.name("old")
 	for _, topic := range []string{base + "/1", base + "/2"} {
 		s.retain(t, topic, "old")
@@ -141,17 +141,17 @@ func republishRetainedBefore(t *testing.T, s *scene) {
 	f.modify(t, broker.StreamSpec{Active: new(false)})
 	f.modify(t, broker.StreamSpec{Active: new(true)})
 	f.publish(t, "new")
-	f.settle(t)
+	f.awaitProcessed(t)
 	f.wants(t, "new")
 }
 
-func republishRetain(t *testing.T, s *scene) {
+func republishRetain(t *testing.T, s *fixture) {
 	f := s.flow(t, broker.StreamSpec{Persist: new(true)})
 	f.send(t, &paho.Publish{QoS: 1, Retain: true, Payload: []byte("kept")})
-	f.settle(t)
-	f.replayed(t, broker.StreamReplay{Limit: -1})
+	f.awaitProcessed(t)
+	f.replayToEnd(t, broker.StreamReplay{Limit: -1})
 	for _, topic := range []string{f.target, f.replay} {
-		if got := f.station.collect(t, topic, 1); len(got) != 1 || got[0].Retain {
+		if got := f.mqtt5.collect(t, topic, 1); len(got) != 1 || got[0].Retain {
 			t.Errorf("%d messages came to %s, the first with RETAIN %t; want one, without", len(got), topic, got[0].Retain)
 		}
 		if topics, _ := s.retained(t, topic, 0, -1); len(topics) > 0 {
@@ -160,7 +160,7 @@ func republishRetain(t *testing.T, s *scene) {
 	}
 }
 
-func republishWildcards(t *testing.T, s *scene) {
+func republishWildcards(t *testing.T, s *fixture) {
 	for filter, topics := range map[string]struct{ in, out []string }{
 		"%s/+/in":    {[]string{"%s/a/in", "%s//in", "%s/b/in"}, []string{"%s/in", "%s/a/b/in", "%s/a/in/c", "x%s/a/in"}},
 		"%s/a/#":     {[]string{"%s/a", "%s/a/b", "%s/a/b/c", "%s/a/"}, []string{"%s/b", "%s", "%s/ab"}},
@@ -170,26 +170,26 @@ func republishWildcards(t *testing.T, s *scene) {
 		within := func(pattern string) string { return strings.ReplaceAll(pattern, "%s", base) }
 		f := s.flow(t, broker.StreamSpec{SourceTopic: new(within(filter)), TargetTopic: new("to/" + s.name("out"))})
 		for _, topic := range slices.Concat(topics.out, topics.in) {
-			f.station.publish(t, within(topic), topic)
+			f.mqtt5.publish(t, within(topic), topic)
 		}
 		f.sent = int64(len(topics.in))
-		f.settle(t)
+		f.awaitProcessed(t)
 		f.wants(t, topics.in...)
 	}
 }
 
-// republishDollar publishes below $ what a wildcard would match otherwise; what
-// the broker publishes in $SYS, and our commands to it, come on top.
-func republishDollar(t *testing.T, s *scene) {
+// republishDollar publishes below $ what a wildcard would match otherwise, in addition to the
+// broker's own messages in $SYS and our commands.
+func republishDollar(t *testing.T, s *fixture) {
 	f := s.flow(t, broker.StreamSpec{SourceTopic: new("+/+/+"), TargetTopic: new("seen/" + s.name("dollar"))})
 	d := s.device(t, allow(broker.PublishClientSend, "$any/#"))
 	d.publish(t, "$any/b/c", "hidden", false)
 	f.publish(t, "seen")
 	f.wants(t, "seen")
-	f.settle(t)
+	f.awaitProcessed(t)
 }
 
-func republishOrder(t *testing.T, s *scene) {
+func republishOrder(t *testing.T, s *fixture) {
 	const n, topics = 1000, 4
 	base := s.name("order")
 	f := s.flow(t, broker.StreamSpec{SourceTopic: new(base + "/+")})
@@ -199,10 +199,10 @@ func republishOrder(t *testing.T, s *scene) {
 		want[i] = fmt.Sprintf("%d of topic %d", i/topics, i%topics)
 		batch[i] = &paho.Publish{Topic: fmt.Sprintf("%s/%d", base, i%topics), QoS: 1, Payload: []byte(want[i])}
 	}
-	f.station.burst(t, batch)
+	f.mqtt5.burst(t, batch)
 	f.sent = n
-	f.settle(t)
-	got := f.station.collect(t, f.target, n)
+	f.awaitProcessed(t)
+	got := f.mqtt5.collect(t, f.target, n)
 	for topic := range topics {
 		of := fmt.Sprint(" of topic ", topic)
 		ours := slices.DeleteFunc(slices.Clone(want), func(s string) bool { return !strings.HasSuffix(s, of) })
@@ -218,9 +218,9 @@ func republishOrder(t *testing.T, s *scene) {
 	}
 }
 
-// republishOverlap expects no order, as there is none between messages of
-// different QoS [MQTT-4.6.0-6].
-func republishOverlap(t *testing.T, s *scene) {
+// republishOverlap expects no order, as there is none between messages with different QoS
+// [MQTT-4.6.0-6].
+func republishOverlap(t *testing.T, s *fixture) {
 	base := s.name("overlap")
 	filters := []string{base + "/a/b", base + "/a/b", base + "/+/b", base + "/a/+", base + "/a/#", base + "/#", "+/a/b"}
 	topic := base + "/a/b"
@@ -230,15 +230,15 @@ func republishOverlap(t *testing.T, s *scene) {
 		f.sent = 30
 		flows = append(flows, f)
 	}
-	p, want := s.station(t), []string{}
+	p, want := s.mqtt5Client(t), []string{}
 	for i := range 30 {
 		want = append(want, fmt.Sprintf("%02d", i))
 		p.send(t, &paho.Publish{Topic: topic, QoS: byte(i % 3), Payload: []byte(want[i])})
 	}
 	for _, f := range flows {
-		f.settle(t)
+		f.awaitProcessed(t)
 		got := []string{}
-		for _, m := range f.station.collect(t, f.target, len(want)) {
+		for _, m := range f.mqtt5.collect(t, f.target, len(want)) {
 			got = append(got, string(m.Payload))
 		}
 		slices.Sort(got)
@@ -251,22 +251,22 @@ func republishOverlap(t *testing.T, s *scene) {
 	}
 }
 
-func republishInactive(t *testing.T, s *scene) {
+func republishInactive(t *testing.T, s *fixture) {
 	f := s.flow(t, broker.StreamSpec{Active: new(false), Persist: new(true)})
 	f.publish(t, "1", "2")
-	f.station.passMark(t)
+	f.mqtt5.passMark(t)
 	f.modify(t, broker.StreamSpec{Active: new(true)})
 	f.sent = 0
 	f.publish(t, "3")
-	f.settle(t)
+	f.awaitProcessed(t)
 	f.wants(t, "3")
 	if got := f.count(t); got != 1 {
 		t.Errorf("%d messages are kept, want the one that came while the stream was active", got)
 	}
 }
 
-// republishEnabled switches a stream off and on faster than a subscription ends.
-func republishEnabled(t *testing.T, s *scene) {
+// republishEnabled disables and enables a stream faster than a subscription ends.
+func republishEnabled(t *testing.T, s *fixture) {
 	f := s.flow(t, broker.StreamSpec{})
 	for i := range 30 {
 		f.modify(t, broker.StreamSpec{Active: new(false)})
@@ -275,14 +275,14 @@ func republishEnabled(t *testing.T, s *scene) {
 		f.publish(t, text)
 		f.wants(t, text)
 	}
-	f.settle(t)
+	f.awaitProcessed(t)
 }
 
-// republishModified changes the texts, and what does not matter, of a stream
-// through which messages run.
-func republishModified(t *testing.T, s *scene) {
+// republishModified changes the texts, and other irrelevant members, of a stream while it
+// processes messages.
+func republishModified(t *testing.T, s *fixture) {
 	f := s.flow(t, broker.StreamSpec{})
-	publisher := s.station(t)
+	publisher := s.mqtt5Client(t)
 	stop := make(chan struct{})
 	var want []string
 	var running sync.WaitGroup
@@ -304,8 +304,8 @@ func republishModified(t *testing.T, s *scene) {
 	for i := range 100 {
 		f.modify(t, broker.StreamSpec{TextName: new(fmt.Sprint("version ", i)), TTL: new(int64(i)), Persist: new(i%2 == 0)})
 		if i%20 == 0 {
-			came := len(f.station.got(f.target))
-			WaitFor(t, "messages go on", func() bool { return len(f.station.got(f.target)) > came })
+			came := len(f.mqtt5.got(f.target))
+			WaitFor(t, "messages go on", func() bool { return len(f.mqtt5.got(f.target)) > came })
 		}
 	}
 	close(stop)
@@ -313,15 +313,15 @@ func republishModified(t *testing.T, s *scene) {
 	f.wants(t, want...)
 }
 
-func republishRedirected(t *testing.T, s *scene) {
+func republishRedirected(t *testing.T, s *fixture) {
 	f := s.flow(t, broker.StreamSpec{})
 	f.publish(t, "1")
 	f.wants(t, "1")
 	second := f.target + "/2"
-	f.station.subscribe(t, second)
+	f.mqtt5.subscribe(t, second)
 	f.modify(t, broker.StreamSpec{TargetTopic: &second, TargetQoS: new(0)})
 	f.publish(t, "2")
-	got := f.station.collect(t, second, 1)
+	got := f.mqtt5.collect(t, second, 1)
 	if len(got) != 1 || string(got[0].Payload) != "2" || got[0].QoS != 0 {
 		t.Errorf("came to the new target: %q", got)
 	}
@@ -330,36 +330,36 @@ func republishRedirected(t *testing.T, s *scene) {
 	f.publish(t, "3")
 	f.modify(t, broker.StreamSpec{TargetTopic: &second})
 	f.publish(t, "4")
-	WaitFor(t, "the fourth has come", func() bool { return slices.Contains(f.station.texts(second), "4") })
+	WaitFor(t, "the fourth has come", func() bool { return slices.Contains(f.mqtt5.texts(second), "4") })
 	f.wants(t)
 }
 
-func republishMoved(t *testing.T, s *scene) {
+func republishMoved(t *testing.T, s *fixture) {
 	f := s.flow(t, broker.StreamSpec{})
 	f.publish(t, "1")
 	f.wants(t, "1")
 	old := f.topic
 	f.topic = old + "/2"
 	f.modify(t, broker.StreamSpec{SourceTopic: &f.topic})
-	f.station.publish(t, old, "to the old source")
+	f.mqtt5.publish(t, old, "to the old source")
 	f.publish(t, "2")
-	f.settle(t)
+	f.awaitProcessed(t)
 	f.wants(t, "2")
 }
 
-func republishDeleted(t *testing.T, s *scene) {
+func republishDeleted(t *testing.T, s *fixture) {
 	f := s.flow(t, broker.StreamSpec{})
 	other := s.flow(t, broker.StreamSpec{SourceTopic: &f.topic})
 	f.publish(t, "1")
 	f.wants(t, "1")
 	must(t, s.Broker.DeleteStream(t.Context(), f.name))
-	f.station.publish(t, f.topic, "2")
+	f.mqtt5.publish(t, f.topic, "2")
 	other.wants(t, "1", "2")
 	f.wants(t)
 }
 
 // republishFlood sends more than a stream's queue holds, at once.
-func republishFlood(t *testing.T, s *scene) {
+func republishFlood(t *testing.T, s *fixture) {
 	const n, size = 1500, 32 << 10
 	f := s.flow(t, broker.StreamSpec{Query: json.RawMessage(countingQuery)})
 	beside := s.flow(t, broker.StreamSpec{})
@@ -371,7 +371,7 @@ func republishFlood(t *testing.T, s *scene) {
 	var flooding sync.WaitGroup
 	flooding.Go(func() {
 		for _, m := range batch {
-			if _, err := f.station.client.Publish(t.Context(), m); err != nil {
+			if _, err := f.mqtt5.client.Publish(t.Context(), m); err != nil {
 				t.Errorf("flood: %v", err)
 				return
 			}
@@ -385,7 +385,7 @@ func republishFlood(t *testing.T, s *scene) {
 	beside.wants(t, want...)
 	flooding.Wait()
 	f.sent = n
-	stats := f.settle(t)
-	f.station.collect(t, f.target, int(stats.Republished))
+	stats := f.awaitProcessed(t)
+	f.mqtt5.collect(t, f.target, int(stats.Republished))
 	t.Logf("of %d messages at once %d got through", n, stats.Republished)
 }

@@ -20,8 +20,8 @@ func transferCases() []testCase {
 	}
 }
 
-// exported gives the broker's document, whose order is that of names.
-func (s *scene) exported(t *testing.T) map[string]any {
+// exported returns the broker's document, sorted by name.
+func (s *fixture) exported(t *testing.T) map[string]any {
 	t.Helper()
 	b, err := s.Broker.ExportAccess(t.Context())
 	must(t, err)
@@ -33,7 +33,7 @@ func (s *scene) exported(t *testing.T) map[string]any {
 	return document
 }
 
-// document is Mosquitto 2.0's, with one client, its role and its group.
+// document is in the format of Mosquitto 2.0, with one client, its role and its group.
 func document(t *testing.T, stem string) (b []byte, username string) {
 	t.Helper()
 	username = stem + "-client"
@@ -48,7 +48,7 @@ func document(t *testing.T, stem string) (b []byte, username string) {
 	}.JSON(t), username
 }
 
-func transferRoundTrip(t *testing.T, s *scene) {
+func transferRoundTrip(t *testing.T, s *fixture) {
 	username, _, _, _, _ := s.full(t)
 	must(t, s.Broker.ModifyClient(t.Context(), broker.ClientSpec{Username: username, ClientID: new("")}))
 	s.role(t, everyType()...)
@@ -63,7 +63,7 @@ func transferRoundTrip(t *testing.T, s *scene) {
 	s.login(t, username)
 }
 
-func importAdds(t *testing.T, s *scene) {
+func importAdds(t *testing.T, s *fixture) {
 	kept := s.client(t)
 	b, username := document(t, "adds")
 	report, err := s.Broker.ImportAccess(t.Context(), b, false)
@@ -76,7 +76,7 @@ func importAdds(t *testing.T, s *scene) {
 	s.wantClient(t, broker.Client{Username: kept})
 }
 
-func importCollides(t *testing.T, s *scene) {
+func importCollides(t *testing.T, s *fixture) {
 	b, username := document(t, "collides")
 	must(t, s.Broker.CreateRole(t.Context(), broker.RoleSpec{RoleName: "collides-role"}))
 	_, err := s.Broker.ImportAccess(t.Context(), b, false)
@@ -85,7 +85,7 @@ func importCollides(t *testing.T, s *scene) {
 	wantKind(t, err, broker.NotFound)
 }
 
-func importReplaces(t *testing.T, s *scene) {
+func importReplaces(t *testing.T, s *fixture) {
 	before, err := s.Broker.ExportAccess(t.Context())
 	must(t, err)
 	gone := s.client(t)
@@ -94,8 +94,8 @@ func importReplaces(t *testing.T, s *scene) {
 	_, err = s.Broker.ImportAccess(t.Context(), b, true)
 	must(t, err)
 	d.isCutOff(t)
-	s.refuses(t, identity{username: gone, password: password(gone)})
-	s.refuses(t, identity{username: s.AdminUsername, password: s.AdminPassword})
+	s.wantRefused(t, identity{username: gone, password: password(gone)})
+	s.wantRefused(t, identity{username: s.AdminUsername, password: s.AdminPassword})
 	s.login(t, username)
 	page, err := s.Broker.ListClients(t.Context(), broker.ListOptions[broker.Client]{Count: -1, NamesOnly: true})
 	must(t, err)
@@ -112,7 +112,7 @@ func importReplaces(t *testing.T, s *scene) {
 	s.admin(t)
 }
 
-func importUnsound(t *testing.T, s *scene) {
+func importUnsound(t *testing.T, s *fixture) {
 	before := s.exported(t)
 	for _, unsound := range []string{"", "{", "[]", `{"clients":5}`,
 		`{"clients":[{"username":"x","roles":[{"rolename":"no role"}]}],"groups":[],"roles":[]}`} {

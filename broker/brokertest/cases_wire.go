@@ -15,7 +15,7 @@ func publishCases() []testCase {
 	}
 }
 
-func publishPatterns(t *testing.T, s *scene) {
+func publishPatterns(t *testing.T, s *fixture) {
 	admin := s.admin(t)
 	d := s.device(t,
 		allow(broker.PublishClientSend, "a/#"), allow(broker.PublishClientSend, "p/+/q"),
@@ -31,7 +31,7 @@ func publishPatterns(t *testing.T, s *scene) {
 	}
 }
 
-func publishRefused(t *testing.T, s *scene) {
+func publishRefused(t *testing.T, s *fixture) {
 	admin, d := s.admin(t), s.device(t)
 	for range 3 {
 		d.publish(t, "not/allowed", "x", false)
@@ -39,7 +39,7 @@ func publishRefused(t *testing.T, s *scene) {
 	s.passMark(t, d, admin)
 }
 
-func publishRetained(t *testing.T, s *scene) {
+func publishRetained(t *testing.T, s *fixture) {
 	admin := s.admin(t)
 	topic := s.name("kept")
 	admin.publish(t, topic, "first", true)
@@ -55,7 +55,7 @@ func publishRetained(t *testing.T, s *scene) {
 	}
 }
 
-func publishSubstituted(t *testing.T, s *scene) {
+func publishSubstituted(t *testing.T, s *fixture) {
 	admin := s.admin(t)
 	d := s.device(t, allow(broker.PublishClientSend, "by-id/%c/x"), allow(broker.PublishClientSend, "by-name/%u"))
 	for topic, want := range map[string]bool{
@@ -79,7 +79,7 @@ func subscribeCases() []testCase {
 	}
 }
 
-// wantFilters subscribes the device to each filter and compares the verdicts.
+// wantFilters subscribes the device to each filter and compares the results.
 func wantFilters(t *testing.T, d *device, want map[string]bool) {
 	t.Helper()
 	for filter, granted := range want {
@@ -89,7 +89,7 @@ func wantFilters(t *testing.T, d *device, want map[string]bool) {
 	}
 }
 
-func subscribePattern(t *testing.T, s *scene) {
+func subscribePattern(t *testing.T, s *fixture) {
 	d := s.device(t, allow(broker.SubscribePattern, "a/+/c/#"))
 	wantFilters(t, d, map[string]bool{
 		"a/b/c": true, "a/+/c": true, "a/b/c/d": true, "a/+/c/#": true, "a/b/c/#": true,
@@ -97,7 +97,7 @@ func subscribePattern(t *testing.T, s *scene) {
 	})
 }
 
-func subscribeLiteral(t *testing.T, s *scene) {
+func subscribeLiteral(t *testing.T, s *fixture) {
 	d := s.device(t,
 		allow(broker.SubscribeLiteral, "a/+"), deny(broker.SubscribeLiteral, "a/x"), allow(broker.SubscribeLiteral, "b/1"),
 		broker.ACL{ACLType: broker.SubscribePattern, Topic: "a/#", Priority: 9, Allow: true})
@@ -106,12 +106,12 @@ func subscribeLiteral(t *testing.T, s *scene) {
 	})
 }
 
-func subscribeShared(t *testing.T, s *scene) {
+func subscribeShared(t *testing.T, s *fixture) {
 	d := s.device(t, allow(broker.SubscribePattern, "a/+/c/#"), allow(broker.SubscribeLiteral, "b/1"))
 	wantFilters(t, d, map[string]bool{"$share/g/a/b/c": false, "$share/g/a/x": false, "$share/g/b/1": false})
 }
 
-func subscribeDollar(t *testing.T, s *scene) {
+func subscribeDollar(t *testing.T, s *fixture) {
 	d := s.device(t, allow(broker.SubscribePattern, "#"))
 	wantFilters(t, d, map[string]bool{
 		"#": true, "+": true, "x/y": true, "$SYS/#": false, "$SYS/broker/uptime": false,
@@ -119,7 +119,7 @@ func subscribeDollar(t *testing.T, s *scene) {
 	})
 }
 
-func subscribeWildcards(t *testing.T, s *scene) {
+func subscribeWildcards(t *testing.T, s *fixture) {
 	role := s.name("role")
 	must(t, s.Broker.CreateRole(t.Context(), broker.RoleSpec{RoleName: role, AllowWildcardSubs: new(false),
 		ACLs: append(markRights(), allow(broker.SubscribePattern, "a/#"), allow(broker.SubscribeLiteral, "b/+"))}))
@@ -127,7 +127,7 @@ func subscribeWildcards(t *testing.T, s *scene) {
 	wantFilters(t, d, map[string]bool{"a/b": true, "a": true, "a/+": false, "a/#": false, "b/+": false, "c": false})
 }
 
-func subscribeRefused(t *testing.T, s *scene) {
+func subscribeRefused(t *testing.T, s *fixture) {
 	admin, d := s.admin(t), s.device(t)
 	wantFilters(t, d, map[string]bool{mark: true, "closed/topic": false, "closed/#": false})
 	if s.getsThrough(t, admin, d, "closed/topic") {
@@ -142,7 +142,7 @@ func unsubscribeCases() []testCase {
 	}
 }
 
-func unsubscribeRefused(t *testing.T, s *scene) {
+func unsubscribeRefused(t *testing.T, s *fixture) {
 	admin := s.admin(t)
 	d := s.device(t, allow(broker.SubscribePattern, "u/#"),
 		deny(broker.UnsubscribeLiteral, "u/keep"), deny(broker.UnsubscribePattern, "u/deep/#"))
@@ -157,7 +157,7 @@ func unsubscribeRefused(t *testing.T, s *scene) {
 	}
 }
 
-func unsubscribeAllowed(t *testing.T, s *scene) {
+func unsubscribeAllowed(t *testing.T, s *fixture) {
 	admin := s.admin(t)
 	d := s.device(t, allow(broker.SubscribePattern, "u/#"), allow(broker.UnsubscribeLiteral, "u/1"))
 	wantFilters(t, d, map[string]bool{mark: true, "u/1": true, "u/2": true})
@@ -180,7 +180,7 @@ func receiveCases() []testCase {
 	}
 }
 
-func receiveLive(t *testing.T, s *scene) {
+func receiveLive(t *testing.T, s *fixture) {
 	admin := s.admin(t)
 	d := s.device(t, allow(broker.SubscribePattern, "x/#"), deny(broker.PublishClientReceive, "x/no/#"),
 		broker.ACL{ACLType: broker.PublishClientReceive, Topic: "x/no/but", Priority: 5, Allow: true})
@@ -192,14 +192,14 @@ func receiveLive(t *testing.T, s *scene) {
 	}
 }
 
-func receiveRetained(t *testing.T, s *scene) {
+func receiveRetained(t *testing.T, s *fixture) {
 	admin, base := s.admin(t), s.name("kept")
 	for _, topic := range []string{"yes", "no", "no/1", "also"} {
 		admin.publish(t, base+"/"+topic, topic, true)
 	}
 	d := s.device(t, allow(broker.SubscribePattern, base+"/#"), deny(broker.PublishClientReceive, base+"/no/#"))
 	wantFilters(t, d, map[string]bool{base + "/#": true})
-	wantFilters(t, d, map[string]bool{mark: true}) // handled after the first, so what was kept is on its way
+	wantFilters(t, d, map[string]bool{mark: true}) // its response comes after the retained messages of the first
 	s.passMark(t, admin, d)
 	for topic, want := range map[string]bool{"yes": true, "also": true, "no": false, "no/1": false} {
 		if got := d.has(topic); got != want {
@@ -208,7 +208,7 @@ func receiveRetained(t *testing.T, s *scene) {
 	}
 }
 
-func receiveNotOpened(t *testing.T, s *scene) {
+func receiveNotOpened(t *testing.T, s *fixture) {
 	admin := s.admin(t)
 	s.setDefaults(t, broker.DefaultACL{ACLType: "publishClientReceive", Allow: false})
 	d := s.device(t, allow(broker.SubscribePattern, "y/#"), allow(broker.PublishClientReceive, "y/open"))
@@ -228,8 +228,8 @@ func willCases() []testCase {
 	}
 }
 
-// die connects a client with a Will to this topic, which goes without a word.
-func (s *scene) die(t *testing.T, role, will string) {
+// disconnectWithWill connects a client with a Will to this topic, and closes its connection without DISCONNECT.
+func (s *fixture) disconnectWithWill(t *testing.T, role, will string) {
 	t.Helper()
 	username := s.client(t, role)
 	d, err := s.connect(t, identity{username: username, password: password(username), will: will})
@@ -239,17 +239,17 @@ func (s *scene) die(t *testing.T, role, will string) {
 	d.drop()
 }
 
-func willAllowed(t *testing.T, s *scene) {
+func willAllowed(t *testing.T, s *fixture) {
 	admin, role := s.admin(t), s.role(t, allow(broker.PublishClientSend, "ok/#"))
-	s.die(t, role, "ok/will")
+	s.disconnectWithWill(t, role, "ok/will")
 	WaitFor(t, "the Will has come", func() bool { return admin.has("ok/will") })
 }
 
-func willRefused(t *testing.T, s *scene) {
+func willRefused(t *testing.T, s *fixture) {
 	admin, role := s.admin(t), s.role(t, allow(broker.PublishClientSend, "ok/#"))
-	s.die(t, role, "no/will")
-	for _, later := range []string{"ok/first", "ok/second"} { // when these are here, the other was dealt with
-		s.die(t, role, later)
+	s.disconnectWithWill(t, role, "no/will")
+	for _, later := range []string{"ok/first", "ok/second"} { // when these have arrived, the other was processed
+		s.disconnectWithWill(t, role, later)
 		WaitFor(t, "the Will to "+later+" has come", func() bool { return admin.has(later) })
 	}
 	if admin.has("no/will") {

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// CA is a certificate authority made for one test.
+// CA is a certificate authority for one test.
 type CA struct {
 	PEM []byte // its own certificate
 
@@ -27,15 +27,15 @@ type KeyPair struct {
 	Key  []byte
 }
 
-// CertOptions says what a certificate is for. Names are host names and IP
-// addresses; without any the certificate is a client's with the given subject.
+// CertOptions configures a certificate. Names are host names and IP addresses; without names it
+// is a client certificate for the subject.
 type CertOptions struct {
 	Subject string
 	Names   []string
 	Expired bool
 }
 
-// NewCA makes a certificate authority with a key of its own.
+// NewCA creates a certificate authority with a new key.
 func NewCA(t testing.TB) *CA {
 	t.Helper()
 	key := newKey(t)
@@ -51,7 +51,7 @@ func NewCA(t testing.TB) *CA {
 	return &CA{PEM: encode("CERTIFICATE", der), cert: cert, key: key}
 }
 
-// Issue makes a certificate that the authority has signed.
+// Issue issues a certificate.
 func (ca *CA) Issue(t testing.TB, o CertOptions) KeyPair {
 	t.Helper()
 	key := newKey(t)
@@ -79,7 +79,7 @@ func (ca *CA) Issue(t testing.TB, o CertOptions) KeyPair {
 	return KeyPair{Cert: encode("CERTIFICATE", der), Key: encode("PRIVATE KEY", keyDER)}
 }
 
-// template is a certificate that is valid from two days ago to tomorrow.
+// template returns a certificate that is valid from two days ago until tomorrow.
 func template(t testing.TB, subject string) *x509.Certificate {
 	t.Helper()
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))

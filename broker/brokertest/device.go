@@ -16,8 +16,7 @@ import (
 	"signalbox/scripts/suite"
 )
 
-// identity is how a device introduces itself. Without a username it is an
-// anonymous one.
+// identity is what a device sends in CONNECT. Without a username it is anonymous.
 type identity struct {
 	username string
 	password broker.Secret
@@ -25,8 +24,7 @@ type identity struct {
 	will     string // topic of a Will, whose payload is the topic
 }
 
-// keepAlive is so long that no ping is due during a test, which would have to be answered
-// in time.
+// keepAlive is so long that no ping is due during a test, which would need a timely response.
 const keepAlive = 10 * time.Hour
 
 // message is what a device received.
@@ -37,16 +35,15 @@ type device struct {
 	username string
 	clientID string
 	client   mqtt.Client
-	lost     chan struct{} // closed when the broker ended the connection
+	lost     chan struct{} // closed when the broker has closed the connection
 
 	mu    sync.Mutex // guards the fields below
 	inbox []message
 	conn  net.Conn
 }
 
-// connect logs in. The error is the broker's refusal; everything else fails
-// the test.
-func (s *scene) connect(t *testing.T, who identity) (*device, error) {
+// connect logs in. The error is the broker's refusal; any other failure fails the test.
+func (s *fixture) connect(t *testing.T, who identity) (*device, error) {
 	t.Helper()
 	if who.clientID == "" {
 		who.clientID = s.name("device")
@@ -82,7 +79,7 @@ func (d *device) options(url string, who identity) *mqtt.ClientOptions {
 	return o
 }
 
-// dial keeps the connection, so that drop can end it without a word.
+// dial stores the connection, so that drop can close it without DISCONNECT.
 func (d *device) dial(u *url.URL, _ mqtt.ClientOptions) (net.Conn, error) {
 	conn, err := net.DialTimeout("tcp", u.Host, suite.HangLimit)
 	d.mu.Lock()
@@ -91,8 +88,7 @@ func (d *device) dial(u *url.URL, _ mqtt.ClientOptions) (net.Conn, error) {
 	return conn, err
 }
 
-// drop ends the connection without DISCONNECT, so that the broker sends the
-// Will.
+// drop closes the connection without DISCONNECT, so that the broker publishes the Will.
 func (d *device) drop() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -105,14 +101,14 @@ func (d *device) take(_ mqtt.Client, m mqtt.Message) {
 	d.inbox = append(d.inbox, message{m.Topic(), string(m.Payload())})
 }
 
-// received lists what has come so far.
+// received returns the received messages.
 func (d *device) received() []message {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return append([]message(nil), d.inbox...)
 }
 
-// has tells whether a message with this payload has come.
+// has reports whether a message with this payload was received.
 func (d *device) has(payload string) bool {
 	for _, m := range d.received() {
 		if m.payload == payload {
@@ -122,8 +118,8 @@ func (d *device) has(payload string) bool {
 	return false
 }
 
-// publish sends a message with QoS 1 and waits for its acknowledgement, which
-// an MQTT 3.1.1 client also gets for a message that was refused.
+// publish sends a message with QoS 1 and waits for its acknowledgement, which an MQTT 3.1.1
+// client also receives for a refused message.
 func (d *device) publish(t *testing.T, topic, payload string, retained bool) {
 	t.Helper()
 	token := d.client.Publish(topic, 1, retained, payload)
@@ -133,7 +129,7 @@ func (d *device) publish(t *testing.T, topic, payload string, retained bool) {
 	}
 }
 
-// subscribe asks for a filter and tells whether it was granted.
+// subscribe subscribes to a filter. It reports whether that was granted.
 func (d *device) subscribe(t *testing.T, filter string) bool {
 	t.Helper()
 	token := d.client.Subscribe(filter, 1, nil).(*mqtt.SubscribeToken)
@@ -145,8 +141,7 @@ func (d *device) subscribe(t *testing.T, filter string) bool {
 	return false
 }
 
-// unsubscribe waits for the acknowledgement, in which MQTT 3.1.1 has no room
-// for a refusal.
+// unsubscribe waits for the acknowledgement, which in MQTT 3.1.1 cannot report a refusal.
 func (d *device) unsubscribe(t *testing.T, filter string) {
 	t.Helper()
 	token := d.client.Unsubscribe(filter)
@@ -156,7 +151,7 @@ func (d *device) unsubscribe(t *testing.T, filter string) {
 	}
 }
 
-// isCutOff waits until the broker has ended the connection.
+// isCutOff waits until the broker has closed the connection.
 func (d *device) isCutOff(t *testing.T) {
 	t.Helper()
 	select {
@@ -166,7 +161,7 @@ func (d *device) isCutOff(t *testing.T) {
 	}
 }
 
-// isConnected makes sure that the broker still serves the connection.
+// isConnected checks that the broker still serves the connection.
 func (d *device) isConnected(t *testing.T) {
 	t.Helper()
 	token := d.client.Publish("any/thing", 1, false, "")
@@ -183,8 +178,8 @@ func wait(t *testing.T, token mqtt.Token, what string) {
 	}
 }
 
-// login connects a client of the scene, which must get in.
-func (s *scene) login(t *testing.T, username string) *device {
+// login connects a client of the fixture, which must succeed.
+func (s *fixture) login(t *testing.T, username string) *device {
 	t.Helper()
 	d, err := s.connect(t, identity{username: username, password: password(username)})
 	if err != nil {
@@ -193,17 +188,17 @@ func (s *scene) login(t *testing.T, username string) *device {
 	return d
 }
 
-// refuses makes sure that somebody does not get in.
-func (s *scene) refuses(t *testing.T, who identity) {
+// wantRefused checks that the broker refuses the connection.
+func (s *fixture) wantRefused(t *testing.T, who identity) {
 	t.Helper()
 	if _, err := s.connect(t, who); err == nil {
 		t.Fatalf("%q gets in as %q, and must not", who.username, who.clientID)
 	}
 }
 
-// admin connects the admin and subscribes it to everything, so that it sees
-// what the broker lets through.
-func (s *scene) admin(t *testing.T) *device {
+// admin connects the admin, subscribed to everything, so that it receives whatever the broker
+// permits.
+func (s *fixture) admin(t *testing.T) *device {
 	t.Helper()
 	d, err := s.connect(t, identity{username: s.AdminUsername, password: s.AdminPassword})
 	if err != nil {
@@ -215,8 +210,8 @@ func (s *scene) admin(t *testing.T) *device {
 	return d
 }
 
-// mark is where every device of a case may publish and receive. A message sent
-// there after others shows, when it arrives, that they would have arrived.
+// mark is a topic that every device of a case may use. When a message arrives there, earlier
+// messages would have arrived.
 const mark = "mark"
 
 func markRights() []broker.ACL {
@@ -227,16 +222,15 @@ func markRights() []broker.ACL {
 	}
 }
 
-// device creates a client with a role of these ACLs, and of those for mark,
-// and logs it in.
-func (s *scene) device(t *testing.T, acls ...broker.ACL) *device {
+// device creates a client with a role of these ACLs and those for mark, and connects it.
+func (s *fixture) device(t *testing.T, acls ...broker.ACL) *device {
 	t.Helper()
 	return s.login(t, s.client(t, s.role(t, append(markRights(), acls...)...)))
 }
 
-// getsThrough tells whether what one device publishes reaches another. Both
-// may use mark; the receiver is subscribed to it.
-func (s *scene) getsThrough(t *testing.T, from, to *device, topic string) bool {
+// getsThrough reports whether a message from one device reaches another. Both may use mark; the
+// receiver is subscribed to it.
+func (s *fixture) getsThrough(t *testing.T, from, to *device, topic string) bool {
 	t.Helper()
 	payload := s.name("to " + topic)
 	from.publish(t, topic, payload, false)
@@ -245,7 +239,7 @@ func (s *scene) getsThrough(t *testing.T, from, to *device, topic string) bool {
 }
 
 // passMark returns when everything that was sent before has arrived.
-func (s *scene) passMark(t *testing.T, from, to *device) {
+func (s *fixture) passMark(t *testing.T, from, to *device) {
 	t.Helper()
 	payload := s.name("mark")
 	from.publish(t, mark, payload, false)

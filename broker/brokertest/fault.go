@@ -7,60 +7,59 @@ import (
 	"sync/atomic"
 )
 
-type action int
+type faultAction int
 
 const (
-	passing action = iota
-	cuttingBefore
-	cuttingAfter
-	dropping
-	holding
-	garbling
-	refusing
+	actionPass faultAction = iota
+	actionCutBefore
+	actionCutAfter
+	actionDrop
+	actionHold
+	actionGarble
+	actionRefuse
 )
 
-// fault is what a proxy does to the packets of some types; without types, to
-// all.
+// fault is what a proxy does to packets of some types; without types, to all.
 type fault struct {
-	action  action
-	kinds   []PacketType
-	garbage []byte
-	struck  chan struct{} // closed by strike
-	over    chan struct{} // closed when the fault is in force no more
-	once    sync.Once
+	action    faultAction
+	kinds     []PacketType
+	garbage   []byte
+	triggered chan struct{} // closed by trigger
+	done      chan struct{} // closed when the fault is no longer in force
+	once      sync.Once
 }
 
-func newFault(a action, kinds ...PacketType) *fault {
-	return &fault{action: a, kinds: kinds, struck: make(chan struct{}), over: make(chan struct{})}
+func newFault(a faultAction, kinds ...PacketType) *fault {
+	return &fault{action: a, kinds: kinds, triggered: make(chan struct{}), done: make(chan struct{})}
 }
 
-func (f *fault) strike() { f.once.Do(func() { close(f.struck) }) }
+func (f *fault) trigger() { f.once.Do(func() { close(f.triggered) }) }
 
-// meet notes that the fault has met a packet, which tells nothing where that is unasked.
-func (f *fault) meet(pkt packet) {
-	if !pkt.unasked() {
-		f.strike()
+// triggerBy triggers the fault, unless the packet is unsolicited.
+func (f *fault) triggerBy(pkt packet) {
+	if !pkt.isUnsolicited() {
+		f.trigger()
 	}
 }
 
-// concerns tells whether the fault does that to such a packet.
-func (f *fault) concerns(a action, pkt packet) bool {
+// appliesTo reports whether the fault has that action for such a packet.
+func (f *fault) appliesTo(a faultAction, pkt packet) bool {
 	return f.action == a && (len(f.kinds) == 0 || slices.Contains(f.kinds, pkt.kind()))
 }
 
-// fromClient hands the client's packet to the broker; false ends the link.
+// fromClient forwards the client's packet; false ends the link.
 func (p *Proxy) fromClient(l *link, pkt packet) bool {
 	f := p.current()
 	switch {
-	case f.concerns(cuttingBefore, pkt) && p.claim(f):
+	case f.appliesTo(actionCutBefore, pkt) && p.consume(f):
 		l.cut()
-		f.strike()
+		f.trigger()
 		return false
-	case f.concerns(cuttingAfter, pkt) && p.claim(f):
+	case f.appliesTo(actionCutAfter, pkt) && p.consume(f):
 		l.muted.Store(true)
 		if _, err := l.broker.Write(pkt); err == nil {
-			l.hangUp()
-			f.strike()
+			l.closeGracefully()
+			f.trigger()
 		}
 		return false
 	}
@@ -68,45 +67,45 @@ func (p *Proxy) fromClient(l *link, pkt packet) bool {
 	return err == nil
 }
 
-// fromBroker hands the broker's packet to the client; false ends the link.
+// fromBroker forwards the broker's packet; false ends the link.
 func (p *Proxy) fromBroker(l *link, pkt packet) bool {
 	f := p.current()
 	switch {
 	case l.muted.Load():
 		return true
-	case f.concerns(dropping, pkt):
-		f.meet(pkt)
+	case f.appliesTo(actionDrop, pkt):
+		f.triggerBy(pkt)
 		return true
-	case f.concerns(garbling, pkt) && !pkt.unasked() && p.claim(f):
-		defer f.strike()
+	case f.appliesTo(actionGarble, pkt) && !pkt.isUnsolicited() && p.consume(f):
+		defer f.trigger()
 		pkt = f.garbage
 	}
 	_, err := l.client.Write(pkt)
 	return err == nil
 }
 
-// link is one client's connection and its counterpart to the broker.
+// link is one client's connection and the corresponding one to the broker.
 type link struct {
 	client, broker *net.TCPConn
-	muted          atomic.Bool   // the broker's packets go nowhere any more
-	over           chan struct{} // closed by cut
+	muted          atomic.Bool   // the broker's packets are discarded
+	done           chan struct{} // closed by cut
 	once           sync.Once
 }
 
-// cut ends both connections.
+// cut closes both connections.
 func (l *link) cut() {
 	l.once.Do(func() {
 		l.client.Close()
 		l.broker.Close()
-		close(l.over)
+		close(l.done)
 	})
 }
 
-// hangUp ends the client's connection, lets the broker read what it was sent,
-// and waits until the broker has closed its side too.
-func (l *link) hangUp() {
+// closeGracefully closes the client's connection, lets the broker read what was sent, and waits until the
+// broker has closed its side too.
+func (l *link) closeGracefully() {
 	l.muted.Store(true)
 	l.client.Close()
 	l.broker.CloseWrite() //nolint:errcheck // it may be closed already
-	<-l.over
+	<-l.done
 }

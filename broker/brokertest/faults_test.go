@@ -8,9 +8,8 @@ import (
 	"signalbox/broker/brokertest"
 )
 
-// fault breaks the way to a broker while a role is created. Reached tells
-// whether the command reaches the broker all the same, ends whether the
-// connection ends of it. Where it does not, the caller gives up.
+// fault is a fault while a role is created. Reached states whether the command reaches the broker
+// all the same, ends whether the fault ends the connection. If it does not, the caller cancels.
 type fault struct {
 	name    string
 	strike  func(*brokertest.Proxy) <-chan struct{}
@@ -28,9 +27,8 @@ var faults = []fault{
 	}, true, true},
 }
 
-// TestFaults breaks the way between the remote driver and each kind of broker:
-// a command whose answer does not come is unconfirmed, whatever became of it,
-// and afterwards everything works again.
+// TestFaults injects faults between the remote driver and each kind of broker: a command without
+// a response is unconfirmed, whatever its outcome, and afterwards everything works again.
 func TestFaults(t *testing.T) {
 	t.Parallel()
 	subjects := map[string]func(t *testing.T) broker.Target{
@@ -64,7 +62,7 @@ func (f fault) play(t *testing.T, target broker.Target) {
 			if !f.ends {
 				giveUp()
 			}
-		case <-ctx.Done(): // the call is over
+		case <-ctx.Done(): // the call is cancelled
 		}
 	}()
 	err := b.CreateRole(ctx, broker.RoleSpec{RoleName: role})

@@ -12,26 +12,26 @@ import (
 	"signalbox/broker"
 )
 
-// flow is a stream under test, with a station that publishes to its source and
-// receives what comes to its target and to its replay topic.
+// flow is a stream under test, with a client that publishes to its source and receives from its
+// target and its replay topic.
 type flow struct {
-	*scene
+	*fixture
 	name   string
-	topic  string // where the flow publishes; the stream's source matches it
+	topic  string // topic of the flow's messages; matches the stream's source
 	target string
 	replay string
 
-	station *station
-	sent    int64 // how many messages the stream has to have received
+	mqtt5 *mqtt5Client
+	sent  int64 // how many messages the stream has to have received
 }
 
-// anyLevel makes a topic of a filter that matches it.
+// anyLevel converts a filter to a topic that matches it.
 var anyLevel = strings.NewReplacer("+", "any", "#", "any")
 
-// flow creates a stream like spec, with a name of its own; where spec does not
-// say so, also with a source and a target of its own. What is published when it
-// returns reaches the stream. The stream is deleted when the test is over.
-func (s *scene) flow(t *testing.T, spec broker.StreamSpec) *flow {
+// flow creates a stream like spec with a name of its own and, unless spec has them, a source and
+// a target of its own. A message that is published when it returns reaches the stream. The stream
+// is deleted after the test.
+func (s *fixture) flow(t *testing.T, spec broker.StreamSpec) *flow {
 	t.Helper()
 	name := s.name("flow")
 	spec.StreamName = name
@@ -41,24 +41,24 @@ func (s *scene) flow(t *testing.T, spec broker.StreamSpec) *flow {
 	if spec.TargetTopic == nil {
 		spec.TargetTopic = new(name + "/out")
 	}
-	f := &flow{scene: s, name: name, topic: anyLevel.Replace(*spec.SourceTopic), target: *spec.TargetTopic, replay: name + "/again"}
-	f.station = s.station(t, f.replay)
+	f := &flow{fixture: s, name: name, topic: anyLevel.Replace(*spec.SourceTopic), target: *spec.TargetTopic, replay: name + "/again"}
+	f.mqtt5 = s.mqtt5Client(t, f.replay)
 	if f.target != "" {
-		f.station.subscribe(t, f.target)
+		f.mqtt5.subscribe(t, f.target)
 	}
 	s.createStream(t, spec)
 	return f
 }
 
-// createStream creates a stream, and deletes it when the test is over.
-func (s *scene) createStream(t *testing.T, spec broker.StreamSpec) {
+// createStream creates a stream that is deleted after the test.
+func (s *fixture) createStream(t *testing.T, spec broker.StreamSpec) {
 	t.Helper()
 	must(t, s.Broker.CreateStream(t.Context(), spec))
 	t.Cleanup(func() { s.deleteStream(t, spec.StreamName) })
 }
 
-// deleteStream deletes a stream that may be gone already.
-func (s *scene) deleteStream(t *testing.T, name string) {
+// deleteStream deletes a stream that may not exist any more.
+func (s *fixture) deleteStream(t *testing.T, name string) {
 	t.Helper()
 	err := s.Broker.DeleteStream(context.WithoutCancel(t.Context()), name)
 	if err != nil && broker.KindOf(err) != broker.NotFound {
@@ -66,22 +66,22 @@ func (s *scene) deleteStream(t *testing.T, name string) {
 	}
 }
 
-// publish sends messages to the source, one after the other, with QoS 1.
+// publish publishes messages to the source, one after the other, with QoS 1.
 func (f *flow) publish(t *testing.T, payloads ...string) {
 	t.Helper()
-	f.station.publish(t, f.topic, payloads...)
+	f.mqtt5.publish(t, f.topic, payloads...)
 	f.sent += int64(len(payloads))
 }
 
-// send sends a message to the source.
+// send publishes a message to the source.
 func (f *flow) send(t *testing.T, m *paho.Publish) {
 	t.Helper()
 	m.Topic = f.topic
-	f.station.send(t, m)
+	f.mqtt5.send(t, m)
 	f.sent++
 }
 
-// record is the stream's record.
+// record returns the stream's record.
 func (f *flow) record(t *testing.T) broker.Stream {
 	t.Helper()
 	r, err := f.Broker.GetStream(t.Context(), f.name)
@@ -92,9 +92,9 @@ func (f *flow) record(t *testing.T) broker.Stream {
 	return r
 }
 
-// settle waits until the stream is through with all that the flow published:
-// each message was republished or kept, as it is to be, or counted as lost.
-func (f *flow) settle(t *testing.T) (s broker.StreamStats) {
+// awaitProcessed waits until the stream has processed all of the flow's messages: each was republished or
+// stored, as configured, or counted as lost.
+func (f *flow) awaitProcessed(t *testing.T) (s broker.StreamStats) {
 	t.Helper()
 	defer func() {
 		if t.Failed() {
@@ -114,22 +114,22 @@ func (f *flow) settle(t *testing.T) (s broker.StreamStats) {
 	return s
 }
 
-// wants makes sure that these payloads and no others have come to the target
-// since it was looked at last, in this order.
+// wants checks that exactly these payloads have arrived at the target since the last check, in
+// this order.
 func (f *flow) wants(t *testing.T, payloads ...string) {
 	t.Helper()
-	f.station.wants(t, f.target, payloads...)
+	f.mqtt5.wants(t, f.target, payloads...)
 }
 
-// replays makes sure that just these payloads have come to the replay topic.
+// replays checks that exactly these payloads have arrived at the replay topic.
 func (f *flow) replays(t *testing.T, payloads ...string) {
 	t.Helper()
-	f.station.wants(t, f.replay, payloads...)
+	f.mqtt5.wants(t, f.replay, payloads...)
 }
 
-// wants makes sure that these payloads and no others have come to a topic since
-// it was looked at last, in this order.
-func (p *station) wants(t *testing.T, topic string, payloads ...string) {
+// wants checks that exactly these payloads have arrived at a topic since the last check, in this
+// order.
+func (p *mqtt5Client) wants(t *testing.T, topic string, payloads ...string) {
 	t.Helper()
 	got := []string{}
 	for _, m := range p.collect(t, topic, len(payloads)) {
@@ -140,24 +140,24 @@ func (p *station) wants(t *testing.T, topic string, payloads ...string) {
 	}
 }
 
-// wantsJSON is wants for payloads that mean the same, however they are spelt.
+// wantsJSON is wants for JSON payloads, which are compared as values.
 func (f *flow) wantsJSON(t *testing.T, payloads ...string) {
 	t.Helper()
 	var got []any
-	for _, m := range f.station.collect(t, f.target, len(payloads)) {
-		got = append(got, meaning(t, m.Payload))
+	for _, m := range f.mqtt5.collect(t, f.target, len(payloads)) {
+		got = append(got, jsonValue(t, m.Payload))
 	}
 	var want []any
 	for _, p := range payloads {
-		want = append(want, meaning(t, []byte(p)))
+		want = append(want, jsonValue(t, []byte(p)))
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("came to %s (-want +got):\n%s", f.target, diff)
 	}
 }
 
-// meaning is a JSON document as a value.
-func meaning(t *testing.T, document []byte) (v any) {
+// jsonValue decodes a JSON document.
+func jsonValue(t *testing.T, document []byte) (v any) {
 	t.Helper()
 	if err := json.Unmarshal(document, &v); err != nil {
 		t.Fatalf("%q is no JSON: %v", document, err)
@@ -165,7 +165,7 @@ func meaning(t *testing.T, document []byte) (v any) {
 	return v
 }
 
-// count is how many messages the stream keeps.
+// count returns how many messages the stream stores.
 func (f *flow) count(t *testing.T) int64 {
 	t.Helper()
 	c, err := f.Broker.CountStreamMessages(t.Context(), f.name)
@@ -176,22 +176,22 @@ func (f *flow) count(t *testing.T) int64 {
 	return c.Count
 }
 
-// modify changes what is given of the stream.
+// modify changes the members of the stream that spec has.
 func (f *flow) modify(t *testing.T, spec broker.StreamSpec) {
 	t.Helper()
 	spec.StreamName = f.name
 	must(t, f.Broker.ModifyStream(t.Context(), spec, false))
 }
 
-// replayed asks for a replay to the flow's replay topic and waits for its end.
-func (f *flow) replayed(t *testing.T, r broker.StreamReplay) {
+// replayToEnd starts a replay to the flow's replay topic and waits for its end.
+func (f *flow) replayToEnd(t *testing.T, r broker.StreamReplay) {
 	t.Helper()
-	must(t, f.replayBegin(t, r))
+	must(t, f.startReplay(t, r))
 	WaitFor(t, "the replay has ended", func() bool { return !f.record(t).Replaying })
 }
 
-// replayBegin asks for a replay to the flow's replay topic.
-func (f *flow) replayBegin(t *testing.T, r broker.StreamReplay) error {
+// startReplay starts a replay to the flow's replay topic.
+func (f *flow) startReplay(t *testing.T, r broker.StreamReplay) error {
 	t.Helper()
 	r.StreamName = f.name
 	if r.ReplayTopic == "" {

@@ -6,5 +6,5 @@ import (
 	"signalbox/scripts/suite"
 )
 
-// TestMain fails when a goroutine is left after all tests.
+// TestMain fails if a goroutine is left after all tests.
 func TestMain(m *testing.M) { suite.Main(m) }

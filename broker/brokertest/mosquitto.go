@@ -14,8 +14,8 @@ import (
 	"signalbox/scripts/process"
 )
 
-// Server is a Mosquitto that runs for one test. URLs of listeners that were
-// not asked for are empty.
+// Server is a Mosquitto that runs for one test. The URLs of listeners that were not configured
+// are empty.
 type Server struct {
 	Addr          string // host:port of the plain listener
 	URL           string // mqtt://…
@@ -25,8 +25,8 @@ type Server struct {
 	AdminUsername string
 	AdminPassword broker.Secret
 	ConfigPath    string // mosquitto.conf
-	DynsecPath    string // dynamic-security.json, as Mosquitto keeps it
-	CA            *CA    // signed the certificate of the TLS listeners
+	DynsecPath    string // dynamic-security.json, as written by Mosquitto
+	CA            *CA    // issued the certificate of the TLS listeners
 
 	binary  string
 	plugin  string
@@ -34,16 +34,15 @@ type Server struct {
 	run     *process.Process
 }
 
-// Target is the server as a stored connection with the admin's credentials.
+// Target returns the server as a stored connection with the admin's credentials.
 func (s *Server) Target() broker.Target {
 	return broker.Target{ID: "mosquitto", Rev: 1, URL: s.URL,
 		Username: s.AdminUsername, Password: s.AdminPassword}
 }
 
-// Mosquitto starts a Mosquitto with dynamic security on free ports of
-// 127.0.0.1, and stops it when the test is over. Its admin may do everything.
-// Without a Mosquitto on the machine the test is skipped, or fails where the
-// environment variable CI is set.
+// Mosquitto starts a Mosquitto with dynamic security on free ports of 127.0.0.1, and stops it
+// after the test. Its admin has all rights. If Mosquitto is not installed the test is skipped, or
+// fails if the environment variable CI is set.
 func Mosquitto(t testing.TB, opts ...Option) *Server {
 	t.Helper()
 	s := &Server{AdminUsername: "admin", AdminPassword: broker.Secret(rand.Text())}
@@ -62,7 +61,7 @@ func Mosquitto(t testing.TB, opts ...Option) *Server {
 	return s
 }
 
-// installed finds Mosquitto and its plugin.
+// installed returns the paths of Mosquitto and its plugin.
 func installed(t testing.TB, withPlugin bool) (binary, plugin string) {
 	t.Helper()
 	binary = process.Mosquitto(t)
@@ -70,7 +69,7 @@ func installed(t testing.TB, withPlugin bool) (binary, plugin string) {
 		return binary, ""
 	}
 	for _, dir := range []string{"/usr/lib/*", "/usr/lib", "/usr/lib64", "/usr/local/lib", "/opt/homebrew/lib"} {
-		found, _ := filepath.Glob(filepath.Join(dir, "mosquitto_dynamic_security.so")) // the pattern is sound
+		found, _ := filepath.Glob(filepath.Join(dir, "mosquitto_dynamic_security.so")) // the pattern is valid
 		if len(found) > 0 {
 			return binary, found[0]
 		}
@@ -79,8 +78,8 @@ func installed(t testing.TB, withPlugin bool) (binary, plugin string) {
 	return "", ""
 }
 
-// startOnFreePorts starts Mosquitto. Its listeners for WebSockets cannot have a port on
-// which connections are still being forgotten: then others are tried.
+// startOnFreePorts starts Mosquitto. Its listeners for WebSockets cannot use a port with
+// connections in TIME_WAIT: then it tries others.
 func (s *Server) startOnFreePorts(t testing.TB) {
 	t.Helper()
 	for range 10 {
@@ -96,8 +95,7 @@ func (s *Server) startOnFreePorts(t testing.TB) {
 	t.Fatal("start mosquitto: every free port was taken by somebody else")
 }
 
-// Start starts a stopped server again, on the same ports and with what its
-// dynamic-security.json holds.
+// Start starts a stopped server again, on the same ports and with its dynamic-security.json.
 func (s *Server) Start(t testing.TB) {
 	t.Helper()
 	if err := s.launch(t); err != nil {
@@ -105,7 +103,7 @@ func (s *Server) Start(t testing.TB) {
 	}
 }
 
-// Stop ends the server and waits for its end; a stopped one stays stopped.
+// Stop stops the server and waits for its end. It does nothing if the server is stopped.
 func (s *Server) Stop(t testing.TB) {
 	t.Helper()
 	if err := s.run.End(syscall.SIGTERM); err != nil {
@@ -116,8 +114,7 @@ func (s *Server) Stop(t testing.TB) {
 // errPortTaken is a start that failed because a port was in use.
 var errPortTaken = errors.New("a port is in use")
 
-// launch starts Mosquitto and waits for the line by which it reports that it
-// serves.
+// launch starts Mosquitto and waits until its log reports that it is ready.
 func (s *Server) launch(t testing.TB) error {
 	t.Helper()
 	run, err := process.Start(exec.Command(s.binary, "-c", s.ConfigPath), func(line string) bool { return strings.HasSuffix(line, " running") })

@@ -35,49 +35,48 @@ type options struct {
 // Option changes the Mosquitto that is started.
 type Option func(*options)
 
-// AllowAnonymous lets clients in that give no username.
+// AllowAnonymous accepts clients without a username.
 func AllowAnonymous() Option { return func(o *options) { o.anonymous = true } }
 
-// WithoutPlugin leaves dynamic security out: a plain Mosquitto that lets
-// everybody in and answers nothing on $CONTROL.
+// WithoutPlugin omits dynamic security: a plain Mosquitto that accepts every client and does not
+// respond on $CONTROL.
 func WithoutPlugin() Option {
 	return func(o *options) { o.noPlugin, o.anonymous = true, true }
 }
 
-// InitiatedDynsec starts from what "mosquitto_ctrl dynsec init" makes: its admin may
-// do less than that of other servers.
+// InitiatedDynsec starts with the configuration of "mosquitto_ctrl dynsec init", whose admin has
+// fewer rights than that of other servers.
 func InitiatedDynsec() Option { return func(o *options) { o.initiated = true } }
 
-// WithPasswordFile leaves dynamic security out: clients are those of a
-// password_file, of which the admin is the only one, and the content of an acl_file
-// says what they may do.
+// WithPasswordFile omits dynamic security: clients are those of a password_file, which contains
+// only the admin, and an acl_file with the given content defines their rights.
 func WithPasswordFile(acl string) Option {
 	return func(o *options) { o.noPlugin, o.passwords, o.acl = true, true, acl }
 }
 
-// PerListener gives each listener its own security (per_listener_settings true).
+// PerListener configures security for each listener (per_listener_settings true).
 func PerListener() Option { return func(o *options) { o.perListen = true } }
 
-// WithWebSockets adds a listener for MQTT over WebSockets, and one with TLS
-// when the server has TLS.
+// WithWebSockets adds a listener for MQTT over WebSockets, and one with TLS if the server has
+// TLS.
 func WithWebSockets() Option { return func(o *options) { o.ws = true } }
 
 // WithTLS adds a TLS listener for 127.0.0.1 and localhost.
 func WithTLS() Option { return func(o *options) { o.tls = true } }
 
-// WithCertificate adds a TLS listener that shows the given certificate.
+// WithCertificate adds a TLS listener with the given certificate.
 func WithCertificate(pair KeyPair) Option {
 	return func(o *options) { o.tls, o.cert = true, &pair }
 }
 
-// WithClientCertificates adds a TLS listener that lets nobody in without a
-// certificate signed by the server's CA.
+// WithClientCertificates adds a TLS listener that requires a client certificate of the server's
+// CA.
 func WithClientCertificates() Option {
 	return func(o *options) { o.tls, o.clientCert = true, true }
 }
 
-// WithDynsec starts from a dynamic-security.json of the test's own. The admin
-// of Server gets in only if the document says so.
+// WithDynsec starts with the given dynamic-security.json. The admin of Server can log in only if
+// the document contains it.
 func WithDynsec(document []byte) Option {
 	return func(o *options) { o.dynsec = document }
 }
@@ -87,7 +86,7 @@ func WithConfig(lines ...string) Option {
 	return func(o *options) { o.extra = append(o.extra, lines...) }
 }
 
-// prepare writes all files but mosquitto.conf.
+// prepare writes all files except mosquitto.conf.
 func (s *Server) prepare(t testing.TB) {
 	t.Helper()
 	dir := t.TempDir()
@@ -117,7 +116,7 @@ func (s *Server) writeDynsec(t testing.TB) {
 	write(t, s.DynsecPath, s.options.dynsec)
 }
 
-// run runs one of Mosquitto's tools.
+// run executes one of Mosquitto's tools.
 func run(t testing.TB, tool string, args ...string) {
 	t.Helper()
 	if out, err := exec.Command(tool, args...).CombinedOutput(); err != nil {
@@ -144,7 +143,7 @@ func (s *Server) configure(t testing.TB) {
 		fmt.Sprintf("per_listener_settings %t", s.options.perListen),
 		"persistence false",
 		"sys_interval 1",
-		"set_tcp_nodelay true", // otherwise an answer waits 40 ms for the client to confirm the PUBACK before it
+		"set_tcp_nodelay true", // otherwise a response waits 40 ms for the TCP acknowledgement of the PUBACK before it
 		"log_dest stderr",
 		"log_type error",
 		"log_type warning",
@@ -153,7 +152,7 @@ func (s *Server) configure(t testing.TB) {
 		"connection_messages true",
 	}
 	if os.Geteuid() == 0 {
-		conf = append(conf, "user root") // otherwise it gives its rights up, and cannot write here
+		conf = append(conf, "user root") // otherwise it drops root's rights and cannot write here
 	}
 	if !s.options.perListen {
 		conf = append(conf, s.security()...)
@@ -163,7 +162,7 @@ func (s *Server) configure(t testing.TB) {
 	write(t, s.ConfigPath, []byte(strings.Join(conf, "\n")+"\n"))
 }
 
-// security says who gets in and may do what.
+// security returns the configuration of authentication and authorization.
 func (s *Server) security() []string {
 	lines := []string{fmt.Sprintf("allow_anonymous %t", s.options.anonymous)}
 	if s.plugin != "" {
@@ -175,12 +174,12 @@ func (s *Server) security() []string {
 	return lines
 }
 
-// listeners chooses a port for each listener and describes it.
+// listeners chooses a port for each listener and configures it.
 func (s *Server) listeners(t testing.TB) (conf []string) {
 	t.Helper()
 	add := func(scheme string, lines ...string) (addr, url string) {
 		addr = FreePort(t, "127.0.0.1")
-		_, port, _ := net.SplitHostPort(addr) // it is sound
+		_, port, _ := net.SplitHostPort(addr) // FreePort returns valid addresses
 		conf = append(append(conf, "listener "+port+" 127.0.0.1"), lines...)
 		if s.options.perListen {
 			conf = append(conf, s.security()...)
@@ -219,8 +218,8 @@ func write(t testing.TB, path string, b []byte) {
 	}
 }
 
-// Document is a dynamic-security.json in the form of Mosquitto 2.0, which
-// every later version reads too.
+// Document is a dynamic-security.json in the format of Mosquitto 2.0, which later versions read
+// too.
 type Document struct {
 	DefaultACLAccess map[string]bool  `json:"defaultACLAccess"`
 	Clients          []DocumentClient `json:"clients"`
@@ -246,8 +245,8 @@ type DocumentGroup struct {
 	Clients   []broker.MemberRef `json:"clients"`
 }
 
-// SetPassword stores the password as Mosquitto 2.0 does, with a single
-// iteration: a test's passwords are no secrets.
+// SetPassword stores the password like Mosquitto 2.0, but with a single iteration: a test's
+// passwords are not secret.
 func (c *DocumentClient) SetPassword(t testing.TB, password string) {
 	t.Helper()
 	salt := make([]byte, 12)
@@ -261,7 +260,7 @@ func (c *DocumentClient) SetPassword(t testing.TB, password string) {
 	c.Iterations = 1
 }
 
-// JSON is the document as a file holds it.
+// JSON returns the document as the content of a file.
 func (d Document) JSON(t testing.TB) []byte {
 	t.Helper()
 	b, err := json.Marshal(d)
@@ -271,7 +270,7 @@ func (d Document) JSON(t testing.TB) []byte {
 	return b
 }
 
-// AdminRole is a role that may do everything that a role can allow.
+// AdminRole returns a role with every right that a role can grant.
 func AdminRole(name string) broker.Role {
 	role := broker.Role{RoleName: name, AllowWildcardSubs: true}
 	for _, acltype := range []broker.ACLType{broker.PublishClientSend, broker.PublishClientReceive,
@@ -283,8 +282,7 @@ func AdminRole(name string) broker.Role {
 	return role
 }
 
-// adminDocument holds one client that may do everything, and Mosquitto's
-// defaults.
+// adminDocument contains one client with all rights, and Mosquitto's defaults.
 func adminDocument(t testing.TB, username, password string) []byte {
 	t.Helper()
 	admin := DocumentClient{Username: username, Roles: []broker.RoleRef{{RoleName: "admin", Priority: broker.NoPriority}}}

@@ -11,7 +11,7 @@ import (
 	"signalbox/scripts/suite"
 )
 
-// connect logs in with plain paho, to test what the suite stands on.
+// connect logs in with plain paho, to test what the suite relies on.
 func connect(url, username, password string, config *tls.Config) (mqtt.Client, error) {
 	o := mqtt.NewClientOptions().AddBroker(url).SetUsername(username).SetPassword(password).
 		SetProtocolVersion(4).SetAutoReconnect(false).SetConnectTimeout(suite.HangLimit).SetTLSConfig(config)

@@ -11,14 +11,14 @@ import (
 	"signalbox/broker"
 )
 
-// event is one of the four that access control decides about.
+// event is one of the four actions that access control decides about.
 type event int
 
 const (
-	sending event = iota
-	receiving
-	subscribing
-	unsubscribing
+	eventPublish event = iota
+	eventReceive
+	eventSubscribe
+	eventUnsubscribe
 	events
 )
 
@@ -26,18 +26,16 @@ func (e event) String() string {
 	return [...]string{"publish", "receive", "subscribe to", "unsubscribe from"}[e]
 }
 
-// question is what a broker is asked: whether a client may do that with this
-// topic or filter.
+// question asks a broker whether a client may do that with this topic or filter.
 type question struct {
 	event event
 	topic string
 }
 
-// Agree loads the same generated roles, groups and clients into both brokers,
-// asks both the same questions over the wire, and fails where their verdicts
-// differ. The seed decides about everything that is generated. It keeps to what
-// every Mosquitto understands: no %c and %u, no role that refuses wildcards, no
-// subscriptions with a leading $.
+// Agree loads the same generated roles, groups and clients into both brokers, asks both the same
+// questions over MQTT, and fails where their verdicts differ. The seed determines everything that
+// is generated. Only features of every Mosquitto are used: no %c and %u, no role that refuses
+// wildcards, no subscriptions with a leading $.
 func Agree(t *testing.T, seed uint64, oracle, subject Subject) {
 	t.Helper()
 	t.Logf("seed %d", seed)
@@ -47,14 +45,14 @@ func Agree(t *testing.T, seed uint64, oracle, subject Subject) {
 	for _, allow := range []bool{false, true} {
 		name := fmt.Sprintf("where no ACL matches, allow is %t", allow)
 		t.Run(name, func(t *testing.T) {
-			want, got := w.judge(t, oracle, allow), w.judge(t, subject, allow)
+			want, got := w.askAll(t, oracle, allow), w.askAll(t, subject, allow)
 			w.compare(t, want, got)
 		})
 	}
 }
 
-// The size of a world: large enough that every rule of the order of evaluation
-// meets every other, small enough for seconds.
+// Size of a world: large enough that every pair of rules of evaluation occurs, small enough for
+// seconds.
 const (
 	worldRoles     = 80
 	worldGroups    = 25
@@ -62,7 +60,7 @@ const (
 	worldQuestions = 60 // of each event
 )
 
-// world is a generated access control and the questions about it.
+// world is a generated configuration of access control, and questions about it.
 type world struct {
 	rng       *rand.Rand
 	roles     []broker.RoleSpec
@@ -86,16 +84,16 @@ func newWorld(rng *rand.Rand) *world {
 	}
 	for e := range events {
 		for len(w.questions[e]) < worldQuestions {
-			w.ask(e)
+			w.addQuestion(e)
 		}
 	}
 	return w
 }
 
-// ask adds a question that is not there yet.
-func (w *world) ask(e event) {
-	topic := w.filter(e == subscribing || e == unsubscribing)
-	if e == sending && w.rng.IntN(5) == 0 {
+// addQuestion adds a new question.
+func (w *world) addQuestion(e event) {
+	topic := w.filter(e == eventSubscribe || e == eventUnsubscribe)
+	if e == eventPublish && w.rng.IntN(5) == 0 {
 		topic = "$other/" + topic
 	}
 	if !slices.Contains(w.questions[e], topic) {
@@ -103,8 +101,8 @@ func (w *world) ask(e event) {
 	}
 }
 
-// filter makes a topic or, with wildcards, a topic filter of few and short
-// levels, some of them empty, so that many match one another.
+// filter returns a topic or, with wildcards, a topic filter of few and short levels, some of them
+// empty, so that many match one another.
 func (w *world) filter(wildcards bool) string {
 	levels := make([]string, 1+w.rng.IntN(3))
 	for i := range levels {
@@ -122,7 +120,7 @@ func (w *world) filter(wildcards bool) string {
 	return "a" // no topic is empty [MQTT-4.7.3-1]
 }
 
-// acls makes the ACLs of a role, no two of one type and topic.
+// acls returns the ACLs of a role, no two with the same type and topic.
 func (w *world) acls() (acls []broker.ACL) {
 	types := []broker.ACLType{broker.PublishClientSend, broker.PublishClientReceive, broker.SubscribeLiteral,
 		broker.SubscribePattern, broker.UnsubscribeLiteral, broker.UnsubscribePattern}
@@ -139,7 +137,7 @@ func (w *world) acls() (acls []broker.ACL) {
 	return acls
 }
 
-// priority is one of few, so that many are equal.
+// priority returns one of few priorities, so that many are equal.
 func (w *world) priority() broker.Priority { return broker.Priority(w.rng.IntN(4) - 1) }
 
 func (w *world) someRoles(most int) (refs []broker.RoleRef) {
@@ -156,8 +154,8 @@ func (w *world) someGroups(most int) (refs []broker.GroupRef) {
 	return refs
 }
 
-// Every client holds the role listening, before all others. It lets them
-// subscribe to everything and back, and receive the message that ends a round.
+// Every client has the role listening with the highest priority. It permits to subscribe to
+// everything, to unsubscribe, and to receive the message that ends a round.
 const (
 	listening  = "listening"
 	everything = "#"
@@ -181,47 +179,47 @@ func (w *world) load(t *testing.T, b broker.Broker) {
 	}
 }
 
-// judgement is a broker's answers about each client.
-type judgement map[string]map[question]bool
+// brokerVerdicts is a broker's verdicts about each client.
+type brokerVerdicts map[string]map[question]bool
 
-// judge asks a broker everything.
-func (w *world) judge(t *testing.T, s Subject, byDefault bool) judgement {
+// askAll asks a broker all questions.
+func (w *world) askAll(t *testing.T, s Subject, byDefault bool) brokerVerdicts {
 	t.Helper()
 	must(t, s.Broker.SetDefaultACLAccess(t.Context(), defaults(byDefault, byDefault, byDefault, byDefault)))
 	u, err := url.Parse(s.URL)
 	must(t, err)
-	v := judgement{}
-	wires := map[string]*wire{}
+	v := brokerVerdicts{}
+	wires := map[string]*rawClient{}
 	for _, c := range w.clients {
 		v[c.Username] = map[question]bool{}
-		wires[c.Username] = dialWire(t, u.Host, c.Username, *c.Password)
+		wires[c.Username] = dialRaw(t, u.Host, c.Username, *c.Password)
 	}
-	w.judgeReceiving(t, s, u.Host, wires, v)
+	w.askReceiving(t, s, u.Host, wires, v)
 	for _, c := range w.clients {
-		w.judgeRequests(t, wires[c.Username], v[c.Username])
+		w.askRequests(t, wires[c.Username], v[c.Username])
 	}
 	return v
 }
 
-// judgeReceiving has the admin publish to every topic in question, to clients
-// that are all subscribed to everything.
-func (w *world) judgeReceiving(t *testing.T, s Subject, addr string, wires map[string]*wire, v judgement) {
+// askReceiving has the admin publish to every topic in question, while all clients are
+// subscribed to everything.
+func (w *world) askReceiving(t *testing.T, s Subject, addr string, wires map[string]*rawClient, v brokerVerdicts) {
 	t.Helper()
 	for name, c := range wires {
 		if !c.subscribe(t, everything)[0] {
 			t.Fatalf("%s may not subscribe to everything", name)
 		}
 	}
-	admin := dialWire(t, addr, s.AdminUsername, s.AdminPassword)
-	if slices.Contains(admin.publish(t, append(w.questions[receiving], roundOver)...), false) {
+	admin := dialRaw(t, addr, s.AdminUsername, s.AdminPassword)
+	if slices.Contains(admin.publish(t, append(w.questions[eventReceive], roundOver)...), false) {
 		t.Fatal("the admin may not publish everywhere")
 	}
 	for name, c := range wires {
-		for _, topic := range w.questions[receiving] {
-			v[name][question{receiving, topic}] = false
+		for _, topic := range w.questions[eventReceive] {
+			v[name][question{eventReceive, topic}] = false
 		}
 		for topic := c.receive(t); topic != roundOver; topic = c.receive(t) {
-			v[name][question{receiving, topic}] = true
+			v[name][question{eventReceive, topic}] = true
 		}
 		if !c.unsubscribe(t, everything)[0] {
 			t.Fatalf("%s may not unsubscribe from everything", name)
@@ -229,23 +227,22 @@ func (w *world) judgeReceiving(t *testing.T, s Subject, addr string, wires map[s
 	}
 }
 
-func (w *world) judgeRequests(t *testing.T, c *wire, v map[question]bool) {
+func (w *world) askRequests(t *testing.T, c *rawClient, v map[question]bool) {
 	t.Helper()
-	for i, granted := range c.publish(t, w.questions[sending]...) {
-		v[question{sending, w.questions[sending][i]}] = granted
+	for i, granted := range c.publish(t, w.questions[eventPublish]...) {
+		v[question{eventPublish, w.questions[eventPublish][i]}] = granted
 	}
-	for i, granted := range c.subscribe(t, w.questions[subscribing]...) {
-		v[question{subscribing, w.questions[subscribing][i]}] = granted
+	for i, granted := range c.subscribe(t, w.questions[eventSubscribe]...) {
+		v[question{eventSubscribe, w.questions[eventSubscribe][i]}] = granted
 	}
-	for i, granted := range c.unsubscribe(t, w.questions[unsubscribing]...) {
-		v[question{unsubscribing, w.questions[unsubscribing][i]}] = granted
+	for i, granted := range c.unsubscribe(t, w.questions[eventUnsubscribe]...) {
+		v[question{eventUnsubscribe, w.questions[eventUnsubscribe][i]}] = granted
 	}
-	c.conn.Close() // so that what the others publish goes to nobody
+	c.conn.Close() // so that it does not receive messages of the others
 }
 
-// compare reports where the verdicts differ, and makes sure that there were
-// enough of both.
-func (w *world) compare(t *testing.T, want, got judgement) {
+// compare reports different verdicts, and checks that both verdicts are frequent enough.
+func (w *world) compare(t *testing.T, want, got brokerVerdicts) {
 	t.Helper()
 	var allowed, asked [events]int
 	differ := 0
@@ -275,7 +272,7 @@ func (w *world) compare(t *testing.T, want, got judgement) {
 	}
 }
 
-// describe shows everything that decides about a client.
+// describe returns everything that determines the verdicts about a client.
 func (w *world) describe(c broker.ClientSpec) string {
 	var b strings.Builder
 	roles := func(refs []broker.RoleRef) {

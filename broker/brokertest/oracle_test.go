@@ -7,8 +7,7 @@ import (
 	"signalbox/scripts/suite"
 )
 
-// TestOracle asks a real Mosquitto and the embedded broker the same thousands
-// of questions.
+// TestOracle asks a real Mosquitto and the embedded broker the same thousands of questions.
 func TestOracle(t *testing.T) {
 	t.Parallel()
 	seed := suite.Seed(t)

@@ -11,7 +11,7 @@ import (
 // PacketType is the type of an MQTT control packet [MQTT-2.1.2].
 type PacketType byte
 
-// The packet types that tests name.
+// Packet types that tests use.
 const (
 	Connect     PacketType = 1
 	Connack     PacketType = 2
@@ -27,14 +27,14 @@ const (
 	Pingresp    PacketType = 13
 )
 
-// packet is one whole control packet as it goes over the wire.
+// packet is a whole control packet.
 type packet []byte
 
 func (p packet) kind() PacketType { return PacketType(p[0] >> 4) }
 
-// unasked reports whether a packet may come at any time, whatever a test does: a ping, its
-// answer, or a message of $SYS.
-func (p packet) unasked() bool {
+// isUnsolicited reports whether a packet may arrive at any time: a ping, its response, or a message of
+// $SYS.
+func (p packet) isUnsolicited() bool {
 	switch p.kind() {
 	case Pingreq, Pingresp:
 		return true
@@ -48,7 +48,7 @@ func (p packet) unasked() bool {
 
 var errLength = errors.New("remaining length of more than four bytes")
 
-// readPacket reads one whole packet.
+// readPacket reads a whole packet.
 func readPacket(r *bufio.Reader) (packet, error) {
 	first, err := r.ReadByte()
 	if err != nil {

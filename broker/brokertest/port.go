@@ -8,20 +8,20 @@ import (
 	"testing"
 )
 
-// The ports that FreePort gives: systems do not give these out by themselves.
+// Ports of FreePort, which systems do not assign by themselves.
 const (
 	firstPort = 12_000
 	ports     = 18_000
 )
 
-// lastPort counts the ports that were given, from somewhere on.
+// lastPort counts the assigned ports, from a random start.
 var lastPort atomic.Uint64
 
 func init() { lastPort.Store(rand.Uint64N(ports)) }
 
-// FreePort returns an address of a host of this machine at which no process listens. No
-// other test of any process gets the port while this one runs, so that a server at it may
-// stop and begin again: the UDP port of the same number is held until the test ends.
+// FreePort returns an address of a local host at which no process listens. No other test of any
+// process gets the port while this one runs, so that a server at it can be restarted: the UDP
+// port with the same number is reserved until the test ends.
 func FreePort(t testing.TB, host string) string {
 	t.Helper()
 	for range ports {

@@ -7,14 +7,13 @@ import (
 	"testing"
 )
 
-// Proxy is a way to a broker that breaks on demand. It understands plain MQTT
-// over TCP, because a fault has to strike between packets: at a PUBLISH, say,
-// and not at a ping that happens to come first. It passes everything on until
-// it is told otherwise; the fault set last is the one in force.
+// Proxy is a proxy in front of a broker that injects faults. It understands plain MQTT over TCP,
+// because a fault applies to certain packets: to a PUBLISH, for example, and not to a ping that
+// happens to come first. It forwards everything until a fault is set; the last one is in force.
 //
-// Each method that sets a fault returns a channel that is closed when the
-// fault has struck. A fault that strikes once leaves the proxy passing. None strikes
-// at a ping, its answer or a message of $SYS, which may come at any time.
+// Each method that sets a fault returns a channel that is closed when the fault has taken effect.
+// A fault that takes effect once leaves the proxy forwarding. No fault is triggered by a ping,
+// its response or a message of $SYS, which may arrive at any time.
 type Proxy struct {
 	Addr string // host:port to connect to
 	URL  string // mqtt://…
@@ -22,7 +21,7 @@ type Proxy struct {
 	target string
 	ln     net.Listener
 	wg     sync.WaitGroup
-	gone   chan struct{} // closed when the test is over
+	done   chan struct{} // closed when the test is over
 
 	mu       sync.Mutex // guards the fields below; never held during I/O
 	fault    *fault
@@ -30,8 +29,8 @@ type Proxy struct {
 	accepted int
 }
 
-// NewProxy starts a proxy to the broker at target, host:port. When the test is
-// over it ends every connection and waits for all it started.
+// NewProxy starts a proxy for the broker at target, host:port. After the test it closes every
+// connection and waits for its goroutines.
 func NewProxy(t testing.TB, target string) *Proxy {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -40,12 +39,12 @@ func NewProxy(t testing.TB, target string) *Proxy {
 	}
 	p := &Proxy{
 		Addr: ln.Addr().String(), URL: "mqtt://" + ln.Addr().String(),
-		target: target, ln: ln, gone: make(chan struct{}),
-		fault: newFault(passing), links: map[*link]struct{}{},
+		target: target, ln: ln, done: make(chan struct{}),
+		fault: newFault(actionPass), links: map[*link]struct{}{},
 	}
 	p.wg.Go(p.accept)
 	t.Cleanup(func() {
-		close(p.gone)
+		close(p.done)
 		ln.Close()
 		p.Cut()
 		p.wg.Wait()
@@ -53,57 +52,54 @@ func NewProxy(t testing.TB, target string) *Proxy {
 	return p
 }
 
-// Pass takes the fault away; what was held goes on.
-func (p *Proxy) Pass() { p.set(newFault(passing)) }
+// Pass removes the fault; held packets are forwarded.
+func (p *Proxy) Pass() { p.set(newFault(actionPass)) }
 
-// CutBefore ends the connection at the client's next packet of that type,
-// which does not reach the broker.
+// CutBefore closes the connection at the client's next packet of that type, which does not reach
+// the broker.
 func (p *Proxy) CutBefore(kind PacketType) <-chan struct{} {
-	return p.set(newFault(cuttingBefore, kind))
+	return p.set(newFault(actionCutBefore, kind))
 }
 
-// CutAfter lets the client's next packet of that type reach the broker and
-// ends the connection before the broker can answer. The fault has struck when
-// the broker has closed its side, having handled what it got.
+// CutAfter forwards the client's next packet of that type and closes the connection before the
+// broker can respond. It has taken effect when the broker has closed its side, after processing
+// the packet.
 func (p *Proxy) CutAfter(kind PacketType) <-chan struct{} {
-	return p.set(newFault(cuttingAfter, kind))
+	return p.set(newFault(actionCutAfter, kind))
 }
 
-// DropAnswers swallows every PUBLISH from the broker and keeps the connection,
-// acknowledgements and pings alive. It has struck when one was swallowed, and
-// goes on.
-func (p *Proxy) DropAnswers() <-chan struct{} { return p.set(newFault(dropping, Publish)) }
+// DropAnswers discards every PUBLISH from the broker and keeps the connection, acknowledgements
+// and pings. It has taken effect when one was discarded, and stays in force.
+func (p *Proxy) DropAnswers() <-chan struct{} { return p.set(newFault(actionDrop, Publish)) }
 
-// Silence swallows everything from the broker and keeps the connection open.
-func (p *Proxy) Silence() <-chan struct{} { return p.set(newFault(dropping)) }
+// Silence discards everything from the broker and keeps the connection open.
+func (p *Proxy) Silence() <-chan struct{} { return p.set(newFault(actionDrop)) }
 
-// Hold keeps everything, in both directions and in order, until another fault
-// or Pass is set. It has struck when there is something to hold.
-func (p *Proxy) Hold() <-chan struct{} { return p.set(newFault(holding)) }
+// Hold holds everything back, in both directions and in order, until another fault or Pass is
+// set. It has taken effect when a packet is held.
+func (p *Proxy) Hold() <-chan struct{} { return p.set(newFault(actionHold)) }
 
-// Garbage gives the client these bytes in place of the broker's next PUBLISH, of another
-// topic than those of $SYS.
+// Garbage sends these bytes to the client in place of the broker's next PUBLISH outside $SYS.
 func (p *Proxy) Garbage(b []byte) <-chan struct{} {
-	f := newFault(garbling, Publish)
+	f := newFault(actionGarble, Publish)
 	f.garbage = b
 	return p.set(f)
 }
 
-// Refuse closes new connections as soon as they are there.
-func (p *Proxy) Refuse() <-chan struct{} { return p.set(newFault(refusing)) }
+// Refuse closes new connections at once.
+func (p *Proxy) Refuse() <-chan struct{} { return p.set(newFault(actionRefuse)) }
 
-// Sever closes new connections as soon as they are there, and ends every connection
-// there is now: nothing of what was held passes.
+// Sever closes all connections, and new ones at once: held packets are discarded.
 func (p *Proxy) Sever() {
 	p.mu.Lock()
 	old := p.fault
-	p.fault = newFault(refusing)
+	p.fault = newFault(actionRefuse)
 	p.mu.Unlock()
 	p.Cut()
-	close(old.over)
+	close(old.done)
 }
 
-// Cut ends every connection there is now.
+// Cut closes all connections.
 func (p *Proxy) Cut() {
 	p.mu.Lock()
 	live := make([]*link, 0, len(p.links))
@@ -116,21 +112,21 @@ func (p *Proxy) Cut() {
 	}
 }
 
-// Accepted counts the connections that clients have made so far.
+// Accepted returns how many connections clients have made.
 func (p *Proxy) Accepted() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.accepted
 }
 
-// set puts a fault in the place of another, whose gate opens.
+// set replaces the fault, and releases what the previous one held.
 func (p *Proxy) set(f *fault) <-chan struct{} {
 	p.mu.Lock()
 	old := p.fault
 	p.fault = f
 	p.mu.Unlock()
-	close(old.over)
-	return f.struck
+	close(old.done)
+	return f.triggered
 }
 
 func (p *Proxy) current() *fault {
@@ -139,16 +135,16 @@ func (p *Proxy) current() *fault {
 	return p.fault
 }
 
-// claim takes a fault that strikes once; only the first gets it.
-func (p *Proxy) claim(f *fault) bool {
+// consume consumes a fault that takes effect once. It reports true to the first caller only.
+func (p *Proxy) consume(f *fault) bool {
 	p.mu.Lock()
 	won := p.fault == f
 	if won {
-		p.fault = newFault(passing)
+		p.fault = newFault(actionPass)
 	}
 	p.mu.Unlock()
 	if won {
-		close(f.over)
+		close(f.done)
 	}
 	return won
 }
@@ -162,75 +158,75 @@ func (p *Proxy) accept() {
 		p.mu.Lock()
 		p.accepted++
 		p.mu.Unlock()
-		if f := p.current(); f.action == refusing {
+		if f := p.current(); f.action == actionRefuse {
 			conn.Close()
-			f.strike()
+			f.trigger()
 			continue
 		}
 		p.wg.Go(func() { p.serve(conn.(*net.TCPConn)) })
 	}
 }
 
-// serve joins one client to the broker until either side ends.
+// serve forwards between a client and the broker until either side ends.
 func (p *Proxy) serve(client *net.TCPConn) {
 	conn, err := net.Dial("tcp", p.target)
 	if err != nil {
 		client.Close()
 		return
 	}
-	l := &link{client: client, broker: conn.(*net.TCPConn), over: make(chan struct{})}
-	p.enter(l)
-	defer p.leave(l)
+	l := &link{client: client, broker: conn.(*net.TCPConn), done: make(chan struct{})}
+	p.register(l)
+	defer p.unregister(l)
 	var down sync.WaitGroup
 	down.Go(func() {
 		p.pump(l, l.broker, p.fromBroker)
 		l.cut()
 	})
 	p.pump(l, l.client, p.fromClient)
-	l.hangUp()
+	l.closeGracefully()
 	down.Wait()
 }
 
-// enter makes the link known to Cut, and cuts it when the test is over already.
-func (p *Proxy) enter(l *link) {
+// register registers the link for Cut, and cuts it if the test is over.
+func (p *Proxy) register(l *link) {
 	p.mu.Lock()
 	p.links[l] = struct{}{}
 	p.mu.Unlock()
 	select {
-	case <-p.gone:
+	case <-p.done:
 		l.cut()
 	default:
 	}
 }
 
-func (p *Proxy) leave(l *link) {
+func (p *Proxy) unregister(l *link) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.links, l)
 }
 
-// pump hands packets on, one by one, until one side ends or a fault ends it.
-func (p *Proxy) pump(l *link, src net.Conn, hand func(*link, packet) bool) {
+// pump forwards packets until one side ends or a fault ends the link.
+func (p *Proxy) pump(l *link, src net.Conn, forward func(*link, packet) bool) {
 	r := bufio.NewReader(src)
 	for {
 		pkt, err := readPacket(r)
-		if err != nil || !p.admit(l, pkt) || !hand(l, pkt) {
+		if err != nil || !p.awaitRelease(l, pkt) || !forward(l, pkt) {
 			return
 		}
 	}
 }
 
-// admit waits while packets are held; false means that the link is over.
-func (p *Proxy) admit(l *link, pkt packet) bool {
+// awaitRelease waits while packets are held; false means that the link has ended.
+func (p *Proxy) awaitRelease(l *link, pkt packet) bool {
 	for {
 		f := p.current()
-		if f.action != holding {
+		if f.action != actionHold {
 			return true
 		}
-		f.meet(pkt)
+		f.triggerBy(pkt)
 		select {
-		case <-f.over:
-		case <-l.over:
+		case <-f.done:
+		case <-l.done:
 			return false
 		}
 	}

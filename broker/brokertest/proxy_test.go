@@ -12,7 +12,7 @@ import (
 	"signalbox/scripts/suite"
 )
 
-// client is a plain MQTT client that records what it gets.
+// client is a plain MQTT client that records what it receives.
 type client struct {
 	mqtt.Client
 	got  chan string   // payloads, in order
@@ -45,7 +45,7 @@ func done(t *testing.T, token mqtt.Token, what string) {
 	}
 }
 
-// next is the payload that comes next.
+// next returns the next payload.
 func (c *client) next(t *testing.T) string {
 	t.Helper()
 	select {
@@ -66,8 +66,7 @@ func within(t *testing.T, what string, happened <-chan struct{}) {
 	}
 }
 
-// stage is a broker, a witness connected to it, and a client connected through
-// a proxy.
+// stage starts a broker, a witness connected to it, and a client connected through a proxy.
 func stage(t *testing.T) (p *brokertest.Proxy, witness, c *client, again func() *client) {
 	t.Helper()
 	s := brokertest.Mosquitto(t)
@@ -95,7 +94,7 @@ func TestProxyCutsBefore(t *testing.T) {
 	t.Parallel()
 	p, witness, c, again := stage(t)
 	struck := p.CutBefore(brokertest.Publish)
-	done(t, c.Subscribe("other", 1, nil), "subscribe") // not what it waits for
+	done(t, c.Subscribe("other", 1, nil), "subscribe") // not the packet type of the fault
 	c.Publish("t", 1, false, "lost")
 	within(t, "the fault has struck", struck)
 	within(t, "the client has lost its connection", c.lost)
@@ -188,7 +187,7 @@ func TestProxyPassesWhatIsUnasked(t *testing.T) {
 	p, witness, c, _ := stage(t)
 	struck := p.Garbage([]byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff})
 	done(t, c.Subscribe("$SYS/broker/uptime", 0, nil), "subscribe")
-	for range 2 { // one that is retained, one that the broker publishes by itself
+	for range 2 { // a retained one, and one that the broker publishes by itself
 		if got := c.next(t); !strings.HasSuffix(got, " seconds") {
 			t.Errorf("the client got %q", got)
 		}
@@ -198,7 +197,7 @@ func TestProxyPassesWhatIsUnasked(t *testing.T) {
 	within(t, "the client has given the connection up", c.lost)
 }
 
-// TestProxySevers shows that nothing passes that was held.
+// TestProxySevers checks that held packets are discarded.
 func TestProxySevers(t *testing.T) {
 	t.Parallel()
 	p, witness, c, again := stage(t)
@@ -249,8 +248,7 @@ func TestProxyCuts(t *testing.T) {
 	}
 }
 
-// TestProxyEnds shows that a proxy leaves nothing behind, whatever it was
-// doing; TestMain looks.
+// TestProxyEnds checks that a proxy leaves no goroutine behind; TestMain detects it.
 func TestProxyEnds(t *testing.T) {
 	t.Parallel()
 	p, witness, c, _ := stage(t)

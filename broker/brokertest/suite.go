@@ -11,11 +11,11 @@ import (
 	"signalbox/broker"
 )
 
-// Feature is something that not every broker has, although the suite asks for
-// it. The values complete the sentence "this broker lacks ...".
+// Feature is a feature that the suite uses and not every broker has. The values complete the
+// sentence "this broker lacks ...".
 type Feature string
 
-// What older Mosquittos, or brokers at a distance, lack.
+// Features that older Mosquittos, or remote brokers, lack.
 const (
 	PercentSubstitution Feature = "%c and %u in the topics of ACLs"
 	AllowWildcardSubs   Feature = "roles that refuse every subscription with a wildcard"
@@ -38,10 +38,9 @@ const (
 	NamedFields         Feature = "naming the members of a request that are bad"
 )
 
-// Subject is a broker under test: through its interface, and over the wire at
-// URL (plain MQTT). The admin may do everything. Anonymous clients get in and
-// have the rights of the anonymous group. Its access control is what a new
-// broker has: Mosquitto's default access, no anonymous group.
+// Subject is a broker under test: its interface, and its URL for plain MQTT. The admin has all
+// rights. Anonymous clients are accepted and have the rights of the anonymous group. Its access
+// control is that of a new broker: Mosquitto's default access, no anonymous group.
 type Subject struct {
 	Broker        broker.Broker
 	URL           string
@@ -50,22 +49,22 @@ type Subject struct {
 	Lacks         []Feature
 }
 
-// group is a set of cases that share one subject, one after the other.
+// group is a set of cases that share one subject, in sequence.
 type group struct {
 	name  string
 	cases []testCase
 }
 
-// testCase is named by what must hold. It runs only where the subject has what
-// it needs.
+// testCase is named after what must hold. It runs only if the subject has the features that it
+// needs.
 type testCase struct {
 	name  string
 	needs []Feature
-	run   func(t *testing.T, s *scene)
+	run   func(t *testing.T, s *fixture)
 }
 
-// Run puts the broker through every case. Open gives a fresh subject for each
-// group of cases and cleans up after itself.
+// Run runs every case. Open returns a new subject for each group of cases and cleans up after
+// itself.
 func Run(t *testing.T, open func(t *testing.T) Subject) {
 	t.Helper()
 	groups := []group{
@@ -106,7 +105,7 @@ func Run(t *testing.T, open func(t *testing.T) Subject) {
 }
 
 func runGroup(t *testing.T, g group, subject Subject) {
-	s := &scene{Subject: subject}
+	s := &fixture{Subject: subject}
 	for _, c := range g.cases {
 		missing := slices.IndexFunc(c.needs, func(f Feature) bool { return slices.Contains(subject.Lacks, f) })
 		if missing >= 0 {
@@ -117,43 +116,42 @@ func runGroup(t *testing.T, g group, subject Subject) {
 	}
 }
 
-// scene is a subject on which cases play, with names that no two of them share.
-type scene struct {
+// fixture is a subject with names that are unique among its cases.
+type fixture struct {
 	Subject
 	made atomic.Int64
 }
 
-// name gives a name that nobody has.
-func (s *scene) name(stem string) string {
+// name returns a unique name.
+func (s *fixture) name(stem string) string {
 	return fmt.Sprintf("%s-%03d", stem, s.made.Add(1))
 }
 
-// role creates a role with these ACLs and gives its name.
-func (s *scene) role(t *testing.T, acls ...broker.ACL) string {
+// role creates a role with these ACLs and returns its name.
+func (s *fixture) role(t *testing.T, acls ...broker.ACL) string {
 	t.Helper()
 	name := s.name("role")
 	must(t, s.Broker.CreateRole(t.Context(), broker.RoleSpec{RoleName: name, ACLs: acls}))
 	return name
 }
 
-// group creates a group that holds these roles and gives its name.
-func (s *scene) group(t *testing.T, roles ...string) string {
+// group creates a group with these roles and returns its name.
+func (s *fixture) group(t *testing.T, roles ...string) string {
 	t.Helper()
 	name := s.name("group")
 	must(t, s.Broker.CreateGroup(t.Context(), broker.GroupSpec{GroupName: name, Roles: roleRefs(roles)}))
 	return name
 }
 
-// client creates a client that holds these roles and gives its username. Its
-// password is password(username).
-func (s *scene) client(t *testing.T, roles ...string) string {
+// client creates a client with these roles and returns its username. Its password is
+// password(username).
+func (s *fixture) client(t *testing.T, roles ...string) string {
 	t.Helper()
 	return s.clientWith(t, broker.ClientSpec{Roles: roleRefs(roles)})
 }
 
-// clientWith creates a client like spec, with a username and password of its
-// own.
-func (s *scene) clientWith(t *testing.T, spec broker.ClientSpec) string {
+// clientWith creates a client like spec, with a username and password of its own.
+func (s *fixture) clientWith(t *testing.T, spec broker.ClientSpec) string {
 	t.Helper()
 	spec.Username = s.name("client")
 	spec.Password = new(password(spec.Username))
@@ -184,7 +182,7 @@ func memberRefs(names ...string) (refs []broker.MemberRef) {
 	return refs
 }
 
-// allow and deny are ACLs without a priority.
+// allow and deny return ACLs without a priority.
 func allow(acltype broker.ACLType, topic string) broker.ACL {
 	return broker.ACL{ACLType: acltype, Topic: topic, Allow: true}
 }
@@ -200,7 +198,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// wantKind fails the test unless err is a failure of that kind.
+// wantKind checks the kind of an error.
 func wantKind(t *testing.T, err error, want broker.Kind) {
 	t.Helper()
 	if err == nil {
@@ -211,7 +209,7 @@ func wantKind(t *testing.T, err error, want broker.Kind) {
 	}
 }
 
-// find gives what a list holds that matches; ok is false when there is none.
+// find returns the item of a list that matches; ok is false if there is none.
 func find[T any](t *testing.T, list func(context.Context, broker.ListOptions[T]) (broker.Page[T], error),
 	match func(T) bool) (found T, ok bool) {
 	t.Helper()
@@ -224,12 +222,12 @@ func find[T any](t *testing.T, list func(context.Context, broker.ListOptions[T])
 	return found, ok
 }
 
-func (s *scene) findGroup(t *testing.T, name string) (broker.Group, bool) {
+func (s *fixture) findGroup(t *testing.T, name string) (broker.Group, bool) {
 	t.Helper()
 	return find(t, s.Broker.ListGroups, func(g broker.Group) bool { return g.GroupName == name })
 }
 
-func (s *scene) findRole(t *testing.T, name string) (broker.Role, bool) {
+func (s *fixture) findRole(t *testing.T, name string) (broker.Role, bool) {
 	t.Helper()
 	return find(t, s.Broker.ListRoles, func(r broker.Role) bool { return r.RoleName == name })
 }

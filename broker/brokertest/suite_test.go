@@ -16,7 +16,7 @@ import (
 	"signalbox/broker/streams/store"
 )
 
-// lacking2011 is what Debian's Mosquitto, 2.0.11, lacks.
+// lacking2011 is what Mosquitto 2.0.11 of Debian lacks.
 var lacking2011 = []brokertest.Feature{
 	brokertest.PercentSubstitution,
 	brokertest.AllowWildcardSubs,
@@ -67,7 +67,7 @@ func TestRemoteToMosquitto(t *testing.T) {
 	})
 }
 
-// host is what has streams, with a file of its own.
+// host returns a host of streams with a file of its own.
 func host(t *testing.T) *streams.Host {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
@@ -83,7 +83,7 @@ func host(t *testing.T) *streams.Host {
 	return streams.NewHost(streams.DefaultConfig(), kept, log)
 }
 
-// embed starts the broker of this process on a free port.
+// embed starts an embedded broker on a free port.
 func embed(t *testing.T) (*embedded.Broker, broker.Target) {
 	t.Helper()
 	cfg := embedded.DefaultConfig()

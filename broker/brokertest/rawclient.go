@@ -12,9 +12,9 @@ import (
 	"signalbox/scripts/suite"
 )
 
-// wire is an MQTT 5 client of the barest kind. Version 5 tells with a reason
-// code what 3.1.1 hides: that a PUBLISH or UNSUBSCRIBE was refused.
-type wire struct {
+// rawClient is a minimal MQTT 5 client. Version 5 reports by reason codes what 3.1.1 hides: that a
+// PUBLISH or UNSUBSCRIBE was refused.
+type rawClient struct {
 	conn net.Conn
 	r    *bufio.Reader
 	id   uint16
@@ -23,8 +23,8 @@ type wire struct {
 // notAuthorized is the reason code of a refusal [MQTT-4.13].
 const notAuthorized = 0x87
 
-// dialWire connects and logs in; the broker must accept.
-func dialWire(t *testing.T, addr, username string, secret broker.Secret) *wire {
+// dialRaw connects and logs in, which must succeed.
+func dialRaw(t *testing.T, addr, username string, secret broker.Secret) *rawClient {
 	t.Helper()
 	conn, err := net.DialTimeout("tcp", addr, suite.HangLimit)
 	if err != nil {
@@ -34,7 +34,7 @@ func dialWire(t *testing.T, addr, username string, secret broker.Secret) *wire {
 	if err := conn.SetDeadline(time.Now().Add(3 * suite.HangLimit)); err != nil {
 		t.Fatalf("set a deadline: %v", err)
 	}
-	w := &wire{conn: conn, r: bufio.NewReader(conn)}
+	w := &rawClient{conn: conn, r: bufio.NewReader(conn)}
 	const version5, userPasswordClean, keepAliveOff = 5, 0xc2, 0
 	body := append(text(nil, "MQTT"), version5, userPasswordClean, keepAliveOff, keepAliveOff, 0)
 	body = text(text(text(body, "wire-"+username), username), string(secret))
@@ -50,8 +50,8 @@ func text(b []byte, s string) []byte {
 	return append(binary.BigEndian.AppendUint16(b, uint16(len(s))), s...)
 }
 
-// send writes a packet: its first byte, the remaining length and the rest.
-func (w *wire) send(t *testing.T, first byte, body []byte) {
+// send writes a packet: its first byte, the remaining length and the body.
+func (w *rawClient) send(t *testing.T, first byte, body []byte) {
 	t.Helper()
 	p := binary.AppendUvarint([]byte{first}, uint64(len(body))) // MQTT's variable byte integer is a uvarint
 	if _, err := w.conn.Write(append(p, body...)); err != nil {
@@ -59,9 +59,8 @@ func (w *wire) send(t *testing.T, first byte, body []byte) {
 	}
 }
 
-// next reads the next packet, which must be of that type, without its fixed
-// header.
-func (w *wire) next(t *testing.T, kind PacketType) []byte {
+// next reads the next packet, which must have that type, and returns it without its fixed header.
+func (w *rawClient) next(t *testing.T, kind PacketType) []byte {
 	t.Helper()
 	p, err := readPacket(w.r)
 	if err != nil {
@@ -74,15 +73,14 @@ func (w *wire) next(t *testing.T, kind PacketType) []byte {
 	return p[1+length:]
 }
 
-func (w *wire) newID() []byte {
+func (w *rawClient) newID() []byte {
 	w.id++
 	return binary.BigEndian.AppendUint16(nil, w.id)
 }
 
-// publish sends a message with QoS 1 to each topic and tells which were let
-// through. It keeps to the fewest messages in flight that any broker allows
-// by default.
-func (w *wire) publish(t *testing.T, topics ...string) (granted []bool) {
+// publish publishes a message with QoS 1 to each topic and returns which were granted. It keeps
+// to the smallest maximum of in-flight messages that brokers have by default.
+func (w *rawClient) publish(t *testing.T, topics ...string) (granted []bool) {
 	t.Helper()
 	const qos1, noProperties, inFlight = 2, 0, 16
 	for batch := range slices.Chunk(topics, inFlight) {
@@ -98,11 +96,11 @@ func (w *wire) publish(t *testing.T, topics ...string) (granted []bool) {
 	return granted
 }
 
-// filters sends a SUBSCRIBE or UNSUBSCRIBE of many filters and tells which
-// were granted. Options is what follows each filter.
-func (w *wire) filters(t *testing.T, request, answer PacketType, filters []string, options ...byte) []bool {
+// filters sends a SUBSCRIBE or UNSUBSCRIBE of many filters and returns which were granted.
+// Options follow each filter.
+func (w *rawClient) filters(t *testing.T, request, answer PacketType, filters []string, options ...byte) []bool {
 	t.Helper()
-	const reserved = 2 // bits that the standard wants [MQTT-3.8.1-1]
+	const reserved = 2 // bits required by [MQTT-3.8.1-1]
 	body := append(w.newID(), 0)
 	for _, f := range filters {
 		body = append(text(body, f), options...)
@@ -119,25 +117,25 @@ func (w *wire) filters(t *testing.T, request, answer PacketType, filters []strin
 	return granted
 }
 
-func (w *wire) subscribe(t *testing.T, filters ...string) []bool {
+func (w *rawClient) subscribe(t *testing.T, filters ...string) []bool {
 	t.Helper()
 	const qos0 = 0
 	return w.filters(t, Subscribe, Suback, filters, qos0)
 }
 
-func (w *wire) unsubscribe(t *testing.T, filters ...string) []bool {
+func (w *rawClient) unsubscribe(t *testing.T, filters ...string) []bool {
 	t.Helper()
 	return w.filters(t, Unsubscribe, Unsuback, filters)
 }
 
-// receive gives the topic of the next message, which must have QoS 0.
-func (w *wire) receive(t *testing.T) string {
+// receive returns the topic of the next message, which must have QoS 0.
+func (w *rawClient) receive(t *testing.T) string {
 	t.Helper()
 	b := w.next(t, Publish)
 	return string(b[2 : 2+binary.BigEndian.Uint16(b)])
 }
 
-// skipProperties cuts off the properties that begin here.
+// skipProperties returns what follows the properties.
 func skipProperties(b []byte) []byte {
 	n, length := binary.Uvarint(b)
 	return b[length+int(n):]

@@ -13,9 +13,9 @@ import (
 	"signalbox/scripts/suite"
 )
 
-// station is an MQTT 5 client of a test, with the admin's rights. It shows
-// what a message of MQTT 5 has beside its payload.
-type station struct {
+// mqtt5Client is an MQTT 5 client with the admin's rights. It exposes the properties of
+// messages.
+type mqtt5Client struct {
 	name   string
 	client *paho.Client
 
@@ -23,33 +23,32 @@ type station struct {
 	inbox []*paho.Publish
 }
 
-// station connects one that receives what is published to the filters from now
-// on, with the QoS and the RETAIN flag that the broker was given.
-func (s *scene) station(t *testing.T, filters ...string) *station {
+// mqtt5Client connects a client that receives what is published to the filters from now on, with the
+// QoS and the RETAIN flag of the publisher.
+func (s *fixture) mqtt5Client(t *testing.T, filters ...string) *mqtt5Client {
 	t.Helper()
 	u, err := url.Parse(s.URL)
 	must(t, err)
 	conn, err := net.DialTimeout("tcp", u.Host, suite.HangLimit)
 	must(t, err)
-	p := &station{name: s.name("station")}
+	p := &mqtt5Client{name: s.name("station")}
 	p.client = paho.NewClient(paho.ClientConfig{Conn: conn, PacketTimeout: suite.HangLimit,
 		OnPublishReceived: []func(paho.PublishReceived) (bool, error){p.take}})
 	_, err = p.client.Connect(t.Context(), &paho.Connect{ClientID: p.name, CleanStart: true,
 		UsernameFlag: true, Username: s.AdminUsername, PasswordFlag: true, Password: []byte(s.AdminPassword)})
 	must(t, err)
 	t.Cleanup(func() {
-		p.client.Disconnect(&paho.Disconnect{}) //nolint:errcheck // the broker may be gone; the client is over either way
+		p.client.Disconnect(&paho.Disconnect{}) //nolint:errcheck // the connection may be closed already
 	})
 	p.subscribe(t, append(filters, p.mark())...)
 	return p
 }
 
-// mark is where the station publishes to itself, to see that all that was sent
-// to it before has come.
-func (p *station) mark() string { return "mark/" + p.name }
+// mark is the topic of messages to itself, which show that everything sent before has arrived.
+func (p *mqtt5Client) mark() string { return "mark/" + p.name }
 
-// subscribe asks for filters, all of which must be granted.
-func (p *station) subscribe(t *testing.T, filters ...string) {
+// subscribe subscribes to filters, all of which must be granted.
+func (p *mqtt5Client) subscribe(t *testing.T, filters ...string) {
 	t.Helper()
 	request := &paho.Subscribe{}
 	for _, f := range filters {
@@ -60,32 +59,32 @@ func (p *station) subscribe(t *testing.T, filters ...string) {
 	}
 }
 
-func (p *station) take(r paho.PublishReceived) (bool, error) {
+func (p *mqtt5Client) take(r paho.PublishReceived) (bool, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.inbox = append(p.inbox, r.Packet)
 	return true, nil
 }
 
-// send publishes a message and waits until the broker has it in its charge.
-func (p *station) send(t *testing.T, m *paho.Publish) {
+// send publishes a message and waits for the acknowledgement.
+func (p *mqtt5Client) send(t *testing.T, m *paho.Publish) {
 	t.Helper()
 	if _, err := p.client.Publish(t.Context(), m); err != nil {
 		t.Fatalf("publish to %q: %v", m.Topic, err)
 	}
 }
 
-// publish sends text with QoS 1.
-func (p *station) publish(t *testing.T, topic string, payloads ...string) {
+// publish publishes texts with QoS 1.
+func (p *mqtt5Client) publish(t *testing.T, topic string, payloads ...string) {
 	t.Helper()
 	for _, payload := range payloads {
 		p.send(t, &paho.Publish{Topic: topic, QoS: 1, Payload: []byte(payload)})
 	}
 }
 
-// burst publishes many messages without waiting for each, but for the last: when
-// that is acknowledged, the broker has them all.
-func (p *station) burst(t *testing.T, messages []*paho.Publish) {
+// burst publishes many messages and waits only for the acknowledgement of the last: then the
+// broker has all of them.
+func (p *mqtt5Client) burst(t *testing.T, messages []*paho.Publish) {
 	t.Helper()
 	for _, m := range messages[:len(messages)-1] {
 		if _, err := p.client.PublishWithOptions(t.Context(), m, paho.PublishOptions{Method: paho.PublishMethod_AsyncSend}); err != nil {
@@ -95,8 +94,8 @@ func (p *station) burst(t *testing.T, messages []*paho.Publish) {
 	p.send(t, messages[len(messages)-1])
 }
 
-// got lists the messages of a topic that came so far.
-func (p *station) got(topic string) (messages []*paho.Publish) {
+// got returns the received messages of a topic.
+func (p *mqtt5Client) got(topic string) (messages []*paho.Publish) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, m := range p.inbox {
@@ -107,8 +106,8 @@ func (p *station) got(topic string) (messages []*paho.Publish) {
 	return messages
 }
 
-// texts are the payloads of the messages of a topic that came so far.
-func (p *station) texts(topic string) []string {
+// texts returns the payloads of the received messages of a topic.
+func (p *mqtt5Client) texts(topic string) []string {
 	texts := []string{}
 	for _, m := range p.got(topic) {
 		texts = append(texts, string(m.Payload))
@@ -116,9 +115,9 @@ func (p *station) texts(topic string) []string {
 	return texts
 }
 
-// collect waits until n messages of a topic have come and what was sent behind
-// them would have come too, and takes them all out of the inbox.
-func (p *station) collect(t *testing.T, topic string, n int) []*paho.Publish {
+// collect waits until n messages of a topic have arrived, and messages sent after them would have
+// arrived too, and removes them from the inbox.
+func (p *mqtt5Client) collect(t *testing.T, topic string, n int) []*paho.Publish {
 	t.Helper()
 	defer func() {
 		if t.Failed() {
@@ -135,9 +134,9 @@ func (p *station) collect(t *testing.T, topic string, n int) []*paho.Publish {
 	return all
 }
 
-// passMark returns when everything that was sent to the station before has
-// come. The mark has a QoS, as those without may overtake others.
-func (p *station) passMark(t *testing.T) {
+// passMark returns when everything that was sent to the client before has arrived. The mark has
+// a QoS above 0, as others might be overtaken.
+func (p *mqtt5Client) passMark(t *testing.T) {
 	t.Helper()
 	before := len(p.got(p.mark()))
 	p.publish(t, p.mark(), "mark")
