@@ -10,6 +10,7 @@ import (
 	"signalbox/broker"
 	"signalbox/broker/brokertest"
 	"signalbox/broker/embedded"
+	"signalbox/broker/messaging"
 	"signalbox/broker/remote"
 	"signalbox/broker/storage"
 	"signalbox/broker/streams"
@@ -39,7 +40,8 @@ var lacking2011 = []brokertest.Feature{
 func dial(t *testing.T, target broker.Target) broker.Broker {
 	t.Helper()
 	d := remote.New(slog.New(slog.DiscardHandler))
-	d.Streams = host(t)
+	streamHost := host(t)
+	d.Streams = func(id string, m messaging.Broker) messaging.StreamEngine { return streamHost.Open(id, m) }
 	b, err := d.Dial(target)
 	if err != nil {
 		t.Fatalf("dial: %v", err)

@@ -12,6 +12,30 @@ import (
 // retryLoad is the pause before definitions that could not be read are read again.
 const retryLoad = 5 * time.Second
 
+// Engine is the work of one kind that a service does with the messages of a broker. All
+// methods are safe for concurrent use.
+type Engine interface {
+	// Ready waits until the definitions are read and messages are taken.
+	Ready(ctx context.Context) error
+	// Len returns the number of definitions, as soon as they are read.
+	Len(ctx context.Context) (int, error)
+	// Close ends the engine and waits until what it has taken is stored, or until the
+	// context ends.
+	Close(ctx context.Context) error
+}
+
+// StreamEngine is an Engine whose definitions are streams.
+type StreamEngine interface {
+	Engine
+	broker.Streams
+}
+
+// BridgeEngine is an Engine whose definitions are the connections of bridges.
+type BridgeEngine interface {
+	Engine
+	broker.Bridges
+}
+
 // Lifecycle is what all engines have in common: definitions that are read in the background,
 // changes of these one at a time, and an end that waits for what is under way. A [Host]
 // starts it. All methods are safe for concurrent use.

@@ -5,19 +5,19 @@ import (
 	"encoding/json"
 
 	"signalbox/broker"
-	"signalbox/broker/bridges"
+	"signalbox/broker/messaging"
 )
 
 // hostedBridges are bridges of this service on a broker.
 type hostedBridges struct {
-	*bridges.Engine
+	messaging.BridgeEngine
 	hosted *hostedFeatures
 }
 
 // SetBridgeConfig replaces the configuration. If there is a connection, it waits for the
 // subscriptions.
 func (o *hostedBridges) SetBridgeConfig(ctx context.Context, bridgeID string, config json.RawMessage) error {
-	err := o.Engine.SetBridgeConfig(ctx, bridgeID, config)
+	err := o.BridgeEngine.SetBridgeConfig(ctx, bridgeID, config)
 	o.hosted.waitSubscribed(ctx, o)
 	return err
 }

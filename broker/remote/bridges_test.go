@@ -17,6 +17,7 @@ import (
 	"signalbox/broker/bridges/bridgestest"
 	"signalbox/broker/brokertest"
 	"signalbox/broker/control"
+	"signalbox/broker/messaging"
 )
 
 // bridging is a broker with plugins for bridges of which only the broker itself knows the
@@ -246,13 +247,21 @@ func (*deadLetters) DeleteDeadLetters(context.Context, string, string, []string)
 	return deadLetterCount, nil
 }
 
+// openBridges returns a function that opens bridges of one kind for a dialer.
+func openBridges(k bridges.Kind) func(string, string, messaging.Broker) messaging.BridgeEngine {
+	host := bridges.NewHost(&bridgestest.Store{}, []bridges.Kind{k}, slog.New(slog.DiscardHandler))
+	return func(id, identity string, m messaging.Broker) messaging.BridgeEngine {
+		return host.Open(id, identity, m)
+	}
+}
+
 // TestOwnBridges delivers messages of a broker that has no bridges itself, beside a
 // stream, and those that were published while the service was away.
 func TestOwnBridges(t *testing.T) {
 	t.Parallel()
 	server := brokertest.Mosquitto(t)
 	d, other, kind := hosting(t), connected(t, server.Target()), &bridgestest.Kind{}
-	d.Bridges = bridges.NewHost(&bridgestest.Store{}, []bridges.Kind{kind}, slog.New(slog.DiscardHandler))
+	d.Bridges = openBridges(kind)
 	b := hosted(t, d, server.Target())
 	if !slices.Contains(b.Capabilities(), broker.CapBridges) {
 		t.Errorf("capabilities: %q", b.Capabilities())
@@ -293,7 +302,7 @@ func TestOwnBridges(t *testing.T) {
 func TestOwnBridgesAreNotLostSightOf(t *testing.T) {
 	t.Parallel()
 	d, kind := quick(), &bridgestest.Kind{}
-	d.Bridges = bridges.NewHost(&bridgestest.Store{}, []bridges.Kind{kind}, slog.New(slog.DiscardHandler))
+	d.Bridges = openBridges(kind)
 	config := json.RawMessage(`{"connections":[{"name":"c","connection":{"address":"a"},"enabled":false,"topicMappings":[]}]}`)
 	target := (&scripted{answers: onlyDynsec}).serve(t)
 	b := hosted(t, d, target)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"signalbox/broker"
+	"signalbox/broker/messaging"
 	"signalbox/broker/mqtt/client"
 	"signalbox/broker/mqtt/dial"
 )
@@ -20,21 +21,12 @@ import (
 type hostedFeatures struct {
 	broker  *Broker
 	client  *client.Client
-	engines []engine
+	engines []messaging.Engine
 	streams *hostedStreams // nil if only the broker itself may have streams
 	bridges *hostedBridges // like streams
 
 	started chan struct{} // closed when there is something to do
 	once    sync.Once     // guards the closing of needed
-}
-
-// engine is a user of a broker's messages.
-type engine interface {
-	// Ready waits until the definitions are loaded.
-	Ready(ctx context.Context) error
-	// Len returns the number of definitions.
-	Len(ctx context.Context) (int, error)
-	Close(ctx context.Context) error
 }
 
 // openHosted opens the features that the dialer has, until ctx ends; close comes before that.
@@ -46,11 +38,11 @@ func (b *Broker) openHosted(ctx context.Context, d *Dialer, id string) {
 	}
 	h.client = client.New(b.hostedClientOptions(id))
 	if d.Streams != nil {
-		h.streams = &hostedStreams{d.Streams.Open(id, h.client), h}
+		h.streams = &hostedStreams{d.Streams(id, h.client), h}
 		h.engines = append(h.engines, h.streams)
 	}
 	if d.Bridges != nil {
-		h.bridges = &hostedBridges{d.Bridges.Open(id, b.endpoint.Addr, h.client), h}
+		h.bridges = &hostedBridges{d.Bridges(id, b.endpoint.Addr, h.client), h}
 		h.engines = append(h.engines, h.bridges)
 	}
 	b.wg.Go(func() { h.run(ctx) })
@@ -95,7 +87,7 @@ func (o *hostedFeatures) close(ctx context.Context) error {
 }
 
 // waitSubscribed waits for the subscriptions if an engine has something to do.
-func (o *hostedFeatures) waitSubscribed(ctx context.Context, e engine) {
+func (o *hostedFeatures) waitSubscribed(ctx context.Context, e messaging.Engine) {
 	if n, err := e.Len(ctx); err != nil || n == 0 {
 		return
 	}
@@ -112,7 +104,7 @@ func (o *hostedFeatures) waitSubscribed(ctx context.Context, e engine) {
 
 // serves reports whether an engine implements a feature of the broker: if it has definitions,
 // or if the broker does not offer the feature.
-func (o *hostedFeatures) serves(ctx context.Context, e engine, feature broker.Capability, op string) (bool, error) {
+func (o *hostedFeatures) serves(ctx context.Context, e messaging.Engine, feature broker.Capability, op string) (bool, error) {
 	b := o.broker
 	n, err := e.Len(ctx)
 	switch {

@@ -2,10 +2,9 @@
 // offers them: with one connection per broker, which is made in the background and made again
 // when it is lost.
 //
-// Of this module it imports only broker, broker/bridges, broker/control, broker/dynsec,
-// broker/pages, broker/streams, broker/topictree, broker/mqtt/dial and broker/mqtt/client; no
-// other package imports an MQTT library. It must not import net/http or a database. See
-// DESIGN.md.
+// The streams and bridges that this service has on brokers are opened by functions of the
+// [Dialer]; it must not import broker/streams or broker/bridges, nor net/http or a database.
+// No other package imports an MQTT library. See DESIGN.md.
 package remote
 
 import (
@@ -18,10 +17,9 @@ import (
 	"time"
 
 	"signalbox/broker"
-	"signalbox/broker/bridges"
+	"signalbox/broker/messaging"
 	"signalbox/broker/mqtt/dial"
 	"signalbox/broker/outbound"
-	"signalbox/broker/streams"
 	"signalbox/broker/topictree"
 )
 
@@ -32,11 +30,12 @@ type Dialer struct {
 	// first Dial.
 	RequestID func(context.Context) string
 
-	// Streams, if set, provides streams for brokers without a plugin for them. It must be set
-	// before the first Dial. A target without an id has none.
-	Streams *streams.Host
-	// Bridges, if set, provides bridges, like Streams.
-	Bridges *bridges.Host
+	// Streams, if set, opens the streams that this service has on a broker without a plugin
+	// for them. It must be set before the first Dial. A target without an id has none.
+	Streams func(brokerID string, m messaging.Broker) messaging.StreamEngine
+	// Bridges, if set, opens bridges, like Streams. The identity is the broker's name among
+	// bridges.
+	Bridges func(brokerID, identity string, m messaging.Broker) messaging.BridgeEngine
 
 	// Outbound restricts the addresses of brokers; nil is the default policy. It must be set
 	// before the first Dial.

@@ -4,33 +4,33 @@ import (
 	"context"
 
 	"signalbox/broker"
-	"signalbox/broker/streams"
+	"signalbox/broker/messaging"
 )
 
 // hostedStreams are streams of this service on a broker.
 type hostedStreams struct {
-	*streams.Engine
+	messaging.StreamEngine
 	hosted *hostedFeatures
 }
 
 // CreateStream creates a stream. If there is a connection, it waits for the subscription.
 func (o *hostedStreams) CreateStream(ctx context.Context, s broker.StreamSpec) error {
-	err := o.Engine.CreateStream(ctx, s)
-	o.hosted.waitSubscribed(ctx, o.Engine)
+	err := o.StreamEngine.CreateStream(ctx, s)
+	o.hosted.waitSubscribed(ctx, o)
 	return err
 }
 
 // ModifyStream changes a stream; see CreateStream.
 func (o *hostedStreams) ModifyStream(ctx context.Context, s broker.StreamSpec, replace bool) error {
-	err := o.Engine.ModifyStream(ctx, s, replace)
-	o.hosted.waitSubscribed(ctx, o.Engine)
+	err := o.StreamEngine.ModifyStream(ctx, s, replace)
+	o.hosted.waitSubscribed(ctx, o)
 	return err
 }
 
 // ReplayStream starts a replay when the connection for it exists.
 func (o *hostedStreams) ReplayStream(ctx context.Context, r broker.StreamReplay) error {
-	o.hosted.waitSubscribed(ctx, o.Engine)
-	return o.Engine.ReplayStream(ctx, r)
+	o.hosted.waitSubscribed(ctx, o)
+	return o.StreamEngine.ReplayStream(ctx, r)
 }
 
 // streams returns the implementation of the broker's streams: this service if it has some,

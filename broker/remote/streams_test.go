@@ -17,6 +17,7 @@ import (
 	"signalbox/broker"
 	"signalbox/broker/brokertest"
 	"signalbox/broker/control"
+	"signalbox/broker/messaging"
 	"signalbox/broker/mqtt/client"
 	"signalbox/broker/mqtt/dial"
 	"signalbox/broker/storage"
@@ -37,7 +38,8 @@ func hosting(t *testing.T) *Dialer {
 		}
 	})
 	d := quick()
-	d.Streams = streams.NewHost(streams.DefaultConfig(), kept, slog.New(slog.DiscardHandler))
+	host := streams.NewHost(streams.DefaultConfig(), kept, slog.New(slog.DiscardHandler))
+	d.Streams = func(id string, m messaging.Broker) messaging.StreamEngine { return host.Open(id, m) }
 	return d
 }
 

@@ -22,6 +22,7 @@ import (
 	"signalbox/broker/clock"
 	"signalbox/broker/clusters"
 	"signalbox/broker/embedded"
+	"signalbox/broker/messaging"
 	"signalbox/broker/outbound"
 	"signalbox/broker/remote"
 	"signalbox/broker/storage"
@@ -173,7 +174,11 @@ func (a *Appliance) openAPI(ctx context.Context) error {
 	}
 	dialer := remote.New(a.log)
 	dialer.Outbound, dialer.Now = a.outbound, a.clock.Now
-	dialer.RequestID, dialer.Streams, dialer.Bridges = router.RequestID, a.streams, a.bridges
+	dialer.RequestID = router.RequestID
+	dialer.Streams = func(id string, m messaging.Broker) messaging.StreamEngine { return a.streams.Open(id, m) }
+	dialer.Bridges = func(id, identity string, m messaging.Broker) messaging.BridgeEngine {
+		return a.bridges.Open(id, identity, m)
+	}
 	pool := broker.NewPool(dialer.Dial)
 	a.undo.addBounded(pool.Close)
 	a.API = &handlers.API{DB: d, Brokers: pool, Own: a.own(), Auth: users, Vault: v,

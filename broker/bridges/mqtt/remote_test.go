@@ -12,6 +12,7 @@ import (
 	"signalbox/broker/bridges/mqtt"
 	"signalbox/broker/bridges/store"
 	"signalbox/broker/brokertest"
+	"signalbox/broker/messaging"
 	"signalbox/broker/remote"
 	"signalbox/broker/storage"
 )
@@ -29,7 +30,10 @@ func TestBetweenPlainBrokers(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := remote.New(log)
-	d.Bridges = bridges.NewHost(s, []bridges.Kind{mqtt.New()}, log)
+	host := bridges.NewHost(s, []bridges.Kind{mqtt.New()}, log)
+	d.Bridges = func(id, identity string, m messaging.Broker) messaging.BridgeEngine {
+		return host.Open(id, identity, m)
+	}
 	b, err := d.Dial(server.Target())
 	if err != nil {
 		t.Fatal(err)
