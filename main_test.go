@@ -55,7 +55,7 @@ var mayImport = map[string][]string{
 		"broker/embedded/store", "broker/embedded/sys", "broker/bridges", "broker/clock", "broker/storage", "broker/messaging", "broker/pages", "broker/streams", "broker/mqtt/topics", "broker/topictree", "broker/mqtt/packet"},
 	"broker/embedded/access":           {"broker", "broker/dynsec", "broker/embedded/schema", "broker/storage"},
 	"broker/embedded/cluster/sessions": {"broker/embedded/engine", "broker/mqtt/packet"},
-	"broker/embedded/engine":           {"broker/panics", "broker/mqtt/topics", "broker/mqtt/packet"},
+	"broker/embedded/engine":           {"broker/messaging", "broker/panics", "broker/mqtt/topics", "broker/mqtt/packet"},
 	"broker/embedded/limits":           {"broker"},
 	"broker/embedded/listen":           {"broker", "broker/embedded/limits"},
 	"broker/embedded/cluster/mesh":     {"broker/embedded/engine"},

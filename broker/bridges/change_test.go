@@ -267,7 +267,7 @@ func TestChangeUnderLoad(t *testing.T) {
 	}
 }
 
-// TestFiltersGo has inlets end that others have taken over from.
+// TestFiltersGo has taps end that others have taken over from.
 func TestFiltersGo(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

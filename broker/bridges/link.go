@@ -16,7 +16,7 @@ import (
 const (
 	retryOpen  = 5 * time.Second  // before a queue that could not be opened is opened again
 	leaveTime  = 5 * time.Second  // for a delivery that is under way when its connector is to go
-	handOver   = time.Second      // before and after an inlet leaves its topics to another one
+	handOver   = time.Second      // before and after a tap leaves its topics to another one
 	closeTime  = 10 * time.Second // for a connector to close
 	seedWindow = 64               // retained messages on their way into a queue
 	quiet      = 10 * time.Minute // from one trouble of a connection that the log has to the next
@@ -250,7 +250,7 @@ func routesOf(c *connection, connector Connector) []route {
 // Lifecycle.Change, or while loading.
 func (l *link) take(routes []route) {
 	until := l.engine.host.Now().Add(handOver).UnixMilli()
-	var fresh, stale []*inlet
+	var fresh, stale []*tap
 	p := l.replan(func(p *plan) (n *plan) {
 		n, fresh, stale = p.next(l, routes, until)
 		return n
@@ -258,7 +258,7 @@ func (l *link) take(routes []route) {
 	for _, in := range fresh {
 		in.cancel = l.engine.local.Subscribe(in.filter, in)
 	}
-	var later []*inlet
+	var later []*tap
 	for _, in := range stale {
 		if p.relieved(in) {
 			l.drop(in)
@@ -284,8 +284,8 @@ func (l *link) replan(change func(*plan) *plan) *plan {
 	}
 }
 
-// drop closes inlets. It may be asked twice to.
-func (l *link) drop(closing ...*inlet) {
+// drop closes taps. It may be asked twice to.
+func (l *link) drop(closing ...*tap) {
 	for _, in := range closing {
 		in.once.Do(in.cancel)
 	}

@@ -11,8 +11,8 @@ import (
 // mappings. It is never changed, but replaced whole.
 type plan struct {
 	routes   []route
-	openings []opening      // in the order in which they were subscribed
-	places   map[*inlet]int // of the openings
+	openings []opening    // in the order in which they were subscribed
+	places   map[*tap]int // of the openings
 }
 
 // route is what a topic mapping takes.
@@ -30,27 +30,27 @@ func (r *route) takes(topic string) bool {
 	return slices.ContainsFunc(r.filters, func(f string) bool { return matches(f, topic) })
 }
 
-// opening is an inlet as a plan uses it. Of all that are open for a topic, the
+// opening is a tap as a plan uses it. Of all that are open for a topic, the
 // first takes the message: so each is taken once, however filters overlap, and
-// the same inlet takes it before and after the plan is replaced. One that is to
+// the same tap takes it before and after the plan is replaced. One that is to
 // go takes what came until a moment shortly after, and what comes later is for
 // the next one: both are open around that moment.
 type opening struct {
-	*inlet
+	*tap
 	until  int64    // epoch milliseconds
 	ahead  []int    // openings before it that are open for some topic of it
 	routes []*route // those that take some topic of it
 }
 
-// always is the until of an inlet that stays.
+// always is the until of a tap that stays.
 const always = math.MaxInt64
 
 // newPlan puts a plan together.
 func newPlan(routes []route, openings []opening) *plan {
-	p := &plan{routes: routes, openings: openings, places: make(map[*inlet]int, len(openings))}
+	p := &plan{routes: routes, openings: openings, places: make(map[*tap]int, len(openings))}
 	for i := range p.openings {
 		o := &p.openings[i]
-		p.places[o.inlet] = i
+		p.places[o.tap] = i
 		o.ahead, o.routes = nil, nil
 		for j := range i {
 			if overlap(p.openings[j].filter, o.filter) {
@@ -67,8 +67,8 @@ func newPlan(routes []route, openings []opening) *plan {
 	return p
 }
 
-// opening finds an inlet, nil where the plan does not use it.
-func (p *plan) opening(in *inlet) *opening {
+// opening finds a tap, nil where the plan does not use it.
+func (p *plan) opening(in *tap) *opening {
 	if i, ok := p.places[in]; ok {
 		return &p.openings[i]
 	}
@@ -88,11 +88,11 @@ func (p *plan) responsible(o *opening, topic string, at int64) bool {
 	return true
 }
 
-// next gives the plan for other routes. Inlets whose filters are wanted stay;
+// next gives the plan for other routes. Taps whose filters are wanted stay;
 // fresh are those to be subscribed once the plan is in force, stale those that
 // are wanted no more: at once where no other one takes what they have taken, and
 // otherwise after until.
-func (p *plan) next(l *link, routes []route, until int64) (n *plan, fresh, stale []*inlet) {
+func (p *plan) next(l *link, routes []route, until int64) (n *plan, fresh, stale []*tap) {
 	wanted := map[string]bool{}
 	var order []string
 	for _, r := range routes {
@@ -110,36 +110,36 @@ func (p *plan) next(l *link, routes []route, until int64) (n *plan, fresh, stale
 			have[o.filter] = true
 		} else {
 			o.until = min(o.until, until)
-			stale = append(stale, o.inlet)
+			stale = append(stale, o.tap)
 		}
-		openings = append(openings, opening{inlet: o.inlet, until: o.until})
+		openings = append(openings, opening{tap: o.tap, until: o.until})
 	}
 	for _, f := range order {
 		if !have[f] {
-			in := &inlet{link: l, filter: f}
+			in := &tap{link: l, filter: f}
 			fresh = append(fresh, in)
-			openings = append(openings, opening{inlet: in, until: always})
+			openings = append(openings, opening{tap: in, until: always})
 		}
 	}
 	return newPlan(routes, openings), fresh, stale
 }
 
-// without gives the plan without inlets that are closed.
-func (p *plan) without(closed []*inlet) *plan {
+// without gives the plan without taps that are closed.
+func (p *plan) without(closed []*tap) *plan {
 	var openings []opening
 	for _, o := range p.openings {
-		if !slices.Contains(closed, o.inlet) {
-			openings = append(openings, opening{inlet: o.inlet, until: o.until})
+		if !slices.Contains(closed, o.tap) {
+			openings = append(openings, opening{tap: o.tap, until: o.until})
 		}
 	}
 	return newPlan(p.routes, openings)
 }
 
-// relieved tells whether an inlet may go at once: no other one that stays is open
+// relieved tells whether a tap may go at once: no other one that stays is open
 // for a topic of it.
-func (p *plan) relieved(in *inlet) bool {
+func (p *plan) relieved(in *tap) bool {
 	return !slices.ContainsFunc(p.openings, func(o opening) bool {
-		return o.inlet != in && o.until == always && overlap(o.filter, in.filter)
+		return o.tap != in && o.until == always && overlap(o.filter, in.filter)
 	})
 }
 

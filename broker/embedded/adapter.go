@@ -25,7 +25,7 @@ func (b *Broker) messaging() *adapter {
 }
 
 // Subscribe adds a tap.
-func (m *adapter) Subscribe(filter string, in messaging.Inlet) (cancel func()) {
+func (m *adapter) Subscribe(filter string, in messaging.Tap) (cancel func()) {
 	return m.engine.Open(filter, ingress{in, m})
 }
 
@@ -130,7 +130,7 @@ func (*adapter) Reached() error { return nil }
 
 // ingress receives messages for a stream or a bridge, as a tap of the engine.
 type ingress struct {
-	messaging.Inlet
+	messaging.Tap
 	adapter *adapter
 }
 
@@ -141,10 +141,10 @@ func (i ingress) AwaitsCommit() bool { return i.Keeps() }
 func (i ingress) Take(m *engine.Message, hold *engine.CommitBarrier) {
 	s := i.adapter.fromEngine(m)
 	if hold == nil {
-		i.Inlet.Take(s, nil)
+		i.Tap.Take(s, nil)
 		return
 	}
-	i.Inlet.Take(s, hold)
+	i.Tap.Take(s, hold)
 }
 
 // fromEngine converts a message for streams and bridges.

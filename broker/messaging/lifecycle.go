@@ -51,7 +51,7 @@ type Lifecycle struct {
 	done     chan struct{} // closed when nothing of the engine is left
 }
 
-// NewLifecycle returns the Lifecycle of a broker's engine. The noun says in errors what the
+// NewLifecycle returns the Lifecycle of a broker's engine. The noun names in errors what the
 // engine has, in the singular.
 func NewLifecycle(brokerID, noun string, log *slog.Logger) *Lifecycle {
 	l := &Lifecycle{brokerID: brokerID, noun: noun, log: log,

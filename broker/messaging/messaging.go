@@ -12,73 +12,85 @@ import (
 )
 
 // Message is an application message as it is taken from a broker and published
-// to one. Its bytes belong to nobody and are never changed.
+// to one. Its bytes are shared and must not be changed.
 type Message struct {
 	Topic      string
 	Payload    []byte
 	Properties []byte // those passed on, as encoded in MQTT 5, without their length and without an expiry
 	QoS        byte
-	Retain     bool   // as published, where the broker tells it
-	At         int64  // when it came, epoch milliseconds of the clock of this service, which nobody can set
-	ExpiresAt  int64  // the same, 0 for never
-	Serial     uint64 // no other message of this broker has it while the process runs; 0 where there is none
-	ClientID   string // of the publisher; "" where the broker does not tell it, or published itself
+	Retain     bool   // as published, if the broker reports it
+	At         int64  // when it arrived, epoch milliseconds by the service's own clock, which changes of the system time do not affect
+	ExpiresAt  int64  // by the same clock, 0 for never
+	Serial     uint64 // unique among the messages of this broker while the process runs; 0 for none
+	ClientID   string // of the publisher; "" if the broker does not report it, or published itself
 }
 
-// Size is what a message counts against bounds, in bytes.
+// Size returns the bytes that a message counts against limits.
 func (m *Message) Size() int { return len(m.Topic) + len(m.Payload) + len(m.Properties) + Overhead }
 
-// Overhead is what a message takes beside its bytes.
+// Overhead is what a message occupies besides its bytes.
 const Overhead = 64
 
 // CommitNotifier is notified when a message is durable: its source must not be acknowledged
 // before.
 type CommitNotifier interface {
-	// Committed is called once, from any goroutine. It must not wait. The error
-	// says why the message was not kept.
+	// Committed is called once, from any goroutine. It must not block. The error is why
+	// the message was not stored.
 	Committed(err error)
 }
 
-// Inlet takes the messages of a subscription.
-type Inlet interface {
-	// Keeps tells whether messages above QoS 0 are to be safe before their source
+// Tap takes the messages of a subscription.
+type Tap interface {
+	// Keeps reports whether messages above QoS 0 must be durable before their source
 	// is acknowledged; it may change at any time.
 	Keeps() bool
-	// Take takes a message and never waits. Where notifier is not nil, it is
-	// called once the message is safe, or lost.
+	// Take takes a message and never blocks. If notifier is not nil, it is called once
+	// the message is durable, or lost.
 	Take(m Message, notifier CommitNotifier)
 }
 
 // Broker is a broker as streams and bridges use it. All methods are safe for concurrent
 // use.
 type Broker interface {
-	// Subscribe gives an inlet every message that is published from now on to a
-	// topic that the filter matches, in the order of each publisher, each once,
-	// without those that were retained before. It returns at once; where the
-	// broker is remote it subscribes when there is a connection, and again on the
-	// next one. After cancel has returned the inlet is not given what is published
-	// afterwards; what was published before may still come.
-	Subscribe(filter string, in Inlet) (cancel func())
-	// Publish publishes messages in order, with RETAIN as they say, and returns
-	// when the broker has them. It tells how many, from the first on, are done with, and
-	// how many of these the broker refused. An error says why the others are not
-	// done with: it is the context's, or an [*broker.Error], of kind Unavailable
-	// where trying again later may help. It may wait for the broker to have room.
-	// The slice is the caller's again afterwards.
+	// Subscribe passes a tap every message that is published from now on to a topic that
+	// the filter matches, in the order of each publisher, each once, without those that
+	// were retained before. It returns at once; a remote broker is subscribed when there is
+	// a connection, and again on the next one. After cancel has returned, messages that
+	// were published before may still come, but none that is published afterwards.
+	Subscribe(filter string, t Tap) (cancel func())
+	// Publish publishes messages in order, with their RETAIN flags, and returns when the
+	// broker has them: how many are finished, from the first on, and how many of these the
+	// broker refused. The error is why the others are not finished: the context's, or a
+	// [*broker.Error], of kind Unavailable if trying again later may help. It may wait until
+	// the broker has capacity. The slice is the caller's again afterwards.
 	Publish(ctx context.Context, messages []Message) (done, refused int, err error)
-	// Retained gives what the broker retains on topics that a filter matches, in no
-	// order. What is published meanwhile may be left out. An error, which is an
-	// [*broker.Error] or the context's, is the last.
+	// Retained returns the retained messages on topics that a filter matches, in no order.
+	// It may leave out what is published meanwhile. An error, which is a [*broker.Error] or
+	// the context's, is the last element.
 	Retained(ctx context.Context, filter string) iter.Seq2[Message, error]
-	// WaitForCapacity waits while those who are connected and subscribed to a topic have many
-	// messages waiting and go on taking them, so that a replay does not lose at
-	// their queues what it could have sent more slowly. Where the broker does not
-	// tell, it returns at once. The context ends it.
+	// WaitForCapacity waits while connected subscribers of a topic have long queues that become
+	// shorter, so that a replay does not lose messages at their queues that it could have
+	// sent more slowly. It returns at once if the broker does not report queues, and when
+	// the context ends.
 	WaitForCapacity(ctx context.Context, topic string)
-	// Refused tells whether the broker does not let a filter be subscribed to that
-	// an inlet is open for.
+	// Refused reports whether the broker denies the subscription to the filter of a tap.
 	Refused(filter string) bool
-	// Reached tells whether the broker can be published to now; nil means so.
-	// The error is an [*broker.Error].
+	// Reached returns nil if the broker can be published to now, otherwise a
+	// [*broker.Error].
 	Reached() error
+}
+
+// StoringBroker is a Broker in this process: it reports when messages are stored, and
+// whether it serves clients.
+type StoringBroker interface {
+	Broker
+	// PublishStored publishes messages in order and waits until each is stored for
+	// all its subscribers. It sets in errs, which is as long as messages, why the broker
+	// did not take one. The error is the context's; the outcome of the messages is not
+	// known then.
+	PublishStored(ctx context.Context, messages []Message, errs []error) error
+	// Serving waits until the broker serves clients, which another node of its
+	// cluster may do instead. The context that it returns ends when it no longer
+	// does. The error is the context's, or that the broker is being closed.
+	Serving(ctx context.Context) (serving context.Context, err error)
 }

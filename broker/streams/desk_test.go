@@ -27,10 +27,10 @@ type desk struct {
 
 type subscription struct {
 	filter string
-	in     messaging.Inlet
+	in     messaging.Tap
 }
 
-func (d *desk) Subscribe(filter string, in messaging.Inlet) (cancel func()) {
+func (d *desk) Subscribe(filter string, in messaging.Tap) (cancel func()) {
 	s := &subscription{filter, in}
 	d.mu.Lock()
 	defer d.mu.Unlock()

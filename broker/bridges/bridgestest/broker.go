@@ -32,13 +32,13 @@ type Broker struct {
 
 type subscription struct {
 	filter string
-	in     messaging.Inlet
+	in     messaging.Tap
 }
 
 var _ messaging.Broker = (*Broker)(nil)
 
-// Subscribe opens an inlet.
-func (b *Broker) Subscribe(filter string, in messaging.Inlet) (cancel func()) {
+// Subscribe opens a tap.
+func (b *Broker) Subscribe(filter string, in messaging.Tap) (cancel func()) {
 	s := &subscription{filter, in}
 	b.mu.Lock()
 	b.subs = append(slices.Clone(b.subs), s)
@@ -73,7 +73,7 @@ func (b *Broker) Publish(ctx context.Context, messages []messaging.Message) (don
 	return done, refused, nil
 }
 
-// Subscribing sets what is called whenever an inlet was opened.
+// Subscribing sets what is called whenever a tap was opened.
 func (b *Broker) Subscribing(then func(filter string)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -93,7 +93,7 @@ func (b *Broker) Say(m messaging.Message) {
 	b.send(m, true)
 }
 
-// SayWait is Say for a message that one inlet takes, which done gets the end of.
+// SayWait is Say for a message that one tap takes, which done gets the end of.
 func (b *Broker) SayWait(m messaging.Message, done chan<- error) {
 	m.At = time.Now().UnixMilli()
 	b.mu.Lock()

@@ -29,18 +29,18 @@ import (
 // fakeBroker is a broker with one publisher. The HTTP bridge does not use the methods that it lacks.
 type fakeBroker struct {
 	messaging.Broker
-	mu     sync.Mutex
-	inlets map[string]messaging.Inlet
+	mu   sync.Mutex
+	taps map[string]messaging.Tap
 }
 
-func (l *fakeBroker) Subscribe(filter string, in messaging.Inlet) func() {
+func (l *fakeBroker) Subscribe(filter string, in messaging.Tap) func() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.inlets[filter] = in
+	l.taps[filter] = in
 	return func() {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		delete(l.inlets, filter)
+		delete(l.taps, filter)
 	}
 }
 
@@ -51,7 +51,7 @@ func (l *fakeBroker) Reached() error      { return nil }
 func (l *fakeBroker) publish(m messaging.Message) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, in := range l.inlets {
+	for _, in := range l.taps {
 		in.Take(m, nil)
 	}
 }
@@ -69,7 +69,7 @@ func engine(t *testing.T) (*bridges.Engine, *fakeBroker) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &fakeBroker{inlets: map[string]messaging.Inlet{}}
+	l := &fakeBroker{taps: map[string]messaging.Tap{}}
 	e := bridges.NewHost(s, []bridges.Kind{http.New()}, slog.New(slog.DiscardHandler)).Open("1", "identity", l)
 	t.Cleanup(func() {
 		if err := errors.Join(e.Close(context.Background()), s.Close(context.Background())); err != nil {

@@ -174,7 +174,7 @@ func (c *connector) Enter(mapping string, m *messaging.Message) bool {
 			return false
 		}
 	}
-	properties, ok := c.guard.outgoingProperties(t, rest, m)
+	properties, ok := c.guard.outgoingProperties(t, rest, m.Topic, m.Serial)
 	if ok {
 		m.Properties = properties
 	}

@@ -63,7 +63,7 @@ func (in *receiver) accept(a *inboundMessage, there, here string) bool {
 	peer := in.peer()
 	if t == nil {
 		t = &trace{topic: tokenOf(there)}
-		t.id = in.guard.messageID(&messaging.Message{})
+		t.id = in.guard.messageID(0)
 	}
 	direct := len(t.visited) == 0 || len(t.visited) == 1 && t.visited[0] == peer
 	if t.hasVisited(in.guard.self) || !direct && (t.covers(in.guard.self, here) || in.guard.receivesDirectly(t, here, a.message.QoS)) || !t.addVisited(peer) {
@@ -166,7 +166,7 @@ func (c *connector) publish(ctx context.Context, part []inboundMessage) {
 		list = append(list, part[i].message)
 	}
 	errs := make([]error, len(part))
-	if b, ok := c.local.(messaging.Telling); ok {
+	if b, ok := c.local.(messaging.StoringBroker); ok {
 		if b.PublishStored(ctx, list, errs) != nil {
 			return
 		}

@@ -43,7 +43,7 @@ func (*Kind) Schema() bridges.Schema {
 // Open has what other brokers' bridges bring to a broker looked after, where that
 // can be done.
 func (k *Kind) Open(local messaging.Broker, identity string) (end func()) {
-	if g, ok := local.(messaging.Guarded); ok {
+	if g, ok := local.(messaging.GuardedBroker); ok {
 		return g.Guard(k.guard(identity))
 	}
 	return func() {}

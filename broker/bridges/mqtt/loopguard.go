@@ -6,12 +6,10 @@ import (
 	"encoding/binary"
 	"slices"
 	"sync"
-
-	"signalbox/broker/messaging"
 )
 
 // loopGuard is the state that all connections of a broker share. It implements the rules of DESIGN.md
-// that prevent loops; as a messaging.Border also for messages of other brokers' bridges.
+// that prevent loops; as a messaging.LoopGuard also for messages of other brokers' bridges.
 type loopGuard struct {
 	identity string
 	self     token
@@ -88,24 +86,25 @@ func (g *loopGuard) receivesDirectly(t *trace, topic string, qos byte) bool {
 
 // outgoingProperties returns the properties of a message that leaves this broker. Before them its trace must be
 // split off. It reports false if the message has visited too many brokers.
-func (g *loopGuard) outgoingProperties(t *trace, rest []byte, m *messaging.Message) (properties []byte, ok bool) {
+func (g *loopGuard) outgoingProperties(t *trace, rest []byte, topic string, serial uint64) (properties []byte, ok bool) {
 	if t == nil {
-		t = &trace{id: g.messageID(m), topic: tokenOf(m.Topic)}
+		t = &trace{id: g.messageID(serial), topic: tokenOf(topic)}
 	}
 	if !t.addVisited(g.self) {
 		return nil, false
 	}
-	g.addPending(t, m.Topic)
+	g.addPending(t, topic)
 	return t.join(rest), true
 }
 
-// messageID returns the identifier of a message that was published here.
-func (g *loopGuard) messageID(m *messaging.Message) (id traceID) {
-	if m.Serial == 0 {
+// messageID returns the identifier of a message that was published here. A serial of 0
+// is none.
+func (g *loopGuard) messageID(serial uint64) (id traceID) {
+	if serial == 0 {
 		rand.Read(id[:]) //nolint:errcheck // it never fails
 		return id
 	}
-	sum := sha256.Sum256(binary.BigEndian.AppendUint64(g.nonce[:len(g.nonce):len(g.nonce)], m.Serial))
+	sum := sha256.Sum256(binary.BigEndian.AppendUint64(g.nonce[:len(g.nonce):len(g.nonce)], serial))
 	copy(id[:], sum[:])
 	return id
 }
@@ -114,29 +113,29 @@ func (g *loopGuard) messageID(m *messaging.Message) (id traceID) {
 func (g *loopGuard) Identity() string { return g.identity }
 
 // Admit reports whether a message that a client publishes is to be delivered.
-func (g *loopGuard) Admit(m *messaging.Message) bool {
-	t, _ := splitTrace(m.Properties)
+func (g *loopGuard) Admit(topic string, properties []byte, qos byte) bool {
+	t, _ := splitTrace(properties)
 	switch {
 	case t == nil:
 		return true
-	case t.hasVisited(g.self), g.receivesDirectly(t, m.Topic, m.QoS):
+	case t.hasVisited(g.self), g.receivesDirectly(t, topic, qos):
 		return false
 	}
-	return g.seen.add(dedupKey{t.id, tokenOf(m.Topic)})
+	return g.seen.add(dedupKey{t.id, tokenOf(topic)})
 }
 
 // Withdraw forgets a message that was admitted but not stored.
-func (g *loopGuard) Withdraw(m *messaging.Message) {
-	if t, _ := splitTrace(m.Properties); t != nil {
-		g.seen.remove(dedupKey{t.id, tokenOf(m.Topic)})
+func (g *loopGuard) Withdraw(topic string, properties []byte) {
+	if t, _ := splitTrace(properties); t != nil {
+		g.seen.remove(dedupKey{t.id, tokenOf(topic)})
 	}
 }
 
 // Depart returns the properties of a message that a bridge of another broker receives.
-func (g *loopGuard) Depart(m *messaging.Message) []byte {
-	t, rest := splitTrace(m.Properties)
-	if properties, ok := g.outgoingProperties(t, rest, m); ok {
-		return properties
+func (g *loopGuard) Depart(topic string, properties []byte, serial uint64) []byte {
+	t, rest := splitTrace(properties)
+	if outgoing, ok := g.outgoingProperties(t, rest, topic, serial); ok {
+		return outgoing
 	}
-	return m.Properties
+	return properties
 }

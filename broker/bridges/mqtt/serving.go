@@ -15,8 +15,8 @@ var errNotServing = errors.New("this broker does not serve clients at present, a
 // servingBroker returns the broker if the connection must exist only while that serves clients,
 // otherwise nil. That applies to connections that receive messages: else each node of a cluster
 // in mode full would collect them, and publish them again after a fail-over.
-func (c *connector) servingBroker() messaging.Telling {
-	if b, ok := c.local.(messaging.Telling); ok && len(c.inRoutes) > 0 && !c.trial {
+func (c *connector) servingBroker() messaging.StoringBroker {
+	if b, ok := c.local.(messaging.StoringBroker); ok && len(c.inRoutes) > 0 && !c.trial {
 		return b
 	}
 	return nil

@@ -2,7 +2,7 @@
 //
 // It must not import an HTTP library, a database, package dynsec or package
 // access: who comes in, what passes and what is kept it asks through the
-// interfaces that it declares. DESIGN.md tells how a message travels, which
+// interfaces that it declares and messaging.LoopGuard. DESIGN.md tells how a message travels, which
 // locks there are, and what is durable when.
 package engine
 
@@ -16,6 +16,7 @@ import (
 
 	"github.com/tidwall/btree"
 
+	"signalbox/broker/messaging"
 	"signalbox/broker/mqtt/packet"
 	"signalbox/broker/mqtt/topics"
 )
@@ -43,10 +44,10 @@ type Engine struct {
 	taps     *topics.Index[*openTap]
 	retained *retained
 
-	peers     atomic.Pointer[[]*Peer]          // nil while there were none; never changed, but replaced under mu
-	stamps    atomic.Uint64                    // the latest Stamp of a message
-	loopGuard atomic.Pointer[LoopGuard]        // nil for none
-	interests atomic.Pointer[interestNotifier] // nil for none; changed under opening
+	peers     atomic.Pointer[[]*Peer]             // nil while there were none; never changed, but replaced under mu
+	stamps    atomic.Uint64                       // the latest Stamp of a message
+	loopGuard atomic.Pointer[messaging.LoopGuard] // nil for none
+	interests atomic.Pointer[interestNotifier]    // nil for none; changed under opening
 
 	openTapsMu sync.Mutex // guards what follows; held while telling Routes
 	openTaps   map[*openTap]struct{}

@@ -10,7 +10,7 @@ import (
 	"signalbox/broker/mqtt/packet"
 )
 
-// registry notes the Serial of each message, by payload, that is given to bridges or to
+// registry notes the Serial of each message, by topic, that is given to bridges or to
 // a tap. It admits all.
 type registry struct {
 	engine *engine.Engine
@@ -27,23 +27,25 @@ func register(b *broker) *registry {
 	return r
 }
 
-func (r *registry) note(m *engine.Message) {
+func (r *registry) note(topic string, serial uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.serials[string(m.Payload)] = append(r.serials[string(m.Payload)], r.engine.Serial(m))
+	r.serials[topic] = append(r.serials[topic], serial)
 }
 
-func (r *registry) Identity() string           { return "here" }
-func (r *registry) Admit(*engine.Message) bool { return true }
-func (r *registry) Withdraw(*engine.Message)   {}
+func (r *registry) Identity() string                { return "here" }
+func (r *registry) Admit(string, []byte, byte) bool { return true }
+func (r *registry) Withdraw(string, []byte)         {}
 
-func (r *registry) Depart(m *engine.Message) []byte {
-	r.note(m)
-	return m.Properties
+func (r *registry) Depart(topic string, properties []byte, serial uint64) []byte {
+	r.note(topic, serial)
+	return properties
 }
 
-func (r *registry) AwaitsCommit() bool                              { return false }
-func (r *registry) Take(m *engine.Message, _ *engine.CommitBarrier) { r.note(m) }
+func (r *registry) AwaitsCommit() bool { return false }
+func (r *registry) Take(m *engine.Message, _ *engine.CommitBarrier) {
+	r.note(m.Topic, r.engine.Serial(m))
+}
 
 // want checks that messages were given some times, each with a Serial of its own.
 func (r *registry) want(t *testing.T, times map[string]int) {
@@ -51,10 +53,10 @@ func (r *registry) want(t *testing.T, times map[string]int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var all []uint64
-	for payload, n := range times {
-		got := r.serials[payload]
+	for topic, n := range times {
+		got := r.serials[topic]
 		if len(got) != n || got[0] == 0 || len(slices.Compact(slices.Clone(got))) != 1 {
-			t.Errorf("%q was given with the serials %d, want the same one %d times", payload, got, n)
+			t.Errorf("%q was given with the serials %d, want the same one %d times", topic, got, n)
 		}
 		all = append(all, got[0])
 	}
@@ -129,7 +131,7 @@ func TestSerialOutlivesMemory(t *testing.T) {
 		wantPayloads(b.bridge(id), "1", "2")
 	}
 	wantPayloads(b.bridge("near"), "1", "2")
-	r.want(t, map[string]int{"1": 5, "2": 4}) // the tap's too
+	r.want(t, map[string]int{"t/a": 5, "t/b": 4}) // the tap's too
 	b.close()
 
 	b = start(t, dir)
@@ -141,5 +143,5 @@ func TestSerialOutlivesMemory(t *testing.T) {
 	late := b.bridge("late")
 	late.Subscribe("t/b", 2)
 	wantPayloads(late, "2")
-	r.want(t, map[string]int{"1": 3, "2": 4, "3": 4})
+	r.want(t, map[string]int{"t/a": 3, "t/b": 4, "t/c": 4})
 }

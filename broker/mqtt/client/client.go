@@ -122,9 +122,9 @@ type route struct {
 // moves to another one.
 type sources struct{ current, previous *subscription }
 
-// consumer is a registered messaging.Inlet.
+// consumer is a registered messaging.Tap.
 type consumer struct {
-	messaging.Inlet
+	messaging.Tap
 	cancelled bool // guarded by delivering
 }
 
@@ -167,8 +167,8 @@ func (c *Client) Run(ctx context.Context) {
 }
 
 // Subscribe registers a consumer of a filter; see messaging.Broker.
-func (c *Client) Subscribe(filter string, in messaging.Inlet) (cancel func()) {
-	own := &consumer{Inlet: in}
+func (c *Client) Subscribe(filter string, in messaging.Tap) (cancel func()) {
+	own := &consumer{Tap: in}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	r := c.routes[filter]

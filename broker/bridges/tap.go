@@ -11,8 +11,8 @@ import (
 // errClosed is why a message is refused that came while its queue was not open.
 var errClosed = errors.New("the queue of the bridge is not open")
 
-// inlet takes the messages of a filter for a link.
-type inlet struct {
+// tap takes the messages of a filter for a link.
+type tap struct {
 	link   *link
 	filter string
 	cancel func()    // set before anybody closes it
@@ -20,10 +20,10 @@ type inlet struct {
 }
 
 // Keeps is always so: a bridge loses nothing that was acknowledged.
-func (*inlet) Keeps() bool { return true }
+func (*tap) Keeps() bool { return true }
 
 // Take puts a message into the queue, once for each topic mapping that takes it.
-func (in *inlet) Take(m messaging.Message, notifier messaging.CommitNotifier) {
+func (in *tap) Take(m messaging.Message, notifier messaging.CommitNotifier) {
 	l := in.link
 	p := l.plan.Load()
 	o := p.opening(in)
