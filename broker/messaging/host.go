@@ -16,14 +16,15 @@ type Store interface {
 	Err() error
 }
 
-// Host has the engines of one kind, one for each broker. Engines of the same broker work
-// one after the other, never at the same time. All methods are safe for concurrent use.
+// Host has the engines of one kind, one per broker. Engines of the same broker
+// run one after the other, never at the same time. All methods are safe for
+// concurrent use.
 type Host[E comparable] struct {
 	store Store
 
 	mu    sync.Mutex               // guards the fields below
-	locks map[string]chan struct{} // by broker: holds one while an engine works
-	open  map[string]E             // the latest of each broker, until it is closed
+	locks map[string]chan struct{} // by broker: has an element while an engine runs
+	open  map[string]E             // the latest of each broker, until it has ended
 }
 
 // NewHost returns a Host without engines.
@@ -31,9 +32,9 @@ func NewHost[E comparable](s Store) *Host[E] {
 	return &Host[E]{store: s, locks: map[string]chan struct{}{}, open: map[string]E{}}
 }
 
-// Start begins the life of a broker's engine and returns at once. The engine waits until an
-// older one of the same broker has ended, calls load until that returns no error, and calls
-// stop once after the Lifecycle was closed.
+// Start starts a broker's engine and returns at once. The engine waits until an
+// older one of the same broker has ended, calls load until that returns no
+// error, and calls stop once after the Lifecycle was closed.
 func (h *Host[E]) Start(engine E, l *Lifecycle, load func(context.Context) error, stop func()) {
 	lock := h.lock(l.brokerID)
 	h.mu.Lock()
@@ -46,7 +47,8 @@ func (h *Host[E]) Start(engine E, l *Lifecycle, load func(context.Context) error
 	}()
 }
 
-// Forget deletes what is stored of a broker, once its engine is closed.
+// Forget deletes everything that is stored of a broker. It waits until the
+// engine of the broker has ended.
 func (h *Host[E]) Forget(ctx context.Context, brokerID string) error {
 	lock := h.lock(brokerID)
 	select {
@@ -58,10 +60,11 @@ func (h *Host[E]) Forget(ctx context.Context, brokerID string) error {
 	return h.store.Forget(ctx, brokerID)
 }
 
-// Healthy returns why engines cannot store anything at present, nil if they can.
+// Healthy returns why engines cannot store anything at present, nil if they
+// can.
 func (h *Host[E]) Healthy(context.Context) error { return h.store.Err() }
 
-// Engines returns the engines that are open, in order of the brokers' ids.
+// Engines returns the open engines, sorted by the ids of the brokers.
 func (h *Host[E]) Engines() iter.Seq2[string, E] {
 	h.mu.Lock()
 	open := maps.Clone(h.open)
@@ -75,7 +78,7 @@ func (h *Host[E]) Engines() iter.Seq2[string, E] {
 	}
 }
 
-// lock returns what an engine of a broker holds while it works.
+// lock returns the lock that an engine of a broker holds while it runs.
 func (h *Host[E]) lock(brokerID string) chan struct{} {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -9,18 +9,18 @@ import (
 	"signalbox/broker"
 )
 
-// retryLoad is the pause before definitions that could not be read are read again.
+// retryLoad is the pause between attempts to read the definitions.
 const retryLoad = 5 * time.Second
 
-// Engine is the work of one kind that a service does with the messages of a broker. All
+// Engine processes the messages of a broker: as streams or as bridges. All
 // methods are safe for concurrent use.
 type Engine interface {
 	// Ready waits until the definitions are read and messages are taken.
 	Ready(ctx context.Context) error
-	// Len returns the number of definitions, as soon as they are read.
+	// Len waits until the definitions are read, and returns their number.
 	Len(ctx context.Context) (int, error)
-	// Close ends the engine and waits until what it has taken is stored, or until the
-	// context ends.
+	// Close closes the engine and waits until what it has taken is stored, or
+	// until the context ends.
 	Close(ctx context.Context) error
 }
 
@@ -36,9 +36,9 @@ type BridgeEngine interface {
 	broker.Bridges
 }
 
-// Lifecycle is what all engines have in common: definitions that are read in the background,
-// changes of these one at a time, and an end that waits for what is under way. A [Host]
-// starts it. All methods are safe for concurrent use.
+// Lifecycle is what all engines have in common: definitions that are read in
+// the background and changed one at a time, and a close that waits for work in
+// progress. A [Host] starts it. All methods are safe for concurrent use.
 type Lifecycle struct {
 	brokerID string
 	noun     string // what the engine has, in the singular
@@ -47,12 +47,12 @@ type Lifecycle struct {
 	ctx      context.Context // ends with Close
 	cancel   context.CancelFunc
 	ready    chan struct{} // closed when the definitions are read
-	changing chan struct{} // holds one while a definition changes, and from the engine's end on
-	done     chan struct{} // closed when nothing of the engine is left
+	changing chan struct{} // has an element while a definition changes, and after the engine has ended
+	done     chan struct{} // closed when the engine has ended
 }
 
-// NewLifecycle returns the Lifecycle of a broker's engine. The noun names in errors what the
-// engine has, in the singular.
+// NewLifecycle returns the Lifecycle of a broker's engine. The noun is used in
+// errors for a definition, in the singular.
 func NewLifecycle(brokerID, noun string, log *slog.Logger) *Lifecycle {
 	l := &Lifecycle{brokerID: brokerID, noun: noun, log: log,
 		ready: make(chan struct{}), changing: make(chan struct{}, 1), done: make(chan struct{})}
@@ -60,7 +60,7 @@ func NewLifecycle(brokerID, noun string, log *slog.Logger) *Lifecycle {
 	return l
 }
 
-// run loads, waits for the end, and stops. The lock is that of the broker.
+// run loads, waits for Close, and stops. The lock is that of the broker.
 func (l *Lifecycle) run(lock chan struct{}, load func(context.Context) error, stop func()) {
 	select {
 	case lock <- struct{}{}:
@@ -74,11 +74,11 @@ func (l *Lifecycle) run(lock chan struct{}, load func(context.Context) error, st
 	}
 	close(l.ready)
 	<-l.ctx.Done()
-	l.changing <- struct{}{} // waits for the change under way; no other one begins
+	l.changing <- struct{}{} // waits for the change in progress, and prevents others
 }
 
-// load tries until it succeeds, and reports whether it did before the end. An error that stays
-// the same is logged once.
+// load retries until it succeeds, and reports whether it did before Close. An
+// error that is repeated is logged once.
 func (l *Lifecycle) load(load func(context.Context) error) bool {
 	for logged := ""; ; {
 		err := load(l.ctx)
@@ -101,7 +101,8 @@ func (l *Lifecycle) load(load func(context.Context) error) bool {
 // Context returns a context that ends when Close is called.
 func (l *Lifecycle) Context() context.Context { return l.ctx }
 
-// Close ends the engine and waits until what it has taken is stored, or until the context ends.
+// Close closes the engine and waits until what it has taken is stored, or until
+// the context ends.
 func (l *Lifecycle) Close(ctx context.Context) error {
 	l.cancel()
 	select {
@@ -135,9 +136,9 @@ func (l *Lifecycle) Await(ctx context.Context, op string) error {
 	return &broker.Error{Kind: broker.Unavailable, Op: op, Msg: "the stored " + l.noun + "s are not read yet; try again", Err: err}
 }
 
-// Change runs a change of a definition once the definitions are read, one at a time. Close
-// waits for it. Its context does not end with the caller's: half a change is none that a
-// caller can make good.
+// Change runs a change of a definition after the definitions were read, one
+// change at a time. Close waits for it. The change does not end with the
+// caller's context, as a caller cannot repair an incomplete change.
 func (l *Lifecycle) Change(ctx context.Context, op string, change func(context.Context) error) error {
 	if err := l.Await(ctx, op); err != nil {
 		return err
@@ -153,14 +154,14 @@ func (l *Lifecycle) Change(ctx context.Context, op string, change func(context.C
 	return change(context.WithoutCancel(ctx))
 }
 
-// Closing returns the error of an operation that comes after Close.
+// Closing returns the error of an operation after Close.
 func (l *Lifecycle) Closing(op string) error {
 	return &broker.Error{Kind: broker.Unavailable, Op: op,
 		Msg: "the " + l.noun + "s of this broker are being closed; try again when it is back"}
 }
 
-// StoreFailed returns the error of an operation for which the store failed. An error that the
-// store wrote for users keeps its text.
+// StoreFailed returns the error of an operation that failed in the store. An
+// error that the store wrote for users keeps its text.
 func (l *Lifecycle) StoreFailed(op string, err error) error {
 	if e, ok := errors.AsType[*broker.Error](err); ok {
 		return &broker.Error{Kind: e.Kind, Op: op, Msg: e.Msg, Fields: e.Fields, Err: err}

@@ -13,13 +13,14 @@ import (
 	"signalbox/broker/messaging"
 )
 
-// empty is a store of which nothing is expected.
+// empty is a store without content.
 type empty struct{}
 
 func (empty) Forget(context.Context, string) error { return nil }
 func (empty) Err() error                           { return nil }
 
-// TestLoadIsTriedAgain logs an error that stays the same once, and stops once.
+// TestLoadIsTriedAgain checks that a repeated error is logged once, and that
+// stop is called once.
 func TestLoadIsTriedAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -44,7 +45,8 @@ func TestLoadIsTriedAgain(t *testing.T) {
 	})
 }
 
-// TestStoreFailed keeps the text of an error that is for users, and hides any other.
+// TestStoreFailed checks that the text of an error for users is kept, and that
+// of any other is hidden.
 func TestStoreFailed(t *testing.T) {
 	t.Parallel()
 	l := messaging.NewLifecycle("b", "bridge", slog.New(slog.DiscardHandler))

@@ -14,7 +14,7 @@ import (
 
 // countingBroker is a broker that takes everything and counts it.
 type countingBroker struct {
-	desk
+	fakeBroker
 	n atomic.Int64
 }
 

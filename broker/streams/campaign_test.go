@@ -43,7 +43,7 @@ func TestCampaignStorm(t *testing.T) {
 			if last.Received != int64(given.taken()) {
 				t.Errorf("%d messages were received, of %d", last.Received, given.taken())
 			}
-			r.desk.answers(nil)
+			r.broker.setOnPublish(nil)
 			r.restart()
 			r.modify(inactive, persist)
 			if got := int64(len(r.stored())); got != last.Persisted {
@@ -57,7 +57,7 @@ func TestCampaignStorm(t *testing.T) {
 func publish(r *fixture, given *notifiers, random *rand.Rand) {
 	payloads := []string{`{"v":1}`, `{"v":9}`, `{}`, `nothing`, ``}
 	for range 2000 {
-		r.desk.give(messaging.Message{Topic: "in", QoS: byte(random.IntN(3)), Payload: []byte(payloads[random.IntN(len(payloads))])}, given)
+		r.broker.deliverTracked(messaging.Message{Topic: "in", QoS: byte(random.IntN(3)), Payload: []byte(payloads[random.IntN(len(payloads))])}, given)
 	}
 }
 
@@ -73,9 +73,9 @@ func change(t *testing.T, r *fixture, s *faultyStore, random *rand.Rand) {
 			s.on("append", nil)
 			s.on("commit", nil)
 		case 2:
-			r.desk.answers(unreachable)
+			r.broker.setOnPublish(unreachable)
 		case 3:
-			r.desk.answers(nil)
+			r.broker.setOnPublish(nil)
 		case 4:
 			err = r.ReplayStream(t.Context(), broker.StreamReplay{StreamName: "s", ReplayTopic: "out", Limit: 10})
 		case 5:
@@ -89,7 +89,7 @@ func change(t *testing.T, r *fixture, s *faultyStore, random *rand.Rand) {
 	}
 	s.on("append", nil)
 	s.on("commit", nil)
-	r.desk.answers(nil)
+	r.broker.setOnPublish(nil)
 }
 
 // randomSpec returns a random definition of stream "s".

@@ -86,12 +86,12 @@ func TestChangeWhileClosing(t *testing.T) {
 		close(stored)
 		must(t, <-created)
 		r.stop()
-		if got := r.desk.subscribed(); got != "" {
+		if got := r.broker.filters(); got != "" {
 			t.Errorf("%q stays subscribed to", got)
 		}
 		s.on("put", nil)
 		r.restart()
-		if got := r.desk.subscribed(); got != "in" {
+		if got := r.broker.filters(); got != "in" {
 			t.Errorf("the next engine subscribes to %q", got)
 		}
 		r.stop()
@@ -125,19 +125,19 @@ func TestCloseDuringOperations(t *testing.T) {
 		}
 		busy.Go(func() {
 			for range 500 {
-				r.desk.send(messaging.Message{Topic: "in", QoS: 1}, given.next())
+				r.broker.deliver(messaging.Message{Topic: "in", QoS: 1}, given.next())
 			}
 		})
 		must(t, errorOf(r.ListStreams(t.Context(), broker.ListOptions[broker.Stream]{})))
 		await(t, func() error {
-			if n := r.desk.subscriptions(); n == 0 {
+			if n := r.broker.subscriptions(); n == 0 {
 				return errors.New("nothing has been subscribed to")
 			}
 			return nil
 		})
 		r.stop()
 		busy.Wait()
-		if got := r.desk.subscribed(); got != "" {
+		if got := r.broker.filters(); got != "" {
 			t.Fatalf("%q stays subscribed to", got)
 		}
 		r.restart()
@@ -152,11 +152,11 @@ func TestCloseDrainsTheQueue(t *testing.T) {
 	r.create(persist, to("out"))
 	var given notifiers
 	for _, p := range numbers(0, 3000) {
-		r.desk.send(messaging.Message{Topic: "in", Payload: []byte(p), QoS: 1}, given.next())
+		r.broker.deliver(messaging.Message{Topic: "in", Payload: []byte(p), QoS: 1}, given.next())
 	}
 	r.stop()
 	given.wants(t, 0)
-	if got := r.desk.payloads("out"); len(got) != 3000 || got[2999] != "2999" {
+	if got := r.broker.payloads("out"); len(got) != 3000 || got[2999] != "2999" {
 		t.Errorf("%d messages were published", len(got))
 	}
 	r.restart()
@@ -184,10 +184,10 @@ func TestCloseTimesOut(t *testing.T) {
 				defer func() { must(t, disk.Close(context.Background())) }()
 				r := start(t, disk, streams.DefaultConfig())
 				r.create(persist, to("out"))
-				r.desk.answers(answer)
+				r.broker.setOnPublish(answer)
 				var given notifiers
 				for range 1000 {
-					r.desk.send(messaging.Message{Topic: "in", QoS: 1}, given.next())
+					r.broker.deliver(messaging.Message{Topic: "in", QoS: 1}, given.next())
 				}
 				synctest.Wait()
 				begun := time.Now()
@@ -196,7 +196,7 @@ func TestCloseTimesOut(t *testing.T) {
 					t.Errorf("it took %v", got)
 				}
 				given.wants(t, 0)
-				r.desk.answers(nil)
+				r.broker.setOnPublish(nil)
 				r.restart()
 				if got := len(r.stored()); got != 1000 {
 					t.Errorf("%d messages were kept", got)
@@ -216,12 +216,12 @@ func TestCloseTriesOnce(t *testing.T) {
 		defer func() { must(t, disk.Close(context.Background())) }()
 		r := start(t, disk, streams.DefaultConfig())
 		r.create(to("out"))
-		r.desk.answers(unreachable)
-		r.desk.say(1, numbers(0, 1000)...)
+		r.broker.setOnPublish(unreachable)
+		r.broker.deliverAll(1, numbers(0, 1000)...)
 		<-time.After(time.Minute)
-		r.desk.answers(nil)
+		r.broker.setOnPublish(nil)
 		r.stop()
-		if got := len(r.desk.payloads("out")); got != 1000 {
+		if got := len(r.broker.payloads("out")); got != 1000 {
 			t.Errorf("%d messages were published", got)
 		}
 	})

@@ -77,10 +77,10 @@ func open(tb testing.TB, dir string) *store.Store {
 // fixture is the stream engine of one broker, on a real store.
 type fixture struct {
 	*streams.Engine
-	tb    testing.TB
-	host  *streams.Host
-	store streams.Store
-	desk  *desk
+	tb     testing.TB
+	host   *streams.Host
+	store  streams.Store
+	broker *fakeBroker
 }
 
 // start opens the streams of broker "b" and closes them at the end of the test.
@@ -92,8 +92,8 @@ func start(tb testing.TB, s streams.Store, c streams.Config) *fixture {
 		tb.Cleanup(func() { must(tb, disk.Close(context.Background())) })
 		s = disk
 	}
-	r := &fixture{tb: tb, host: streams.NewHost(c, s, slog.New(slog.DiscardHandler)), store: s, desk: &desk{}}
-	r.Engine = r.host.Open("b", r.desk)
+	r := &fixture{tb: tb, host: streams.NewHost(c, s, slog.New(slog.DiscardHandler)), store: s, broker: &fakeBroker{}}
+	r.Engine = r.host.Open("b", r.broker)
 	tb.Cleanup(r.stop)
 	must(tb, r.Ready(context.Background()))
 	return r
@@ -109,7 +109,7 @@ func (r *fixture) stop() {
 func (r *fixture) restart() {
 	r.tb.Helper()
 	r.stop()
-	r.Engine = r.host.Open("b", r.desk)
+	r.Engine = r.host.Open("b", r.broker)
 	must(r.tb, r.Ready(context.Background()))
 }
 
@@ -182,7 +182,7 @@ func (r *fixture) counts(what string, as func(broker.StreamStats) bool) {
 // stored returns the stored payloads of stream "s", in order, by a replay.
 func (r *fixture) stored() []string {
 	r.tb.Helper()
-	r.desk.forget()
+	r.broker.clearPublished()
 	must(r.tb, r.ReplayStream(context.Background(), broker.StreamReplay{StreamName: "s", ReplayTopic: "kept", Limit: -1}))
 	await(r.tb, func() error {
 		if s, err := r.GetStream(context.Background(), "s"); err != nil || s.Replaying {
@@ -190,7 +190,7 @@ func (r *fixture) stored() []string {
 		}
 		return nil
 	})
-	return r.desk.payloads("kept")
+	return r.broker.payloads("kept")
 }
 
 // numbers returns the numbers in [from, to) as texts.

@@ -23,12 +23,12 @@ func TestEnginesOfABrokerAreSequential(t *testing.T) {
 		s := &faultyStore{Store: disk}
 		r := start(t, s, streams.DefaultConfig())
 		r.create(persist, to("out"))
-		entered, leave := r.desk.blocks()
-		r.desk.say(1, "x")
+		entered, leave := r.broker.blockPublish()
+		r.broker.deliverAll(1, "x")
 		<-entered
 
 		s.on("definitions", func() error { t.Error("the second engine works beside the first"); return nil })
-		next := &desk{}
+		next := &fakeBroker{}
 		second := r.host.Open("b", next)
 		synctest.Wait()
 		soon, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -40,13 +40,13 @@ func TestEnginesOfABrokerAreSequential(t *testing.T) {
 		s.on("definitions", nil)
 		leave()
 		must(t, r.Close(t.Context()), second.Ready(t.Context()))
-		if got := next.subscribed(); got != "in" {
+		if got := next.filters(); got != "in" {
 			t.Errorf("the second engine subscribes to %q", got)
 		}
 		if n, err := second.CountStreamMessages(t.Context(), "s"); err != nil || n.Count != 1 {
 			t.Errorf("the second engine finds %d messages: %v", n.Count, err)
 		}
-		if got := r.desk.subscribed(); got != "" {
+		if got := r.broker.filters(); got != "" {
 			t.Errorf("the first engine has left %q subscribed", got)
 		}
 		must(t, second.Close(t.Context()))
@@ -61,7 +61,7 @@ func errorOf[T any](_ T, err error) error { return err }
 func TestEngines(t *testing.T) {
 	t.Parallel()
 	r := start(t, nil, streams.DefaultConfig())
-	other := r.host.Open("a", &desk{})
+	other := r.host.Open("a", &fakeBroker{})
 	must(t, other.Ready(t.Context()))
 	list := func() (all []string) {
 		for id := range r.host.Engines() {
@@ -88,7 +88,7 @@ func TestForget(t *testing.T) {
 	t.Parallel()
 	r := start(t, nil, streams.DefaultConfig())
 	r.create(persist)
-	r.desk.say(0, "x")
+	r.broker.deliverAll(0, "x")
 	r.counts("it is kept", func(s broker.StreamStats) bool { return s.Persisted == 1 })
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -120,8 +120,8 @@ func TestLoadAgain(t *testing.T) {
 				r := start(t, s, streams.DefaultConfig())
 				r.create(persist, withQuery(counting), to("out"))
 				r.create(named("t"), persist, withQuery(counting))
-				r.desk.say(0, "{}", "{}")
-				r.desk.comes(t, "out", 2)
+				r.broker.deliverAll(0, "{}", "{}")
+				r.broker.awaitPayloads(t, "out", 2)
 				r.stop()
 
 				calls := 0
@@ -133,20 +133,20 @@ func TestLoadAgain(t *testing.T) {
 					return nil
 				})
 				begun := time.Now()
-				r.Engine = r.host.Open("b", r.desk)
+				r.Engine = r.host.Open("b", r.broker)
 				soon, cancel := context.WithTimeout(t.Context(), time.Second)
 				defer cancel()
 				_, err := r.GetStream(soon, "s")
 				wantKind(t, err, broker.Unavailable)
-				if got := r.desk.subscribed(); got != "" {
+				if got := r.broker.filters(); got != "" {
 					t.Errorf("%q is subscribed to", got)
 				}
 				must(t, r.Ready(t.Context()))
 				if got := time.Since(begun); got < 10*time.Second || got > time.Minute {
 					t.Errorf("it took %v", got)
 				}
-				r.desk.say(0, "{}")
-				if got := r.desk.comes(t, "out", 3)[2]; got != `{"n":3}` {
+				r.broker.deliverAll(0, "{}")
+				if got := r.broker.awaitPayloads(t, "out", 3)[2]; got != `{"n":3}` {
 					t.Errorf("the query goes on with %s", got)
 				}
 				r.stop()
@@ -169,9 +169,9 @@ func TestCloseWhileLoading(t *testing.T) {
 		<-read
 		return errDisk
 	})
-	first := host.Open("b", &desk{})
+	first := host.Open("b", &fakeBroker{})
 	wantClosed(t, reading)
-	second := host.Open("b", &desk{})
+	second := host.Open("b", &fakeBroker{})
 	must(t, second.Close(t.Context()))
 	wantKind(t, errorOf(second.Len(t.Context())), broker.Unavailable)
 	closed := make(chan error, 1)
@@ -190,10 +190,10 @@ func TestCloseWhileLoading(t *testing.T) {
 		}
 		return errDisk
 	})
-	third := host.Open("b", &desk{})
+	third := host.Open("b", &fakeBroker{})
 	<-tries
 	must(t, third.Close(t.Context()))
 	s.on("definitions", nil)
-	fourth := host.Open("b", &desk{})
+	fourth := host.Open("b", &fakeBroker{})
 	must(t, fourth.Ready(t.Context()), fourth.Close(t.Context()))
 }

@@ -26,7 +26,7 @@ func manyStreams(tb testing.TB, n int) *store.Store {
 }
 
 // everyOne sends a message to each of the streams.
-func (d *desk) everyOne() {
+func (d *fakeBroker) everyOne() {
 	d.mu.Lock()
 	subs := slices.Clone(d.subs)
 	d.mu.Unlock()
@@ -41,13 +41,13 @@ func TestManyStreams(t *testing.T) {
 	const n = 500
 	disk := manyStreams(t, n)
 	r := start(t, disk, streams.DefaultConfig())
-	r.desk.everyOne()
+	r.broker.everyOne()
 	if all, total := names(t, r, broker.ListOptions[broker.Stream]{Count: -1}); total != n || len(all) != n || !slices.IsSorted(all) {
 		t.Errorf("got %d streams", total)
 	}
 	r.create() // checks for loops among all streams
 	r.stop()
-	if got := len(r.desk.payloads("out")); got != n {
+	if got := len(r.broker.payloads("out")); got != n {
 		t.Errorf("%d messages were published", got)
 	}
 	r.restart()
@@ -65,7 +65,7 @@ func BenchmarkManyStreams(b *testing.B) {
 	r := start(b, manyStreams(b, n), streams.DefaultConfig())
 	for b.Loop() {
 		r.restart()
-		r.desk.everyOne()
+		r.broker.everyOne()
 		if got := len(r.Streams()); got != n {
 			b.Fatalf("%d streams", got)
 		}

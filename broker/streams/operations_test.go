@@ -79,7 +79,7 @@ func TestDefinitionsLast(t *testing.T) {
 	if diff := cmp.Diff(before, r.Streams()); diff != "" {
 		t.Errorf("-before +after:\n%s", diff)
 	}
-	if got := r.desk.subscribed(); got != "in" {
+	if got := r.broker.filters(); got != "in" {
 		t.Errorf("%q is subscribed to", got)
 	}
 }
@@ -103,14 +103,14 @@ func TestSubscription(t *testing.T) {
 		{func(s *broker.StreamSpec) { s.Active = new(true) }, "in", 3},
 	} {
 		r.modify(test.change)
-		if got, made := r.desk.subscribed(), r.desk.subscriptions(); got != test.want || made != test.made {
+		if got, made := r.broker.filters(), r.broker.subscriptions(); got != test.want || made != test.made {
 			t.Errorf("%q is subscribed to after %d subscriptions, want %q and %d", got, made, test.want, test.made)
 		}
 	}
-	r.desk.say(0, "x")
-	r.desk.comes(t, "out", 1)
+	r.broker.deliverAll(0, "x")
+	r.broker.awaitPayloads(t, "out", 1)
 	must(t, r.DeleteStream(t.Context(), "s"))
-	if got := r.desk.subscribed(); got != "" {
+	if got := r.broker.filters(); got != "" {
 		t.Errorf("%q is subscribed to after the end", got)
 	}
 	wantKind(t, errorOf(r.GetStream(t.Context(), "s")), broker.NotFound)
@@ -152,8 +152,8 @@ func TestCreateOnce(t *testing.T) {
 		})
 	}
 	busy.Wait()
-	if made.Load() != 1 || taken.Load() != 19 || r.desk.subscriptions() != 1 {
-		t.Errorf("made %d times, refused %d times, subscribed %d times", made.Load(), taken.Load(), r.desk.subscriptions())
+	if made.Load() != 1 || taken.Load() != 19 || r.broker.subscriptions() != 1 {
+		t.Errorf("made %d times, refused %d times, subscribed %d times", made.Load(), taken.Load(), r.broker.subscriptions())
 	}
 }
 
@@ -166,8 +166,8 @@ func TestStoreFails(t *testing.T) {
 	r := start(t, s, streams.DefaultConfig())
 	ctx := t.Context()
 	r.create(to("out"), persist)
-	r.desk.say(0, "1")
-	r.desk.comes(t, "out", 1)
+	r.broker.deliverAll(0, "1")
+	r.broker.awaitPayloads(t, "out", 1)
 
 	s.fails("put")
 	wantKind(t, r.CreateStream(ctx, spec(named("t"))), broker.Internal)
@@ -183,8 +183,8 @@ func TestStoreFails(t *testing.T) {
 
 	s.fails("delete")
 	wantKind(t, r.DeleteStream(ctx, "s"), broker.Internal)
-	r.desk.say(0, "2")
-	r.desk.comes(t, "out", 2)
+	r.broker.deliverAll(0, "2")
+	r.broker.awaitPayloads(t, "out", 2)
 	r.counts("it goes on", func(s broker.StreamStats) bool {
 		return s.Received == 2 && s.Republished == 2 && s.Persisted == 2 && s.Messages == 2
 	})
@@ -242,7 +242,7 @@ func TestCanceledChange(t *testing.T) {
 	}
 	close(stored)
 	must(t, <-created)
-	if got := r.desk.subscribed(); got != "in" {
+	if got := r.broker.filters(); got != "in" {
 		t.Errorf("%q is subscribed to", got)
 	}
 }
@@ -258,7 +258,7 @@ func TestDeleteWhileUsed(t *testing.T) {
 		var busy sync.WaitGroup
 		busy.Go(func() {
 			for range 200 {
-				r.desk.give(messaging.Message{Topic: "in", QoS: 1}, &given)
+				r.broker.deliverTracked(messaging.Message{Topic: "in", QoS: 1}, &given)
 			}
 		})
 		for _, name := range []string{"count", "clear", "replay", "get", "modify"} {

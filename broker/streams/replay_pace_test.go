@@ -124,7 +124,7 @@ func TestReplayIsStoppedWhilePublishing(t *testing.T) {
 	}
 }
 
-var errAway = &broker.Error{Kind: broker.Unavailable, Msg: "the broker is not reached"}
+var errUnreachable = &broker.Error{Kind: broker.Unavailable, Msg: "the broker is not reached"}
 
 // TestReplayWaitsForTheBroker checks that a replay retries with growing pauses,
 // continues where it stopped, and then catches up.
@@ -132,9 +132,9 @@ func TestReplayWaitsForTheBroker(t *testing.T) {
 	t.Parallel()
 	w := newReplayTest(broker.StreamReplay{Limit: -1, Speed: 1}, messagesAt(0, 0, 0, 10_000, 1_000_000))
 	for range 7 {
-		w.target.results <- result{err: errAway}
+		w.target.results <- result{err: errUnreachable}
 	}
-	w.target.results <- result{done: 2, err: fmt.Errorf("publish: %w", errAway)}
+	w.target.results <- result{done: 2, err: fmt.Errorf("publish: %w", errUnreachable)}
 	w.begin(t)
 	for _, seconds := range []time.Duration{1, 2, 4, 8, 16, 30, 30} {
 		w.target.wantBatch(t, "0 0 0")
@@ -163,7 +163,7 @@ func TestReplayWaitsForTheBroker(t *testing.T) {
 func TestReplayLogsEachOutageOnce(t *testing.T) {
 	t.Parallel()
 	w := newReplayTest(broker.StreamReplay{Limit: -1, Speed: 1}, messagesAt(0, 1, 2))
-	for _, a := range []result{{err: errAway}, {done: 1}, {err: errAway}, {done: 2}} {
+	for _, a := range []result{{err: errUnreachable}, {done: 1}, {err: errUnreachable}, {done: 2}} {
 		w.target.results <- a
 	}
 	w.begin(t)
@@ -184,7 +184,7 @@ func TestReplayLogsEachOutageOnce(t *testing.T) {
 func TestReplayIsStoppedWhileItWaits(t *testing.T) {
 	t.Parallel()
 	w := newReplayTest(broker.StreamReplay{Limit: -1}, messagesAt(0))
-	w.target.results <- result{err: errAway}
+	w.target.results <- result{err: errUnreachable}
 	w.begin(t)
 	w.clock.wantWait(t, time.Second)
 	w.cancel()

@@ -15,9 +15,9 @@ import (
 // next publishes to "in" and returns the output.
 func (r *fixture) next() string {
 	r.tb.Helper()
-	r.desk.forget()
-	r.desk.say(0, `{"v":1}`)
-	return r.desk.comes(r.tb, "out", 1)[0]
+	r.broker.clearPublished()
+	r.broker.deliverAll(0, `{"v":1}`)
+	return r.broker.awaitPayloads(r.tb, "out", 1)[0]
 }
 
 // TestStateAcrossEngines checks that the state continues in the next engine if
@@ -57,7 +57,7 @@ func TestStateOfFiltered(t *testing.T) {
 	r.create(to("out"), persist, withQuery(tenth))
 	var given notifiers
 	for range 9 {
-		r.desk.send(messaging.Message{Topic: "in", Payload: []byte(`{}`), QoS: 1}, given.next())
+		r.broker.deliver(messaging.Message{Topic: "in", Payload: []byte(`{}`), QoS: 1}, given.next())
 		given.wants(t, 0)
 		r.restart()
 	}
@@ -66,7 +66,7 @@ func TestStateOfFiltered(t *testing.T) {
 	}
 	s.fails("append")
 	r.modify(withQuery(`{"select":[{"target":"[n]","alias":"n","function":{"name":"count"}}],"where":[{"operator":">=","left":"n","right":100}]}`))
-	r.desk.send(messaging.Message{Topic: "in", Payload: []byte(`{}`), QoS: 1}, given.next())
+	r.broker.deliver(messaging.Message{Topic: "in", Payload: []byte(`{}`), QoS: 1}, given.next())
 	given.wants(t, 1)
 }
 
@@ -82,7 +82,7 @@ func TestStateUnchanged(t *testing.T) {
 	s.fails("append")
 	var given notifiers
 	for range 100 {
-		r.desk.send(messaging.Message{Topic: "in", Payload: []byte(`{"v":1}`), QoS: 1}, given.next())
+		r.broker.deliver(messaging.Message{Topic: "in", Payload: []byte(`{"v":1}`), QoS: 1}, given.next())
 	}
 	given.wants(t, 0)
 	r.counts("all are filtered", func(s broker.StreamStats) bool { return s.Filtered == 100 && s.Dropped == 0 })

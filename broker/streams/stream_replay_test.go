@@ -23,9 +23,9 @@ func startBlockedReplay(t *testing.T, change ...func(*broker.StreamSpec)) (r *fi
 	t.Helper()
 	r = start(t, nil, streams.DefaultConfig())
 	r.create(append(change, persist)...)
-	r.desk.say(1, numbers(0, 1000)...)
+	r.broker.deliverAll(1, numbers(0, 1000)...)
 	r.counts("all are kept", func(s broker.StreamStats) bool { return s.Persisted == 1000 })
-	entered, leave := r.desk.blocks()
+	entered, leave := r.broker.blockPublish()
 	must(t, r.ReplayStream(t.Context(), again))
 	wantClosed(t, entered)
 	return r, leave
@@ -57,7 +57,7 @@ func TestReplayIsOne(t *testing.T) {
 	}
 	leave()
 	r.ended()
-	if got := r.desk.payloads("again"); !slices.Equal(got, numbers(0, 1000)) {
+	if got := r.broker.payloads("again"); !slices.Equal(got, numbers(0, 1000)) {
 		t.Errorf("%d messages were replayed", len(got))
 	}
 	must(t, r.ReplayStream(t.Context(), again))
@@ -74,7 +74,7 @@ func TestReplayProgressShown(t *testing.T) {
 	t.Parallel()
 	r, leave := startBlockedReplay(t)
 	taken, second := 0, make(chan struct{})
-	r.desk.answers(func(ctx context.Context, list []messaging.Message) (int, int, error) {
+	r.broker.setOnPublish(func(ctx context.Context, list []messaging.Message) (int, int, error) {
 		if taken += len(list); taken > 500 {
 			close(second)
 			<-ctx.Done()
@@ -109,7 +109,7 @@ func TestReplayIsStopped(t *testing.T) {
 			t.Parallel()
 			r, leave := startBlockedReplay(t)
 			entered, left := make(chan struct{}), make(chan struct{})
-			r.desk.answers(func(ctx context.Context, _ []messaging.Message) (int, int, error) {
+			r.broker.setOnPublish(func(ctx context.Context, _ []messaging.Message) (int, int, error) {
 				close(entered)
 				<-ctx.Done()
 				<-time.After(20 * time.Millisecond) // long enough for a call that does not wait to return
@@ -128,13 +128,13 @@ func TestReplayIsStopped(t *testing.T) {
 			if took := time.Since(begun); took > suite.HangLimit {
 				t.Errorf("it took %v", took)
 			}
-			tries := r.desk.tries()
-			r.desk.answers(nil)
+			tries := r.broker.publishAttempts()
+			r.broker.setOnPublish(nil)
 			r.restart()
 			if s := r.Streams(); len(s) > 0 && s[0].Replaying {
 				t.Error("it is still replayed")
 			}
-			if got := r.desk.tries(); got != tries {
+			if got := r.broker.publishAttempts(); got != tries {
 				t.Error("something has been published after the end")
 			}
 		})
@@ -149,7 +149,7 @@ func TestReplayOutlivesChange(t *testing.T) {
 	r.modify(inactive, from("elsewhere"), func(s *broker.StreamSpec) { s.Persist = new(false) })
 	leave()
 	r.ended()
-	if got := len(r.desk.payloads("again")); got != 1000 {
+	if got := len(r.broker.payloads("again")); got != 1000 {
 		t.Errorf("%d messages were replayed", got)
 	}
 	wantKind(t, r.ReplayStream(t.Context(), again), broker.Conflict) // it does not persist messages any more
@@ -161,9 +161,9 @@ func TestReplayNotReached(t *testing.T) {
 	t.Parallel()
 	r := start(t, nil, streams.DefaultConfig())
 	r.create(persist)
-	r.desk.mu.Lock()
-	r.desk.away = errAway
-	r.desk.mu.Unlock()
+	r.broker.mu.Lock()
+	r.broker.reachedErr = errUnreachable
+	r.broker.mu.Unlock()
 	if e := wantKind(t, r.ReplayStream(t.Context(), again), broker.Unavailable); e.Op == "" {
 		t.Errorf("got %+v", e)
 	}
@@ -180,7 +180,7 @@ func TestReplayLoops(t *testing.T) {
 		leave()
 		r.ended()
 		r.modify(inactive)
-		entered, leave := r.desk.blocks()
+		entered, leave := r.broker.blockPublish()
 		must(t, r.ReplayStream(t.Context(), broker.StreamReplay{StreamName: "s", ReplayTopic: "in", Limit: -1}))
 		wantClosed(t, entered)
 		e := wantKind(t, r.ModifyStream(t.Context(), spec(on), false), broker.Conflict)

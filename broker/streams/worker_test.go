@@ -36,15 +36,15 @@ func TestRepublish(t *testing.T) {
 			want := make([]messaging.Message, 0, 3000)
 			for i := range 3000 {
 				m := messaging.Message{Topic: "in", Payload: fmt.Append(nil, i), Properties: []byte{1, 1}, QoS: byte(i % 3), At: origin + int64(i), ExpiresAt: 2 * origin}
-				r.desk.send(m, nil)
+				r.broker.deliver(m, nil)
 				m.Topic = "out"
 				if qos >= 0 {
 					m.QoS = byte(qos)
 				}
 				want = append(want, m)
 			}
-			r.desk.comes(t, "out", len(want))
-			if diff := cmp.Diff(want, r.desk.messages("out")); diff != "" {
+			r.broker.awaitPayloads(t, "out", len(want))
+			if diff := cmp.Diff(want, r.broker.publishedTo("out")); diff != "" {
 				t.Errorf("-want +got:\n%.2000s", diff)
 			}
 			r.counts("all are republished", func(s broker.StreamStats) bool {
@@ -62,9 +62,9 @@ func TestChain(t *testing.T) {
 		r.create(named(fmt.Sprint(i)), from(fmt.Sprintf("t%d", i)), to(fmt.Sprintf("t%d", i+1)))
 	}
 	for _, p := range numbers(0, 1000) {
-		r.desk.send(messaging.Message{Topic: "t0", Payload: []byte(p)}, nil)
+		r.broker.deliver(messaging.Message{Topic: "t0", Payload: []byte(p)}, nil)
 	}
-	if got := r.desk.comes(t, "t20", 1000); !slices.Equal(got, numbers(0, 1000)) {
+	if got := r.broker.awaitPayloads(t, "t20", 1000); !slices.Equal(got, numbers(0, 1000)) {
 		t.Error("other messages came out than went in, or in another order")
 	}
 }
@@ -80,36 +80,36 @@ func TestUnreachable(t *testing.T) {
 		defer r.stop()
 		r.create(to("out"))
 		attempts, all := 0, make(chan struct{})
-		r.desk.answers(func(_ context.Context, list []messaging.Message) (int, int, error) {
+		r.broker.setOnPublish(func(_ context.Context, list []messaging.Message) (int, int, error) {
 			switch attempts++; attempts {
 			case 1:
 				<-all // in the queue, so that they are tried together
 				return len(list), 0, nil
 			case 2:
-				return 1, 0, errAway
+				return 1, 0, errUnreachable
 			}
-			return 0, 0, errAway
+			return 0, 0, errUnreachable
 		})
-		r.desk.send(messaging.Message{Topic: "in", Payload: []byte("first")}, nil)
+		r.broker.deliver(messaging.Message{Topic: "in", Payload: []byte("first")}, nil)
 		synctest.Wait()
 		for i := range 100 {
-			r.desk.send(messaging.Message{Topic: "in", Payload: fmt.Append(nil, i), QoS: byte(i % 2)}, nil)
+			r.broker.deliver(messaging.Message{Topic: "in", Payload: fmt.Append(nil, i), QoS: byte(i % 2)}, nil)
 		}
 		close(all)
 		<-time.After(time.Minute)
-		if got := r.desk.tries(); got < 12 || got > 30 {
+		if got := r.broker.publishAttempts(); got < 12 || got > 30 {
 			t.Errorf("%d attempts in a minute", got)
 		}
-		r.desk.answers(nil)
+		r.broker.setOnPublish(nil)
 		<-time.After(10 * time.Second)
-		r.desk.send(messaging.Message{Topic: "in", Payload: []byte("last")}, nil)
+		r.broker.deliver(messaging.Message{Topic: "in", Payload: []byte("last")}, nil)
 		synctest.Wait()
 		want := []string{"first", "0"}
 		for i := 1; i < 100; i += 2 {
 			want = append(want, fmt.Sprint(i))
 		}
 		want = append(want, "last")
-		if got := r.desk.payloads("out"); !slices.Equal(got, want) {
+		if got := r.broker.payloads("out"); !slices.Equal(got, want) {
 			t.Errorf("got %v, want %v", got, want)
 		}
 		if s := r.stats("s"); s.Received != 102 || s.Republished != 53 || s.Dropped != 49 {
@@ -138,8 +138,8 @@ func TestRefused(t *testing.T) {
 			t.Parallel()
 			r := start(t, nil, streams.DefaultConfig())
 			r.create(to("out"))
-			r.desk.answers(test.answer)
-			r.desk.say(1, numbers(0, 10)...)
+			r.broker.setOnPublish(test.answer)
+			r.broker.deliverAll(1, numbers(0, 10)...)
 			r.counts("all are dropped", func(s broker.StreamStats) bool {
 				return s.Dropped == test.dropped && s.Republished == 0
 			})
@@ -152,20 +152,20 @@ func TestRefused(t *testing.T) {
 func TestFullQueue(t *testing.T) {
 	t.Parallel()
 	r := start(t, nil, smallConfig())
-	entered, leave := r.desk.blocks()
+	entered, leave := r.broker.blockPublish()
 	r.create(to("out"), persist)
 	var given notifiers
-	r.desk.send(messaging.Message{Topic: "in", Payload: []byte("0"), QoS: 1}, given.next())
+	r.broker.deliver(messaging.Message{Topic: "in", Payload: []byte("0"), QoS: 1}, given.next())
 	wantClosed(t, entered)
 	for _, p := range numbers(1, 31) {
-		r.desk.send(messaging.Message{Topic: "in", Payload: []byte(p), QoS: 1}, given.next())
+		r.broker.deliver(messaging.Message{Topic: "in", Payload: []byte(p), QoS: 1}, given.next())
 	}
 	if all, failed := given.committed(t); all != 10 || failed != 10 {
 		t.Errorf("%d are reported, of which %d refused; want the 10 that are beyond the queue", all, failed)
 	}
 	leave()
 	given.wants(t, 10)
-	if got := r.desk.comes(t, "out", 21); !slices.Equal(got, numbers(0, 21)) {
+	if got := r.broker.awaitPayloads(t, "out", 21); !slices.Equal(got, numbers(0, 21)) {
 		t.Errorf("got %q", got)
 	}
 	if s := r.stats("s"); s.Received != 31 || s.Dropped != 10 || s.Republished != 21 || s.Persisted != 21 {
@@ -181,11 +181,11 @@ func TestQueryVerdicts(t *testing.T) {
 	r.create(to("out"), persist, withQuery(`{"select":[{"source":"[v]","target":"[w]","alias":"v"}],"where":[{"operator":">","left":"v","right":1}]}`))
 	var given notifiers
 	for _, p := range []string{`{"v":1}`, `{"v":2}`, `no`, `{}`, `{"v":3}`, ``} {
-		r.desk.send(messaging.Message{Topic: "in", Payload: []byte(p), QoS: 1}, given.next())
+		r.broker.deliver(messaging.Message{Topic: "in", Payload: []byte(p), QoS: 1}, given.next())
 	}
 	given.wants(t, 0)
 	want := []string{`{"w":2}`, `{"w":3}`}
-	if got := r.desk.comes(t, "out", 2); !slices.Equal(got, want) {
+	if got := r.broker.awaitPayloads(t, "out", 2); !slices.Equal(got, want) {
 		t.Errorf("got %q", got)
 	}
 	if s := r.stats("s"); s.Filtered != 2 || s.Invalid != 2 || s.Republished != 2 || s.Persisted != 2 || s.Dropped != 0 || s.Received != 6 {
@@ -201,8 +201,8 @@ func TestWithoutProcess(t *testing.T) {
 	t.Parallel()
 	r := start(t, nil, streams.DefaultConfig())
 	r.create(to("out"), withQuery(counting), func(s *broker.StreamSpec) { s.Process = new(false) })
-	r.desk.say(0, "no JSON")
-	if got := r.desk.comes(t, "out", 1); got[0] != "no JSON" {
+	r.broker.deliverAll(0, "no JSON")
+	if got := r.broker.awaitPayloads(t, "out", 1); got[0] != "no JSON" {
 		t.Errorf("got %q", got)
 	}
 }
@@ -218,8 +218,8 @@ func TestLongOutput(t *testing.T) {
 	}
 	r.create(to("out"), withQuery(`{"select":[`+strings.Join(selects, ",")+`]}`))
 	long := `{"v":"` + strings.Repeat("x", 60_000) + `"}`
-	r.desk.say(0, `{"v":1}`, long, `{"v":2}`)
-	got := r.desk.comes(t, "out", 2)
+	r.broker.deliverAll(0, `{"v":1}`, long, `{"v":2}`)
+	got := r.broker.awaitPayloads(t, "out", 2)
 	if len(got) != 2 || !strings.HasPrefix(got[0], `{"w0":1,`) || !strings.HasPrefix(got[1], `{"w0":2,`) {
 		t.Errorf("got %.1000q", got)
 	}
@@ -233,13 +233,13 @@ func TestPersistAndRepublish(t *testing.T) {
 	r := start(t, nil, streams.DefaultConfig())
 	r.create(to("out"), persist, withQuery(counting), func(s *broker.StreamSpec) { s.TargetQoS = new(0) })
 	for range 1000 {
-		r.desk.say(2, `{}`)
+		r.broker.deliverAll(2, `{}`)
 	}
 	want := make([]string, 0, 1000)
 	for i := range 1000 {
 		want = append(want, fmt.Sprintf(`{"n":%d}`, i+1))
 	}
-	if got := r.desk.comes(t, "out", 1000); !slices.Equal(got, want) {
+	if got := r.broker.awaitPayloads(t, "out", 1000); !slices.Equal(got, want) {
 		t.Error("other messages were published than the query made")
 	}
 	r.counts("all are kept", func(s broker.StreamStats) bool { return s.Persisted == 1000 && s.Messages == 1000 && s.Bytes > 0 })
@@ -247,7 +247,7 @@ func TestPersistAndRepublish(t *testing.T) {
 	if got := r.stored(); !slices.Equal(got, want) {
 		t.Error("other messages were kept than the query made")
 	}
-	if m := r.desk.messages("kept")[0]; m.QoS != 2 || m.At != origin {
+	if m := r.broker.publishedTo("kept")[0]; m.QoS != 2 || m.At != origin {
 		t.Errorf("got %+v", m)
 	}
 }
@@ -262,8 +262,8 @@ func TestCommittedAfterStoringAndPublishing(t *testing.T) {
 	r := start(t, s, streams.DefaultConfig())
 	r.create(persist, to("out"))
 	var given notifiers
-	entered, leave := r.desk.blocks()
-	r.desk.give(messaging.Message{Topic: "in", QoS: 1}, &given)
+	entered, leave := r.broker.blockPublish()
+	r.broker.deliverTracked(messaging.Message{Topic: "in", QoS: 1}, &given)
 	wantClosed(t, entered)
 	r.counts("it is stored", func(s broker.StreamStats) bool { return s.Persisted == 1 })
 	if n, _ := given.committed(t); n != 0 {
@@ -278,7 +278,7 @@ func TestCommittedAfterStoringAndPublishing(t *testing.T) {
 		<-stored
 		return nil
 	})
-	r.desk.give(messaging.Message{Topic: "in", QoS: 1}, &given)
+	r.broker.deliverTracked(messaging.Message{Topic: "in", QoS: 1}, &given)
 	wantClosed(t, storing)
 	r.counts("it is published", func(s broker.StreamStats) bool { return s.Republished == 2 })
 	if n, _ := given.committed(t); n != 1 {
@@ -303,14 +303,14 @@ func TestNotStored(t *testing.T) {
 			s.fails(op)
 			var given notifiers
 			for range 600 {
-				r.desk.send(messaging.Message{Topic: "in", QoS: 1}, given.next())
+				r.broker.deliver(messaging.Message{Topic: "in", QoS: 1}, given.next())
 			}
 			given.wants(t, 600)
 			if got := r.stats("s"); got.Dropped != 600 || got.Persisted != 0 || got.Republished != 600 {
 				t.Errorf("got %+v", got)
 			}
 			s.on(op, nil)
-			r.desk.send(messaging.Message{Topic: "in", QoS: 1}, given.next())
+			r.broker.deliver(messaging.Message{Topic: "in", QoS: 1}, given.next())
 			given.wants(t, 600)
 		})
 	}
