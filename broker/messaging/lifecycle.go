@@ -41,7 +41,7 @@ type BridgeEngine interface {
 // progress. A [Host] starts it. All methods are safe for concurrent use.
 type Lifecycle struct {
 	brokerID string
-	noun     string // what the engine has, in the singular
+	noun     string // of a definition, in the singular
 	log      *slog.Logger
 
 	ctx      context.Context // ends with Close

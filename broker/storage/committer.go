@@ -355,7 +355,7 @@ func (c *Committer[E]) tick() {
 	}
 	more, err := tidy(context.Background())
 	if err != nil {
-		c.config.Log.Warn("maintenance of "+c.config.Conn.file.name+" failed", slog.Any("err", err))
+		c.config.Log.Warn("maintenance of "+c.config.Conn.file.name+" failed", slog.Any("error", err))
 	}
 	switch {
 	case more:
@@ -372,7 +372,7 @@ func (c *Committer[E]) Fail(err error) {
 	sentence := c.config.Contents + " cannot be stored"
 	if c.cause.Swap(c.config.Conn.file.Failure(err, sentence+"; see the log for the reason")) == nil {
 		c.since = c.config.Now()
-		c.config.Log.Error(sentence, slog.Any("err", err))
+		c.config.Log.Error(sentence, slog.Any("error", err))
 	}
 	c.resetTimer(ProbeInterval)
 }
@@ -392,7 +392,7 @@ func (c *Committer[E]) Recover() {
 		return
 	}
 	c.cause.Store(nil)
-	c.config.Log.Info(c.config.Contents+" can be stored again", slog.Duration("after", c.config.Now().Sub(c.since)))
+	c.config.Log.Info(c.config.Contents+" can be stored again", slog.Duration("duration", c.config.Now().Sub(c.since)))
 	c.resetTimer(TidyDelay)
 }
 

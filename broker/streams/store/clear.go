@@ -159,7 +159,7 @@ func (c *committer) deleteIfDamaged(sl *storedLog, id int64) {
 		return nil
 	})
 	if err != nil {
-		c.log.Warn("a damaged block of a stream's messages could not be deleted", slog.Int64("stream", sl.stream), slog.Int64("block", sequence(id)), slog.Any("err", err))
+		c.log.Warn("a damaged block of a stream's messages could not be deleted", slog.Int64("stream", sl.stream), slog.Int64("block", sequence(id)), slog.Any("error", err))
 	}
 }
 

@@ -97,7 +97,7 @@ func (c *committer) write(group []*entry) error {
 
 // omit logs entries that contradict what is stored.
 func (c *committer) omit(group []*entry, err error) error {
-	c.log.Error("messages of a stream contradict what is stored and were left out", slog.Int64("stream", group[0].stored.stream), slog.Any("err", err))
+	c.log.Error("messages of a stream contradict what is stored and were left out", slog.Int64("stream", group[0].stored.stream), slog.Any("error", err))
 	return fmt.Errorf("store messages: %w", err)
 }
 

@@ -49,7 +49,7 @@ func (c *committer) startSweep() {
 	c.tasks = append(c.tasks, task{c.sweepStep, func(err error) {
 		c.sweeping = false
 		if err != nil && c.commits.Err() == nil {
-			c.log.Warn("expired messages of streams could not be deleted", slog.Any("err", err))
+			c.log.Warn("expired messages of streams could not be deleted", slog.Any("error", err))
 		}
 	}})
 }

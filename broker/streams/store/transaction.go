@@ -69,7 +69,7 @@ func (c *committer) apply(tx *transaction) {
 	}
 	for _, d := range tx.damaged {
 		c.log.Error("messages of a stream are damaged and were deleted", slog.Int64("stream", d.id>>sequenceBits),
-			slog.Int64("block", sequence(d.id)), slog.Int64("messages", d.count), slog.Any("err", d.cause))
+			slog.Int64("block", sequence(d.id)), slog.Int64("messages", d.count), slog.Any("error", d.cause))
 	}
 	c.logEvicted(tx.evicted)
 }
