@@ -11,8 +11,8 @@ import (
 	"signalbox/broker/bridges"
 )
 
-// TestTimeRanOut has a connector deliver a part and leave the rest: it goes on at
-// once, and nothing has failed.
+// TestTimeRanOut has a connector deliver a part of a batch: it continues at once, and no entry
+// counts as failed.
 func TestTimeRanOut(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -34,7 +34,7 @@ func TestTimeRanOut(t *testing.T) {
 	})
 }
 
-// TestNotTried has only those entries have failed that a reason is given for.
+// TestNotTried checks that only entries with a reason count as failed.
 func TestNotTried(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -14,8 +14,8 @@ import (
 	"signalbox/broker/storage"
 )
 
-// BenchmarkThrough takes messages of QoS 1 from publishers that wait for each, to
-// a target that takes them at once, on a file.
+// BenchmarkThrough takes messages of QoS 1 from publishers that wait for each acknowledgement,
+// and delivers them to a target that accepts them at once, with a store on a file.
 func BenchmarkThrough(b *testing.B) {
 	for _, d := range []storage.Durability{storage.Full, storage.Process} {
 		for _, publishers := range []int{1, 64, 512} {

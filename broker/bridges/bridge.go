@@ -8,26 +8,26 @@ import (
 	"sync"
 )
 
-// bridge is what there is of one kind at a broker. It is changed only within
-// Lifecycle.Change, or while loading.
+// bridge is the state of one kind at a broker. It is changed only within Lifecycle.Change, or
+// during loading.
 type bridge struct {
 	engine *Engine
 	kind   *kind
 	log    *slog.Logger
 
-	mu       sync.RWMutex // guards what follows
+	mu       sync.RWMutex // guards the fields below
 	document *document    // nil for none
-	links    []*link      // of its connections, in their order
+	links    []*link      // in the order of the connections
 }
 
-// all gives the links.
+// all returns the links.
 func (b *bridge) all() []*link {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
 	return b.links
 }
 
-// link gives the link of a connection, nil for none.
+// link returns the link of a connection, nil for none.
 func (b *bridge) link(name string) *link {
 	for _, l := range b.all() {
 		if l.name == name {
@@ -37,7 +37,7 @@ func (b *bridge) link(name string) *link {
 	return nil
 }
 
-// current gives the document, nil for none.
+// current returns the document, nil for none.
 func (b *bridge) current() *document {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
@@ -50,8 +50,8 @@ func (b *bridge) put(d *document, links []*link) {
 	b.document, b.links = d, links
 }
 
-// load sets a stored document going. What is wrong with it, since this version
-// wants more than the one that stored it, is shown as trouble of the connections.
+// load starts a stored document. Its problems, if this version requires more than the one that
+// stored it, are shown as problems of the connections.
 func (b *bridge) load(ctx context.Context, text json.RawMessage) {
 	d, problems := b.kind.schema().read(text, nil)
 	if d == nil {
@@ -72,7 +72,7 @@ func (b *bridge) load(ctx context.Context, text json.RawMessage) {
 	b.put(d, links)
 }
 
-// unusable says why a connection that is stored cannot be used, "" if it can.
+// unusable returns why a stored connection cannot be used, "" if it can.
 func unusable(problems Problems, c *connection) string {
 	for _, p := range problems {
 		if c.bad && (under(p.Path, c.path) || under(p.Path, "schemaMappings") || p.Path == "") {
@@ -82,8 +82,8 @@ func unusable(problems Problems, c *connection) string {
 	return ""
 }
 
-// connector makes the connector of a connection that is to be in force, nil where
-// it is disabled. It is bad where there are problems.
+// connector creates the connector of a connection, nil if that is disabled. The connection is bad
+// if there are problems.
 func (b *bridge) connector(c *connection, m *Meter) (Connector, Problems) {
 	if c.bad {
 		return nil, nil
@@ -103,7 +103,7 @@ func (b *bridge) discard(c Connector) {
 	}
 }
 
-// set puts a document in force, once it is stored.
+// set stores a document and puts it in force.
 func (b *bridge) set(ctx context.Context, op string, text json.RawMessage) error {
 	old := b.current()
 	d, problems := b.kind.schema().read(text, stored(old))
@@ -129,18 +129,18 @@ func stored(d *document) json.RawMessage {
 	return d.text
 }
 
-// steps are what is to be done for each connection of a document.
+// steps are the changes for each connection of a document.
 type steps []*step
 
 type step struct {
 	*connection
-	link      *link // nil for a new one
+	link      *link // nil for a new connection
 	meter     *Meter
 	same      bool // nothing changes
 	connector Connector
 }
 
-// steps compares a document with what is in force, and makes the connectors.
+// steps compares a document with the one in force, and creates the connectors.
 func (b *bridge) steps(d *document, problems *Problems) steps {
 	all := make(steps, 0, len(d.connections))
 	for _, c := range d.connections {
@@ -159,15 +159,15 @@ func (b *bridge) steps(d *document, problems *Problems) steps {
 	return all
 }
 
-// giveUp closes connectors that were made for nothing.
+// giveUp closes connectors that are not used.
 func (s steps) giveUp(b *bridge) {
 	for _, c := range s {
 		b.discard(c.connector)
 	}
 }
 
-// commit stores a document and goes over to it. Connections that are gone end
-// before, so that nobody uses their queues when these are deleted.
+// commit stores a document and puts it in force. Deleted connections end before, so that their
+// queues are not in use when they are deleted.
 func (b *bridge) commit(ctx context.Context, op string, d *document, s steps) error {
 	gone := slices.DeleteFunc(slices.Clone(b.all()), func(l *link) bool {
 		return slices.ContainsFunc(s, func(s *step) bool { return s.link == l })
@@ -202,7 +202,7 @@ func (b *bridge) begin(ctx context.Context, s *step) *link {
 	return s.link
 }
 
-// revive sets links going again that ended for nothing.
+// revive restarts links whose deletion could not be stored.
 func (b *bridge) revive(ctx context.Context, gone []*link) {
 	old := b.current()
 	links := slices.Clone(b.all())
@@ -218,10 +218,10 @@ func (b *bridge) revive(ctx context.Context, gone []*link) {
 	b.put(old, links)
 }
 
-// close ends all links.
+// close closes all links.
 func (b *bridge) close() { closeAll(b.all()) }
 
-// closeAll ends links at the same time, and tells what waits in them.
+// closeAll closes links concurrently, and returns the usage of their queues.
 func closeAll(links []*link) []Usage {
 	for _, l := range links {
 		l.detach()

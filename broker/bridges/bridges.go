@@ -1,9 +1,7 @@
-// Package bridges leads the messages of one broker to the systems around it, and
-// from other brokers to it: connections, each with topic mappings, a durable
-// queue and a target that may be away. It implements broker.Bridges on a
-// messaging.Broker, in this process or far away.
+// Package bridges sends the messages of one broker to other systems, and receives messages of
+// other brokers: it manages connections, each with topic mappings, a durable queue and a target
+// that may be unavailable. It implements broker.Bridges on a messaging.Broker, local or remote.
 //
-// What a target is, is a Kind's to know; the kinds are the packages below this
-// one. What is queued is a Store's. DESIGN.md tells how a message travels and
-// what is safe when.
+// A Kind knows one kind of target; the kinds are the packages below this one. A Store stores the
+// queues. DESIGN.md describes the path of a message and what is durable when.
 package bridges

@@ -18,7 +18,7 @@ import (
 	"signalbox/broker/bridges/bridgestest"
 )
 
-// TestUnchangedStays has connections that stay the same not be touched.
+// TestUnchangedStays checks that unchanged connections are not touched.
 func TestUnchangedStays(t *testing.T) {
 	t.Parallel()
 	r, k := start(t)
@@ -43,8 +43,8 @@ func TestUnchangedStays(t *testing.T) {
 	}
 }
 
-// TestStateOfWhatIsThere shows no state of a connection that has been changed
-// meanwhile, though it has something to finish.
+// TestStateOfWhatIsThere checks that the state of a replaced assignment is not shown while it
+// finishes.
 func TestStateOfWhatIsThere(t *testing.T) {
 	t.Parallel()
 	r, k := start(t)
@@ -68,7 +68,7 @@ func TestStateOfWhatIsThere(t *testing.T) {
 	r.Until("c", "it says why not", func(s broker.BridgeStatus) bool { return s.Error == "away" })
 }
 
-// TestOverlap has each message come once for each mapping.
+// TestOverlap checks that each message is delivered once for each mapping.
 func TestOverlap(t *testing.T) {
 	t.Parallel()
 	r, k := start(t)
@@ -117,7 +117,7 @@ func TestMappingGone(t *testing.T) {
 	}
 }
 
-// TestDisabled keeps the queue and takes nothing.
+// TestDisabled checks that a disabled connection keeps its queue and takes nothing.
 func TestDisabled(t *testing.T) {
 	t.Parallel()
 	k := &bridgestest.Kind{}
@@ -145,7 +145,7 @@ func TestDisabled(t *testing.T) {
 	}
 }
 
-// TestRemoved ends a connection and its queue.
+// TestRemoved checks that a deleted connection ends, with its queue.
 func TestRemoved(t *testing.T) {
 	t.Parallel()
 	k := &bridgestest.Kind{}
@@ -172,7 +172,7 @@ func TestRemoved(t *testing.T) {
 	}
 }
 
-// TestNotStored has nothing change when it cannot be stored.
+// TestNotStored checks that nothing changes if a change cannot be stored.
 func TestNotStored(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -189,7 +189,7 @@ func TestNotStored(t *testing.T) {
 		}
 		say(r.Broker, "a", "1")
 		arrives(t, k.Target("t"), 1)
-		bridgestest.Await(t, func() error { // the one that was to go opens its queue again
+		bridgestest.Await(t, func() error { // the link that was about to be deleted opens its queue again
 			say(r.Broker, "d", "2")
 			if !slices.Contains(k.Target("t").Payloads(), "2") {
 				return errors.New("nothing comes by the connection that was to go")
@@ -203,7 +203,7 @@ func TestNotStored(t *testing.T) {
 type traffic struct {
 	running sync.WaitGroup
 	stopped chan struct{}
-	said    []int // by topic
+	said    []int // last number, by topic
 }
 
 func begin(b *bridgestest.Broker, topics ...string) *traffic {
@@ -236,8 +236,8 @@ func (f *traffic) stop() (total int) {
 	return total
 }
 
-// TestChangeUnderLoad changes everything that can be changed while messages come:
-// none is lost, none comes twice, and each topic's are in order.
+// TestChangeUnderLoad changes everything that can be changed while messages are published: none
+// is lost or duplicated, and each topic's are in order.
 func TestChangeUnderLoad(t *testing.T) {
 	t.Parallel()
 	k := &bridgestest.Kind{}
@@ -267,7 +267,7 @@ func TestChangeUnderLoad(t *testing.T) {
 	}
 }
 
-// TestFiltersGo has taps end that others have taken over from.
+// TestFiltersGo checks that taps end after others have taken over.
 func TestFiltersGo(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -285,8 +285,8 @@ func TestFiltersGo(t *testing.T) {
 	})
 }
 
-// TestCloseUnderLoad ends the engine while messages come and deliveries are under
-// way, again and again: what was settled is not lost, and comes once.
+// TestCloseUnderLoad repeatedly closes the engine during publishing and deliveries: acknowledged
+// messages are not lost or duplicated.
 func TestCloseUnderLoad(t *testing.T) {
 	t.Parallel()
 	k := &bridgestest.Kind{}
@@ -311,7 +311,7 @@ func TestCloseUnderLoad(t *testing.T) {
 		f.stop()
 	}
 	k.Target("t").Answers(nil)
-	bridgestest.Await(t, func() error { // what is settled after a look at the queue is not delivered yet
+	bridgestest.Await(t, func() error { // a message may be acknowledged after the check of the queue and not be delivered yet
 		if waiting, _ := r.Broker.Settled(); waiting > 0 {
 			return fmt.Errorf("%d messages are not settled", waiting)
 		}
@@ -340,7 +340,7 @@ func TestCloseUnderLoad(t *testing.T) {
 	}
 }
 
-// TestHangingTarget has a change and the end not wait for ever.
+// TestHangingTarget checks that a change and Close do not wait for ever.
 func TestHangingTarget(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -365,8 +365,8 @@ func TestHangingTarget(t *testing.T) {
 	})
 }
 
-// TestMappingAdded has the worker that ends not take what comes by a new topic
-// mapping for what came by one that is gone.
+// TestMappingAdded checks that the ending worker does not treat messages of a new topic mapping
+// as those of a deleted one.
 func TestMappingAdded(t *testing.T) {
 	t.Parallel()
 	r, k := start(t)

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// deliver hands a batch to the connector and deals with what became of it.
+// deliver has the connector deliver a batch, and processes the results.
 func (w *worker) deliver(batch []*Entry) error {
 	for _, e := range batch {
 		e.Attempts = max(e.Attempts, w.attempts[e.ID])
@@ -36,8 +36,8 @@ func (w *worker) deliver(batch []*Entry) error {
 	return w.conclude(o, err, panicked)
 }
 
-// blame finds which entry makes the connector panic: they are tried one by one,
-// and what fails alone is rejected.
+// blame isolates the entry with which the connector panics: the entries are tried one by one, and
+// one that fails alone is rejected.
 func (w *worker) blame(batch []*Entry, results []Result) {
 	if len(batch) > 1 {
 		w.careful = len(batch)
@@ -46,16 +46,16 @@ func (w *worker) blame(batch []*Entry, results []Result) {
 	}
 }
 
-// outcome is what became of a batch.
+// outcome is the result of a batch.
 type outcome struct {
 	done     []uint64
 	rejected []Rejection
 	pending  int
-	after    uint64 // entries up to it are done with
-	reason   string // of the first that has failed and is pending, "" for none
+	after    uint64 // entries up to it are done
+	reason   string // of the first pending entry that failed, "" for none
 }
 
-// sort deals out a batch by the results.
+// sort evaluates the results of a batch.
 func (w *worker) sort(batch []*Entry, results []Result, err error) (o outcome) {
 	o.after = batch[len(batch)-1].ID
 	now := time.Now()
@@ -84,9 +84,9 @@ func (w *worker) sort(batch []*Entry, results []Result, err error) (o outcome) {
 	return o
 }
 
-// postpone leaves an entry to the next attempt, or gives it up where there is to
-// be none. What has no reason was not tried; what failed only because the
-// connector is to go has lost nothing.
+// postpone leaves an entry to the next attempt, or rejects it if it has no attempts left. An
+// entry without a reason was not tried; one that failed only because the connector is being
+// replaced has lost no attempt.
 func (w *worker) postpone(o *outcome, e *Entry, reason, answer string, now time.Time) {
 	if reason != "" && w.hard.Err() == nil {
 		e.Attempts++
@@ -105,7 +105,7 @@ func (w *worker) postpone(o *outcome, e *Entry, reason, answer string, now time.
 	o.pending++
 }
 
-// givesUp tells whether an entry that has failed so often is not tried again.
+// givesUp returns why an entry with that many attempts is not retried, "" if it is.
 func (w *worker) givesUp(attempts int) (why string) {
 	switch {
 	case w.options.RetryMin == 0:
@@ -118,8 +118,7 @@ func (w *worker) givesUp(attempts int) (why string) {
 	return ""
 }
 
-// conclude shows the state after a delivery, and tells whether to wait before the
-// next.
+// conclude updates the state after a delivery. It returns an error if the next one must wait.
 func (w *worker) conclude(o outcome, err error, panicked bool) error {
 	_, lost := errors.AsType[*Lost](err)
 	if lost || panicked {

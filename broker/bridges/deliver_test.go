@@ -69,7 +69,7 @@ func TestMessageIDs(t *testing.T) {
 	}
 }
 
-// TestBackOff goes through the pauses between attempts.
+// TestBackOff checks the delays between attempts.
 func TestBackOff(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -107,7 +107,7 @@ func TestBackOff(t *testing.T) {
 	})
 }
 
-// TestConnectAgain has the target be away, and notice that it is back.
+// TestConnectAgain has an unavailable target that notices when it is available again.
 func TestConnectAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -242,11 +242,10 @@ func TestMaxAttempts(t *testing.T) {
 	})
 }
 
-// deliberate is what a test panics with; scripts/test fails on any other panic
-// that is survived.
+// deliberate is the type with which tests panic; scripts/test fails on any other recovered panic.
 type deliberate struct{}
 
-// TestPanic has a connector panic over one message among others.
+// TestPanic has a connector panic because of one message among others.
 func TestPanic(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -368,7 +367,7 @@ func TestBatches(t *testing.T) {
 	})
 }
 
-// TestSlowTarget ends a delivery that takes too long.
+// TestSlowTarget checks the timeout of a delivery.
 func TestSlowTarget(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -390,7 +389,7 @@ func TestSlowTarget(t *testing.T) {
 	})
 }
 
-// TestOrder has deliveries fail now and then, and holds each topic's order.
+// TestOrder has deliveries fail now and then, and checks each topic's order.
 func TestOrder(t *testing.T) {
 	t.Parallel()
 	k := &bridgestest.Kind{}

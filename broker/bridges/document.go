@@ -16,14 +16,14 @@ import (
 	"signalbox/broker/panics"
 )
 
-// document is a configuration that was read.
+// document is a parsed configuration.
 type document struct {
-	tree        any             // secrets open
-	text        json.RawMessage // the same
+	tree        any             // with secrets in plain text
+	text        json.RawMessage // the tree as JSON
 	connections []*connection
 }
 
-// connection is one of a document.
+// connection is a connection of a document.
 type connection struct {
 	path     string
 	name     string
@@ -31,20 +31,20 @@ type connection struct {
 	options  options
 	mappings []topicMapping
 	text     json.RawMessage // its part of the document
-	origin   string          // what it was made of: the same where nothing has changed
+	origin   string          // identifies its configuration, including schema mappings
 	records  map[string]*mapping.Mapping
 	secrets  []string
-	bad      bool // it has problems, so that no connector can be made of it
+	bad      bool // it has problems, so that it has no connector
 }
 
-// topicMapping is what all kinds know of one.
+// topicMapping is the members of a topic mapping that all kinds have.
 type topicMapping struct {
 	Name          string   `json:"name"`
 	MQTTTopics    []string `json:"mqttTopics"`
 	SchemaMapping string   `json:"schemaMapping"`
 }
 
-// options are those of all kinds.
+// options is the members of options that all kinds have.
 type options struct {
 	Messages    int64  `json:"maxQueuedMessages"`
 	Bytes       int64  `json:"maxQueuedBytes"`
@@ -58,7 +58,7 @@ type options struct {
 	Timeout     int64  `json:"timeout"`
 }
 
-// defaultOptions are those that common.json promises.
+// defaultOptions returns the defaults of common.json.
 func defaultOptions() options {
 	return options{Messages: 100_000, Bytes: 256 << 20, RetryMin: 500, RetryMax: 30_000, DeadLetters: 10_000, BatchSize: 256, Timeout: 30_000}
 }
@@ -69,7 +69,7 @@ func (o *options) bounds() Bounds {
 
 func milliseconds(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
 
-// names gives the names of the connections.
+// names returns the names of the connections.
 func (d *document) names() []string {
 	names := make([]string, 0, len(d.connections))
 	for _, c := range d.connections {
@@ -78,7 +78,7 @@ func (d *document) names() []string {
 	return names
 }
 
-// read reads a document, with masked secrets as they are stored.
+// read parses a document, and restores masked secrets from the stored one.
 func (s *schema) read(text, stored []byte) (*document, Problems) {
 	tree, problems := readTree(text)
 	if tree == nil && len(problems) > 0 {
@@ -91,7 +91,7 @@ func (s *schema) read(text, stored []byte) (*document, Problems) {
 	return s.understand(tree, nil, problems)
 }
 
-// understand goes on from the JSON.
+// understand continues after parsing JSON.
 func (s *schema) understand(tree, stored any, problems Problems) (*document, Problems) {
 	tree, found := s.unmask(tree, stored)
 	problems = append(append(problems, found...), s.validate(tree)...)
@@ -120,15 +120,14 @@ func (s *schema) understand(tree, stored any, problems Problems) (*document, Pro
 	return d, sorted(problems)
 }
 
-// Bounds of a document. What compares each topic filter with each takes the square
-// of them.
+// Bounds of a document. Comparing each topic filter with each takes the square of them.
 const (
 	maxConnections       = 100
 	maxFilters           = 10_000 // of a document
 	maxConnectionFilters = 2000
 )
 
-// count gives the number of topic filters of a connection.
+// count returns the number of topic filters of a connection.
 func (c *connection) count() (n int) {
 	for _, m := range c.mappings {
 		n += len(m.MQTTTopics)
@@ -136,13 +135,13 @@ func (c *connection) count() (n int) {
 	return n
 }
 
-// touches tells whether one of the problems is below a place.
+// touches reports whether one of the problems is at or below a path.
 func (p Problems) touches(root string) bool {
 	return slices.ContainsFunc(p, func(p Problem) bool { return p.Path == "" || under(p.Path, root) })
 }
 
-// connection reads a connection, as far as it has no problems. Where a document has
-// too many, all are bad.
+// connection parses a connection if it has no problems. If a document has too many, all
+// connections are bad.
 func (s *schema) connection(path string, v any, problems Problems, over bool) *connection {
 	c := &connection{path: path, name: nameOf(v), bad: over || problems.touches(path), text: appendTree(nil, v), origin: fingerprint(v), secrets: s.secretsOf(v)}
 	if c.bad {
@@ -166,8 +165,7 @@ func (s *schema) connection(path string, v any, problems Problems, over bool) *c
 	return c
 }
 
-// find looks for what a schema cannot say, and for the schema mappings that a
-// connection names.
+// find checks what a schema cannot express, and looks up the schema mappings of a connection.
 func (c *connection) find(s *schema, v any, mappings map[string]*mapping.Mapping, origins map[string]string, problems *Problems) {
 	before := len(*problems)
 	if c.options.RetryMax < c.options.RetryMin {
@@ -197,7 +195,7 @@ func (c *connection) find(s *schema, v any, mappings map[string]*mapping.Mapping
 			problems.Add(path+".schemaMapping", "there is no schema mapping of this name")
 			continue
 		}
-		c.bad = c.bad || m == nil // which has problems of its own
+		c.bad = c.bad || m == nil // has problems of its own
 		c.records[t.Name] = m
 		used[t.SchemaMapping] = origins[t.SchemaMapping]
 	}
@@ -207,7 +205,7 @@ func (c *connection) find(s *schema, v any, mappings map[string]*mapping.Mapping
 	c.bad = c.bad || len(*problems) > before
 }
 
-// schemaMappings compiles those of a document. One that has problems is nil.
+// schemaMappings compiles the schema mappings of a document. One with problems is nil.
 func (s *schema) schemaMappings(root *object, problems *Problems) (compiled map[string]*mapping.Mapping, origins map[string]string) {
 	compiled, origins = map[string]*mapping.Mapping{}, map[string]string{}
 	list, _ := root.get("schemaMappings").([]any)
@@ -236,8 +234,7 @@ func (s *schema) schemaMappings(root *object, problems *Problems) (compiled map[
 	return compiled, origins
 }
 
-// unique refuses names that two connections have, and those that cannot stand in
-// the path of a URL.
+// unique refuses duplicate names, and names that cannot be part of a URL's path.
 func (d *document) unique(problems *Problems) {
 	seen := map[string]bool{}
 	for _, c := range d.connections {
@@ -254,7 +251,7 @@ func (d *document) unique(problems *Problems) {
 	}
 }
 
-// join gives the path of a place below another one.
+// join joins two paths.
 func join(root, path string) string {
 	switch {
 	case path == "":
@@ -265,7 +262,7 @@ func join(root, path string) string {
 	return root + "." + path
 }
 
-// compile makes the connector of a connection.
+// compile creates the connector of a connection.
 func (k *kind) compile(log *slog.Logger, c *connection, with *Connection) (connector Connector, found Problems) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -288,7 +285,7 @@ func (k *kind) compile(log *slog.Logger, c *connection, with *Connection) (conne
 	return connector, found.and(c.filters(connector))
 }
 
-// and adds problems at places that have none yet.
+// and adds problems at paths that have none yet.
 func (p Problems) and(more Problems) Problems {
 	for _, m := range more {
 		if !slices.ContainsFunc(p, func(known Problem) bool { return known.Path == m.Path }) {
@@ -298,8 +295,8 @@ func (p Problems) and(more Problems) Problems {
 	return p
 }
 
-// filters finds topics that cannot be taken from the broker. Those of a Selective
-// connector, and of one that could not be made, are not known here.
+// filters returns the problems of topic filters. Those of a Selective connector, and of one that
+// could not be created, are unknown here.
 func (c *connection) filters(connector Connector) (found Problems) {
 	if _, ok := connector.(Selective); ok {
 		return nil

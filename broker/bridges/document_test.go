@@ -12,7 +12,7 @@ import (
 	"signalbox/broker/bridges/bridgestest"
 )
 
-// TestProblems holds what is told of documents that cannot be used.
+// TestProblems checks the problems of invalid documents.
 func TestProblems(t *testing.T) {
 	t.Parallel()
 	r, _ := start(t)
@@ -101,7 +101,7 @@ func TestTooManyConnections(t *testing.T) {
 	must(t, set(r, doc(all[:100]...)))
 }
 
-// TestNumbers has whole numbers written in other ways.
+// TestNumbers parses integers in other notations.
 func TestNumbers(t *testing.T) {
 	t.Parallel()
 	r, _ := start(t)
@@ -111,7 +111,7 @@ func TestNumbers(t *testing.T) {
 	}
 }
 
-// TestSchema has the schema be one that stands alone and names its secrets.
+// TestSchema checks that the schema is self-contained and marks its secrets.
 func TestSchema(t *testing.T) {
 	t.Parallel()
 	r, _ := start(t)
@@ -124,14 +124,14 @@ func TestSchema(t *testing.T) {
 			t.Errorf("the schema has no %s", part)
 		}
 	}
-	// In the order in which a form is to show them.
+	// In the order of a form.
 	if a, b := strings.Index(string(text), `"enabled":{"title":"Enabled","description":"Without`), strings.Index(string(text), `"topicMappings"`); a < 0 || b < a {
 		t.Errorf("members are not in order")
 	}
 }
 
-// FuzzDocument has no document panic, and one that was accepted be the same when
-// it is read and sent back.
+// FuzzDocument checks that no document panics, and that an accepted one is the same after it is
+// read and sent back.
 func FuzzDocument(f *testing.F) {
 	for _, s := range []string{
 		`{}`, doc(), doc(takes("c", "a/#", "a/b")), doc(conn("c", `"batchSize":1`)), `{"connections":[{"name":"c","connection":{"address":"t","headers":{"a":"b"}}}]}`,

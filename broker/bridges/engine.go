@@ -10,7 +10,7 @@ import (
 	"signalbox/broker/messaging"
 )
 
-// Engine has the bridges of one broker. All methods are safe for concurrent use.
+// Engine runs the bridges of one broker. All methods are safe for concurrent use.
 type Engine struct {
 	*messaging.Lifecycle
 	host     *Host
@@ -19,14 +19,14 @@ type Engine struct {
 	owner    string
 	local    messaging.Broker
 	log      *slog.Logger
-	bridges  []*bridge // one for each kind, in order of their ids
+	bridges  []*bridge // one for each kind, sorted by id
 
-	residents []func() // end what kinds have begun at the broker; nil before the first load
+	residents []func() // stop functions of kinds at the broker; nil before the first load
 
 	mu     sync.Mutex     // guards closed
-	closed bool           // no trial is begun any more
-	trials sync.WaitGroup // those that run
-	trying chan struct{}  // holds one for each trial that connects
+	closed bool           // no trial may begin
+	trials sync.WaitGroup // running trials
+	trying chan struct{}  // one element for each trial that connects
 }
 
 var _ broker.Bridges = (*Engine)(nil)
@@ -43,8 +43,8 @@ func newEngine(h *Host, brokerID, identity string, local messaging.Broker) *Engi
 	return e
 }
 
-// load opens every bridge that is configured. The kinds begin at the broker before the
-// first attempt.
+// load opens every configured bridge. The kinds are opened at the broker before the first
+// attempt.
 func (e *Engine) load(ctx context.Context) error {
 	if e.residents == nil {
 		e.residents = []func(){}
@@ -70,7 +70,7 @@ func (e *Engine) load(ctx context.Context) error {
 	return nil
 }
 
-// stopAll stops all bridges. What they have taken is kept.
+// stopAll stops all bridges. Queues keep their messages.
 func (e *Engine) stopAll() {
 	e.mu.Lock()
 	e.closed = true
@@ -86,7 +86,7 @@ func (e *Engine) stopAll() {
 	}
 }
 
-// leave has nothing more be delivered.
+// leave has all workers finish.
 func (e *Engine) leave() {
 	for _, b := range e.bridges {
 		for _, l := range b.all() {
@@ -95,7 +95,7 @@ func (e *Engine) leave() {
 	}
 }
 
-// Len gives the number of connections.
+// Len returns the number of connections.
 func (e *Engine) Len(ctx context.Context) (int, error) {
 	if err := e.Await(ctx, opList); err != nil {
 		return 0, err
@@ -107,7 +107,7 @@ func (e *Engine) Len(ctx context.Context) (int, error) {
 	return n, nil
 }
 
-// find gives a bridge by its id.
+// find returns a bridge by its id.
 func (e *Engine) find(ctx context.Context, op, id string) (*bridge, error) {
 	if err := e.Await(ctx, op); err != nil {
 		return nil, err

@@ -2,8 +2,7 @@ package bridges
 
 import "strings"
 
-// matches tells whether a filter matches a topic [MQTT-4.7.1]. Topics with $ are
-// not asked about.
+// matches reports whether a filter matches a topic [MQTT-4.7.1], which must not begin with $.
 func matches(filter, topic string) bool {
 	for {
 		f, restF, moreF := strings.Cut(filter, "/")
@@ -16,7 +15,7 @@ func matches(filter, topic string) bool {
 		}
 		switch {
 		case !moreT:
-			return !moreF || restF == "#" // which matches the level above too
+			return !moreF || restF == "#" // also matches the parent level
 		case !moreF:
 			return false
 		}
@@ -24,7 +23,7 @@ func matches(filter, topic string) bool {
 	}
 }
 
-// overlap tells whether there is a topic that both filters match.
+// overlap reports whether some topic matches both filters.
 func overlap(a, b string) bool {
 	for {
 		x, restA, moreA := strings.Cut(a, "/")

@@ -22,8 +22,7 @@ func TestMatches(t *testing.T) {
 	}
 }
 
-// FuzzOverlap has filters overlap that match a common topic, whichever comes
-// first.
+// FuzzOverlap checks that filters that match a common topic overlap, in either order.
 func FuzzOverlap(f *testing.F) {
 	for _, s := range [][3]string{{"a/#", "a/+", "a/b"}, {"#", "a", "a"}, {"+/b", "a/+", "a/b"}, {"a/#", "a", "a"}, {"a/+/#", "a/b", "a/b"}, {"a", "b", "c"}} {
 		f.Add(s[0], s[1], s[2])

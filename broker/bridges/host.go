@@ -16,10 +16,10 @@ type Config struct {
 	MaxBytes   int64  `mapstructure:"max_bytes"`
 }
 
-// DefaultConfig gives the configuration of an empty file.
+// DefaultConfig returns the configuration of an empty file.
 func DefaultConfig() Config { return Config{Durability: "full", MaxBytes: 10 << 30} }
 
-// Validate names every key whose value cannot be used.
+// Validate returns an error for every invalid key.
 func (c Config) Validate() error {
 	var errs []error
 	if c.Durability != "full" && c.Durability != "process" {
@@ -31,23 +31,22 @@ func (c Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Host is what the bridges of all brokers share. All methods are safe for
-// concurrent use.
+// Host has what the bridges of all brokers share. All methods are safe for concurrent use.
 type Host struct {
 	*messaging.Host[*Engine]
 
-	// Dial, if set, is that of Connection. It must be set before the first Open.
+	// Dial, if set, is the Dial of every Connection. It must be set before the first Open.
 	Dial Dial
-	// Now is the clock of messages' times, by which they expire; it must not be one
-	// that can be set. NewHost sets it to time.Now. It must be set before the first Open.
+	// Now is the clock of messages' times and their expiry; it must not be a clock that can be
+	// set. The default is time.Now. It must be set before the first Open.
 	Now func() time.Time
 
 	store Store
-	kinds []*kind // in order of their ids
+	kinds []*kind // sorted by id
 	log   *slog.Logger
 }
 
-// NewHost makes a Host on a store. No two kinds have the same id.
+// NewHost returns a Host with a store. The ids of the kinds must be unique.
 func NewHost(s Store, kinds []Kind, log *slog.Logger) *Host {
 	h := &Host{Host: messaging.NewHost[*Engine](s), Now: time.Now, store: s, log: log}
 	for _, k := range kinds {
@@ -57,11 +56,10 @@ func NewHost(s Store, kinds []Kind, log *slog.Logger) *Host {
 	return h
 }
 
-// Identity is random, made once, and kept: what this service is called among
-// bridges.
+// Identity returns the random name of this service among bridges, which is created once and kept.
 func (h *Host) Identity() string { return h.store.Identity() }
 
-// Kinds gives the ids of the bridges that there can be, in order.
+// Kinds returns the ids of the kinds, sorted.
 func (h *Host) Kinds() []string {
 	ids := make([]string, 0, len(h.kinds))
 	for _, k := range h.kinds {
@@ -70,19 +68,18 @@ func (h *Host) Kinds() []string {
 	return ids
 }
 
-// Open gives the bridges of a broker, at once. identity is that of Connection. The
-// configurations are read in the background, after an older engine of the same
-// broker was closed.
+// Open returns the engine of a broker, at once. Identity is that of Connection. The
+// configurations are read in the background, after an older engine of the same broker was closed.
 func (h *Host) Open(brokerID, identity string, local messaging.Broker) *Engine {
 	e := newEngine(h, brokerID, identity, local)
 	h.Start(e, e.Lifecycle, e.load, e.stopAll)
 	return e
 }
 
-// Leave has the bridges of all brokers deliver no more: what is under way has its
-// time from now on. Messages are taken until an engine is closed. It does not wait;
-// a service that ends calls it first, so that the brokers, which are closed one after
-// the other, wait for no target one after the other.
+// Leave has the bridges of all brokers finish their deliveries, with a timeout from now on.
+// Messages are taken until an engine is closed. It does not wait; a service that ends calls it
+// first, so that brokers, which are closed one after the other, do not wait for their targets one
+// after the other.
 func (h *Host) Leave() {
 	for _, e := range h.Engines() {
 		e.leave()

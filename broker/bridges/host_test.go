@@ -92,7 +92,7 @@ func TestNotFound(t *testing.T) {
 	}
 }
 
-// TestTurns has an engine wait for the one before it.
+// TestTurns checks that an engine waits for the one before it.
 func TestTurns(t *testing.T) {
 	t.Parallel()
 	k := &bridgestest.Kind{}
@@ -110,7 +110,7 @@ func TestTurns(t *testing.T) {
 	must(t, second.Ready(t.Context()), second.Close(t.Context()))
 }
 
-// TestStoreFailsAtFirst has the engine read its configurations when it can.
+// TestStoreFailsAtFirst checks that the engine reads its configurations once the store works.
 func TestStoreFailsAtFirst(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -141,8 +141,8 @@ func TestStoreFailsAtFirst(t *testing.T) {
 	})
 }
 
-// TestStoredByAnother has a stored configuration that this version refuses be
-// shown with its trouble, its queue kept, and the others work.
+// TestStoredByAnother checks that a stored configuration that this version refuses is shown with
+// its problems, that its queue is kept, and that the others work.
 func TestStoredByAnother(t *testing.T) {
 	t.Parallel()
 	s, k := &bridgestest.Store{}, &bridgestest.Kind{}
@@ -196,7 +196,7 @@ func TestTrial(t *testing.T) {
 	}
 }
 
-// resident counts what is open.
+// resident counts its open instances.
 type resident struct {
 	*bridgestest.Kind
 	mu   *sync.Mutex

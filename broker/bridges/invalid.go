@@ -15,7 +15,7 @@ import (
 	"signalbox/broker"
 )
 
-// validate holds a document against the schema.
+// validate validates a document with the schema.
 func (s *schema) validate(document any) Problems {
 	root := plain(document)
 	err := s.compiled.Validate(root)
@@ -38,8 +38,8 @@ func (s *schema) validate(document any) Problems {
 	return sorted(problems)
 }
 
-// echo tells whether a failure says of a member that it is not known only because
-// what knows it has failed too.
+// echo reports whether an unknown member is only a consequence of another failure: the schema
+// that knows the member has failed too.
 func echo(l *jsonschema.ValidationError, meant [][]string) bool {
 	if !isUnknown(l) || len(l.InstanceLocation) == 0 {
 		return false
@@ -49,8 +49,7 @@ func echo(l *jsonschema.ValidationError, meant [][]string) bool {
 	return i < len(meant) && len(meant[i]) >= len(parent) && slices.Equal(meant[i][:len(parent)], parent)
 }
 
-// meantBy gives the places of all failures but those of members that are not
-// known, in order.
+// meantBy returns the paths of all failures except unknown members, sorted.
 func meantBy(leaves []*jsonschema.ValidationError) [][]string {
 	var places [][]string
 	for _, l := range leaves {
@@ -67,8 +66,7 @@ func isUnknown(l *jsonschema.ValidationError) bool {
 	return ok
 }
 
-// leavesOf gives what is wrong at last. Of alternatives it takes the one that is
-// closest.
+// leavesOf returns the innermost failures. Of alternatives it takes the closest one.
 func leavesOf(e *jsonschema.ValidationError) []*jsonschema.ValidationError {
 	switch k := e.ErrorKind.(type) {
 	case *failure.AnyOf:
@@ -91,8 +89,8 @@ func leavesOf(e *jsonschema.ValidationError) []*jsonschema.ValidationError {
 	return all
 }
 
-// closest gives the failures of the alternative with the fewest, not counting one
-// that was not meant: its constants or types are others.
+// closest returns the failures of the alternative with the fewest. Alternatives whose constants
+// or types differ are the least likely.
 func closest(e *jsonschema.ValidationError) []*jsonschema.ValidationError {
 	if missing := allMissing(e); missing != nil {
 		return []*jsonschema.ValidationError{{InstanceLocation: e.InstanceLocation, ErrorKind: missing}}
@@ -120,14 +118,14 @@ func closest(e *jsonschema.ValidationError) []*jsonschema.ValidationError {
 	return best
 }
 
-// missing is the failure where each alternative lacks another member.
+// missing is the failure if each alternative lacks another member.
 type missing struct {
 	failure.AnyOf
 	names []string
 }
 
-// allMissing tells whether alternatives fail because each needs a member that is
-// not there, and nothing else.
+// allMissing returns a failure if alternatives fail only because each requires a member that is
+// missing, otherwise nil.
 func allMissing(e *jsonschema.ValidationError) *missing {
 	m := &missing{}
 	for _, c := range e.Causes {
@@ -144,7 +142,7 @@ func allMissing(e *jsonschema.ValidationError) *missing {
 	return m
 }
 
-// pathOf writes the place of a value.
+// pathOf formats the path of a value.
 func pathOf(root any, location []string) string {
 	path, v := "", root
 	for _, step := range location {
@@ -162,8 +160,7 @@ func pathOf(root any, location []string) string {
 	return path
 }
 
-// explain says in plain words what is wrong at a place, without the value that is
-// there.
+// explain returns the problem of a failure in plain words, without the value.
 func explain(path string, k jsonschema.ErrorKind) Problems {
 	switch k := k.(type) {
 	case *failure.Required:
@@ -184,7 +181,7 @@ func each(path string, names []string, msg string) Problems {
 	return problems
 }
 
-// sentence says what is wrong with a value.
+// sentence returns the problem of a value.
 func sentence(k jsonschema.ErrorKind) string {
 	switch k := k.(type) {
 	case *missing:
@@ -214,7 +211,7 @@ func sentence(k jsonschema.ErrorKind) string {
 	return "is not as the schema wants it"
 }
 
-// measured says by how much a value is too large or too small.
+// measured returns the problem of a value that is too large or too small.
 func measured(k jsonschema.ErrorKind) string {
 	switch k := k.(type) {
 	case *failure.Minimum:
@@ -283,7 +280,7 @@ func values(list []any) string {
 	return strings.Join(all, ", ")
 }
 
-// sorted gives problems in the order of their places, each once.
+// sorted returns problems sorted by path, without duplicates.
 func sorted(problems Problems) Problems {
 	slices.SortStableFunc(problems, func(a, b Problem) int {
 		return cmp.Or(comparePaths(a.Path, b.Path), strings.Compare(a.Msg, b.Msg))
@@ -291,7 +288,7 @@ func sorted(problems Problems) Problems {
 	return slices.Compact(problems)
 }
 
-// comparePaths orders places so that entry 2 comes before entry 10.
+// comparePaths compares paths so that entry 2 sorts before entry 10.
 func comparePaths(a, b string) int {
 	for a != "" && b != "" {
 		n, restA := leadingNumber(a)
@@ -320,8 +317,7 @@ func leadingNumber(s string) (n int, rest string) {
 	return n, s[i:]
 }
 
-// refuse gives the error for a document that cannot be used. Its sentence names
-// the first few places.
+// refuse returns the error for an invalid document. Its text has the first few problems.
 func refuse(op string, problems Problems) error {
 	const most = 3
 	if len(problems) > maxProblems {

@@ -18,7 +18,7 @@ import (
 	"signalbox/broker/bridges/sql"
 )
 
-// TestKinds holds the schemas of all kinds against what forms and secrets need.
+// TestKinds checks that the schemas of all kinds have what forms and secrets need.
 func TestKinds(t *testing.T) {
 	t.Parallel()
 	kinds := []bridges.Kind{http.New(), influxdb.Kind{}, kafka.Kind{}, mqtt.New(), nats.Kind{}, sql.Kind{}}
@@ -41,13 +41,13 @@ func TestKinds(t *testing.T) {
 				t.Errorf("%s: nothing is %s", id, part)
 			}
 		}
-		// A connection of which nothing is right has nothing panic.
+		// A connection with only invalid members must not cause a panic.
 		err = e.SetBridgeConfig(t.Context(), id, json.RawMessage(`{"connections":[{"name":"c","connection":{"nonsense":1},"topicMappings":[{"name":"m","mqttTopics":["a"]}]}]}`))
 		wantKind(t, err, broker.Invalid)
 	}
 }
 
-// titled has every property that a form shows have a title.
+// titled checks that every property of a form has a title.
 func titled(t *testing.T, path string, schema any) {
 	t.Helper()
 	switch v := schema.(type) {

@@ -10,8 +10,8 @@ import (
 	"signalbox/broker/bridges"
 )
 
-// TestLeave has a delivery under way end in its time once the service is to end,
-// and what comes until then is taken and delivered by the next engine.
+// TestLeave checks that a delivery in flight finishes within its timeout when the service ends,
+// and that later messages are taken and delivered by the next engine.
 func TestLeave(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -12,19 +12,18 @@ import (
 	"signalbox/broker/messaging"
 )
 
-// The pauses and bounds of links.
+// Delays and bounds of links.
 const (
-	retryOpen  = 5 * time.Second  // before a queue that could not be opened is opened again
-	leaveTime  = 5 * time.Second  // for a delivery that is under way when its connector is to go
-	handOver   = time.Second      // before and after a tap leaves its topics to another one
-	closeTime  = 10 * time.Second // for a connector to close
-	seedWindow = 64               // retained messages on their way into a queue
-	quiet      = 10 * time.Minute // from one trouble of a connection that the log has to the next
+	retryOpen  = 5 * time.Second  // before another attempt to open a queue
+	leaveTime  = 5 * time.Second  // for a delivery in flight when its connector is replaced
+	handOver   = time.Second      // before and after another tap takes over topics
+	closeTime  = 10 * time.Second // for closing a connector
+	seedWindow = 64               // retained messages that wait to be stored
+	quiet      = 10 * time.Minute // minimum time between two problems of a connection in the log
 )
 
-// link is a connection in force: what takes its messages, its queue, and the
-// worker that delivers them. It lives as long as there is a connection of its
-// name.
+// link is a connection in force: its subscriptions, its queue, and the worker that delivers from
+// it. It lives as long as a connection with its name exists.
 type link struct {
 	engine *Engine
 	bridge string
@@ -36,41 +35,41 @@ type link struct {
 	life  context.Context // ends with close
 	end   context.CancelFunc
 	tasks sync.WaitGroup
-	wake  chan struct{} // sent to when want has changed
+	wake  chan struct{} // receives when want has changed
 	plan  atomic.Pointer[plan]
-	queue atomic.Pointer[openQueue] // nil until it is open, and after
+	queue atomic.Pointer[openQueue] // nil unless it is open
 
-	mu        sync.Mutex  // guards what follows
+	mu        sync.Mutex  // guards the fields below
 	origin    string      // of the connection
 	bounds    Bounds      // of the queue
 	want      *assignment // nil for none
-	busy      *assignment // the latest that the worker began with
+	busy      *assignment // the last one that the worker has started
 	connected bool
 	trouble   string    // why there is no connection, or nothing is delivered
-	told      bool      // the log has the trouble that there is
-	toldAt    time.Time // when it last got one
+	told      bool      // the log has the current trouble
+	toldAt    time.Time // time of the last log entry
 }
 
 type openQueue struct{ Queue }
 
-// meters count since the process began.
+// meters are counters since the process started.
 type meters struct {
 	received, delivered, rejected, retries, expired, skipped, refused atomic.Int64
 }
 
-// assignment is what a worker works with until there is another one.
+// assignment is the configuration of a worker.
 type assignment struct {
 	connector Connector
 	options   options
 	mappings  map[string]bool
 	secrets   []string
-	soft      context.Context // ends when another one comes
+	soft      context.Context // ends when the assignment is replaced
 	leave     context.CancelFunc
-	hard      context.Context // ends some time after that
+	hard      context.Context // ends some time after soft
 	kill      context.CancelFunc
 }
 
-// newLink gives a link that does nothing yet.
+// newLink returns a link that is not started.
 func newLink(e *Engine, bridge, name string, m *Meter) *link {
 	l := &link{engine: e, bridge: bridge, name: name, log: e.log.With("bridge", bridge, "connection", name), meter: m, wake: make(chan struct{}, 1)}
 	l.life, l.end = context.WithCancel(context.Background())
@@ -80,8 +79,8 @@ func newLink(e *Engine, bridge, name string, m *Meter) *link {
 	return l
 }
 
-// start opens the queue for a connection and sets the worker going. What is taken
-// while the queue cannot be opened is refused.
+// start opens the queue for a connection and starts the worker. Messages are refused while the
+// queue cannot be opened.
 func (l *link) start(ctx context.Context, c *connection) {
 	l.adopt(c)
 	err := l.open(ctx)
@@ -109,7 +108,7 @@ func (l *link) troubled(err error) {
 	l.unkept(err, false, "the queue of this connection cannot be opened; the service's log tells why")
 }
 
-// unkept shows that the queue fails, and logs why, once as long as that lasts.
+// unkept shows that the queue fails, and logs the cause once.
 func (l *link) unkept(err error, connected bool, trouble string) {
 	l.mu.Lock()
 	known := l.trouble == trouble
@@ -120,7 +119,7 @@ func (l *link) unkept(err error, connected bool, trouble string) {
 	l.show(connected, trouble)
 }
 
-// run works with one assignment after the other.
+// run runs one worker after the other.
 func (l *link) run() {
 	for l.queue.Load() == nil {
 		if !messaging.Sleep(l.life, retryOpen) {
@@ -135,10 +134,10 @@ func (l *link) run() {
 	for a := l.next(); a != nil; a = l.next() {
 		(&worker{link: l, assignment: a, queue: l.queue.Load().Queue, attempts: map[uint64]int{}}).run()
 	}
-	l.assign(nil) // whose connector nobody began with
+	l.assign(nil) // its connector was not used
 }
 
-// next waits for an assignment that is not begun with, nil at the end.
+// next waits for a new assignment, nil at the end.
 func (l *link) next() *assignment {
 	for {
 		l.mu.Lock()
@@ -156,13 +155,13 @@ func (l *link) next() *assignment {
 	}
 }
 
-// assign has the worker go over to another assignment, nil for none.
+// assign replaces the worker's assignment, nil for none.
 func (l *link) assign(a *assignment) {
 	l.mu.Lock()
 	old := l.want
 	begun := old != nil && old == l.busy
 	l.want = a
-	l.connected, l.trouble = false, "" // until it shows its own
+	l.connected, l.trouble = false, "" // until the worker sets them
 	l.mu.Unlock()
 	select {
 	case l.wake <- struct{}{}:
@@ -178,7 +177,7 @@ func (l *link) assign(a *assignment) {
 	}
 }
 
-// leave has the worker finish; what is taken is kept.
+// leave has the worker finish; its messages stay in the queue.
 func (l *link) leave() {
 	l.mu.Lock()
 	a := l.want
@@ -188,9 +187,8 @@ func (l *link) leave() {
 	}
 }
 
-// modify puts a connection in force, the first or another one. The connector is
-// nil where it is disabled, or of no use for the reason that trouble gives. With
-// fresh, topic mappings that were not there get what the broker retains.
+// modify puts a connection in force. The connector is nil if it is disabled, or unusable for the
+// reason in trouble. With fresh, new topic mappings take retained messages.
 func (l *link) modify(c *connection, connector Connector, trouble string, fresh bool) {
 	l.adopt(c)
 	if connector == nil {
@@ -205,7 +203,7 @@ func (l *link) modify(c *connection, connector Connector, trouble string, fresh 
 	}
 	a.soft, a.leave = context.WithCancel(l.life)
 	a.hard, a.kill = context.WithCancel(context.Background())
-	l.assign(a) // first: the worker before must not see entries of mappings that it does not know
+	l.assign(a) // first: the previous worker must not see entries of mappings that it does not know
 	routes := routesOf(c, connector)
 	added := l.plan.Load().added(routes)
 	l.take(routes)
@@ -214,8 +212,7 @@ func (l *link) modify(c *connection, connector Connector, trouble string, fresh 
 	}
 }
 
-// adopt notes what the connection is made of, and the bounds of its queue. Those of
-// one that is bad are not known.
+// adopt sets the connection's origin, and the bounds of its queue unless the connection is bad.
 func (l *link) adopt(c *connection) {
 	l.mu.Lock()
 	l.told, l.toldAt = false, time.Time{}
@@ -230,7 +227,7 @@ func (l *link) adopt(c *connection) {
 	}
 }
 
-// routesOf gives what a connection takes from the broker.
+// routesOf returns the routes of a connection.
 func routesOf(c *connection, connector Connector) []route {
 	selective, _ := connector.(Selective)
 	routes := make([]route, 0, len(c.mappings))
@@ -246,8 +243,8 @@ func routesOf(c *connection, connector Connector) []route {
 	return routes
 }
 
-// take has the link take what routes say. It is called only within
-// Lifecycle.Change, or while loading.
+// take subscribes to the filters of routes. It is called only within Lifecycle.Change, or during
+// loading.
 func (l *link) take(routes []route) {
 	until := l.engine.host.Now().Add(handOver).UnixMilli()
 	var fresh, stale []*tap
@@ -274,7 +271,7 @@ func (l *link) take(routes []route) {
 	}
 }
 
-// replan replaces the plan, and gives the new one.
+// replan replaces the plan, and returns the new one.
 func (l *link) replan(change func(*plan) *plan) *plan {
 	for {
 		old := l.plan.Load()
@@ -284,7 +281,7 @@ func (l *link) replan(change func(*plan) *plan) *plan {
 	}
 }
 
-// drop closes taps. It may be asked twice to.
+// drop closes taps. It may be called twice.
 func (l *link) drop(closing ...*tap) {
 	for _, in := range closing {
 		in.once.Do(in.cancel)
@@ -292,15 +289,15 @@ func (l *link) drop(closing ...*tap) {
 	l.replan(func(p *plan) *plan { return p.without(closing) })
 }
 
-// detach has the link take no more messages. Those that were published before are
-// taken while the queue is open, and refused afterwards.
+// detach ends the subscriptions. Messages that were published before are taken while the queue is
+// open, and refused afterwards.
 func (l *link) detach() {
 	for _, o := range l.plan.Load().openings {
 		o.once.Do(o.cancel)
 	}
 }
 
-// close ends the link; detach comes before. What it has taken is kept.
+// close closes the link; detach comes before. Its messages stay in the queue.
 func (l *link) close() {
 	l.end()
 	l.tasks.Wait()
@@ -335,8 +332,8 @@ func discard(log *slog.Logger, c Connector) {
 	}
 }
 
-// show notes the state. The log has when trouble begins and when it ends, not each
-// attempt; of a connection that comes and goes, once in a while.
+// show sets the state. It logs when trouble begins and ends, not each attempt, and at a limited
+// rate.
 func (l *link) show(connected bool, trouble string) {
 	l.mu.Lock()
 	a := l.want
@@ -344,7 +341,7 @@ func (l *link) show(connected bool, trouble string) {
 	l.showOf(a, connected, trouble)
 }
 
-// showOf notes the state of an assignment, unless another one has come.
+// showOf sets the state of an assignment, unless that was replaced.
 func (l *link) showOf(a *assignment, connected bool, trouble string) {
 	now := time.Now()
 	l.mu.Lock()
@@ -374,8 +371,7 @@ func (l *link) showOf(a *assignment, connected bool, trouble string) {
 	}
 }
 
-// refusedFilter gives a filter that the broker does not let the link subscribe
-// to, "" for none.
+// refusedFilter returns a filter that the broker has refused, "" for none.
 func (l *link) refusedFilter() string {
 	openings := l.plan.Load().openings
 	i := slices.IndexFunc(openings, func(o opening) bool { return o.until == always && l.engine.local.Refused(o.filter) })

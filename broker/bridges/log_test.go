@@ -15,7 +15,7 @@ import (
 	"signalbox/broker/bridges/bridgestest"
 )
 
-// lines counts what a log is told.
+// lines counts log lines.
 type lines struct {
 	mu  sync.Mutex // guards all
 	all []string
@@ -28,7 +28,7 @@ func (l *lines) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// count tells how many lines have a text in them.
+// count returns how many lines contain a text.
 func (l *lines) count(text string) (n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -40,7 +40,7 @@ func (l *lines) count(text string) (n int) {
 	return n
 }
 
-// logged opens a fake bridge whose log is kept, on a store in memory.
+// logged opens a fake bridge with a recorded log, on a store in memory.
 func logged(t *testing.T) (*bridges.Engine, *bridgestest.Broker, *bridgestest.Kind, *lines) {
 	t.Helper()
 	out, k, b := &lines{}, &bridgestest.Kind{}, &bridgestest.Broker{}
@@ -51,8 +51,8 @@ func logged(t *testing.T) (*bridges.Engine, *bridgestest.Broker, *bridgestest.Ki
 	return e, b, k, out
 }
 
-// TestLogOfADay has targets be in trouble for a day in each way there is: the log
-// tells when it begins and when it ends, and of what comes and goes now and then.
+// TestLogOfADay has each kind of problem last for a day: the log has its beginning and its end,
+// and unstable connections now and then.
 func TestLogOfADay(t *testing.T) {
 	t.Parallel()
 	for name, trouble := range map[string]func(target *bridgestest.Target) (over func()){
@@ -102,7 +102,7 @@ func TestLogOfADay(t *testing.T) {
 	}
 }
 
-// TestLogOfComingAndGoing has a target go away and come back each minute of a day.
+// TestLogOfComingAndGoing has a target become unavailable and available each minute of a day.
 func TestLogOfComingAndGoing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -126,8 +126,7 @@ func TestLogOfComingAndGoing(t *testing.T) {
 	})
 }
 
-// TestDisabledIsNoTrouble has what was wrong with a connection be gone once it is
-// switched off.
+// TestDisabledIsNoTrouble checks that the problem of a connection is cleared when it is disabled.
 func TestDisabledIsNoTrouble(t *testing.T) {
 	t.Parallel()
 	s := &bridgestest.Store{}

@@ -10,7 +10,7 @@ import (
 	"signalbox/broker"
 )
 
-// The names of the operations, as in the control API.
+// Names of the operations, as in the control API.
 const (
 	opList   = "listBridges"
 	opConfig = "getBridgeConfig"
@@ -23,7 +23,7 @@ const (
 	opDelete = "deleteDeadLetters"
 )
 
-// ListBridges gives the kinds, active where there are connections.
+// ListBridges returns the kinds, active if they have connections.
 func (e *Engine) ListBridges(ctx context.Context) ([]broker.Bridge, error) {
 	if err := e.Await(ctx, opList); err != nil {
 		return nil, err
@@ -35,8 +35,8 @@ func (e *Engine) ListBridges(ctx context.Context) ([]broker.Bridge, error) {
 	return list, nil
 }
 
-// GetBridgeConfig gives the configuration with masked secrets; one without
-// connections where there is none.
+// GetBridgeConfig returns the configuration with masked secrets, without connections if there is
+// none.
 func (e *Engine) GetBridgeConfig(ctx context.Context, bridgeID string) (json.RawMessage, error) {
 	b, err := e.find(ctx, opConfig, bridgeID)
 	if err != nil {
@@ -53,8 +53,8 @@ func (e *Engine) GetBridgeConfig(ctx context.Context, bridgeID string) (json.Raw
 	return appendTree(nil, s.mask(d.tree)), nil
 }
 
-// SetBridgeConfig stores a configuration and puts it in force. Connections that
-// stay the same are not touched.
+// SetBridgeConfig stores a configuration and puts it in force. Connections that stay the same are
+// not touched.
 func (e *Engine) SetBridgeConfig(ctx context.Context, bridgeID string, config json.RawMessage) error {
 	b, err := e.find(ctx, opSet, bridgeID)
 	if err != nil {
@@ -63,7 +63,7 @@ func (e *Engine) SetBridgeConfig(ctx context.Context, bridgeID string, config js
 	return e.Change(ctx, opSet, func(ctx context.Context) error { return b.set(ctx, opSet, config) })
 }
 
-// GetBridgeSchema gives the JSON Schema of the configuration.
+// GetBridgeSchema returns the JSON Schema of the configuration.
 func (e *Engine) GetBridgeSchema(ctx context.Context, bridgeID string) (json.RawMessage, error) {
 	b, err := e.find(ctx, opSchema, bridgeID)
 	if err != nil {
@@ -72,7 +72,7 @@ func (e *Engine) GetBridgeSchema(ctx context.Context, bridgeID string) (json.Raw
 	return b.kind.schema().text, nil
 }
 
-// GetBridgeStatus gives the state of the connections.
+// GetBridgeStatus returns the state of the connections.
 func (e *Engine) GetBridgeStatus(ctx context.Context, bridgeID string) ([]broker.BridgeStatus, error) {
 	b, err := e.find(ctx, opStatus, bridgeID)
 	if err != nil {
@@ -91,7 +91,7 @@ type Figure struct {
 	broker.BridgeStatus
 }
 
-// Figures gives the state of all connections, in order of the bridges' ids.
+// Figures returns the state of all connections, sorted by bridge id.
 func (e *Engine) Figures() iter.Seq[Figure] {
 	return func(yield func(Figure) bool) {
 		for _, b := range e.bridges {
@@ -104,14 +104,14 @@ func (e *Engine) Figures() iter.Seq[Figure] {
 	}
 }
 
-// from gives what the connection of the link was made of.
+// from returns the origin of the link's connection.
 func (l *link) from() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.origin
 }
 
-// status gives the state of the connection.
+// status returns the state of the connection.
 func (l *link) status() broker.BridgeStatus {
 	l.mu.Lock()
 	s := broker.BridgeStatus{ConnectionName: l.name, IsConnected: l.connected, Error: l.trouble}
@@ -133,7 +133,7 @@ func (l *link) status() broker.BridgeStatus {
 	return s
 }
 
-// ListDeadLetters gives dead letters, oldest first.
+// ListDeadLetters returns dead letters, oldest first.
 func (e *Engine) ListDeadLetters(ctx context.Context, bridgeID, connectionName string, offset, count int) (broker.Page[broker.DeadLetter], error) {
 	q, err := e.queue(ctx, opDead, bridgeID, connectionName)
 	if err != nil {
@@ -155,7 +155,7 @@ func (e *Engine) ListDeadLetters(ctx context.Context, bridgeID, connectionName s
 	}}, nil
 }
 
-// RetryDeadLetters puts dead letters behind the queue again.
+// RetryDeadLetters puts dead letters into the queue again.
 func (e *Engine) RetryDeadLetters(ctx context.Context, bridgeID, connectionName string, ids []string) (int, error) {
 	q, err := e.queue(ctx, opRetry, bridgeID, connectionName)
 	if err != nil {
@@ -181,7 +181,7 @@ func (e *Engine) DeleteDeadLetters(ctx context.Context, bridgeID, connectionName
 	return n, nil
 }
 
-// queue gives the queue of a connection.
+// queue returns the queue of a connection.
 func (e *Engine) queue(ctx context.Context, op, bridgeID, connectionName string) (Queue, error) {
 	b, err := e.find(ctx, op, bridgeID)
 	if err != nil {

@@ -7,45 +7,44 @@ import (
 	"signalbox/broker/messaging"
 )
 
-// plan says which messages of the broker a link takes, and for which topic
-// mappings. It is never changed, but replaced whole.
+// plan determines which messages of the broker a link takes, and for which topic mappings. It is
+// immutable, and replaced as a whole.
 type plan struct {
 	routes   []route
-	openings []opening    // in the order in which they were subscribed
-	places   map[*tap]int // of the openings
+	openings []opening    // in the order of their subscriptions
+	places   map[*tap]int // indices of openings
 }
 
-// route is what a topic mapping takes.
+// route is the filters of a topic mapping.
 type route struct {
 	mapping string
 	filters []string
-	enter   func(mapping string, m *messaging.Message) bool // nil where all are to be queued
+	enter   func(mapping string, m *messaging.Message) bool // nil to accept all messages
 }
 
-// admits tells whether a message is to be queued, which it may change.
+// admits reports whether a message is to be queued. It may change the message.
 func (r *route) admits(m *messaging.Message) bool { return r.enter == nil || r.enter(r.mapping, m) }
 
-// takes tells whether a route takes a topic.
+// takes reports whether a topic matches the route.
 func (r *route) takes(topic string) bool {
 	return slices.ContainsFunc(r.filters, func(f string) bool { return matches(f, topic) })
 }
 
-// opening is a tap as a plan uses it. Of all that are open for a topic, the
-// first takes the message: so each is taken once, however filters overlap, and
-// the same tap takes it before and after the plan is replaced. One that is to
-// go takes what came until a moment shortly after, and what comes later is for
-// the next one: both are open around that moment.
+// opening is a tap of a plan. Of all that are open for a topic, the first takes the message:
+// so each message is taken once, even if filters overlap, and the same tap takes it before and
+// after the plan is replaced. A tap that is about to end takes messages up to a deadline, and
+// the next one takes later messages: both are open around the deadline.
 type opening struct {
 	*tap
 	until  int64    // epoch milliseconds
-	ahead  []int    // openings before it that are open for some topic of it
-	routes []*route // those that take some topic of it
+	ahead  []int    // earlier openings whose filters overlap with this one's
+	routes []*route // routes whose filters overlap with this one's
 }
 
-// always is the until of a tap that stays.
+// always is the until of a tap without a deadline.
 const always = math.MaxInt64
 
-// newPlan puts a plan together.
+// newPlan creates a plan.
 func newPlan(routes []route, openings []opening) *plan {
 	p := &plan{routes: routes, openings: openings, places: make(map[*tap]int, len(openings))}
 	for i := range p.openings {
@@ -67,7 +66,7 @@ func newPlan(routes []route, openings []opening) *plan {
 	return p
 }
 
-// opening finds a tap, nil where the plan does not use it.
+// opening returns the opening of a tap, nil if the plan does not have it.
 func (p *plan) opening(in *tap) *opening {
 	if i, ok := p.places[in]; ok {
 		return &p.openings[i]
@@ -75,7 +74,7 @@ func (p *plan) opening(in *tap) *opening {
 	return nil
 }
 
-// responsible tells whether it is for an opening to take a message.
+// responsible reports whether an opening has to take a message.
 func (p *plan) responsible(o *opening, topic string, at int64) bool {
 	if at > o.until {
 		return false
@@ -88,10 +87,9 @@ func (p *plan) responsible(o *opening, topic string, at int64) bool {
 	return true
 }
 
-// next gives the plan for other routes. Taps whose filters are wanted stay;
-// fresh are those to be subscribed once the plan is in force, stale those that
-// are wanted no more: at once where no other one takes what they have taken, and
-// otherwise after until.
+// next returns the plan for other routes. Taps whose filters are still needed stay; fresh must
+// be subscribed once the plan is in force, stale must be closed: at once if no other tap takes
+// over their topics, otherwise after until.
 func (p *plan) next(l *link, routes []route, until int64) (n *plan, fresh, stale []*tap) {
 	wanted := map[string]bool{}
 	var order []string
@@ -124,7 +122,7 @@ func (p *plan) next(l *link, routes []route, until int64) (n *plan, fresh, stale
 	return newPlan(routes, openings), fresh, stale
 }
 
-// without gives the plan without taps that are closed.
+// without returns the plan without closed taps.
 func (p *plan) without(closed []*tap) *plan {
 	var openings []opening
 	for _, o := range p.openings {
@@ -135,15 +133,15 @@ func (p *plan) without(closed []*tap) *plan {
 	return newPlan(p.routes, openings)
 }
 
-// relieved tells whether a tap may go at once: no other one that stays is open
-// for a topic of it.
+// relieved reports whether a tap may be closed at once, because no remaining one takes over
+// its topics.
 func (p *plan) relieved(in *tap) bool {
 	return !slices.ContainsFunc(p.openings, func(o opening) bool {
 		return o.tap != in && o.until == always && overlap(o.filter, in.filter)
 	})
 }
 
-// added gives what routes have that those of the plan do not have.
+// added returns the filters of routes that the plan does not have.
 func (p *plan) added(routes []route) []route {
 	var all []route
 	for _, r := range routes {

@@ -30,7 +30,7 @@ func must(tb testing.TB, errs ...error) {
 	}
 }
 
-// wantKind fails the test unless an error is of a kind.
+// wantKind checks the kind of an error.
 func wantKind(tb testing.TB, err error, want broker.Kind) *broker.Error {
 	tb.Helper()
 	e, ok := errors.AsType[*broker.Error](err)
@@ -40,18 +40,18 @@ func wantKind(tb testing.TB, err error, want broker.Kind) *broker.Error {
 	return e
 }
 
-// conn gives a connection to target "t" that takes a/# for "x", with options.
+// conn returns a connection to target "t" that takes a/# for "x", with options.
 func conn(name string, options ...string) string {
 	return fmt.Sprintf(`{"name":%q,"connection":{"address":"t"},"options":{%s},"topicMappings":[{"name":"m","mqttTopics":["a/#"],"target":"x"}]}`,
 		name, strings.Join(options, ","))
 }
 
-// doc gives a document of connections.
+// doc returns a document with connections.
 func doc(connections ...string) string {
 	return `{"connections":[` + strings.Join(connections, ",") + `]}`
 }
 
-// takes gives a connection to target "t" that takes some filters.
+// takes returns a connection to target "t" that takes some filters.
 func takes(name string, filters ...string) string {
 	list, _ := json.Marshal(filters)
 	return fmt.Sprintf(`{"name":%q,"connection":{"address":"t"},"topicMappings":[{"name":"m","mqttTopics":%s,"target":"x"}]}`, name, list)
@@ -64,13 +64,13 @@ func start(tb testing.TB) (*bridgestest.Rig, *bridgestest.Kind) {
 	return bridgestest.Start(tb, k, nil), k
 }
 
-// plainSeal seals nothing; what is sealed is the store's to test.
+// plainSeal stores configurations in plain text; the store's tests cover sealing.
 type plainSeal struct{}
 
 func (plainSeal) Seal(plain, _ []byte) []byte             { return plain }
 func (plainSeal) Unseal(sealed, _ []byte) ([]byte, error) { return sealed, nil }
 
-// disk opens a store on a file, which ends with the test.
+// disk opens a store on a file until the end of the test.
 func disk(tb testing.TB) *store.Store {
 	tb.Helper()
 	s, err := store.Open(context.Background(), filepath.Join(tb.TempDir(), "bridges.db"),
@@ -87,8 +87,7 @@ func say(b *bridgestest.Broker, topic string, texts ...string) {
 	}
 }
 
-// arrives waits until so many messages have come to a target, and gives their
-// payloads.
+// arrives waits until a target has received n messages, and returns their payloads.
 func arrives(tb testing.TB, t *bridgestest.Target, n int) []string {
 	tb.Helper()
 	bridgestest.Await(tb, func() error {
@@ -100,17 +99,17 @@ func arrives(tb testing.TB, t *bridgestest.Target, n int) []string {
 	return t.Payloads()
 }
 
-// qos0 gives a message.
+// qos0 returns a message.
 func qos0(topic, text string) messaging.Message {
 	return messaging.Message{Topic: topic, Payload: []byte(text)}
 }
 
-// set tries a configuration.
+// set sets a configuration.
 func set(r *bridgestest.Rig, document string) error {
 	return r.SetBridgeConfig(context.Background(), fake, json.RawMessage(document))
 }
 
-// config gives the configuration as it is shown.
+// config returns the configuration as it is shown.
 func config(tb testing.TB, r *bridgestest.Rig) string {
 	tb.Helper()
 	c, err := r.GetBridgeConfig(context.Background(), fake)
@@ -118,7 +117,7 @@ func config(tb testing.TB, r *bridgestest.Rig) string {
 	return string(c)
 }
 
-// numbers gives the texts of the numbers from one up to and without another.
+// numbers returns the texts of a range of numbers.
 func numbers(from, to int) (all []string) {
 	for i := from; i < to; i++ {
 		all = append(all, fmt.Sprint(i))
@@ -126,5 +125,5 @@ func numbers(from, to int) (all []string) {
 	return all
 }
 
-// pass lets time go by, in a bubble of synctest.
+// pass advances the time of a synctest bubble.
 func pass(d time.Duration) { <-time.After(d) }

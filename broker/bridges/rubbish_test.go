@@ -11,8 +11,7 @@ import (
 	"signalbox/scripts/suite"
 )
 
-// TestRubbishIsRefusedSoon sends documents of half a megabyte that are made to
-// take long.
+// TestRubbishIsRefusedSoon sends documents of half a megabyte that are designed to take long.
 func TestRubbishIsRefusedSoon(t *testing.T) {
 	t.Parallel()
 	const room = 1 << 19

@@ -13,16 +13,16 @@ import (
 //go:embed common.json
 var commonText []byte
 
-// common holds what the schemas of all kinds share, by name.
+// common holds the schemas that all kinds share, by name.
 var common = sync.OnceValue(func() *object { return mustTree(commonText) })
 
 // kind is a Kind with its schema.
 type kind struct {
 	Kind
-	schema func() *schema // made when it is asked for first
+	schema func() *schema // created by the first call
 }
 
-// schema is that of the documents of a kind.
+// schema is the schema of a kind's documents.
 type schema struct {
 	text     json.RawMessage
 	compiled *jsonschema.Schema
@@ -34,8 +34,8 @@ func newKind(k Kind) *kind {
 	return &kind{Kind: k, schema: sync.OnceValue(func() *schema { return newSchema(k.ID(), k.Schema()) })}
 }
 
-// newSchema puts a schema together. It panics where a kind's part is no schema,
-// as nothing but another program helps then.
+// newSchema creates a schema. It panics if the kind's part is not a valid schema, which is an
+// error of the program.
 func newSchema(id string, s Schema) *schema {
 	root := assemble(s)
 	c := jsonschema.NewCompiler()
@@ -56,7 +56,7 @@ func newSchema(id string, s Schema) *schema {
 	return &schema{text: appendTree(nil, root), compiled: compiled, shape: newShape(connection, defs, 0), records: s.Records}
 }
 
-// mustTree reads an object that is part of the program; nil where there is none.
+// mustTree parses an object that is part of the program; nil for none.
 func mustTree(text []byte) *object {
 	if len(text) == 0 {
 		return nil
@@ -69,7 +69,7 @@ func mustTree(text []byte) *object {
 	return o
 }
 
-// assemble gives the JSON Schema of a kind's documents.
+// assemble returns the JSON Schema of a kind's documents.
 func assemble(s Schema) *object {
 	connection := mustTree(s.Connection)
 	if connection == nil {
@@ -107,7 +107,7 @@ func assemble(s Schema) *object {
 	return closed
 }
 
-// tree gives an object of names and values.
+// tree returns an object from names and values.
 func tree(pairs ...any) *object {
 	o := &object{}
 	for i := 0; i+1 < len(pairs); i += 2 {
@@ -117,12 +117,12 @@ func tree(pairs ...any) *object {
 	return o
 }
 
-// sharedPart gives a copy of an object schema of all kinds that can be extended.
+// sharedPart returns a copy of an object schema of all kinds, which may be extended.
 func sharedPart(name string) *object {
 	return mustTree(appendTree(nil, common().get(name)))
 }
 
-// properties gives those of an object schema, which has them from now on.
+// properties returns the properties of an object schema, and adds them if it has none.
 func properties(o *object) *object {
 	p, ok := o.get("properties").(*object)
 	if !ok {
@@ -132,8 +132,7 @@ func properties(o *object) *object {
 	return p
 }
 
-// extend adds to an object schema what a kind has beside it. What a kind says
-// about a property that there is takes its place.
+// extend adds a kind's part to an object schema. It replaces properties that exist.
 func extend(o, more *object) *object {
 	if more == nil {
 		return o
@@ -157,18 +156,17 @@ func extend(o, more *object) *object {
 	return o
 }
 
-// composing are the keywords by which properties come from elsewhere.
+// composing are the keywords that include properties of other schemas.
 var composing = []string{"$ref", "allOf", "anyOf", "oneOf", "if", "dependentSchemas"}
 
-// open are the keywords whose subschemas describe parts of an object that is
-// described elsewhere too, so that they must let other members be.
+// open are the keywords whose subschemas describe only a part of an object, so that they must
+// permit other members.
 var open = map[string]bool{"allOf": true, "anyOf": true, "oneOf": true, "if": true, "then": true, "else": true, "not": true, "dependentSchemas": true}
 
-// verbatim are the keywords whose values are no schemas.
+// verbatim are the keywords whose values are not schemas.
 var verbatim = map[string]bool{"default": true, "enum": true, "const": true, "examples": true}
 
-// closeObjects has every object schema with properties refuse members that it
-// does not know.
+// closeObjects makes every object schema with properties refuse unknown members.
 func closeObjects(v any) any {
 	switch v := v.(type) {
 	case []any:
@@ -188,7 +186,7 @@ func closeObjects(v any) any {
 	return v
 }
 
-// closeMember closes a keyword's value; the names of properties are no keywords.
+// closeMember closes a keyword's value; the names of properties are not keywords.
 func closeMember(m member) any {
 	named, ok := m.value.(*object)
 	if !ok || m.name != "properties" && m.name != "$defs" && m.name != "patternProperties" {

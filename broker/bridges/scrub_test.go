@@ -17,8 +17,7 @@ func (spoken) Schema() Schema {
 
 func (spoken) Compile(*Connection) (Connector, Problems) { return nil, nil }
 
-// TestScrub takes secrets out of what targets tell, in all forms in which they may
-// stand there.
+// TestScrub redacts secrets in texts of targets, in all encodings.
 func TestScrub(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("eyJhbGciOi", 40)

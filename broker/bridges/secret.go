@@ -10,12 +10,11 @@ import (
 	"strings"
 )
 
-// masked stands for a secret in a document that is read, and says of one that is
-// sent that the secret is to stay.
+// masked replaces a secret in a document that is read. In a document that is sent it keeps the
+// stored secret.
 const masked = "********"
 
-// mask gives a document with its secrets masked. Those that are empty are shown
-// so.
+// mask returns a document with its secrets masked, except empty ones.
 func (s *schema) mask(document any) any {
 	return s.overConnections(document, func(_ string, c any) any {
 		return s.shape.rewrite(c, "", func(l leaf) any {
@@ -27,7 +26,7 @@ func (s *schema) mask(document any) any {
 	})
 }
 
-// overConnections gives a document with every connection as change wants it.
+// overConnections returns a document with change applied to every connection.
 func (s *schema) overConnections(document any, change func(path string, connection any) any) any {
 	root, ok := document.(*object)
 	if !ok {
@@ -46,8 +45,8 @@ func (s *schema) overConnections(document any, change func(path string, connecti
 	return changed
 }
 
-// unmask gives a document with the secrets of the stored one where they are
-// masked. A connection whose addresses differ from those stored gets none.
+// unmask returns a document with masked secrets replaced by those of the stored one, except in
+// connections whose addresses have changed.
 func (s *schema) unmask(document, stored any) (any, Problems) {
 	var problems Problems
 	known := s.known(stored)
@@ -73,13 +72,13 @@ func (s *schema) unmask(document, stored any) (any, Problems) {
 	return merged, problems
 }
 
-// kept is what a stored connection holds, by the keys of leaves.
+// kept is the values of a stored connection, by the keys of leaves.
 type kept struct {
 	secrets   map[string]any
 	addresses map[string]any
 }
 
-// known gives what the connections of a document hold, by their names.
+// known returns the values of a document's connections, by name.
 func (s *schema) known(document any) map[string]kept {
 	all := map[string]kept{}
 	s.overConnections(document, func(_ string, c any) any {
@@ -92,7 +91,7 @@ func (s *schema) known(document any) map[string]kept {
 	return all
 }
 
-// keep gives the leaves of a connection that are wanted.
+// keep returns the wanted leaves of a connection.
 func (s *schema) keep(connection any, wanted func(leaf) bool) map[string]any {
 	all := map[string]any{}
 	s.shape.rewrite(connection, "", func(l leaf) any {
@@ -104,7 +103,7 @@ func (s *schema) keep(connection any, wanted func(leaf) bool) map[string]any {
 	return all
 }
 
-// differing gives the first key by which two sets of leaves differ, "" for none.
+// differing returns the first key with different values, "" for none.
 func differing(a, b map[string]any) string {
 	var keys []string
 	for key, v := range a {
@@ -131,9 +130,8 @@ func nameOf(connection any) string {
 	return ""
 }
 
-// secretsOf gives the secrets of a connection that are long enough to be told
-// from other text, and the forms in which they are sent or told. The longest comes
-// first, as one may hold another.
+// secretsOf returns the secrets of a connection that are long enough to be searched for, and
+// their encodings. Longer ones come first, as they may contain others.
 func (s *schema) secretsOf(connection any) []string {
 	var all []string
 	add := func(text string) {
@@ -164,14 +162,14 @@ func (s *schema) secretsOf(connection any) []string {
 	return all
 }
 
-// leastSecret is how many bytes a secret has at least that is searched for, leastPart
-// how many of it at the end of a text that was cut off.
+// leastSecret is the minimum length of a secret that is searched for, leastPart that of its part
+// at the end of a truncated text, in bytes.
 const (
 	leastSecret = 6
 	leastPart   = 4
 )
 
-// scrub masks secrets in a text, also where the text is cut off in one.
+// scrub masks secrets in a text, even if the text is truncated within one.
 func scrub(text string, secrets []string) string {
 	for _, s := range secrets {
 		text = strings.ReplaceAll(text, s, masked)

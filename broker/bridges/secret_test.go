@@ -14,7 +14,7 @@ import (
 	"signalbox/broker/bridges/bridgestest"
 )
 
-// secret gives a connection to an address with credentials and more.
+// secret returns a connection to an address with credentials and more members.
 func secret(name, address, password, more string) string {
 	return fmt.Sprintf(`{"name":%q,"connection":{"address":%q,"credentials":{"username":"u","password":%q}%s}}`, name, address, password, more)
 }
@@ -46,7 +46,7 @@ func TestSecrets(t *testing.T) {
 	}
 }
 
-// TestSecretsNeedTheirAddress has nobody send stored secrets elsewhere.
+// TestSecretsNeedTheirAddress checks that stored secrets cannot be sent to another address.
 func TestSecretsNeedTheirAddress(t *testing.T) {
 	t.Parallel()
 	r, _ := start(t)
@@ -54,7 +54,7 @@ func TestSecretsNeedTheirAddress(t *testing.T) {
 	r.Set(doc(secret("c", "t", "hunter2", tls(`"enabled":true`))))
 	const stars = "********"
 	for _, c := range []struct {
-		name, give, names string // "" where it is accepted
+		name, give, names string // "" if it is accepted
 	}{
 		{"the same", secret("c", "t", stars, tls(`"enabled":true`)), ""},
 		{"a default that is written out", secret("c", "t", stars, `,"port":1883`+tls(`"enabled":true,"verify":true,"serverName":""`)), ""},
@@ -82,7 +82,7 @@ func TestSecretsNeedTheirAddress(t *testing.T) {
 	}
 }
 
-// TestSecretsInErrors has a connector say its secret.
+// TestSecretsInErrors has a connector's error contain its secret.
 func TestSecretsInErrors(t *testing.T) {
 	t.Parallel()
 	r, k := start(t)

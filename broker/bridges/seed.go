@@ -6,8 +6,7 @@ import (
 	"signalbox/broker/messaging"
 )
 
-// seed takes what the broker retains for routes that are new, where the connector
-// wants it.
+// seed queues retained messages for new routes, if the connector wants them.
 func (l *link) seed(connector Connector, added []route) {
 	selective, ok := connector.(Selective)
 	if !ok {
@@ -20,9 +19,8 @@ func (l *link) seed(connector Connector, added []route) {
 	}
 }
 
-// retained queues the retained messages of a route, each once. It tries again
-// where the broker cannot be asked, until the link ends or its queue is open no
-// more.
+// retained queues the retained messages of a route, each once. It retries while the broker cannot
+// be asked, until the link ends or its queue is closed.
 func (l *link) retained(r route) {
 	taken := map[string]bool{}
 	for _, filter := range r.filters {
@@ -39,9 +37,9 @@ func (l *link) retained(r route) {
 	}
 }
 
-// ask queues what a filter matches and was not taken before. So many are on their
-// way at most as seedWindow says: the queue has no other bound for what comes
-// faster than it can be stored.
+// ask queues retained messages that match a filter and were not taken before. At most seedWindow
+// of them wait to be stored: the queue has no other bound for messages that arrive faster than
+// they are stored.
 func (l *link) ask(filter string, r *route, taken map[string]bool) error {
 	room := make(chan struct{}, seedWindow)
 	for m, err := range l.engine.local.Retained(l.life, filter) {
@@ -67,7 +65,7 @@ func (l *link) ask(filter string, r *route, taken map[string]bool) error {
 	return nil
 }
 
-// entryOf makes an entry of a retained message.
+// entryOf returns the entry of a retained message.
 func entryOf(mapping string, m messaging.Message) Entry {
 	m.Retain = true
 	if m.At == 0 {

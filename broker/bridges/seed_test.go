@@ -9,7 +9,7 @@ import (
 	"signalbox/broker/messaging"
 )
 
-// seeded wants what is retained.
+// seeded is a kind that takes retained messages.
 type seeded struct{ *bridgestest.Kind }
 
 type seededConnector struct {
@@ -20,7 +20,7 @@ type seededConnector struct {
 func (c seededConnector) Filters(string) []string { return c.filters }
 func (seededConnector) Retained(string) bool      { return true }
 
-// Enter leaves out what says so, and marks the rest.
+// Enter refuses messages that say so, and marks the others.
 func (seededConnector) Enter(_ string, m *messaging.Message) bool {
 	m.Properties = []byte("entered")
 	return string(m.Payload) != "not this"
@@ -44,7 +44,7 @@ func (k seeded) Compile(c *bridges.Connection) (bridges.Connector, bridges.Probl
 	return seededConnector{made, filters}, problems
 }
 
-// TestRetained has a new mapping, and a new filter, get what is retained.
+// TestRetained checks that a new mapping, and a new filter, take retained messages.
 func TestRetained(t *testing.T) {
 	t.Parallel()
 	k := &bridgestest.Kind{}

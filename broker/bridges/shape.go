@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// marks are what a schema says about a value beside its form.
+// marks are annotations of a value in a schema.
 type marks struct {
 	secret  bool // masked when it is read
-	address bool // says where secrets are sent to
+	address bool // determines where secrets are sent
 }
 
-// shape is where in a connection there are secrets and addresses. A schema's
-// alternatives are taken together.
+// shape is the positions of secrets and addresses in a connection. Alternatives of a schema are
+// merged.
 type shape struct {
 	marks
 	fallback string // fingerprint of the default, "" for none
@@ -46,7 +46,7 @@ func newShape(schema, defs map[string]any, depth int) *shape {
 	return s
 }
 
-// read takes over what a keyword says.
+// read merges the marks of a keyword.
 func (s *shape) read(keyword string, v any, defs map[string]any, depth int) {
 	list, _ := v.([]any)
 	schemas, _ := v.(map[string]any)
@@ -73,7 +73,7 @@ func (s *shape) read(keyword string, v any, defs map[string]any, depth int) {
 	}
 }
 
-// readSchema reads a keyword whose value is one schema.
+// readSchema merges the marks of a keyword whose value is a schema.
 func (s *shape) readSchema(keyword string, v, defs map[string]any, depth int) {
 	switch keyword {
 	case "additionalProperties", "unevaluatedProperties":
@@ -90,7 +90,7 @@ func asSchema(v any) map[string]any {
 	return m
 }
 
-// add takes over the marks of another shape.
+// add merges the marks of another shape.
 func (s *shape) add(o *shape) {
 	s.secret, s.address = s.secret || o.secret, s.address || o.address
 	if s.fallback == "" {
@@ -116,7 +116,7 @@ func together(a, b *shape) *shape {
 	return a
 }
 
-// member gives the shape of a member, nil for one without marks.
+// member returns the shape of a member, nil if it has no marks.
 func (s *shape) member(name string) *shape {
 	if s == nil {
 		return nil
@@ -127,17 +127,16 @@ func (s *shape) member(name string) *shape {
 	return s.rest
 }
 
-// leaf is a value in a document that is neither object nor array. Its key is its
-// path with the names of entries that have one instead of their places: what is
-// the same in two documents.
+// leaf is a value in a document that is neither an object nor an array. Its key is its path with
+// names in place of indices, where entries have names, so that it is the same in two documents.
 type leaf struct {
 	path, key string
 	marks
-	fallback bool // it is what the schema says where there is none
+	fallback bool // equals the schema's default
 	value    any
 }
 
-// rewrite gives a tree with every leaf as change wants it.
+// rewrite returns a tree with change applied to every leaf.
 func (s *shape) rewrite(v any, root string, change func(leaf) any) any {
 	return s.visit(v, leaf{path: root}, change)
 }

@@ -8,81 +8,79 @@ import (
 	"signalbox/broker"
 )
 
-// Store keeps configurations and queues of the bridges of any number of brokers.
-// All methods are safe for concurrent use.
+// Store stores configurations and queues of the bridges of any number of brokers. All methods are
+// safe for concurrent use.
 type Store interface {
-	// Configs gives the documents of a broker's bridges by bridge id, secrets open.
+	// Configs returns the documents of a broker's bridges by bridge id, with secrets in plain
+	// text.
 	Configs(ctx context.Context, brokerID string) (map[string]json.RawMessage, error)
-	// PutConfig stores a document, whole and sealed, and with it which connections
-	// there are: queues of those that are no longer named are deleted with what
-	// they hold. When it returns it is durable. A nil document deletes all of it.
+	// PutConfig stores a document, sealed, and the set of its connections: the queues of
+	// connections that are not listed are deleted with their contents. It is durable when it
+	// returns. A nil document deletes everything.
 	PutConfig(ctx context.Context, brokerID, bridgeID string, document json.RawMessage, connections []string) error
 	// Forget deletes everything of a broker.
 	Forget(ctx context.Context, brokerID string) error
-	// Queue gives the queue of a connection that PutConfig has named. Only one is
-	// open of a connection at a time.
+	// Queue returns the queue of a connection that PutConfig has created. A queue can be open
+	// only once at a time.
 	Queue(ctx context.Context, brokerID, bridgeID, connection string, b Bounds) (Queue, error)
-	// Identity is random, made once, and kept.
+	// Identity returns a random name that is created once and kept.
 	Identity() string
-	// Err says why nothing can be stored at present, nil if it can.
+	// Err returns why nothing can be stored at present, nil if it can.
 	Err() error
 }
 
-// Bounds say how much a queue holds.
+// Bounds are the bounds of a queue.
 type Bounds struct {
 	Messages    int64
-	Bytes       int64 // as Message.Size counts
-	DropOldest  bool  // when it is full; otherwise the newest goes
-	DeadLetters int64 // the oldest go; 0 keeps none
+	Bytes       int64 // measured by Message.Size
+	DropOldest  bool  // if full, drop the oldest instead of the newest
+	DeadLetters int64 // the oldest are deleted; 0 stores none
 }
 
-// Queue holds the messages of a connection until they are delivered. All methods
-// are safe for concurrent use.
+// Queue stores the messages of a connection until they are delivered. All methods are safe for
+// concurrent use.
 type Queue interface {
-	// Put hands over an entry, of which ID and MessageID are given by the queue. It
-	// never waits. Settle, where it is not nil, is called once from a goroutine of
-	// the store: without an error when the entry is durable or was dropped because
-	// the queue is full, with one when it could not be stored.
+	// Put adds an entry; the queue assigns ID and MessageID. It never waits. If settle is not
+	// nil, it is called once in a goroutine of the store: without an error when the entry is
+	// durable or was dropped because the queue is full, with one if it could not be stored.
 	Put(e Entry, settle func(error))
-	// Peek gives entries that are durable and not removed, in order, from the first
-	// one behind an ID on: at most so many, and no more than so many bytes beyond
-	// the first. It gives none when there are none.
+	// Peek returns durable entries that are not removed, in order, with IDs greater than after:
+	// at most that many messages, and no more than that many bytes beyond the first. It returns
+	// none if there are none.
 	Peek(ctx context.Context, after uint64, messages int, bytes int) ([]*Entry, error)
-	// Ready gives a channel, buffered by one, that is sent to when Peek may have
-	// something new.
+	// Ready returns a channel, buffered by one, that receives when Peek may have new entries.
 	Ready() <-chan struct{}
-	// Remove takes entries out. It does not wait; what is not durable when the
-	// process ends comes again.
+	// Remove removes entries. It does not wait; a removal that is not durable when the process
+	// ends is lost.
 	Remove(ids []uint64)
-	// Reject makes dead letters of entries, durably when it returns.
+	// Reject makes dead letters from entries, durably when it returns.
 	Reject(ctx context.Context, list []Rejection) error
-	// SetBounds changes what the queue holds, from the next Put on.
+	// SetBounds changes the bounds, starting with the next Put.
 	SetBounds(b Bounds)
-	// Usage tells what is held, and what went because it was full.
+	// Usage returns what is stored, and what was dropped because of bounds.
 	Usage() Usage
-	// DeadLetters gives a part of them, oldest first, and how many there are.
+	// DeadLetters returns a page of the dead letters, oldest first, and their number.
 	DeadLetters(ctx context.Context, offset, count int) (total int, list []broker.DeadLetter, err error)
-	// RetryDeadLetters puts dead letters behind the queue, all where ids is empty.
+	// RetryDeadLetters puts dead letters into the queue, all if ids is empty.
 	RetryDeadLetters(ctx context.Context, ids []string) (int, error)
-	// DeleteDeadLetters deletes dead letters, all where ids is empty.
+	// DeleteDeadLetters deletes dead letters, all if ids is empty.
 	DeleteDeadLetters(ctx context.Context, ids []string) (int, error)
-	// Close ends the use of the queue. What was handed over is stored; what is put
-	// afterwards is refused.
+	// Close closes the queue. Entries that were put are stored; later ones are refused.
 	Close(ctx context.Context) error
 }
 
-// Rejection is an entry that a target does not take.
+// Rejection is an entry that a target rejects.
 type Rejection struct {
 	ID       uint64
 	Reason   string
-	Answer   string // the beginning of what the target answered
+	Answer   string // the beginning of the target's response
 	Attempts int
 	At       time.Time
 }
 
-// Usage is what a queue holds, and what of it went since the process began.
+// Usage is what a queue stores, and what was dropped since the process started.
 type Usage struct {
 	Messages, Bytes, DeadLetters int64
 	Dropped                      int64
-	LostDeadLetters              int64 // the oldest, because there were too many
+	LostDeadLetters              int64 // the oldest, because of the bound
 }

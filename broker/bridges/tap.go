@@ -8,21 +8,21 @@ import (
 	"signalbox/broker/messaging"
 )
 
-// errClosed is why a message is refused that came while its queue was not open.
+// errClosed is the error for a message that arrives while its queue is not open.
 var errClosed = errors.New("the queue of the bridge is not open")
 
-// tap takes the messages of a filter for a link.
+// tap receives the messages of a filter for a link.
 type tap struct {
 	link   *link
 	filter string
-	cancel func()    // set before anybody closes it
-	once   sync.Once // guards the calling of cancel
+	cancel func()    // set before any close
+	once   sync.Once // guards the call of cancel
 }
 
-// Keeps is always so: a bridge loses nothing that was acknowledged.
+// Keeps returns true: a bridge loses no acknowledged message.
 func (*tap) Keeps() bool { return true }
 
-// Take puts a message into the queue, once for each topic mapping that takes it.
+// Take puts a message into the queue, once for each topic mapping that matches.
 func (in *tap) Take(m messaging.Message, notifier messaging.CommitNotifier) {
 	l := in.link
 	p := l.plan.Load()
@@ -56,8 +56,8 @@ func (in *tap) Take(m messaging.Message, notifier messaging.CommitNotifier) {
 	}
 }
 
-// shared gives what is called for each of n entries, and settles a message with
-// the last; nil where nobody waits.
+// shared returns a callback for each of n entries, which acknowledges the message after the last;
+// nil without a notifier.
 func shared(notifier messaging.CommitNotifier, n int) func(error) {
 	switch {
 	case notifier == nil:

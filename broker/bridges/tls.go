@@ -26,8 +26,8 @@ type Credentials struct {
 	Password string `json:"password"`
 }
 
-// Config gives the configuration for a host, nil where TLS is not enabled. What is
-// wrong is noted below path, as in "connection.tls".
+// Config returns the configuration for a host, nil without TLS. It reports problems below path,
+// such as "connection.tls".
 func (t *TLS) Config(host, path string, p *Problems) *tls.Config {
 	if t == nil || !t.Enabled {
 		return nil
@@ -49,7 +49,7 @@ func (t *TLS) Config(host, path string, p *Problems) *tls.Config {
 	return config
 }
 
-// certificate gives the own certificate, nil for none.
+// certificate returns the client certificate, nil for none.
 func (t *TLS) certificate(path string, p *Problems) *tls.Certificate {
 	switch {
 	case t.ClientCertificate == "" && t.ClientKey == "":
@@ -72,8 +72,8 @@ func (t *TLS) certificate(path string, p *Problems) *tls.Certificate {
 	return &cert
 }
 
-// encrypted tells whether the first private key in a PEM text is protected by a
-// pass phrase, in the old form or in that of PKCS #8.
+// encrypted reports whether the first private key in a PEM text is protected by a pass phrase, in
+// the traditional format or in that of PKCS #8.
 func encrypted(text []byte) bool {
 	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
 		if block.Type == "ENCRYPTED PRIVATE KEY" || block.Headers["DEK-Info"] != "" {
@@ -86,8 +86,8 @@ func encrypted(text []byte) bool {
 	return false
 }
 
-// Decode reads the document of a connection into what a kind knows of it: members
-// that it does not know are left out, those that are not given stay as they are.
+// Decode decodes the document of a connection into the members that a kind knows: other members
+// are ignored, and missing ones left unchanged.
 func Decode(document json.RawMessage, into any) (p Problems) {
 	err := json.Unmarshal(document, into)
 	if err == nil {

@@ -12,8 +12,8 @@ import (
 	"unicode/utf8"
 )
 
-// object is a JSON object that keeps the order of its members. The other values
-// of a tree are nil, bool, string, json.Number and []any.
+// object is a JSON object that preserves the order of its members. Other values of a tree are
+// nil, bool, string, json.Number and []any.
 type object struct{ members []member }
 
 type member struct {
@@ -21,7 +21,7 @@ type member struct {
 	value any
 }
 
-// get gives a member's value, nil where there is none.
+// get returns a member's value, nil if there is none.
 func (o *object) get(name string) any {
 	for i := range o.members {
 		if o.members[i].name == name {
@@ -31,7 +31,7 @@ func (o *object) get(name string) any {
 	return nil
 }
 
-// has tells whether there is a member.
+// has reports whether a member exists.
 func (o *object) has(name string) bool {
 	for i := range o.members {
 		if o.members[i].name == name {
@@ -41,7 +41,7 @@ func (o *object) has(name string) bool {
 	return false
 }
 
-// put replaces a member, or adds it at the end.
+// put replaces a member, or appends it.
 func (o *object) put(name string, v any) {
 	for i := range o.members {
 		if o.members[i].name == name {
@@ -52,17 +52,17 @@ func (o *object) put(name string, v any) {
 	o.members = append(o.members, member{name, v})
 }
 
-// The bounds of a document.
+// Bounds of a document.
 const (
 	maxDocument = 4 << 20 // bytes
-	maxDepth    = 64      // arrays and objects in one another
+	maxDepth    = 64      // nested arrays and objects
 	maxNumber   = 64      // characters
 	maxValues   = 100_000
 	maxPath     = 1024 // bytes of the path of a value
-	maxProblems = 100  // that are told
+	maxProblems = 100  // that are reported
 )
 
-// treeReader reads a tree, and notes what must not be in one.
+// treeReader reads a tree, and collects problems.
 type treeReader struct {
 	dec      *json.Decoder
 	values   int
@@ -71,7 +71,7 @@ type treeReader struct {
 
 var errProblems = errors.New("there are too many problems")
 
-// readTree reads JSON whose objects have no member twice.
+// readTree parses JSON and reports duplicate members.
 func readTree(text []byte) (any, Problems) {
 	switch {
 	case len(text) > maxDocument:
@@ -118,8 +118,8 @@ func (r *treeReader) value(path string, depth int) (any, error) {
 	return t, nil
 }
 
-// count ends reading where there is more than a document needs. Without it the
-// paths of a small document could take gigabytes.
+// count returns an error if a document exceeds its bounds. Without it the paths of a small
+// document could take gigabytes.
 func (r *treeReader) count(path string) error {
 	r.values++
 	switch {
@@ -169,7 +169,7 @@ func (r *treeReader) object(path string, depth int) (any, error) {
 	return o, err
 }
 
-// number writes whole numbers as such, so that 1.0 and 1e3 fit an integer.
+// number normalises integers, so that 1.0 and 1e3 are valid integers.
 func (r *treeReader) number(path string, n json.Number) json.Number {
 	f, err := n.Float64()
 	if err != nil || len(n) > maxNumber {
@@ -187,7 +187,7 @@ func (r *treeReader) number(path string, n json.Number) json.Number {
 
 var plainName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_-]*$`)
 
-// at gives the path of a member.
+// at returns the path of a member.
 func at(path, name string) string {
 	switch {
 	case !plainName.MatchString(name):
@@ -198,16 +198,16 @@ func at(path, name string) string {
 	return path + "." + name
 }
 
-// index gives the path of an entry.
+// index returns the path of an entry.
 func index(path string, i int) string { return path + "[" + strconv.Itoa(i) + "]" }
 
-// under tells whether a path is another one or leads through it.
+// under reports whether a path equals root or is below it.
 func under(path, root string) bool {
 	rest, ok := strings.CutPrefix(path, root)
 	return ok && (root == "" || rest == "" || rest[0] == '.' || rest[0] == '[')
 }
 
-// appendTree writes a tree, without spaces.
+// appendTree appends a tree as JSON, without spaces.
 func appendTree(dst []byte, v any) []byte {
 	switch v := v.(type) {
 	case *object:
@@ -243,7 +243,7 @@ func appendScalar(dst []byte, v any) []byte {
 	return append(dst, bytes.TrimSuffix(b.Bytes(), []byte("\n"))...)
 }
 
-// plain gives a tree as encoding/json would, its numbers as json.Number.
+// plain converts a tree to the types of encoding/json, with numbers as json.Number.
 func plain(v any) any {
 	switch v := v.(type) {
 	case *object:
@@ -262,8 +262,7 @@ func plain(v any) any {
 	return v
 }
 
-// fingerprint gives a text that two trees share where they differ in the order of
-// members at most.
+// fingerprint returns a text that is equal for trees that are equal up to the order of members.
 func fingerprint(v any) string {
 	b, err := json.Marshal(plain(v))
 	if err != nil {

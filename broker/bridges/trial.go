@@ -9,14 +9,14 @@ import (
 	"signalbox/broker"
 )
 
-// The bounds of trials.
+// Bounds of trials.
 const (
-	trialTime = 10 * time.Second // for a connection that is only tried
-	maxTrials = 4                // configurations of a broker tried at the same time; others wait
+	trialTime = 10 * time.Second // for a connection
+	maxTrials = 4                // configurations of a broker that are tried at the same time; others wait
 )
 
-// TestBridge tries the connections of a configuration, or of the stored one where
-// none is given, all at once. Nothing is stored, and nothing delivered.
+// TestBridge tries the connections of a configuration, by default the stored one, concurrently.
+// Nothing is stored or delivered.
 func (e *Engine) TestBridge(ctx context.Context, bridgeID string, config json.RawMessage) ([]broker.BridgeTest, error) {
 	b, err := e.find(ctx, opTest, bridgeID)
 	if err != nil {
@@ -38,7 +38,7 @@ func (e *Engine) TestBridge(ctx context.Context, bridgeID string, config json.Ra
 	return b.try(ctx, config)
 }
 
-// enter begins a trial, which Close waits for.
+// enter registers a trial, which Close waits for. It reports false after Close.
 func (e *Engine) enter() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -48,7 +48,7 @@ func (e *Engine) enter() bool {
 	return !e.closed
 }
 
-// try makes the connections of a document and closes them again.
+// try connects and closes the connections of a document.
 func (b *bridge) try(ctx context.Context, config json.RawMessage) ([]broker.BridgeTest, error) {
 	old := stored(b.current())
 	if len(config) == 0 {
@@ -84,7 +84,7 @@ func (b *bridge) try(ctx context.Context, config json.RawMessage) ([]broker.Brid
 	return results, nil
 }
 
-// tryOne makes one connection and closes it again.
+// tryOne connects and closes one connection.
 func (b *bridge) tryOne(ctx context.Context, c *connection, connector Connector) broker.BridgeTest {
 	defer b.discard(connector)
 	ctx, cancel := context.WithTimeout(ctx, trialTime)
@@ -97,7 +97,7 @@ func (b *bridge) tryOne(ctx context.Context, c *connection, connector Connector)
 	})
 	if err != nil {
 		text := wordsOf(err, c.secrets)
-		if answer := answerOf(err, c.secrets); answer != "" { // who may try connections may read what they answer
+		if answer := answerOf(err, c.secrets); answer != "" { // a user who may try connections may see the responses
 			text += ": " + answer
 		}
 		return broker.BridgeTest{ConnectionName: c.name, Error: text}

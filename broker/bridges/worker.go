@@ -12,13 +12,13 @@ import (
 	"signalbox/broker/panics"
 )
 
-// The pauses and bounds of workers.
+// Delays and bounds of workers.
 const (
 	connectTime = 10 * time.Second // for Connect and Check
-	checkPause  = 5 * time.Second  // between checks while there is nothing to do
-	batchBytes  = 4 << 20          // of a batch at most, beyond its first entry
+	checkPause  = 5 * time.Second  // between checks while the queue is empty
+	batchBytes  = 4 << 20          // maximum of a batch, in addition to its first entry
 	leastPause  = 500 * time.Millisecond
-	longPause   = 30 * time.Second // where nothing is to be tried again but the connection
+	longPause   = 30 * time.Second // if only connecting is retried
 )
 
 // worker delivers the entries of a queue with one connector.
@@ -27,16 +27,16 @@ type worker struct {
 	*assignment
 	queue     Queue
 	connected bool
-	pause     time.Duration  // before the next attempt, if this one fails
-	after     uint64         // entries up to it are done with
+	pause     time.Duration  // before the next attempt if this one fails
+	after     uint64         // entries up to it are done
 	attempts  map[uint64]int // of entries that have failed
-	careful   int            // so many are to be delivered one by one
-	owed      []Rejection    // that the store has not taken yet
-	failing   string         // why entries are tried again, "" where none is
+	careful   int            // number of entries to be delivered one by one
+	owed      []Rejection    // not yet stored
+	failing   string         // why entries are retried, "" for none
 }
 
-// run works until another assignment comes. A delivery that is under way then has
-// leaveTime to finish.
+// run delivers until its assignment is replaced. A delivery in flight then has leaveTime to
+// finish.
 func (w *worker) run() {
 	defer w.kill()
 	defer discard(w.log, w.connector)
@@ -55,7 +55,7 @@ func (w *worker) run() {
 	w.show(false, "")
 }
 
-// step does what is next. An error is why to wait before the next step.
+// step does the next step. After an error the next one must wait.
 func (w *worker) step() error {
 	if len(w.owed) > 0 {
 		if err := w.reject(w.owed); err != nil {
@@ -77,7 +77,7 @@ func (w *worker) step() error {
 	return w.deliver(batch)
 }
 
-// connect makes the connection.
+// connect connects.
 func (w *worker) connect() error {
 	ctx, cancel := context.WithTimeout(w.soft, connectTime)
 	defer cancel()
@@ -90,7 +90,7 @@ func (w *worker) connect() error {
 	return nil
 }
 
-// idle waits for entries, and looks now and then whether the target is there.
+// idle waits for entries, and checks the target now and then.
 func (w *worker) idle() error {
 	w.relax()
 	t := time.NewTimer(checkPause)
@@ -117,7 +117,7 @@ func (w *worker) idle() error {
 	return nil
 }
 
-// changed gives the channel of a Watched connector.
+// changed returns the channel of a Watched connector.
 func (w *worker) changed() <-chan struct{} {
 	if c, ok := w.connector.(Watched); ok {
 		return c.Changed()
@@ -125,7 +125,7 @@ func (w *worker) changed() <-chan struct{} {
 	return nil
 }
 
-// relax begins the pauses anew, after a success.
+// relax resets the backoff after a success.
 func (w *worker) relax() {
 	w.pause = milliseconds(w.options.RetryMin)
 	if w.pause == 0 {
@@ -133,8 +133,8 @@ func (w *worker) relax() {
 	}
 }
 
-// wait rests before the next attempt. A connector that noticed something ends
-// that, but not before the shortest pause is over.
+// wait waits before the next attempt. A change that the connector noticed ends the wait, but not
+// before the minimum backoff.
 func (w *worker) wait() {
 	least, now := w.pause, w.pause
 	longest := milliseconds(w.options.RetryMax)
@@ -156,7 +156,7 @@ func (w *worker) wait() {
 	}
 }
 
-// show shows the state, unless another assignment has come, whose state it is then.
+// show sets the state, unless the assignment was replaced.
 func (w *worker) show(connected bool, trouble string) {
 	w.showOf(w.assignment, connected, trouble)
 }
@@ -168,11 +168,10 @@ func (w *worker) trouble(connected bool, err error) {
 	}
 }
 
-// words gives the sentence of an error, without secrets that are in it in spite
-// of all.
+// words returns the text of an error, redacted in case it contains secrets.
 func (w *worker) words(err error) string { return wordsOf(err, w.secrets) }
 
-// wordsOf gives the sentence of an error.
+// wordsOf returns the redacted text of an error.
 func wordsOf(err error, secrets []string) string {
 	text := err.Error()
 	if text == context.DeadlineExceeded.Error() {
@@ -189,7 +188,7 @@ func (w *worker) unstored(err error) error {
 	return err
 }
 
-// gather gives the entries to be delivered next.
+// gather returns the entries to be delivered next.
 func (w *worker) gather() ([]*Entry, error) {
 	n := w.options.BatchSize
 	if w.careful > 0 {
@@ -234,7 +233,7 @@ func (w *worker) collect(list []*Entry, n int) ([]*Entry, error) {
 	return list, nil
 }
 
-// forget drops what is known of entries that are gone.
+// forget deletes the attempts of entries before an ID.
 func (w *worker) forget(before uint64) {
 	for id := range w.attempts {
 		if id < before {
@@ -243,8 +242,8 @@ func (w *worker) forget(before uint64) {
 	}
 }
 
-// sift takes out entries that are not to be delivered: those that have expired,
-// and those whose topic mapping is gone.
+// sift removes entries that are not delivered: expired ones, and those whose topic mapping was
+// deleted.
 func (w *worker) sift(list []*Entry) ([]*Entry, error) {
 	now := w.engine.host.Now()
 	var expired []uint64
@@ -268,13 +267,13 @@ func (w *worker) sift(list []*Entry) ([]*Entry, error) {
 	switch {
 	case len(orphans) == 0:
 		return kept, nil
-	case w.soft.Err() != nil: // the mappings may be those of the next worker
+	case w.soft.Err() != nil: // the next worker may have the mappings
 		return nil, w.soft.Err()
 	}
 	return kept, w.reject(orphans)
 }
 
-// reject makes dead letters; those that the store does not take are owed.
+// reject makes dead letters. If the store fails, it is repeated later.
 func (w *worker) reject(list []Rejection) error {
 	w.owed = list
 	if err := w.queue.Reject(w.hard, list); err != nil {
@@ -288,10 +287,10 @@ func (w *worker) reject(list []Rejection) error {
 	return nil
 }
 
-// errPanic is what is told of a connector that panicked; the log has the rest.
+// errPanic is shown if a connector panics; the log has the details.
 var errPanic = errors.New("this kind of bridge failed by a fault of the program, which the service's log describes")
 
-// guarded calls a connector, whose panic must not end the process.
+// guarded calls a connector and recovers from its panic.
 func guarded(log *slog.Logger, call func() error) (err error, panicked bool) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -302,8 +301,8 @@ func guarded(log *slog.Logger, call func() error) (err error, panicked bool) {
 	return call(), false
 }
 
-// panicText tells what a panic was about: of what is not the runtime's only the
-// type, as it may hold secrets.
+// panicText describes a panic: only the type, unless it is a runtime error, as the value may
+// contain secrets.
 func panicText(r any) string {
 	if err, ok := r.(runtime.Error); ok {
 		return err.Error()

@@ -1,8 +1,8 @@
-// Package bridgestest is what bridges are tested with: a broker and a store in
-// memory, a kind whose targets do as they are told, a rig that holds a bridge of
-// any kind, and what does with one connector what the engine does.
+// Package bridgestest has what tests of bridges need: a broker and a store in memory, a kind with
+// scripted targets, a rig with a bridge of any kind, and a driver that uses one connector as the
+// engine does.
 //
-// It must not import any kind of bridge.
+// The package must not import any kind of bridge.
 package bridgestest
 
 import (
@@ -19,7 +19,7 @@ import (
 
 // Broker is a broker in memory. All methods are safe for concurrent use.
 type Broker struct {
-	mu         sync.Mutex // guards what follows; not held while calling out
+	mu         sync.Mutex // guards the fields below; not held during callbacks
 	subs       []*subscription
 	made       int
 	published  []messaging.Message
@@ -37,7 +37,7 @@ type subscription struct {
 
 var _ messaging.Broker = (*Broker)(nil)
 
-// Subscribe opens a tap.
+// Subscribe subscribes a tap.
 func (b *Broker) Subscribe(filter string, in messaging.Tap) (cancel func()) {
 	s := &subscription{filter, in}
 	b.mu.Lock()
@@ -55,7 +55,7 @@ func (b *Broker) Subscribe(filter string, in messaging.Tap) (cancel func()) {
 	}
 }
 
-// Publish publishes messages to whoever is subscribed.
+// Publish publishes messages to all subscribers.
 func (b *Broker) Publish(ctx context.Context, messages []messaging.Message) (done, refused int, err error) {
 	for _, m := range messages {
 		if err := ctx.Err(); err != nil {
@@ -73,14 +73,14 @@ func (b *Broker) Publish(ctx context.Context, messages []messaging.Message) (don
 	return done, refused, nil
 }
 
-// Subscribing sets what is called whenever a tap was opened.
+// Subscribing sets a callback for new subscriptions.
 func (b *Broker) Subscribing(then func(filter string)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.subscribed = then
 }
 
-// Say publishes a message as a client does: what is above QoS 0 is to be settled.
+// Say publishes a message as a client does: above QoS 0 it expects an acknowledgement.
 func (b *Broker) Say(m messaging.Message) {
 	if m.At == 0 {
 		m.At = time.Now().UnixMilli()
@@ -93,7 +93,7 @@ func (b *Broker) Say(m messaging.Message) {
 	b.send(m, true)
 }
 
-// SayWait is Say for a message that one tap takes, which done gets the end of.
+// SayWait is Say for a message to one tap, whose outcome is sent to done.
 func (b *Broker) SayWait(m messaging.Message, done chan<- error) {
 	m.At = time.Now().UnixMilli()
 	b.mu.Lock()
@@ -106,10 +106,10 @@ func (b *Broker) SayWait(m messaging.Message, done chan<- error) {
 	}
 }
 
-// notice sends what a message is settled with.
+// notice sends the outcome of a message to a channel.
 type notice chan<- error
 
-// Settled sends it.
+// Committed sends the outcome.
 func (n notice) Committed(err error) { n <- err }
 
 // Text publishes a text at QoS 1.
@@ -128,7 +128,7 @@ func (b *Broker) retain(m messaging.Message) {
 	b.retained[m.Topic] = m
 }
 
-// send gives a message to whoever is subscribed.
+// send sends a message to all subscribers.
 func (b *Broker) send(m messaging.Message, settles bool) {
 	b.mu.Lock()
 	subs := b.subs
@@ -148,13 +148,13 @@ func (b *Broker) send(m messaging.Message, settles bool) {
 	}
 }
 
-// receipt must be settled once.
+// receipt expects exactly one outcome.
 type receipt struct {
 	broker *Broker
 	once   bool
 }
 
-// Settled notes it.
+// Committed records the outcome.
 func (r *receipt) Committed(err error) {
 	r.broker.mu.Lock()
 	defer r.broker.mu.Unlock()
@@ -166,23 +166,21 @@ func (r *receipt) Committed(err error) {
 	r.broker.settled = append(r.broker.settled, err)
 }
 
-// Settled tells how many messages wait to be settled, and with what the others
-// were.
+// Settled returns how many messages have no outcome yet, and the outcomes of the others.
 func (b *Broker) Settled() (waiting int, settled []error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.unsettled, slices.Clone(b.settled)
 }
 
-// Published gives what was published by Publish, in order.
+// Published returns the messages of Publish, in order.
 func (b *Broker) Published() []messaging.Message {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return slices.Clone(b.published)
 }
 
-// Subscribed gives the filters that are subscribed to, in order, and how many
-// subscriptions were ever made.
+// Subscribed returns the current filters, sorted, and the number of subscriptions ever made.
 func (b *Broker) Subscribed() (filters []string, made int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -193,7 +191,7 @@ func (b *Broker) Subscribed() (filters []string, made int) {
 	return filters, b.made
 }
 
-// Retained gives what is retained.
+// Retained returns retained messages.
 func (b *Broker) Retained(_ context.Context, filter string) iter.Seq2[messaging.Message, error] {
 	b.mu.Lock()
 	all := maps.Clone(b.retained)
@@ -210,24 +208,24 @@ func (b *Broker) Retained(_ context.Context, filter string) iter.Seq2[messaging.
 // WaitForCapacity does not wait.
 func (*Broker) WaitForCapacity(context.Context, string) {}
 
-// Forbid has the broker refuse a filter.
+// Forbid makes the broker refuse a filter.
 func (b *Broker) Forbid(filter string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.forbidden = filter
 }
 
-// Refused tells whether a filter is the forbidden one.
+// Refused reports whether a filter is refused.
 func (b *Broker) Refused(filter string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return filter == b.forbidden
 }
 
-// Reached is always so.
+// Reached returns nil.
 func (*Broker) Reached() error { return nil }
 
-// Matches tells whether a filter matches a topic.
+// Matches reports whether a filter matches a topic.
 func Matches(filter, topic string) bool {
 	if strings.HasPrefix(topic, "$") != strings.HasPrefix(filter, "$") {
 		return false
