@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// ofAnother is a configuration as other brokers show it.
+// ofAnother is a configuration as other brokers return it.
 const ofAnother = `{"connections":[{"name":"a","connection":{"hostname":"h","port":27017.0,"credentials":{"username":"u","password":"s3cret"}},` +
 	`"options":{"apiToken":"t0ken","tokenUrl":"https://x"}},` +
 	`{"name":"b","connection":{"connectionURI":"mongodb://u:p@ss@h:1/db?x=1"},"headers":[{"name":"Authorization","value":"v"}]}],"licenseSecret":"l"}`

@@ -20,9 +20,9 @@ import (
 	"signalbox/broker/messaging"
 )
 
-// bridging is a broker with plugins for bridges of which only the broker itself knows the
-// form: two that are loaded, of which one says that it is not configured, and a
-// licence for a third.
+// bridging is a broker with plugins for bridges in a format that only the broker knows:
+// two that are loaded, one of which reports that it is not configured, and a licence
+// for a third.
 type bridging struct {
 	mu     sync.Mutex
 	config string // of x-bridge
@@ -65,7 +65,7 @@ func (s *bridging) answer(topic, command string) string {
 	return onlyDynsec(topic, command)
 }
 
-// note writes down which configurations were sent.
+// note records the configurations that were sent.
 func (s *bridging) note(topic string, payload []byte) []byte {
 	var m struct {
 		Commands []struct{ ConfigChange json.RawMessage }
@@ -145,7 +145,7 @@ func TestBridgePlugins_that_say_no(t *testing.T) {
 	wantKind(t, err, broker.NotFound)
 }
 
-// TestBridgePlugins_of_our_kind drives bridges as this package's other side answers.
+// TestBridgePlugins_of_our_kind uses bridges of another broker of this service.
 func TestBridgePlugins_of_our_kind(t *testing.T) {
 	t.Parallel()
 	d := &deadLetters{}
@@ -197,7 +197,7 @@ func TestBridgePlugins_of_our_kind(t *testing.T) {
 	wantKind(t, err, broker.NotFound)
 }
 
-func TestBridgesOfNobody(t *testing.T) {
+func TestNoBridges(t *testing.T) {
 	t.Parallel()
 	b := connected(t, (&scripted{answers: onlyDynsec}).serve(t))
 	_, err := b.ListBridges(t.Context())
@@ -208,7 +208,7 @@ func TestBridgesOfNobody(t *testing.T) {
 	wantKind(t, err, broker.Unavailable)
 }
 
-// deadLetterCount is more than one answer is asked for.
+// deadLetterCount exceeds the count of one request.
 const deadLetterCount = 2500
 
 // deadLetters is a bridge with a connection "c" that has many dead letters.
@@ -255,8 +255,8 @@ func openBridges(k bridges.Kind) func(string, string, messaging.Broker) messagin
 	}
 }
 
-// TestOwnBridges delivers messages of a broker that has no bridges itself, beside a
-// stream, and those that were published while the service was away.
+// TestOwnBridges delivers messages of a broker that has no bridges itself, next to a
+// stream, and those that were published while the service was stopped.
 func TestOwnBridges(t *testing.T) {
 	t.Parallel()
 	server := brokertest.Mosquitto(t)
@@ -298,7 +298,7 @@ func TestOwnBridges(t *testing.T) {
 }
 
 // TestOwnBridgesAreNotLostSightOf when a broker has bridges itself later, nor when it
-// is gone.
+// cannot be reached.
 func TestOwnBridgesAreNotLostSightOf(t *testing.T) {
 	t.Parallel()
 	d, kind := quick(), &bridgestest.Kind{}

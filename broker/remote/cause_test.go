@@ -16,19 +16,19 @@ import (
 	"signalbox/scripts/suite"
 )
 
-// wantCause checks that a target cannot be reached for the reason that the
-// words tell, and that it is told wherever somebody may look.
+// wantCause checks that a target cannot be reached for a reason that contains the
+// words, and that every operation that can return the reason does.
 func wantCause(t *testing.T, target broker.Target, words ...string) {
 	t.Helper()
 	wantCauseIn(t, suite.HangLimit, target, words...)
 }
 
-// wantCauseIn is wantCause for a connection that is waited for no longer.
+// wantCauseIn is wantCause with another connect timeout.
 func wantCauseIn(t *testing.T, connect time.Duration, target broker.Target, words ...string) {
 	t.Helper()
 	d := quick()
 	d.timing.connectTimeout, d.timing.grace = connect, 100*time.Millisecond
-	d.timing.responseTimeout = time.Hour // what is wrong is known sooner
+	d.timing.responseTimeout = time.Hour // the cause is known earlier
 	b := open(t, d, target)
 	e := wantKind(t, b.Ready(t.Context()), broker.Unavailable)
 	for _, word := range words {
@@ -51,7 +51,7 @@ func wantCauseIn(t *testing.T, connect time.Duration, target broker.Target, word
 	}
 }
 
-// accepting accepts connections and hands each to serve.
+// accepting accepts connections and passes each to serve.
 func accepting(t *testing.T, serve func(net.Conn)) (addr string) {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -71,7 +71,7 @@ func accepting(t *testing.T, serve func(net.Conn)) (addr string) {
 	return ln.Addr().String()
 }
 
-func TestCause_nobody_there(t *testing.T) {
+func TestCause_unreachable(t *testing.T) {
 	t.Parallel()
 	t.Run("refused", func(t *testing.T) {
 		t.Parallel()
@@ -171,7 +171,7 @@ func TestCause_log_in(t *testing.T) {
 	})
 }
 
-// TestCause_of_silence: a broker that answers nothing at all, not even a PINGREQ.
+// TestCause_of_silence: a broker that sends nothing at all, not even PINGRESP.
 func TestCause_of_silence(t *testing.T) {
 	t.Parallel()
 	d := quick()

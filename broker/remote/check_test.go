@@ -57,10 +57,10 @@ func TestCheckAccess(t *testing.T) {
 	}
 }
 
-// levels make topics that often meet.
+// levels make topics that often match.
 var levels = []string{"a", "b", "c"}
 
-// randomPath makes a topic or, with wildcards, a filter.
+// randomPath returns a topic or, with wildcards, a filter.
 func randomPath(rng *rand.Rand, wildcards bool) string {
 	path := make([]string, 1+rng.IntN(3))
 	for i := range path {
@@ -75,9 +75,9 @@ func randomPath(rng *rand.Rand, wildcards bool) string {
 	return strings.Join(path, "/")
 }
 
-// randomRoles creates roles, and assigns them to the client directly or through
-// groups. Before them all comes one that lets the client connect to us, and ask
-// for all that is retained.
+// randomRoles creates roles, and assigns them to the client directly or through groups.
+// The first role allows what the test itself needs: to connect, and to read all
+// retained messages.
 func randomRoles(t *testing.T, admin *Broker, rng *rand.Rand) {
 	t.Helper()
 	spec := broker.ClientSpec{Username: "u", Password: new(broker.Secret("pw")), Roles: []broker.RoleRef{{RoleName: "first", Priority: 100}}}
@@ -108,9 +108,9 @@ func randomRoles(t *testing.T, admin *Broker, rng *rand.Rand) {
 	must(t, admin.CreateClient(t.Context(), spec))
 }
 
-// TestCheckAccess_is_what_Mosquitto_does asks about a client, and has the client
-// try: what it receives of what is retained, what it can have retained, and
-// what it may subscribe to.
+// TestCheckAccess_is_what_Mosquitto_does compares the check with what the client can
+// do: the retained messages that it receives, those that it can publish, and its
+// subscriptions.
 func TestCheckAccess_is_what_Mosquitto_does(t *testing.T) {
 	t.Parallel()
 	verdicts := map[bool]int{}
@@ -154,20 +154,20 @@ func TestCheckAccess_is_what_Mosquitto_does(t *testing.T) {
 	}
 }
 
-// retainedFor returns which topics a reader sees retained after a writer wrote to
-// all of them, and clears them again.
+// retainedFor returns which topics a reader sees retained after a writer wrote to all
+// of them, and clears them again.
 func retainedFor(t *testing.T, reader, writer *Broker, topics []string) map[string]bool {
 	t.Helper()
 	granted := map[string]bool{}
 	for _, topic := range topics {
-		must(t, writer.send(t.Context(), "publish", &call{topic: topic, payload: []byte("x"), qos: 1, retain: true})) // whatever is known of rights
+		must(t, writer.send(t.Context(), "publish", &call{topic: topic, payload: []byte("x"), qos: 1, retain: true})) // independent of the rights that are known
 		granted[topic] = false
 	}
 	_, seen := retainedTopics(t, reader, "#", 0, -1)
 	for _, topic := range seen {
 		granted[topic] = true
 	}
-	for _, b := range []*Broker{reader, writer} { // whichever may
+	for _, b := range []*Broker{reader, writer} { // either of them may be allowed to
 		b.DeleteRetainedMatching(t.Context(), "#") //nolint:errcheck // the client may not delete what it may not write
 	}
 	return granted

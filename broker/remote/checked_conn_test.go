@@ -14,7 +14,7 @@ import (
 	"signalbox/broker/mqtt/dial"
 )
 
-// tape is a connection on which everything to be read is there already.
+// tape is a connection whose input is already complete.
 type tape struct {
 	net.Conn
 	io.Reader
@@ -82,7 +82,7 @@ func TestWire_passes_over_what_is_too_large(t *testing.T) {
 	}
 }
 
-// Whatever comes in, the library gets sound packets only.
+// The library receives only valid packets, whatever the input.
 func FuzzWire(f *testing.F) {
 	f.Add([]byte{0x31, 4, 0, 1, 't', 'x'})
 	f.Add([]byte{packetSuback << 4, 5, 0, 1, 0, 0x80, 0, packetPuback << 4, 2, 0, 1, packetPingresp << 4, 0})
@@ -107,8 +107,8 @@ func FuzzWire(f *testing.F) {
 	})
 }
 
-// Whatever a broker sends after the log-in, the session ends when the
-// connection does, and nothing panics on the way.
+// Whatever a broker sends after CONNACK, the session ends when the connection does, and
+// nothing panics.
 func FuzzSession(f *testing.F) {
 	answer := `{"responses":[{"correlationData":"x"}]}`
 	topic := "$CONTROL/dynamic-security/v1/response"
@@ -121,12 +121,12 @@ func FuzzSession(f *testing.F) {
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			packets.ReadPacket(theirs)                      //nolint:errcheck // the CONNECT
+			packets.ReadPacket(theirs)                      //nolint:errcheck // CONNECT
 			theirs.Write(connack)                           //nolint:errcheck // see below
-			packets.ReadPacket(theirs)                      //nolint:errcheck // the SUBSCRIBE
+			packets.ReadPacket(theirs)                      //nolint:errcheck // SUBSCRIBE
 			theirs.SetDeadline(time.Now().Add(time.Second)) //nolint:errcheck // a pipe has deadlines
 			go io.Copy(io.Discard, theirs)                  //nolint:errcheck // until it is closed
-			theirs.Write(b)                                 //nolint:errcheck // we may hang up on it
+			theirs.Write(b)                                 //nolint:errcheck // the client may close the connection
 			theirs.Close()
 		}()
 		r := &Broker{timing: defaultTiming, log: slog.New(slog.DiscardHandler), sys: newSysTree(time.Now), now: time.Now, instance: "x"}
@@ -135,7 +135,7 @@ func FuzzSession(f *testing.F) {
 			t.Fatalf("log in: %v", err)
 		}
 		r.wg.Go(s.send)
-		r.discover(t.Context(), s) //nolint:errcheck // whatever comes of it
+		r.discover(t.Context(), s) //nolint:errcheck // any outcome
 		<-s.lost
 		s.close()
 		r.wg.Wait()

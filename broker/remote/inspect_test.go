@@ -15,8 +15,8 @@ import (
 	"signalbox/broker/pages"
 )
 
-// inspectable is a scripted broker that answers on the control topics as a
-// broker of ours does, from values.
+// inspectable is a scripted broker that responds on the control topics as our broker
+// does, from values.
 type inspectable struct {
 	broker.ClientControl
 	mu      sync.Mutex // guards the fields below
@@ -65,7 +65,7 @@ func (b *inspectable) UnsubscribeClient(_ context.Context, id, topic string) err
 	return b.note(id, "-"+topic)
 }
 
-// answer does a request.
+// answer returns the response to a request.
 func (b *inspectable) answer(topic string, payload []byte) []byte {
 	switch topic {
 	case control.InspectTopic:

@@ -21,9 +21,9 @@ func names(t testing.TB, p broker.Page[broker.Client]) (all []string) {
 	return all
 }
 
-// crowd is a Mosquitto with many clients, u000000 and so on beside the admin,
+// withManyClients returns a Mosquitto with many clients, u000000 and so on beside the admin,
 // every tenth of them with a text name.
-func crowd(t testing.TB, n int) *brokertest.Server {
+func withManyClients(t testing.TB, n int) *brokertest.Server {
 	t.Helper()
 	admin := brokertest.DocumentClient{Username: "admin",
 		Roles: []broker.RoleRef{{RoleName: "admin", Priority: broker.NoPriority}}}
@@ -41,7 +41,7 @@ func crowd(t testing.TB, n int) *brokertest.Server {
 func TestListClients(t *testing.T) {
 	t.Parallel()
 	const n = 2500
-	b := connected(t, crowd(t, n).Target())
+	b := connected(t, withManyClients(t, n).Target())
 	ten := broker.MatchFunc(func(c broker.Client) bool { return strings.HasSuffix(c.Username, "0") })
 	for name, c := range map[string]struct {
 		options     broker.ListOptions[broker.Client]

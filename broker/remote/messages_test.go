@@ -14,7 +14,7 @@ import (
 	"signalbox/scripts/suite"
 )
 
-// publish publishes retained messages, topic and payload by turns.
+// publish publishes retained messages; topics and payloads alternate.
 func publish(t *testing.T, b *Broker, pairs ...string) {
 	t.Helper()
 	for i := 0; i < len(pairs); i += 2 {
@@ -25,7 +25,7 @@ func publish(t *testing.T, b *Broker, pairs ...string) {
 	}
 }
 
-// retainedTopics lists the topics of a part of the retained messages.
+// retainedTopics returns the topics of a page of the retained messages.
 func retainedTopics(t *testing.T, b *Broker, filter string, offset, count int) (total int, topics []string) {
 	t.Helper()
 	page, err := b.ListRetained(t.Context(), filter, offset, count)
@@ -104,8 +104,8 @@ func TestDeleteRetained(t *testing.T) {
 	}
 }
 
-// TestDeleteRetained_that_takes_time waits for a broker that clears later than it
-// acknowledges that, as NATS does.
+// TestDeleteRetained_that_takes_time waits for a broker that clears after it has
+// acknowledged, as NATS does.
 func TestDeleteRetained_that_takes_time(t *testing.T) {
 	t.Parallel()
 	server := scripted{answers: rich, showsOn: 3, retains: []*packets.PublishPacket{message("a", true)}}
@@ -116,8 +116,8 @@ func TestDeleteRetained_that_takes_time(t *testing.T) {
 	}
 }
 
-// TestRetained_all_of_many shows that none is lost on the way: the broker's
-// limits of queued messages do not count for QoS 0.
+// TestRetained_all_of_many checks that no message is lost: limits of queued messages do
+// not apply to QoS 0.
 func TestRetained_all_of_many(t *testing.T) {
 	t.Parallel()
 	server := brokertest.Mosquitto(t)
@@ -134,8 +134,8 @@ func TestRetained_all_of_many(t *testing.T) {
 	}
 }
 
-// TestRetained_shows_what_was_just_published, also where the broker has not come
-// to it yet: the list is read on another connection.
+// TestRetained_shows_what_was_just_published, also if the broker has not processed it
+// yet: the list is read on another connection.
 func TestRetained_shows_what_was_just_published(t *testing.T) {
 	t.Parallel()
 	b := connected(t, (&scripted{answers: rich, slow: true}).serve(t))
@@ -154,13 +154,13 @@ func TestRetained_passes_over_live_messages(t *testing.T) {
 	}
 }
 
-// TestRetained_that_a_broker_drops is an error and no part of a list, and names what
-// would help.
+// TestRetained_that_a_broker_drops is an error and not an incomplete list, and names
+// the remedy.
 func TestRetained_that_a_broker_drops(t *testing.T) {
 	t.Parallel()
 	server := scripted{answers: rich, drops: true, retains: []*packets.PublishPacket{message("a", true)}}
 	b := connected(t, server.serve(t))
-	b.timing.responseTimeout = 200 * time.Millisecond // which may be over before the broker was asked
+	b.timing.responseTimeout = 200 * time.Millisecond // which may be over before the request is sent
 	brokertest.WaitFor(t, "the error names the filter and the setting", func() bool {
 		_, err := b.ListRetained(t.Context(), "#", 0, -1)
 		if err == nil {
@@ -186,8 +186,8 @@ func TestRetained_is_bounded(t *testing.T) {
 	}
 }
 
-// restricted connects to a broker as its admin, and as a client that may do
-// everything but what these ACLs say.
+// restricted connects to a broker as its admin, and as a client that may do everything
+// except as these ACLs state.
 func restricted(t *testing.T, acls ...broker.ACL) (admin, b *Broker) {
 	t.Helper()
 	server := brokertest.Mosquitto(t)
@@ -238,7 +238,7 @@ func TestPublish_refuses_what_MQTT_311_cannot_carry(t *testing.T) {
 	}
 }
 
-func TestMessages_of_a_broker_that_is_gone(t *testing.T) {
+func TestMessages_of_an_unreachable_broker(t *testing.T) {
 	t.Parallel()
 	server, proxy, b := behind(t)
 	must(t, b.Publish(t.Context(), broker.PublishSpec{Topic: "a", Payload: []byte("1"), QoS: 1, Retain: true}))

@@ -12,7 +12,8 @@ import (
 )
 
 // wantMissing checks that a broker is reached, and that it lacks a feature for a
-// reason, and with a remedy, that hold these words. It says so wherever one looks.
+// reason, and with a remedy, that contain these words, in the status and in the errors
+// of operations.
 func wantMissing(t *testing.T, b *Broker, feature broker.Capability, words ...string) {
 	t.Helper()
 	s := b.Status()
@@ -38,8 +39,8 @@ func wantMissing(t *testing.T, b *Broker, feature broker.Capability, words ...st
 	}
 }
 
-// TestMissing_rights: a broker on which this service's user has not the rights to
-// manage access control is of use otherwise.
+// TestMissing_rights: a broker on which this service's user may not manage access
+// control is otherwise usable.
 func TestMissing_rights(t *testing.T) {
 	t.Parallel()
 	for _, lines := range [][]string{nil, {"max_queued_messages 0"}} {
@@ -66,7 +67,7 @@ func TestMissing_rights(t *testing.T) {
 	}
 }
 
-// TestMissing_plugin: what needs no plugin works without.
+// TestMissing_plugin: features that need no plugin work without one.
 func TestMissing_plugin(t *testing.T) {
 	t.Parallel()
 	server := brokertest.Mosquitto(t, brokertest.WithoutPlugin())
@@ -81,8 +82,8 @@ func TestMissing_plugin(t *testing.T) {
 	}
 }
 
-// TestMissing_of_the_admin_of_init: with one setting, Mosquitto ends the connection
-// on every message that rights deny.
+// TestMissing_of_the_admin_of_init: with one setting, Mosquitto closes the connection
+// on every denied message.
 func TestMissing_of_the_admin_of_init(t *testing.T) {
 	t.Parallel()
 	server := brokertest.Mosquitto(t, brokertest.InitiatedDynsec(), brokertest.WithConfig("max_queued_messages 0"))
@@ -98,7 +99,7 @@ func TestMissing_of_the_admin_of_init(t *testing.T) {
 	}
 }
 
-// TestSettings_that_cost_the_connection if a probe or a command is not careful.
+// TestSettings_that_cost_the_connection if a probe or a command does not respect them.
 func TestSettings_that_cost_the_connection(t *testing.T) {
 	t.Parallel()
 	for _, line := range []string{"max_queued_messages 0", "max_queued_messages 1", "max_qos 0", "retain_available false", "max_packet_size 250",
@@ -154,7 +155,7 @@ func TestProbe_that_costs_the_connection(t *testing.T) {
 	}
 }
 
-// TestProbe_and_a_loss_by_chance: one loss is not held against a broker.
+// TestProbe_and_a_loss_by_chance: one loss does not count.
 func TestProbe_and_a_loss_by_chance(t *testing.T) {
 	t.Parallel()
 	server := &scripted{answers: rich}
@@ -165,7 +166,7 @@ func TestProbe_and_a_loss_by_chance(t *testing.T) {
 	}
 }
 
-// TestPublish_that_rights_forbid names the right, and does not cost the connection.
+// TestPublish_that_rights_forbid names the right, and does not lose the connection.
 func TestPublish_that_rights_forbid(t *testing.T) {
 	t.Parallel()
 	b := connected(t, brokertest.Mosquitto(t, brokertest.InitiatedDynsec(), brokertest.WithConfig("max_queued_messages 0")).Target())
@@ -185,7 +186,7 @@ func TestPublish_that_rights_forbid(t *testing.T) {
 	}
 }
 
-// TestPublish_that_costs_the_connection says what it may have been.
+// TestPublish_that_costs_the_connection names the possible cause.
 func TestPublish_that_costs_the_connection(t *testing.T) {
 	t.Parallel()
 	for line, spec := range map[string]broker.PublishSpec{
@@ -202,7 +203,7 @@ func TestPublish_that_costs_the_connection(t *testing.T) {
 	}
 }
 
-// TestCommand_that_costs_the_connection: what is long may be too long for the broker.
+// TestCommand_that_costs_the_connection: a long command may be too long for the broker.
 func TestCommand_that_costs_the_connection(t *testing.T) {
 	t.Parallel()
 	for line, setting := range map[string]string{"max_packet_size 1000": "max_packet_size"} {

@@ -15,19 +15,19 @@ import (
 
 func TestMain(m *testing.M) { suite.Main(m) }
 
-// quick is a dialer for tests: what has to be waited for does not take long,
-// what must not happen has time enough not to.
+// quick returns a dialer for tests: what has to be waited for is short, what must not
+// happen has long timeouts.
 func quick() *Dialer {
 	d := New(slog.New(slog.NewTextHandler(io.Discard, nil)))
 	d.timing.minDelay = 5 * time.Millisecond
 	d.timing.maxDelay = 50 * time.Millisecond
 	d.timing.sampleInterval = 20 * time.Millisecond
 	d.timing.connectTimeout, d.timing.responseTimeout, d.timing.writeTimeout = suite.HangLimit, suite.HangLimit, suite.HangLimit
-	d.timing.stable = time.Hour // no test lasts as long as a good connection
+	d.timing.stable = time.Hour // no test lasts that long
 	return d
 }
 
-// open dials a target, and closes the broker when the test is over.
+// open dials a target, and closes the broker at the end of the test.
 func open(t testing.TB, d *Dialer, target broker.Target) *Broker {
 	t.Helper()
 	b, err := d.dial(target)

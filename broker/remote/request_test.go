@@ -25,7 +25,7 @@ func behind(t *testing.T) (*brokertest.Server, *brokertest.Proxy, *Broker) {
 	return server, proxy, connected(t, target)
 }
 
-// exists asks, when the broker is connected again, whether a client is there.
+// exists returns, when the broker is connected again, whether a client exists.
 func exists(t *testing.T, b *Broker, username string) bool {
 	t.Helper()
 	brokertest.WaitFor(t, "the broker is connected again", func() bool { return b.Ready(t.Context()) == nil })
@@ -38,7 +38,7 @@ func exists(t *testing.T, b *Broker, username string) bool {
 
 func TestFault(t *testing.T) {
 	t.Parallel()
-	garbage := []byte("\x90\x7f" + strings.Repeat("\x00", 0x7f)) // a SUBACK for more than was asked
+	garbage := []byte("\x90\x7f" + strings.Repeat("\x00", 0x7f)) // a SUBACK for more filters than were sent
 	for name, c := range map[string]struct {
 		set      func(*brokertest.Proxy) <-chan struct{}
 		happened bool
@@ -78,7 +78,7 @@ func TestFault(t *testing.T) {
 	}
 }
 
-// waiting counts the commands of dynamic security whose answers are awaited.
+// waiting returns the number of commands of dynamic security that wait for a response.
 func waiting(t *testing.T, b *Broker) (n int) {
 	t.Helper()
 	s, err := b.link.current(t.Context())
@@ -151,7 +151,7 @@ func TestLoss_is_made_good_at_once(t *testing.T) {
 	if err := b.CreateClient(t.Context(), broker.ClientSpec{Username: "u"}); err != nil {
 		t.Errorf("CreateClient() while connecting again = %v", err)
 	}
-	proxy.Cut() // the second connection was short-lived: now it takes its time
+	proxy.Cut() // the second connection was short: now there is a delay
 	brokertest.WaitFor(t, "the next loss was noticed", func() bool { return !b.Status().Connected })
 	e := wantKind(t, b.CreateClient(t.Context(), broker.ClientSpec{Username: "v"}), broker.Unavailable)
 	if !strings.Contains(e.Msg, "connection to the broker was lost") {
@@ -191,7 +191,7 @@ func TestPause(t *testing.T) {
 	}
 }
 
-// Everybody gets everybody's answers; each must find its own.
+// Every client receives all responses, and must find its own.
 func TestAnswers_of_others_are_ignored(t *testing.T) {
 	t.Parallel()
 	server := brokertest.Mosquitto(t)
@@ -280,7 +280,7 @@ func TestClose(t *testing.T) {
 	})
 }
 
-// A command that is still queued when its caller gives up is never sent.
+// A command that is still queued when its caller stops waiting is never sent.
 func TestCall_not_sent(t *testing.T) {
 	t.Parallel()
 	for name, giveUp := range map[string]func(*session, context.CancelFunc){
@@ -307,7 +307,7 @@ func TestCall_not_sent(t *testing.T) {
 					t.Errorf("%s: ask() = %v, want errNotSent", queue, err)
 				}
 			}
-			s.publish(<-s.out) // with no client: it would panic if it sent
+			s.publish(<-s.out) // without a client: it would panic if it sent
 			if len(s.pending.calls) != 0 {
 				t.Errorf("%d calls are still waited for", len(s.pending.calls))
 			}

@@ -17,42 +17,43 @@ import (
 	"signalbox/broker/dynsec"
 )
 
-// scripted is a broker that does what a test says, for what no broker at hand
-// does: features that only others have, refusals of a kind, and offences.
+// scripted is a broker with behaviour that a test defines, for what no available broker
+// does: features of other brokers, particular refusals, and violations.
 type scripted struct {
 	connack byte
 	refuse  []string // topics whose subscription is refused
 
-	// answers returns what to send on the response topic of a command's topic;
-	// "" is nothing. The answer holds CORRELATION for the correlation data.
+	// answers returns the message for the response topic of a command's topic; "" is
+	// none. CORRELATION in it is replaced by the correlation data.
 	answers func(topic, command string) string
 
-	// retains is sent after a subscription to what is no topic of the broker's own.
+	// retains is sent after a subscription to a topic that is not one of the broker's
+	// own.
 	retains []*packets.PublishPacket
 
-	// slow has a message retained only when the next packet comes on its connection,
-	// as a broker does that takes its time.
+	// slow makes messages retained only when the next packet arrives on their
+	// connection, like a slow broker.
 	slow bool
-	mu   sync.Mutex // guards retains, cleared and showsOn
+	mu   sync.Mutex // protects retains, cleared and showsOn
 
-	// showsOn is how many subscriptions still show what was cleared, as at a broker that
-	// clears it later than it acknowledges that.
+	// showsOn is how many subscriptions still receive what was cleared, as from a
+	// broker that clears after it has acknowledged.
 	showsOn int
 	cleared bool
 
-	// drops has PINGRESPs dropped behind what it retains, as a Mosquitto does whose queue
-	// is full.
+	// drops drops PINGRESPs after retained messages, as a Mosquitto with a full queue
+	// does.
 	drops bool
 
-	// endsOn reports whether the broker ends the connection on a message to a topic,
+	// endsOn reports whether the broker closes the connection on a message to a topic,
 	// or a subscription to it; nil never does.
 	endsOn    func(topic string) bool
-	connected atomic.Int64 // log-ins
+	connected atomic.Int64 // accepted connections
 
 	pings atomic.Int64 // received
 
-	// respond, if set, returns the whole message that answers a request; nil
-	// leaves it to answers.
+	// respond, if set, returns the whole response to a request; nil leaves it to
+	// answers.
 	respond func(topic string, payload []byte) []byte
 }
 
@@ -80,7 +81,7 @@ func (s *scripted) serveAt(t testing.TB, addr string) broker.Target {
 	})
 	t.Cleanup(func() {
 		ln.Close()
-		wg.Wait() // the connections end with the clients, which are closed before
+		wg.Wait() // the connections end with the clients, which were closed before
 	})
 	return broker.Target{ID: "scripted", URL: "mqtt://" + ln.Addr().String(), TopicTree: true}
 }
@@ -120,7 +121,7 @@ func (s *scripted) keep(m *packets.PublishPacket) {
 	s.retains = append(s.retains, m)
 }
 
-// namedIn lists the topics of a PUBLISH or SUBSCRIBE.
+// namedIn returns the topics in a PUBLISH or SUBSCRIBE.
 func namedIn(p packets.ControlPacket) []string {
 	switch p := p.(type) {
 	case *packets.PublishPacket:
@@ -198,7 +199,7 @@ func (s *scripted) answer(p *packets.PublishPacket) []packets.ControlPacket {
 	return []packets.ControlPacket{pub}
 }
 
-// payload is the message that answers a request, nil for none.
+// payload returns the response to a request, nil for none.
 func (s *scripted) payload(p *packets.PublishPacket) []byte {
 	if s.respond != nil {
 		if payload := s.respond(p.TopicName, p.Payload); payload != nil {
@@ -221,30 +222,30 @@ func (s *scripted) payload(p *packets.PublishPacket) []byte {
 	return []byte(strings.ReplaceAll(text, "CORRELATION", m.Commands[0].CorrelationData))
 }
 
-// message makes a message that comes with a subscription.
+// message returns a message that matches a subscription.
 func message(topic string, retain bool) *packets.PublishPacket {
 	p := packets.NewControlPacket(packets.Publish).(*packets.PublishPacket)
 	p.TopicName, p.Payload, p.Retain = topic, []byte("x"), retain
 	return p
 }
 
-// endpointNotAvailable is what Mosquitto 2.1 says on unknown control topics.
+// endpointNotAvailable is the response of Mosquitto 2.1 on unknown control topics.
 const endpointNotAvailable = `{"error": "endpoint not available"}`
 
-// data is a good answer that holds the data.
+// data returns a successful response with the data.
 func data(command, data string) string {
 	return fmt.Sprintf(`{"responses":[{"command":%q,"data":%s,"correlationData":"CORRELATION"}]}`, command, data)
 }
 
-// refusal is an answer that says no.
+// refusal returns a response with an error.
 func refusal(command, why string) string {
 	return fmt.Sprintf(`{"responses":[{"command":%q,"error":%q,"correlationData":"CORRELATION"}]}`, command, why)
 }
 
-// anyDefaults answers the probe of dynamic security.
+// anyDefaults is the response to the probe of dynamic security.
 var anyDefaults = data("getDefaultACLAccess", `{"acls":[]}`)
 
-// onlyDynsec answers nothing but that.
+// onlyDynsec responds to that only.
 func onlyDynsec(topic, _ string) string {
 	if topic == dynsec.Topic {
 		return anyDefaults

@@ -77,7 +77,7 @@ func (b *Broker) newSession(conn net.Conn) *session {
 }
 
 // clientOptions returns the settings of the MQTT library. It connects once and with MQTT 3.1.1
-// only: its own retries count refused logins twice at the broker, and might send commands
+// only: its own retries count refused log-ins twice at the broker, and might send commands
 // twice.
 func (b *Broker) clientOptions() *mqtt.ClientOptions {
 	return mqtt.NewClientOptions().

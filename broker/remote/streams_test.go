@@ -25,7 +25,7 @@ import (
 	"signalbox/broker/streams/store"
 )
 
-// hosting makes a dialer with a file of streams.
+// hosting returns a dialer with a database of streams.
 func hosting(t *testing.T) *Dialer {
 	t.Helper()
 	kept, err := store.Open(t.Context(), filepath.Join(t.TempDir(), "streams.db"), store.Options{Durability: storage.Process, Log: slog.New(slog.DiscardHandler)})
@@ -63,8 +63,8 @@ func stats(t *testing.T, b *Broker, name string) broker.StreamStats {
 	return *s.Stats
 }
 
-// TestOwnStreams takes messages of a broker as soon as a stream is created,
-// keeps them, publishes them and replays them.
+// TestOwnStreams receives messages of a broker as soon as a stream is created, stores,
+// publishes and replays them.
 func TestOwnStreams(t *testing.T) {
 	t.Parallel()
 	server := brokertest.Mosquitto(t, brokertest.WithTLS(), brokertest.WithWebSockets())
@@ -76,7 +76,7 @@ func TestOwnStreams(t *testing.T) {
 		if !slices.Contains(b.Capabilities(), broker.CapStreams) {
 			t.Errorf("capabilities: %q", b.Capabilities())
 		}
-		topicsOf(t, b) // from now on the tree is made
+		topicsOf(t, b) // the tree is emulated from now on
 		must(t, b.CreateStream(t.Context(), broker.StreamSpec{StreamName: "s", SourceTopic: new("in/+"), TargetTopic: new("out"), Persist: new(true)}))
 		for i := range 3 {
 			must(t, b.Publish(t.Context(), broker.PublishSpec{Topic: "in/1", Payload: fmt.Append(nil, i), QoS: i}))
@@ -103,8 +103,8 @@ func TestOwnStreams(t *testing.T) {
 	}
 }
 
-// TestOwnStreamsGoOn has a broker's streams after a restart of the service, with
-// what was published meanwhile, and after an edit of the connection.
+// TestOwnStreamsGoOn has a broker's streams after a restart of the service, with what
+// was published in the meantime, and after a change of the connection.
 func TestOwnStreamsGoOn(t *testing.T) {
 	t.Parallel()
 	server := brokertest.Mosquitto(t)
@@ -121,7 +121,7 @@ func TestOwnStreamsGoOn(t *testing.T) {
 			return err == nil && c.Count == round+1
 		})
 	}
-	successor := hosted(t, d, target) // as the pool has one before the old one is closed
+	successor := hosted(t, d, target) // the pool also opens one before the old one is closed
 	must(t, b.Close(t.Context()))
 	brokertest.WaitFor(t, "the successor has the streams", func() bool {
 		must(t, other.Publish(t.Context(), broker.PublishSpec{Topic: "in", QoS: 1}))
@@ -130,8 +130,8 @@ func TestOwnStreamsGoOn(t *testing.T) {
 	})
 }
 
-// TestStreamsOfNobody lacks streams where neither has any, and without an id.
-func TestStreamsOfNobody(t *testing.T) {
+// TestNoStreams lacks streams if neither side has any, and without an id.
+func TestNoStreams(t *testing.T) {
 	t.Parallel()
 	server := brokertest.Mosquitto(t)
 	nameless := server.Target()
@@ -145,9 +145,9 @@ func TestStreamsOfNobody(t *testing.T) {
 	}
 }
 
-// TestStreamsOfABrokerThatIsGone are Unavailable before it was reached once; after
-// that they can be seen and changed.
-func TestStreamsOfABrokerThatIsGone(t *testing.T) {
+// TestStreamsOfAnUnreachableBroker are Unavailable before it was reached once; after that
+// they can be read and changed.
+func TestStreamsOfAnUnreachableBroker(t *testing.T) {
 	t.Parallel()
 	b := open(t, hosting(t), broker.Target{ID: "x", URL: "mqtt://127.0.0.1:1"})
 	wantKind(t, b.CreateStream(t.Context(), broker.StreamSpec{StreamName: "s", SourceTopic: new("a")}), broker.Unavailable)
@@ -168,8 +168,8 @@ func TestStreamsOfABrokerThatIsGone(t *testing.T) {
 	})
 }
 
-// pluginOf is a broker with a stream plugin: one of ours behind a scripted
-// broker, which keeps its definitions nowhere.
+// pluginOf is a broker with a stream plugin: one of ours behind a scripted broker,
+// without storage.
 func pluginOf(t *testing.T, s broker.Streams, refuse string) broker.Target {
 	t.Helper()
 	server := &scripted{answers: rich, respond: func(topic string, payload []byte) []byte {
@@ -188,8 +188,8 @@ func pluginOf(t *testing.T, s broker.Streams, refuse string) broker.Target {
 	return server.serve(t)
 }
 
-// TestPluginOfTheBroker leaves streams to a broker that has its own, as long as
-// this service has none there.
+// TestPluginOfTheBroker leaves streams to a broker that has its own, as long as this
+// service has none there.
 func TestPluginOfTheBroker(t *testing.T) {
 	t.Parallel()
 	inner := hosted(t, hosting(t), brokertest.Mosquitto(t).Target())
@@ -236,7 +236,7 @@ func TestPluginOfTheBroker(t *testing.T) {
 	}
 }
 
-// TestRefusalsOfPlugins are of the kinds that their texts tell.
+// TestRefusalsOfPlugins have the kinds of their texts.
 func TestRefusalsOfPlugins(t *testing.T) {
 	t.Parallel()
 	for text, kind := range map[string]broker.Kind{
@@ -250,8 +250,8 @@ func TestRefusalsOfPlugins(t *testing.T) {
 	}
 }
 
-// TestExplainFeed says of the client of streams what is said of the other one.
-func TestExplainFeed(t *testing.T) {
+// TestExplainHostedClient: the client of streams and the session have the same explanations.
+func TestExplainHostedClient(t *testing.T) {
 	t.Parallel()
 	b := open(t, quick(), broker.Target{URL: "mqtt://h", Username: "u"})
 	for want, err := range map[string]error{

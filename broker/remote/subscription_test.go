@@ -15,13 +15,13 @@ import (
 	"signalbox/scripts/suite"
 )
 
-// withTree has a topic tree made of a broker's messages.
+// withTree enables the topic tree of a target.
 func withTree(target broker.Target) broker.Target {
 	target.TopicTree = true
 	return target
 }
 
-// topicsOf asks for the topic tree.
+// topicsOf returns the topic tree.
 func topicsOf(t *testing.T, b *Broker) broker.TopicTree {
 	t.Helper()
 	trees, err := b.ListTopics(t.Context(), 0, 0, -1)
@@ -31,7 +31,7 @@ func topicsOf(t *testing.T, b *Broker) broker.TopicTree {
 	return trees[0]
 }
 
-// waitForTopic publishes nothing and asks until the tree holds a topic.
+// waitForTopic publishes nothing and polls until the tree has a topic.
 func waitForTopic(t *testing.T, b *Broker, topic string) {
 	t.Helper()
 	brokertest.WaitFor(t, topic+" is in the tree", func() bool {
@@ -83,7 +83,7 @@ func TestTTLOfABrokerWithoutTree(t *testing.T) {
 	}
 }
 
-// TestTopicTreeIsSwitchedOff leaves the plugin of a broker that has one in use.
+// TestTopicTreeIsSwitchedOff still uses the plugin of a broker that has one.
 func TestTopicTreeIsSwitchedOff(t *testing.T) {
 	t.Parallel()
 	target := brokertest.Mosquitto(t).Target()
@@ -124,7 +124,7 @@ func TestFollowsAgainAfterALoss(t *testing.T) {
 	t.Parallel()
 	server, proxy, b := behind(t)
 	direct := connected(t, server.Target())
-	follows := func() bool { // asking fails while there is no session
+	follows := func() bool { // requests fail while there is no session
 		_, err := b.ListTopics(t.Context(), 0, 0, -1)
 		publish(t, direct, "again", "x")
 		return err == nil && slices.Contains(topicsOf(t, b).PublishTopics.Topics, "again")
@@ -134,10 +134,10 @@ func TestFollowsAgainAfterALoss(t *testing.T) {
 	s, err := b.link.current(t.Context())
 	must(t, err)
 	proxy.Cut()
-	<-s.lost // so that nothing is asked while the loss is not known yet
+	<-s.lost // so that no request precedes the detection of the loss
 	must(t, b.Ready(t.Context()))
 	brokertest.WaitFor(t, "the broker is followed on a new connection", func() bool {
-		return follows() && proxy.Accepted() == accepted+3 // the session, one for a moment, the follower
+		return follows() && proxy.Accepted() == accepted+3 // the session, a brief one, the follower
 	})
 }
 
@@ -169,7 +169,7 @@ func TestFeedPings(t *testing.T) {
 func TestFeedNoticesSilence(t *testing.T) {
 	t.Parallel()
 	_, proxy, b := behind(t)
-	b.timing.readTimeout = 100 * time.Millisecond // too short to be told to the broker, which would end the connection itself
+	b.timing.readTimeout = 100 * time.Millisecond // too short for a keep-alive, on which the broker would close the connection itself
 	f := feedOf(t, b)
 	proxy.Silence()
 	select {

@@ -13,7 +13,7 @@ import (
 	"signalbox/broker/brokertest"
 )
 
-// rich answers as a broker with every feature does.
+// rich responds as a broker with every feature does.
 func rich(topic, command string) string {
 	switch command {
 	case "getDefaultACLAccess":
@@ -71,7 +71,7 @@ func TestCapabilities_a_late_answer_counts(t *testing.T) {
 	t.Parallel()
 	first := true
 	server := &scripted{answers: func(topic, command string) string {
-		if command == "isLeader" && first { // silent: its answer comes with that to another command
+		if command == "isLeader" && first { // no response: it is sent with that to another command
 			first = false
 			return ""
 		}

@@ -34,7 +34,7 @@ func keeper(t *testing.T, tree *topictree.Tracker) (b *Broker, asked *atomic.Int
 	return connected(t, server.serve(t)), asked
 }
 
-// TestKeptTreeInPages reads trees of which no answer is too large.
+// TestKeptTreeInPages reads trees in responses of bounded size.
 func TestKeptTreeInPages(t *testing.T) {
 	t.Parallel()
 	const many = 5000
@@ -66,14 +66,14 @@ func TestKeptTreeInPages(t *testing.T) {
 	}
 }
 
-// group is an HP cluster of the nodes 1, 2 and 4 as reported by node 2: node 4
-// cannot be reached while it is down.
+// group is an HP cluster of the nodes 1, 2 and 4 as reported by node 2: node 4 cannot
+// be reached while it is down.
 type group struct {
 	mode   string
 	mu     sync.Mutex // guards the fields below
 	ttl    map[int]int64
 	down   bool
-	broken bool // node 4 goes down when something is to be set there
+	broken bool // node 4 goes down when something is set there
 }
 
 func (g *group) respond(topic string, payload []byte) []byte {
@@ -87,7 +87,7 @@ func (g *group) respond(topic string, payload []byte) []byte {
 	return nil
 }
 
-// clusterOf is what there is to say about clusters.
+// clusterOf is the response about clusters.
 type clusterOf struct {
 	control.ClusterNode
 	*group
@@ -150,7 +150,7 @@ func (g *group) wantTTLs(t *testing.T, one, two, four int64) {
 	}
 }
 
-// TestTopicsOfNodes asks a node of an HP cluster for those of others.
+// TestTopicsOfNodes requests those of other nodes from one node of an HP cluster.
 func TestTopicsOfNodes(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
@@ -191,7 +191,7 @@ func TestTopicsOfNodeThatIsAway(t *testing.T) {
 	ctx := t.Context()
 	g := &group{mode: "hp", ttl: map[int]int64{1: 10, 2: 20, 4: 40}, broken: true}
 	b := connected(t, (&scripted{answers: rich, respond: g.respond}).serve(t))
-	says := func(err error, kind broker.Kind, words ...string) {
+	wantError := func(err error, kind broker.Kind, words ...string) {
 		t.Helper()
 		for _, w := range words {
 			if e := wantKind(t, err, kind); !strings.Contains(e.Msg, w) {
@@ -199,14 +199,14 @@ func TestTopicsOfNodeThatIsAway(t *testing.T) {
 			}
 		}
 	}
-	says(b.SetTTL(ctx, 0, 60), broker.Unconfirmed, "node 4: ", "node 1, node 2 only")
+	wantError(b.SetTTL(ctx, 0, 60), broker.Unconfirmed, "node 4: ", "node 1, node 2 only")
 	g.wantTTLs(t, 60, 60, 40)
-	says(b.SetTTL(ctx, 0, 70), broker.Unavailable, "node 4: ", "nothing was changed")
+	wantError(b.SetTTL(ctx, 0, 70), broker.Unavailable, "node 4: ", "nothing was changed")
 	g.wantTTLs(t, 60, 60, 40)
 	_, err := b.ListTopics(ctx, 0, 0, -1)
-	says(err, broker.Unavailable, "node 4: ", "by nodeid")
+	wantError(err, broker.Unavailable, "node 4: ", "by nodeid")
 	_, err = b.GetTTL(ctx, 4)
-	says(err, broker.Unavailable, "node 4: ")
+	wantError(err, broker.Unavailable, "node 4: ")
 	if ttl, err := b.GetTTL(ctx, 1); err != nil || !slices.Equal(ttl, []int64{60}) {
 		t.Errorf("TTL of node 1: %v, %v", ttl, err)
 	}
