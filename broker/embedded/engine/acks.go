@@ -2,8 +2,8 @@ package engine
 
 import "signalbox/broker/mqtt/packet"
 
-// acks are acknowledgements that a client is owed, in the order of its packets
-// [MQTT-4.6.0-2]. One that waits for the store keeps back those behind.
+// acks are the acknowledgements that are still to be sent to a client, in the order of its
+// packets [MQTT-4.6.0-2]. One that waits for the store delays those behind it.
 type acks struct {
 	queue ring[ack]
 	first uint64 // number of the first in the queue
@@ -16,9 +16,9 @@ type ack struct {
 	ready  bool
 }
 
-// ackQueue returns the queue of a kind of acknowledgement. What answers a message
-// (PUBACK, PUBREC) and what ends an exchange (PUBREL, PUBCOMP) need no order
-// between them, and the latter may have to wait until a full disk has room.
+// ackQueue returns the queue of a type of acknowledgement. PUBACK and PUBREC have one,
+// PUBREL and PUBCOMP another: there is no order between them, and the latter may have to
+// wait until a full disk has space.
 func (c *Conn) ackQueue(kind byte) *acks {
 	if kind == packet.TypePuback || kind == packet.TypePubrec {
 		return &c.answers
@@ -26,7 +26,7 @@ func (c *Conn) ackQueue(kind byte) *acks {
 	return &c.endings
 }
 
-// acknowledge sends an acknowledgement, after those that are reserved before.
+// acknowledge sends an acknowledgement, after those that were reserved before.
 func (c *Conn) acknowledge(kind byte, id uint16, reason byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -38,7 +38,7 @@ func (c *Conn) acknowledge(kind byte, id uint16, reason byte) {
 	lane.queue.push(a)
 }
 
-// reserveAck reserves the place of an acknowledgement that is sent later, and returns its
+// reserveAck reserves the place of an acknowledgement that sendAck sends, and returns its
 // number.
 func (c *Conn) reserveAck(kind byte, id uint16, reason byte) (number uint64) {
 	c.mu.Lock()
@@ -48,8 +48,8 @@ func (c *Conn) reserveAck(kind byte, id uint16, reason byte) (number uint64) {
 	return lane.first + uint64(lane.queue.len()) - 1
 }
 
-// sendAck sends the acknowledgement of a kind and number, as soon as those before it
-// are sent; with refused it is another one.
+// sendAck sends the reserved acknowledgement of a type and number, as soon as those before
+// it are sent. A refused other than 0 replaces its reason code.
 func (c *Conn) sendAck(kind byte, number uint64, refused byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -75,19 +75,19 @@ func (c *Conn) put(a ack) {
 		return
 	}
 	to := &c.after
-	if a.kind == packet.TypePubrec { // the exchange goes on, so it need not wait
+	if a.kind == packet.TypePubrec { // need not come after messages: the exchange continues
 		to = &c.before
 	}
 	to.buf = packet.AppendAck(to.buf, c.version, a.kind, a.id, a.reason, "")
 	to.packets++
 }
 
-// credit lets the client send one more message. It never has more than it began
-// with [MQTT-4.9.0-1]: it may end exchanges of an earlier connection, or such as
-// never were. mu is held.
+// credit raises the send quota of the client by one, though never above its initial value
+// [MQTT-4.9.0-1]: the client may end exchanges of an earlier connection, or that never
+// began. mu is held.
 func (c *Conn) credit() { c.quota = max(c.quota-1, 0) }
 
-// pendingAck is an acknowledgement that goes out when its changes are stored.
+// pendingAck is an acknowledgement that is sent when its changes are committed.
 type pendingAck struct {
 	Changes
 	conn    *Conn
@@ -96,9 +96,9 @@ type pendingAck struct {
 	session *Session
 }
 
-// Committed sends the acknowledgement, and lets a message of QoS 2 whose release
-// was stored be released again on another connection. Where it was not stored
-// nothing is sent that says so.
+// Committed sends the acknowledgement. It also marks a QoS 2 message whose PUBREC was
+// stored as committed, so that PUBREL can be sent again on another connection. If the
+// changes failed, the connection ends without the acknowledgement.
 func (w *pendingAck) Committed(_ *Changes, err error) {
 	if err != nil && w.session.isStored() {
 		w.conn.endUncertain()

@@ -7,24 +7,25 @@ import (
 	"signalbox/broker/mqtt/packet"
 )
 
-// Adoption is a session that this engine takes over from others. Nothing is due
-// for it until Settle, or until its client has it.
+// Adoption is a session that this engine takes over from others. Its Will and its expiry
+// are not due until Activate, or until its client is connected.
 type Adoption struct {
 	session *Session
-	isNew   bool   // it was not here before
-	floor   uint64 // the number that its next message would have if there were no gap
-	base    uint64 // the first number behind the gap
+	isNew   bool   // this engine had no session of the client id
+	floor   uint64 // the sequence number that the next message would have without the gap
+	base    uint64 // the first sequence number after the gap
 }
 
-// gap is how many sequence numbers are left free for messages that wait elsewhere
-// and are not known of yet. It is far less than there are packet identifiers, so
-// that messages on both sides of it can be under way.
+// gap is how many sequence numbers are left free for messages that are still queued at
+// other engines. It is far less than the number of packet identifiers, so that messages on
+// both sides of it can be in flight.
 const gap = 16 << 10
 
-// Adopt puts a session in force that another engine has, where its next message
-// would have the number next: from now on messages reach it here. What waits for it
-// comes by Fill. If there is one of the client id already, whose client must be
-// away, both become one. It waits until that is stored, and other nodes know of it.
+// Adopt opens a session of another engine, where its next message would have the sequence
+// number next. From now on messages are queued for it here; Fill adds those that are
+// queued elsewhere. If this engine has a session of the client id, whose client must be
+// away, the two are merged. Adopt waits until that is stored and other nodes have the
+// routes.
 func (e *Engine) Adopt(state *StoredSession, next uint64) (*Adoption, error) {
 	s, isNew := e.findOrCreateSession(state)
 	s.mu.Lock()
@@ -90,7 +91,7 @@ func (e *Engine) findOrCreateSession(state *StoredSession) (s *Session, isNew bo
 	return s, true
 }
 
-// discardUnstored ends a session that the store does not know.
+// discardUnstored ends a session that is not stored.
 func (s *Session) discardUnstored() {
 	s.mu.Lock()
 	s.stored = false
@@ -99,7 +100,7 @@ func (s *Session) discardUnstored() {
 	ended.complete()
 }
 
-// Activate lets the session live on by itself.
+// Activate lets the Will and the expiry of the session be due again.
 func (a *Adoption) Activate() {
 	a.session.mu.Lock()
 	a.session.transfer.moving = false
@@ -107,8 +108,8 @@ func (a *Adoption) Activate() {
 	a.session.engine.schedule(a.session)
 }
 
-// Close ends the adoption, once: of the messages that came with the session, none
-// is on its way here any more.
+// Close ends the adoption. It is called once, when no more messages of the session can
+// arrive from other engines.
 func (a *Adoption) Close() {
 	a.session.mu.Lock()
 	defer a.session.mu.Unlock()
@@ -117,8 +118,7 @@ func (a *Adoption) Close() {
 	}
 }
 
-// Discard ends an adoption before Fill: nothing is left of a session that was not
-// here before.
+// Discard ends an adoption before Fill. A session that was new here is deleted.
 func (a *Adoption) Discard() {
 	a.Close()
 	if a.isNew {

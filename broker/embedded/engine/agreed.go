@@ -6,39 +6,39 @@ import (
 	"time"
 )
 
-// Retained messages that all nodes have alike are decided by the order of a log
-// they share. A change is shown at once where it was published and where it
-// is forwarded to; when the log brings it, it is stored. In the end a topic has what
-// the log brought last, whatever was shown meanwhile.
+// With AgreeRetained, the retained messages of all nodes follow the order of a log that
+// the nodes share. A change is shown at once at the node where it was published and at
+// those it is forwarded to; when the log delivers it, it is stored. In the end a topic has
+// what the log delivered last, whatever was shown meanwhile.
 
 const (
-	// foreseen is how long a change is shown that the log does not bring.
+	// unconfirmedFor is how long a change is shown that the log does not deliver.
 	unconfirmedFor = 10 * time.Second
-	// maxAwaited bounds the changes that the log is to bring. Above it, those of
-	// other nodes are not shown before.
+	// maxAwaited bounds the unconfirmed changes. Above it, changes of other nodes are not
+	// shown until the log delivers them.
 	maxAwaited = 16_384
 )
 
-// awaited is a change that is shown and that the log is to bring.
+// awaited is a change that is shown and that the log is to deliver.
 type awaited struct {
-	message *Message // nil where the topic was cleared
-	until   int64    // epoch milliseconds; 0 while its publisher waits for it
+	message *Message // nil if the topic was cleared
+	until   int64    // epoch milliseconds; 0 while its publisher waits for the outcome
 }
 
-// NextMessageID returns a number that no message of this node has.
+// NextMessageID returns an unused message ID of this node.
 func (e *Engine) NextMessageID() uint64 { return e.lastMessage.Add(1) }
 
-// AgreeRetained has changes of retained messages submitted by themselves, and
-// decided by what ApplyRetained is given; or, with false, by the store alone.
+// AgreeRetained sets whether changes of retained messages are submitted separately, and
+// decided by the log that ApplyRetained applies, instead of by the store alone.
 func (e *Engine) AgreeRetained(agreed bool) {
 	e.retained.mu.Lock()
 	defer e.retained.mu.Unlock()
 	e.retained.agreed = agreed
 }
 
-// ApplyRetained makes changes that the log brings, in its order. keep stores them
-// and waits for that. The messages belong to the engine from then on and are
-// given numbers of this node. It is called by one goroutine at a time.
+// ApplyRetained applies changes that the log delivers, in its order. keep stores them and
+// waits for the commit. The engine owns the messages from then on and assigns IDs of this
+// node to them. It is called by one goroutine at a time.
 func (e *Engine) ApplyRetained(records []RetainedRecord, keep func(*Changes) error) error {
 	c := &Changes{Retained: records}
 	for i := range records {
@@ -53,7 +53,7 @@ func (e *Engine) ApplyRetained(records []RetainedRecord, keep func(*Changes) err
 	return err
 }
 
-// expectStore keeps topics from being cleared for their age meanwhile.
+// expectStore marks topics as pending, so that they are not cleared by expiry meanwhile.
 func (r *retained) expectStore(records []RetainedRecord) []*pendingRetained {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -64,8 +64,8 @@ func (r *retained) expectStore(records []RetainedRecord) []*pendingRetained {
 	return fluxes
 }
 
-// applyAgreed notes what the log has brought, but for what was begun before everything
-// was forgotten.
+// applyAgreed applies what the log has delivered, except for topics that were reset
+// meanwhile.
 func (r *retained) applyAgreed(fluxes []*pendingRetained, records []RetainedRecord, stored bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -86,7 +86,8 @@ func (r *retained) applyAgreed(fluxes []*pendingRetained, records []RetainedReco
 	}
 }
 
-// same reports whether two messages for one topic come from the same publish.
+// same reports whether two messages for one topic come from the same publish. Time,
+// publisher and content distinguish messages, so no number is needed.
 func same(a, b *Message) bool {
 	if a == nil || b == nil {
 		return a == b
@@ -95,7 +96,7 @@ func same(a, b *Message) bool {
 		bytes.Equal(a.Payload, b.Payload) && bytes.Equal(a.Properties, b.Properties)
 }
 
-// drop takes the first change out that fits.
+// drop removes the first awaited change that fits.
 func (r *retained) drop(f *pendingRetained, fits func(awaited) bool) {
 	if i := slices.IndexFunc(f.awaited, fits); i >= 0 {
 		f.awaited = slices.Delete(f.awaited, i, i+1)
@@ -103,7 +104,7 @@ func (r *retained) drop(f *pendingRetained, fits func(awaited) bool) {
 	}
 }
 
-// await notes a change that is shown and that the log is to bring. mu is held.
+// await adds a change that is shown and that the log is to deliver. mu is held.
 func (r *retained) await(topic string, a awaited) {
 	f := r.pendingFor(topic)
 	if a.message != nil && len(a.message.Payload) == 0 {
@@ -113,7 +114,7 @@ func (r *retained) await(topic string, a awaited) {
 	r.awaited++
 }
 
-// beginChange notes a change that a publication is about to hand over. mu is held.
+// beginChange records a change that a publication is about to submit. mu is held.
 func (r *retained) beginChange(p *publication, topic string, m *Message) {
 	if p.agreed {
 		r.await(topic, awaited{message: m})
@@ -122,8 +123,8 @@ func (r *retained) beginChange(p *publication, topic string, m *Message) {
 	p.pendingRetained = r.beginStore(topic)
 }
 
-// agreedOutcome notes the outcome of a change that was to be agreed upon. One that was
-// is still to be brought, soon.
+// agreedOutcome handles the outcome of a change that was proposed to the log. A committed
+// change is still to be delivered, before until.
 func (r *retained) agreedOutcome(record RetainedRecord, agreed bool, until int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -143,14 +144,14 @@ func (r *retained) agreedOutcome(record RetainedRecord, agreed bool, until int64
 	}
 }
 
-// applyUnconfirmed shows a change that was forwarded from another node, unless the log has brought
-// it before. retained.mu is held.
+// applyUnconfirmed shows a change that was forwarded from another node, unless the log has
+// delivered it before. retained.mu is held.
 func (e *Engine) applyUnconfirmed(m *Message) {
 	r := e.retained
 	if !r.agreed || r.awaited >= maxAwaited || r.applied.has(m) {
 		return
 	}
-	m.ID = e.lastMessage.Add(1) // before anybody finds it
+	m.ID = e.lastMessage.Add(1) // before it is visible
 	r.await(m.Topic, awaited{m, e.unconfirmedUntil()})
 	r.set(m)
 	r.watch()
@@ -158,7 +159,7 @@ func (e *Engine) applyUnconfirmed(m *Message) {
 
 func (e *Engine) unconfirmedUntil() int64 { return e.now() + unconfirmedFor.Milliseconds() }
 
-// watch sees to it that what is awaited in vain is given up. mu is held.
+// watch starts the timer that drops unconfirmed changes. mu is held.
 func (r *retained) watch() {
 	if r.watching || r.closed {
 		return
@@ -171,7 +172,8 @@ func (r *retained) watch() {
 	r.timer.Reset(unconfirmedFor / 4)
 }
 
-// dropUnconfirmed shows what is stored again in place of what the log did not bring.
+// dropUnconfirmed shows what is stored again in place of changes that the log did not
+// deliver in time: the publisher was refused, or the message was forwarded late.
 func (r *retained) dropUnconfirmed() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -188,7 +190,7 @@ func (r *retained) dropUnconfirmed() {
 	}
 }
 
-// stop ends what watch began.
+// stop stops the timer.
 func (r *retained) stop() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -198,8 +200,7 @@ func (r *retained) stop() {
 	}
 }
 
-// ReplaceRetained has the topics what is stored now, after that was replaced as
-// a whole.
+// ReplaceRetained shows the stored messages, after the store replaced them as a whole.
 func (e *Engine) ReplaceRetained(messages []*Message) {
 	r := e.retained
 	r.mu.Lock()
@@ -233,14 +234,14 @@ func (r *retained) replace(topic string, m *Message) {
 	r.finishPending(topic, f)
 }
 
-// ownPublication is one for what is retained of a message, which is agreed upon
-// by itself: the message is acknowledged after it, and what says that it need not
-// be sent again is not stored before it.
+// ownPublication returns the publication for the retained message of a publish, which is
+// proposed separately. The publish is acknowledged after it, and the packet identifier of
+// QoS 2, by which the client need not send it again, is not stored before it.
 func (e *Engine) ownPublication(of *publication) *publication {
 	own := e.newPublication()
 	own.agreed, own.generation = true, of.generation
 	switch {
-	case of.Owed: // no acknowledgement waits for it, and it must be stored
+	case of.Owed: // must be stored, and no acknowledgement waits for it
 	case len(of.Received) > 0:
 		own.parent = of
 		of.acquireStore()

@@ -1,22 +1,21 @@
 package engine
 
-// maxAliases is how many topics are given an alias on one connection at most.
+// maxAliases bounds the topics with an alias on one connection.
 const maxAliases = 256
 
-// maxAliasTopic is the length of the longest topic that is given one, in bytes.
+// maxAliasTopic bounds the length of a topic with an alias, in bytes.
 const maxAliasTopic = 1 << 10
 
-// aliases are what stands for topics in messages to a client [MQTT-3.3.2-7].
-// They are given to the topics that come first, and last as long as the
-// connection.
+// aliases are the topic aliases of messages to a client [MQTT-3.3.2-7]. The first topics
+// of a connection get one, until its end.
 type aliases struct {
-	limit int // of the client, or ours
+	limit int // Topic Alias Maximum of the client, or maxAliases
 	given map[string]uint16
 }
 
 func newAliases(clientLimit uint16) aliases { return aliases{limit: min(int(clientLimit), maxAliases)} }
 
-// apply puts an alias in, if the topic has one or can have one.
+// apply sets the alias of a delivery, if its topic has one or can get one.
 func (a *aliases) apply(d *delivery) {
 	if a.limit == 0 {
 		return
@@ -26,7 +25,7 @@ func (a *aliases) apply(d *delivery) {
 	}
 }
 
-// learn notes that the client was told what an alias stands for.
+// learn records that the client was sent the topic of an alias.
 func (a *aliases) learn(d *delivery) {
 	if d.alias == 0 || d.known {
 		return

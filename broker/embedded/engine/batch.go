@@ -9,12 +9,12 @@ import (
 // batchSize is how many bytes are written to a connection at once.
 const batchSize = 64 << 10
 
-// batch is what is about to be written to one connection: packets copied
-// together, and large ones referred to where they are.
+// batch is the packets of the next write to a connection: small ones are copied into one
+// buffer, large ones are referred to.
 type batch struct {
-	buf      []byte   // what was copied
-	begun    int      // where in buf the segment under way begins
-	segments [][]byte // what to write, in order
+	buf      []byte   // copied packets
+	begun    int      // start of the current segment in buf
+	segments [][]byte // to be written, in order
 	size     int
 	packets  int
 	messages int
@@ -30,7 +30,7 @@ func (b *batch) reset() {
 
 func (b *batch) full() bool { return b.size >= batchSize }
 
-// control adds packets that are encoded already.
+// control adds encoded packets.
 func (b *batch) control(p []byte, packets int) {
 	b.buf = append(b.buf, p...)
 	b.size += len(p)
@@ -49,8 +49,8 @@ func (b *batch) deliver(d *delivery, version byte, now int64) {
 	b.payload += len(d.message.Payload)
 }
 
-// share adds the encoding that all have in common, with this client's flags
-// and packet identifier.
+// share adds the encoding that all recipients share, with this client's flags and packet
+// identifier.
 func (b *batch) share(d *delivery, frame []byte) {
 	head := 1
 	if d.qos > 0 {
@@ -72,7 +72,7 @@ func (b *batch) share(d *delivery, frame []byte) {
 	}
 }
 
-// single encodes for this client alone.
+// single adds an encoding for this client only.
 func (b *batch) single(d *delivery, version byte, now int64) {
 	o := d.packet(version, now)
 	at := len(b.buf)
@@ -85,14 +85,14 @@ func (b *batch) single(d *delivery, version byte, now int64) {
 	b.refer(o.Payload)
 }
 
-// refer adds bytes that stay where they are.
+// refer adds bytes without copying them.
 func (b *batch) refer(p []byte) {
 	b.cutSegment()
 	b.segments = append(b.segments, p)
 }
 
-// cutSegment closes the segment of copied bytes. Earlier segments stay valid
-// when the buffer grows, because they keep the old one alive.
+// cutSegment closes the segment of copied bytes. Earlier segments stay valid when the
+// buffer grows, because they refer to the old one.
 func (b *batch) cutSegment() {
 	if len(b.buf) > b.begun {
 		b.segments = append(b.segments, b.buf[b.begun:])

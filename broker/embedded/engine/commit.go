@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// storeSession stores a session that is kept, before its client hears of it. A
-// session that is stored already can do without for the time being.
+// storeSession stores a session that outlives its connection, before CONNACK. For a
+// session that is stored already the changes are owed, so it does not wait for a full disk.
 func (e *Engine) storeSession(s *Session) error {
 	s.mu.Lock()
 	known := s.stored
@@ -28,16 +28,15 @@ func (e *Engine) storeSession(s *Session) error {
 		s.mu.Unlock()
 	}
 	if errors.Is(err, errGenerationOver) {
-		return nil // it lasts as long as the connection
+		return nil // the session ends with the connection
 	}
 	return err
 }
 
-// storeWill stores the Will of a session that is not kept, before its client hears
-// of it, so that it is published also where the process ends first
-// [MQTT-3.1.2-8]. A client without one does not wait. Where nothing can be stored
-// the client is let in all the same, and the Will stored when that is possible.
-// mu is held, and released.
+// storeWill stores the Will of a session that ends with its connection, before CONNACK, so
+// that it is published even if the process ends first [MQTT-3.1.2-8]. A client without a
+// Will does not wait. While nothing can be stored the client is accepted all the same, and
+// the Will is stored when that is possible. mu is held, and released.
 func (e *Engine) storeWill(s *Session) error {
 	if s.will.record == nil || s.generation.isOver() {
 		s.mu.Unlock()
@@ -67,7 +66,7 @@ func (s *Session) lasts() uint32 {
 	return s.expiry
 }
 
-// commit has changes of the session stored and waits for that.
+// commit stores changes of the session and waits for the outcome.
 func (s *Session) commit(c *Changes) error {
 	outcome := make(result, 1)
 	c.Done = outcome
@@ -75,12 +74,12 @@ func (s *Session) commit(c *Changes) error {
 	return s.engine.outcome(outcome, c.Owed)
 }
 
-// owedPatience is after how long a caller that waits for changes that are owed
-// looks whether they can be stored at all.
+// owedPatience is how often a caller that waits for owed changes checks whether anything
+// can be stored.
 const owedPatience = 100 * time.Millisecond
 
-// outcome waits for the outcome of changes. Those that are owed come to nothing
-// as long as nothing can be stored; nobody waits for that.
+// outcome waits for the outcome of changes. For owed changes it returns nil while nothing
+// can be stored, because the store stores them later.
 func (e *Engine) outcome(r result, owed bool) error {
 	if !owed {
 		return <-r

@@ -5,21 +5,22 @@ import (
 	"time"
 )
 
-// Config is what the engine allows. Zero means no limit where it says so.
+// Config is the configuration of an engine. Zero means no limit only for the fields that
+// state it.
 type Config struct {
 	MaxPacketSize     int           // bytes, taken from a client
-	TellPacketSize    bool          // MQTT 5 clients are told MaxPacketSize
+	TellPacketSize    bool          // CONNACK of MQTT 5 has MaxPacketSize
 	ConnectTimeout    time.Duration // from accept to CONNECT
-	WriteTimeout      time.Duration // how long a peer that does not read is waited for
-	Grace             time.Duration // that a connection which is being ended has to take what is still to be written
-	EvictTimeout      time.Duration // how long a client waits for an older connection with its client id to be gone
-	MaxInflight       uint16        // QoS 1 and 2 messages under way to a client at once
-	ReceiveMaximum    uint16        // QoS 1 and 2 messages under way from a client at once
+	WriteTimeout      time.Duration // how long a write waits for a client that does not read
+	Grace             time.Duration // how long the last packets to a client may take when its connection is ended
+	EvictTimeout      time.Duration // how long a client waits for the end of an older connection of its client id
+	MaxInflight       uint16        // QoS 1 and 2 messages in flight to a client
+	ReceiveMaximum    uint16        // QoS 1 and 2 messages in flight from a client
 	TopicAliasMaximum uint16        // aliases a client may use
-	MaxQueuedMessages int           // that wait for one client
-	MaxQueuedBytes    int64         // their topics and payloads
+	MaxQueuedMessages int           // in the queue of one client
+	MaxQueuedBytes    int64         // topics, payloads and properties in the queue of one client
 	ConnectedMemory   int64         // bytes of the stored queue of a connected client that may be in memory
-	QueueMemory       int64         // the same of all clients, beside the least that each may have
+	QueueMemory       int64         // bytes of all such queues, beyond the minimum of each
 	Quota             Quota         // of the whole broker
 	UserQuota         Quota         // of each username
 	MaxKeepAlive      uint16        // seconds; 0 leaves it to the client
@@ -27,14 +28,14 @@ type Config struct {
 	MaxTopicLevels    int           // 0 for no limit
 	MaxTopicLength    int           // bytes
 	MaxSubscriptions  int           // of one client
-	DisconnectSlow    bool          // a client whose queue is full is disconnected, rather than losing messages
+	DisconnectSlow    bool          // disconnect a client whose queue is full, instead of dropping messages
 	LoginTimeout      time.Duration // how long Authenticate may take
 	RoutesPatience    time.Duration // how long SUBACK waits for other nodes to know of the subscriptions
 	Now               func() time.Time
 	Log               *slog.Logger
 }
 
-// DefaultConfig is fit for a machine of any size.
+// DefaultConfig returns the defaults, which suit a machine of any size.
 func DefaultConfig() Config {
 	return Config{
 		MaxPacketSize:     2 << 20,

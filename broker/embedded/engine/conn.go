@@ -8,71 +8,71 @@ import (
 	"signalbox/broker/mqtt/packet"
 )
 
-// maxRounds is how often somebody else's goroutine writes for a connection in
-// turn before that gets one of its own.
+// maxRounds is how many batches another goroutine writes for a connection before the
+// connection gets a goroutine of its own.
 const maxRounds = 4
 
-// Conn is one connection. Its packets are read and handled on one goroutine;
-// others queue what they have for it and calls flush.
+// Conn is one connection. Its packets are read and handled on one goroutine; others queue
+// packets for it and call flush.
 type Conn struct {
 	engine *Engine
 	socket *Socket
-	done   chan struct{} // closed when nothing of the connection is left
+	done   chan struct{} // closed when the connection has ended and left its session
 
-	// Set before the connection is known to anybody else.
+	// Set before other goroutines know the connection.
 	session    *Session
 	hello      *packet.Connect
 	rights     Rights
-	timestamp  uint64      // its place among all, in the order of their CONNECTs
-	generation *generation // in which its CONNECT came
+	timestamp  uint64      // of its CONNECT; later connections have greater ones
+	generation *generation // at the time of its CONNECT
 	version    byte
-	bridge     bool   // opened by a bridge of Mosquitto's
-	asked      uint16 // keep alive as CONNECT said
-	maxPacket  uint32 // that the client takes; 0 for no limit
+	bridge     bool   // opened by a bridge of Mosquitto
+	asked      uint16 // keep alive of CONNECT
+	maxPacket  uint32 // of the client; 0 for no limit
 
 	clientID  string
-	username  string // as CONNECT says, and later as the authority does
+	username  string // of CONNECT, and after the log-in of the Admission
 	anonymous bool
 
-	established atomic.Bool  // CONNACK with 0 is on its way
-	evicted     atomic.Bool  // thrown out: no Will
+	established atomic.Bool  // CONNACK with success is queued
+	evicted     atomic.Bool  // disconnected by DisconnectUser: no Will is published
 	active      atomic.Int64 // epoch milliseconds of the last bytes read
 	pending     atomic.Bool  // a goroutine is going to flush
 
-	in incomingState // of the reading goroutine alone
+	in incomingState // of the reading goroutine only
 
 	mu         sync.Mutex    // guards what follows; the innermost of all locks
-	writing    bool          // somebody writes
-	writerDone chan struct{} // closed when no goroutine writes any more; nil where no caller waits
-	again      bool          // who writes must look again when done
-	before     answers       // to be written before any message that is not sent yet
-	after      answers       // acknowledgements, to be written after the messages that can be
-	taken      chan struct{} // closed when something was taken; nil where no caller waits
-	pongs      int           // PINGRESPs, to be written after all messages that can be
+	writing    bool          // a goroutine is writing
+	writerDone chan struct{} // closed when no goroutine is writing; nil if no caller waits
+	again      bool          // the writing goroutine must collect once more
+	before     answers       // written before queued messages
+	after      answers       // acknowledgements, written after the messages that can be sent
+	taken      chan struct{} // closed when answers were taken; nil if no caller waits
+	pongs      int           // PINGRESPs, written after all messages that can be sent
 	answers    acks          // PUBACK and PUBREC
 	endings    acks          // PUBREL and PUBCOMP
-	last       []byte        // DISCONNECT, to be written when all else is; nil for none
-	ending     bool          // nothing is added any more
-	drained    bool          // messages are still written although ending
+	last       []byte        // DISCONNECT, written after everything else; nil for none
+	ending     bool          // nothing more is queued
+	drained    bool          // queued messages are still written although ending
 	closed     bool
-	reason     byte        // why it ended, as a reason code of MQTT 5
-	graceTimer *time.Timer // closes what is being ended
-	quota      int         // QoS 1 and 2 messages from the client that are not acknowledged
+	reason     byte        // why the connection ended, a reason code of MQTT 5
+	graceTimer *time.Timer // closes a connection that is being ended
+	quota      int         // unacknowledged QoS 1 and 2 messages from the client
 }
 
 func newConn(e *Engine, s *Socket) *Conn {
 	return &Conn{engine: e, socket: s, done: make(chan struct{})}
 }
 
-// send queues a packet that is encoded already.
+// send queues an encoded packet.
 func (c *Conn) send(p []byte) {
 	c.mu.Lock()
 	c.add(p)
 	c.mu.Unlock()
 }
 
-// pong answers PINGREQ. The answer comes after the messages that can be sent:
-// who has it has those.
+// pong responds to PINGREQ. PINGRESP is sent after the messages that can be sent: a client
+// that has it has those.
 func (c *Conn) pong() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -81,8 +81,8 @@ func (c *Conn) pong() {
 	}
 }
 
-// answerPings adds PINGRESPs to a batch or, where more messages are to come,
-// leaves them for the next one.
+// answerPings adds PINGRESPs to a batch or, if more messages are to come, leaves them for
+// a later one.
 func (c *Conn) answerPings(b *batch, n int, more bool) {
 	if n > 0 && (more || b.full()) {
 		c.mu.Lock()
@@ -105,7 +105,7 @@ func (c *Conn) add(p []byte) {
 }
 
 // flush writes what is queued, or leaves that to the goroutine that is writing already. It
-// does not wait for the peer.
+// does not wait for the client.
 func (c *Conn) flush() {
 	c.pending.Store(false)
 	c.mu.Lock()
@@ -119,8 +119,8 @@ func (c *Conn) flush() {
 	c.write(batches.Get().(*batch), false)
 }
 
-// write empties the queues. Where the peer does not take everything at once, a
-// goroutine of its own goes on, which waits.
+// write writes until the queues are empty. If the socket does not accept everything at
+// once, a goroutine of its own continues, which waits.
 func (c *Conn) write(b *batch, waiting bool) {
 	for round := 1; c.collect(b); round++ {
 		c.engine.meters.wrote(b)
@@ -147,7 +147,7 @@ func (c *Conn) write(b *batch, waiting bool) {
 	batches.Put(b)
 }
 
-// resume goes on with what the peer did not take at once.
+// resume continues with what the socket did not accept at once.
 func (c *Conn) resume(b *batch, left [][]byte) {
 	if err := c.socket.writeWaiting(left, c.engine.config.WriteTimeout); err != nil {
 		c.close(packet.ReasonUnspecified)
@@ -155,8 +155,8 @@ func (c *Conn) resume(b *batch, left [][]byte) {
 	c.write(b, true)
 }
 
-// collect fills a batch. It returns false, and gives up writing, when there
-// is nothing left.
+// collect fills a batch. If there is nothing to write, it returns false and the caller is
+// no longer the writer.
 func (c *Conn) collect(b *batch) bool {
 	for {
 		b.reset()
@@ -185,7 +185,7 @@ func (c *Conn) collect(b *batch) bool {
 	}
 }
 
-// answers are packets that are encoded already.
+// answers are encoded packets.
 type answers struct {
 	buf     []byte
 	packets int
@@ -200,7 +200,7 @@ func (a *answers) moveTo(b *batch) {
 	*a = answers{buf: a.buf[:0]}
 }
 
-// takeBefore moves what comes before messages to a batch.
+// takeBefore moves the packets that precede messages to a batch.
 func (c *Conn) takeBefore(b *batch) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -208,8 +208,8 @@ func (c *Conn) takeBefore(b *batch) {
 	c.wakeReader()
 }
 
-// takeAfter moves the acknowledgements to a batch: a client that publishes to
-// itself has the message before the acknowledgement, as from Mosquitto.
+// takeAfter moves the acknowledgements to a batch. A client that publishes to itself gets
+// the message before the acknowledgement, as from Mosquitto.
 func (c *Conn) takeAfter(b *batch) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -217,15 +217,14 @@ func (c *Conn) takeAfter(b *batch) {
 	c.wakeReader()
 }
 
-// maxControl and maxAcks bound what a client is owed: bytes of answers, and
-// acknowledgements that wait for the store. The client's own packets are not
-// read while it is more.
+// maxControl and maxAcks bound the unsent responses of a client: bytes of answers, and
+// acknowledgements that wait for the store. The client is not read while there are more.
 const (
 	maxControl = 64 << 10
 	maxAcks    = 16 << 10
 )
 
-// awaitTaken waits while the client is owed too much.
+// awaitTaken waits while the client has too many unsent responses.
 func (c *Conn) awaitTaken() {
 	for {
 		c.mu.Lock()
@@ -242,8 +241,7 @@ func (c *Conn) awaitTaken() {
 	}
 }
 
-// wakeReader lets the reading goroutine look again whether it may go on. mu is
-// held.
+// wakeReader makes awaitTaken check again. mu is held.
 func (c *Conn) wakeReader() {
 	if c.taken != nil {
 		close(c.taken)
@@ -251,9 +249,9 @@ func (c *Conn) wakeReader() {
 	}
 }
 
-// idle gives up writing unless something came in meanwhile. The last packet
-// of a connection that is being ended goes out then. While messages are being read
-// from the store, that and PINGRESP come after them.
+// idle ends writing, unless something was queued meanwhile. Of a connection that is being
+// ended it first adds the last packet. While messages are being read from the store, the
+// last packet and PINGRESP wait for them.
 func (c *Conn) idle(b *batch, loading bool) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -274,7 +272,7 @@ func (c *Conn) idle(b *batch, loading bool) bool {
 	return true
 }
 
-// stopWriting gives up writing. mu is held.
+// stopWriting ends the writing of the current goroutine. mu is held.
 func (c *Conn) stopWriting() {
 	c.writing = false
 	if c.writerDone != nil {
@@ -283,8 +281,9 @@ func (c *Conn) stopWriting() {
 	}
 }
 
-// awaitWriter waits until nobody writes to the connection, which is closed, any
-// more: whoever does finds that out at the next step, unless it panicked.
+// awaitWriter waits until no goroutine writes to the connection, which must be closed. The
+// writing goroutine notices that at its next step, unless it panicked; so the wait is
+// bounded.
 func (c *Conn) awaitWriter() {
 	c.mu.Lock()
 	if !c.writing {
@@ -309,7 +308,7 @@ func (c *Conn) shut() {
 	}
 }
 
-// close ends the connection at once.
+// close closes the connection at once.
 func (c *Conn) close(reason byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -325,33 +324,34 @@ func (c *Conn) finishReason(reason byte) {
 	}
 }
 
-// end takes leave of the client: MQTT 5 is told why. With drain it is sent
-// first what waits for it.
+// end ends the connection; a client of MQTT 5 gets a DISCONNECT with the reason. With drain
+// the queued messages are sent first.
 func (c *Conn) end(reason byte, drain bool) {
 	if c.beginEnd(reason, drain) {
 		c.flush()
 	}
 }
 
-// endUncertain is end for a client to which an acknowledgement is owed that
-// will never be: it asks again, whoever serves it then. It does not wait.
+// endUncertain is end for a client whose acknowledgement cannot be sent, because the
+// outcome is not known: the client sends its packet again, to any server. It does not
+// write on the calling goroutine.
 func (c *Conn) endUncertain() {
 	if c.beginEnd(packet.ReasonUseAnotherServer, false) {
 		c.engine.flushDeferred(c)
 	}
 }
 
-// endUnacknowledged is end for a client of a version before MQTT 5 whose message
-// cannot be stored: no acknowledgement could say so, and an error of the server
-// ends the connection [MQTT-4.8.0-2 of 3.1.1]. It does not wait.
+// endUnacknowledged is end for a client before MQTT 5 whose message cannot be stored: its
+// version has no acknowledgement for that, and an error of the server ends the connection
+// [MQTT-4.8.0-2 of 3.1.1]. It does not write on the calling goroutine.
 func (c *Conn) endUnacknowledged() {
 	if c.beginEnd(packet.ReasonQuotaExceeded, false) {
 		c.engine.flushDeferred(c)
 	}
 }
 
-// beginEnd prepares the connection's end. It reports whether the caller is to flush
-// the connection for it.
+// beginEnd begins to end the connection. It reports whether the caller must flush the
+// connection.
 func (c *Conn) beginEnd(reason byte, drain bool) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -367,7 +367,7 @@ func (c *Conn) beginEnd(reason byte, drain bool) bool {
 	return true
 }
 
-// endAsync is end for callers that hold a lock.
+// endAsync is end on another goroutine, for callers that hold a lock.
 func (c *Conn) endAsync(reason byte) {
 	c.engine.tasks.Go(func() { c.end(reason, false) })
 }

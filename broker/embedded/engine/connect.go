@@ -10,11 +10,11 @@ import (
 	"signalbox/broker/mqtt/packet"
 )
 
-// maxConnectSize bounds the packet of a peer that has not said who it is: a
-// Will, username, password and client id of 64 KiB each, and properties.
+// maxConnectSize bounds a CONNECT: a Will, username, password and client id of 64 KiB
+// each, and properties.
 const maxConnectSize = 320 << 10
 
-// greet waits for CONNECT and lets the client in, or does not.
+// greet waits for CONNECT and accepts or rejects the client.
 func (c *Conn) greet() error {
 	size, err := c.awaitConnect()
 	if err != nil {
@@ -23,8 +23,8 @@ func (c *Conn) greet() error {
 	return c.onOwnGoroutine(func() error { return c.onConnect(size) })
 }
 
-// onConnect handles the CONNECT of a size at the beginning of the read buffer,
-// which is not kept: the log-in may have to wait.
+// onConnect handles the CONNECT at the beginning of the read buffer. It does not keep the
+// buffer, because the log-in may have to wait.
 func (c *Conn) onConnect(size int) error {
 	h, err := packet.DecodeConnect(c.in.reader.buf[:size])
 	if h != nil {
@@ -55,8 +55,8 @@ func (c *Conn) onConnect(size int) error {
 	return c.establish(assigned)
 }
 
-// awaitConnect reads the first packet, which must be a CONNECT that comes in
-// time [MQTT-3.1.0-1], and returns its size.
+// awaitConnect reads the first packet, which must be a CONNECT [MQTT-3.1.0-1] within
+// ConnectTimeout, and returns its size.
 func (c *Conn) awaitConnect() (int, error) {
 	c.watch(c.engine.config.ConnectTimeout)
 	r := &c.in.reader
@@ -77,10 +77,10 @@ func (c *Conn) awaitConnect() (int, error) {
 	}
 }
 
-var errNoConnect = errors.New("the first packet is no CONNECT of a fit size")
+var errNoConnect = errors.New("the first packet is not a CONNECT of a valid size")
 
-// admit decides whether the client is let in, and returns the client id that it
-// was given, if it was.
+// admit validates CONNECT and authenticates the client. It returns the client id if the
+// broker assigned one.
 func (c *Conn) admit() (assigned string, err error) {
 	h := c.hello
 	if h.HasAuthMethod {
@@ -102,7 +102,7 @@ func (c *Conn) admit() (assigned string, err error) {
 	return assigned, c.logIn()
 }
 
-// logIn has the authority decide. The password is forgotten afterwards.
+// logIn authenticates the client, and clears the password afterwards.
 func (c *Conn) logIn() error {
 	h := c.hello
 	login := &Login{
@@ -145,7 +145,7 @@ func (c *Conn) establish(assigned string) error {
 		return c.reject(unstored(err))
 	}
 	if c.generation.isOver() && !c.socket.AdminOnly {
-		return c.reject(errRedirected) // its session may have been forgotten before it was looked for
+		return c.reject(errRedirected) // Suspend may have discarded the session before obtain looked for it
 	}
 	c.in.heard = time.Now()
 	c.active.Store(c.engine.now())
@@ -162,14 +162,14 @@ func (c *Conn) establish(assigned string) error {
 	c.established.Store(true)
 	c.engine.watcher.Connected(c.event())
 	c.flush()
-	if c.rights.Cut() { // between the log-in and now
+	if c.rights.Cut() { // rights changed since the log-in
 		c.evicted.Store(true)
 		c.end(packet.ReasonAdministrativeAction, false)
 	}
 	return nil
 }
 
-// unstored refuses a client whose session could not be stored.
+// unstored returns the refusal of a client whose session could not be stored.
 func unstored(err error) *Refusal {
 	if errors.Is(err, ErrUncertain) {
 		return errRedirected
@@ -177,8 +177,8 @@ func unstored(err error) *Refusal {
 	return &Refusal{Reason: packet.ReasonQuotaExceeded, Text: "the session cannot be stored at present"}
 }
 
-// keepAlive sets how long the client may be silent, one and a half times what
-// it said [MQTT-3.1.2-22], and returns the interval in seconds.
+// keepAlive sets how long the client may be silent, one and a half times the Keep Alive
+// [MQTT-3.1.2-22], and returns the Keep Alive in force, in seconds.
 func (c *Conn) keepAlive() uint16 {
 	k := c.hello.KeepAlive
 	if limit := c.engine.config.MaxKeepAlive; limit > 0 && (k == 0 || k > limit) && c.version >= 5 {
@@ -188,11 +188,11 @@ func (c *Conn) keepAlive() uint16 {
 	return k
 }
 
-// connack returns the CONNACK of a client that is let in, whose session is kept
-// for a number of seconds. What can be left out is, where the client takes no
-// packet of that size [MQTT-3.2.2-20].
+// connack returns the CONNACK of an accepted client, whose session is kept for lasts
+// seconds. Optional properties are left out if the packet would be too large for the
+// client [MQTT-3.2.2-20].
 func (c *Conn) connack(present bool, assigned string, keepAlive uint16, lasts uint32) []byte {
-	a := &packet.Connack{SessionPresent: present && c.version > packet.V31} // MQTT 3.1 has no word for it
+	a := &packet.Connack{SessionPresent: present && c.version > packet.V31} // MQTT 3.1 has no such flag
 	if c.version < 5 {
 		return packet.AppendConnack(nil, c.version, a)
 	}

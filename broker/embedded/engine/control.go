@@ -2,21 +2,21 @@ package engine
 
 import "signalbox/broker/mqtt/packet"
 
-// Request is a message to a control API from a client that may send it.
+// Request is a message to a control API, from a client with the right to send it.
 type Request struct {
 	conn    *Conn
 	Topic   string
 	Payload []byte
 }
 
-// Client returns who asks.
+// Client returns the requester.
 func (r *Request) Client() ClientEvent { return r.conn.event() }
 
 // AdminOnly reports whether the requester came over a listener for administrators
 // only.
 func (r *Request) AdminOnly() bool { return r.conn.socket.AdminOnly }
 
-// Reply sends a message to the requester alone, subscribed or not, if it may
+// Reply sends a message to the requester only, subscribed or not, if it has the right to
 // receive it.
 func (r *Request) Reply(topic string, payload []byte) {
 	s := r.conn.session
@@ -28,8 +28,8 @@ func (r *Request) Reply(topic string, payload []byte) {
 	}
 }
 
-// request acknowledges a message to a control API and has it done, on this
-// goroutine: the requester's connection waits for its response, no other one does.
+// request acknowledges a message to a control API and handles it on this goroutine: the
+// requester's connection waits for the response, no other connection does.
 func (c *Conn) request(pk *packet.Publish, topic string) {
 	payload := append([]byte{}, pk.Payload...)
 	switch pk.QoS {

@@ -5,12 +5,12 @@ import (
 	"hash/maphash"
 )
 
-// maxDedup bounds how many changes of retained messages are remembered.
+// maxDedup bounds the entries of a dedupCache.
 const maxDedup = 4096
 
-// dedupCache remembers the latest messages that the log has brought, by their hash: one
-// that is forwarded from another node more slowly than by way of the log is not shown
-// any more, as there may be a newer one.
+// dedupCache has the hashes of the latest retained messages that the log has delivered. A
+// message that is forwarded from another node after the log has delivered it is not shown,
+// because there may be a newer one.
 type dedupCache struct {
 	seed  maphash.Seed
 	known map[uint64]struct{}
@@ -22,7 +22,7 @@ func newDedupCache() *dedupCache {
 	return &dedupCache{seed: maphash.MakeSeed(), known: map[uint64]struct{}{}}
 }
 
-// hash distinguishes messages that are published.
+// hash returns a hash of what distinguishes one publish from another.
 func (b *dedupCache) hash(m *Message) uint64 {
 	var h maphash.Hash
 	h.SetSeed(b.seed)
@@ -37,7 +37,7 @@ func (b *dedupCache) hash(m *Message) uint64 {
 	return h.Sum64()
 }
 
-// add remembers a message, in place of the one before all others.
+// add adds a message, in place of the oldest.
 func (b *dedupCache) add(m *Message) {
 	h := b.hash(m)
 	if _, had := b.known[h]; had {

@@ -7,10 +7,10 @@ import (
 	"syscall"
 )
 
-// errEnd is the end of what a peer sends.
+// errEnd reports the end of the stream.
 var errEnd = io.EOF
 
-// Elsewhere no Socket has a Raw; these are never called.
+// On other systems no Socket has a Raw, so these are never called.
 
 func readDescriptor(uintptr, []byte) (int, error) { return 0, syscall.EINVAL }
 

@@ -8,10 +8,10 @@ import (
 	"syscall"
 )
 
-// errEnd is the end of what a peer sends.
+// errEnd reports the end of the stream.
 var errEnd = io.EOF
 
-// readDescriptor reads what is there.
+// readDescriptor reads what is available.
 func readDescriptor(fd uintptr, p []byte) (int, error) {
 	for {
 		n, err := syscall.Read(int(fd), p)
@@ -21,7 +21,7 @@ func readDescriptor(fd uintptr, p []byte) (int, error) {
 	}
 }
 
-// writeDescriptor writes what there is room for.
+// writeDescriptor writes as much as the send buffer accepts.
 func writeDescriptor(fd uintptr, p []byte) (int, error) {
 	for {
 		n, err := syscall.Write(int(fd), p)

@@ -1,9 +1,9 @@
-// Package engine is the MQTT server itself: sessions, connections, delivery.
+// Package engine is the MQTT server: sessions, connections, delivery.
 //
-// It must not import an HTTP library, a database, package dynsec or package
-// access: who comes in, what passes and what is kept it asks through the
-// interfaces that it declares and messaging.LoopGuard. DESIGN.md tells how a message travels, which
-// locks there are, and what is durable when.
+// It must not import an HTTP library, a database, package dynsec or package access:
+// authentication, authorisation and storage are behind interfaces that it declares, and
+// messaging.LoopGuard. DESIGN.md describes the path of a message, the locks, and what is
+// durable when.
 package engine
 
 import (
@@ -21,13 +21,13 @@ import (
 	"signalbox/broker/mqtt/topics"
 )
 
-// Parts are what an engine works with.
+// Parts are the dependencies of an engine.
 type Parts struct {
 	Store     Store
 	Authority Authority
 	Watcher   Watcher
-	// Control does a request to a control API. It is called on the goroutine of
-	// the requester's connection, which waits.
+	// Control handles a request to a control API. It is called on the goroutine of the
+	// requester's connection, which waits.
 	Control func(*Request)
 }
 
@@ -44,17 +44,17 @@ type Engine struct {
 	taps     *topics.Index[*openTap]
 	retained *retained
 
-	peers     atomic.Pointer[[]*Peer]             // nil while there were none; never changed, but replaced under mu
+	peers     atomic.Pointer[[]*Peer]             // nil until the first; the slice is replaced under mu, never changed
 	stamps    atomic.Uint64                       // the latest Stamp of a message
 	loopGuard atomic.Pointer[messaging.LoopGuard] // nil for none
-	interests atomic.Pointer[interestNotifier]    // nil for none; changed under opening
+	interests atomic.Pointer[interestNotifier]    // nil for none; changed under openTapsMu
 
-	openTapsMu sync.Mutex // guards what follows; held while telling Routes
+	openTapsMu sync.Mutex // guards openTaps; held while calling Routes
 	openTaps   map[*openTap]struct{}
 
 	quotas       *quotas
-	queuedMemory atomic.Int64  // of queues of sessions that are stored, see memory
-	loading      chan struct{} // holds one for each that reads messages from the store
+	queuedMemory atomic.Int64  // bytes of queued messages in memory, see memory
+	loading      chan struct{} // holds one for each reader of messages from the store
 
 	lastMessage, lastSession atomic.Uint64
 	lastTimestamp            atomic.Uint64
@@ -68,10 +68,10 @@ type Engine struct {
 	conns    map[*Conn]struct{}
 	users    map[string]map[*Conn]struct{} // admitted ones, by username; "" for those without
 	closing  bool
-	serving  bool // the workers run
+	serving  bool // the workers are running
 
-	suspending   int             // Suspends that wait for the transition
-	resumeCtx    context.Context // ends while the engine is suspended, and when it is being closed
+	suspending   int             // Suspend calls in progress
+	resumeCtx    context.Context // of every Resume; ends when Suspend or Close begins
 	cancelResume context.CancelCauseFunc
 
 	generation atomic.Pointer[generation] // changed by Suspend and Resume, under retained.mu and mu
@@ -83,16 +83,16 @@ type Engine struct {
 	toFlush  []*Conn
 	flushNow chan struct{}
 
-	life    context.Context // ends when the engine is being closed
+	life    context.Context // ends when Close begins
 	endLife context.CancelFunc
-	tasks   sync.WaitGroup // connections and what they started
-	workers sync.WaitGroup // goroutines of the engine itself
+	tasks   sync.WaitGroup // connections and goroutines that they started
+	workers sync.WaitGroup // the engine's own goroutines
 	once    sync.Once
 	stopped chan struct{} // ends the workers
 	closed  chan struct{}
 }
 
-// New makes an engine, which is suspended until the first Resume.
+// New returns an engine, which is suspended until the first Resume.
 func New(c Config, p Parts) *Engine {
 	e := &Engine{
 		config: c, store: p.Store, authority: p.Authority, watcher: p.Watcher, control: p.Control,
@@ -113,7 +113,7 @@ func New(c Config, p Parts) *Engine {
 	return e
 }
 
-// now is the time in epoch milliseconds.
+// now returns the time in epoch milliseconds.
 func (e *Engine) now() int64 { return e.config.Now().UnixMilli() }
 
 // startWorkers starts the engine's own goroutines, once. mu is held, and the
@@ -127,7 +127,7 @@ func (e *Engine) startWorkers() {
 	e.workers.Go(e.scheduled.run)
 }
 
-// addConn takes a connection in, unless the engine is closing.
+// addConn adds a connection, unless the engine is closing.
 func (e *Engine) addConn(c *Conn) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -140,7 +140,7 @@ func (e *Engine) addConn(c *Conn) bool {
 	return true
 }
 
-// addUserConn makes a connection known under its username.
+// addUserConn adds a connection to those of its username.
 func (e *Engine) addUserConn(c *Conn) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -158,7 +158,7 @@ func (c *Conn) userKey() string {
 	return c.username
 }
 
-// removeConn forgets a connection that is at its end.
+// removeConn removes a connection that has ended.
 func (e *Engine) removeConn(c *Conn) {
 	e.mu.Lock()
 	delete(e.conns, c)
@@ -172,7 +172,7 @@ func (e *Engine) removeConn(c *Conn) {
 	e.tasks.Done()
 }
 
-// all returns every session in order of client ids, as they are now.
+// all returns the present sessions in order of client ids.
 func (e *Engine) all() []*Session {
 	e.mu.Lock()
 	snapshot := e.ordered.Copy()
@@ -187,16 +187,17 @@ func (e *Engine) session(clientID string) *Session {
 	return e.sessions[clientID]
 }
 
-// validDepth holds a topic or filter against the bounds of the configuration.
+// validDepth reports whether a topic or filter is within the bounds of the
+// configuration.
 func (e *Engine) validDepth(topic string) bool {
 	c := &e.config
 	return (c.MaxTopicLength == 0 || len(topic) <= c.MaxTopicLength) &&
 		(c.MaxTopicLevels == 0 || strings.Count(topic, "/") < c.MaxTopicLevels)
 }
 
-// DisconnectUser throws out the connections of a username ("" for those without), after
-// the messages that wait for them. It does not wait for them to be gone; their
-// rights are the new ones already.
+// DisconnectUser ends the connections of a username ("" for clients without one), after
+// the messages that are queued for them. It does not wait for their end; they have their
+// new rights already.
 func (e *Engine) DisconnectUser(username string) {
 	for _, c := range e.connectionsOf(username) {
 		if c.evicted.CompareAndSwap(false, true) {
@@ -216,7 +217,7 @@ func (e *Engine) connectionsOf(username string) []*Conn {
 	return found
 }
 
-// Addresses returns the addresses of a username's connections, in order.
+// Addresses returns the sorted addresses of a username's connections.
 func (e *Engine) Addresses(username string) []string {
 	var found []string
 	for _, c := range e.connectionsOf(username) {
@@ -228,9 +229,10 @@ func (e *Engine) Addresses(username string) []string {
 	return found
 }
 
-// Close takes leave of all clients, waits for them to be gone, and closes the
-// store. It takes no longer than its context, or the grace period of a
-// connection and the store's; what has not ended by then goes on behind it.
+// Close disconnects all clients and stops the engine's goroutines. It does not close the
+// store. It refuses new connections, cancels log-ins, and waits until all connections
+// have ended, for which the store must still report outcomes. If the context ends first,
+// Close returns an error and closing continues in the background.
 func (e *Engine) Close(ctx context.Context) error {
 	e.once.Do(func() { go e.shutDown() })
 	select {
@@ -241,7 +243,7 @@ func (e *Engine) Close(ctx context.Context) error {
 	}
 }
 
-// shutDown does what Close waits for.
+// shutDown is the work of Close.
 func (e *Engine) shutDown() {
 	defer close(e.closed)
 	e.mu.Lock()

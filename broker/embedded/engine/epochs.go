@@ -19,8 +19,7 @@ type readEpochs struct {
 	mu sync.Mutex // one awaitReaders at a time
 }
 
-// stripe counts readers apart from those of other stripes, which run on other
-// processors.
+// stripe counts some of the readers, so that processors do not contend for one counter.
 type stripe struct {
 	under [2]readers // by epoch, even and odd
 	_     [6]readers // keeps stripes in cache lines of their own

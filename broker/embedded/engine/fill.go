@@ -7,9 +7,9 @@ import (
 	"slices"
 )
 
-// Fill adds what waited for the session elsewhere, Queue, Incoming and SentSeq of
-// each part, and waits until it is stored. Messages keep their numbers where these
-// are free, and so their packet identifiers; what has not been sent and waits here
+// Fill adds what is queued for the session at other engines: Queue, Incoming and SentSeq
+// of each part. It waits until that is stored. Messages keep their sequence numbers if
+// these are free, and so their packet identifiers. An unsent message that is queued here
 // already is left out.
 func (a *Adoption) Fill(parts ...*StoredSession) error {
 	s := a.session
@@ -34,19 +34,19 @@ func (a *Adoption) Fill(parts ...*StoredSession) error {
 	return nil
 }
 
-// messageKey distinguishes the messages of a queue: one can come by a subscription, as a
-// retained one, and by shared subscriptions.
+// messageKey identifies a message of a queue. The same message can be queued by a
+// subscription, as a retained message, and by shared subscriptions.
 type messageKey struct {
 	stamp  uint64
 	retain bool
 	share  string
 }
 
-// messageKeys are messages of a queue that were forwarded from node to node. Only those
-// can come twice.
+// messageKeys is a set of messages that were forwarded from node to node. Only those can
+// arrive twice.
 type messageKeys map[messageKey]struct{}
 
-// add notes a message. It reports whether it was not there.
+// add adds a message and reports whether it is new.
 func (k messageKeys) add(e *entry) bool {
 	m := messageKeyOf(e.stamp, e.extra, e.retain)
 	if m.stamp == 0 {
@@ -65,13 +65,13 @@ func messageKeyOf(stamp uint64, x *extra, retain bool) messageKey {
 	return k
 }
 
-// has reports whether a message is among them.
+// has reports whether a message is in the set.
 func (k messageKeys) has(m messageKey) bool {
 	_, there := k[m]
 	return there
 }
 
-// messageKeys returns the messages that wait for the session. mu is held.
+// messageKeys returns the queued messages of the session. mu is held.
 func (s *Session) messageKeys() messageKeys {
 	known := messageKeys{}
 	for e := range s.out.all() {
@@ -80,19 +80,18 @@ func (s *Session) messageKeys() messageKeys {
 	return known
 }
 
-// selection is what is known while it is chosen what of a session's messages is
-// taken over.
+// selection is the state of choose.
 type selection struct {
-	here  map[uint64]*Message // some of those that waited here before, by number
-	own   messageKeys         // waited here before
-	known messageKeys         // these, and what was chosen
-	taken map[uint64]*Message // numbers
-	late  map[string]bool     // publishers whose next messages come behind those that wait here
+	here  map[uint64]*Message // messages that were read from the store, by sequence number
+	own   messageKeys         // queued here before
+	known messageKeys         // own, and those chosen
+	taken map[uint64]*Message // chosen, by sequence number
+	late  map[string]bool     // publishers whose further messages go behind those queued here
 }
 
-// choose returns the messages that the session does not have yet, in the order of
-// the numbers that they are to have. Those that were sent come first, for they
-// keep theirs.
+// choose returns the messages that the session does not have yet, in the order of the
+// sequence numbers that they get. Sent messages are numbered first, because they must keep
+// their numbers.
 func (a *Adoption) choose(parts []*StoredSession) (added []entry, err error) {
 	s := a.session
 	here, err := s.loadSame(parts)
@@ -117,9 +116,9 @@ func (a *Adoption) choose(parts []*StoredSession) (added []entry, err error) {
 	return added, nil
 }
 
-// number assigns its number to a message that comes from elsewhere. It returns false if
-// the session has it already. What a publisher has sent after a message that waits
-// here comes behind that.
+// number assigns a sequence number to a message of another engine. It returns false if the
+// session has the message already. What a publisher sent after a message that is queued
+// here goes behind that message.
 func (a *Adoption) number(e *entry, x *selection) bool {
 	s := a.session
 	if x.own.has(messageKeyOf(e.stamp, e.extra, e.retain)) {
@@ -128,7 +127,7 @@ func (a *Adoption) number(e *entry, x *selection) bool {
 	if !x.known.add(e) && e.state&released == 0 {
 		return false
 	}
-	s.transfer.keys.add(e) // it may be on its way here, too
+	s.transfer.keys.add(e) // it may also arrive by a link
 	other, occupied := x.taken[e.seq]
 	if own := s.out.get(e.seq); own != nil {
 		other, occupied = own.message, true
@@ -136,7 +135,7 @@ func (a *Adoption) number(e *entry, x *selection) bool {
 			other = x.here[e.seq]
 		}
 	}
-	if other.equals(e.message) { // a part of it was taken over before
+	if other.equals(e.message) { // a part of the session was taken over before
 		return false
 	}
 	late := e.state&sent == 0 && x.late[e.message.Publisher]
@@ -148,14 +147,14 @@ func (a *Adoption) number(e *entry, x *selection) bool {
 	return true
 }
 
-// equals reports whether a message, nil for none, is another one as it came over a
-// wire.
+// equals reports whether a message, nil for none, is the same as a decoded one.
 func (m *Message) equals(other *Message) bool {
 	return m != nil && m.Topic == other.Topic && m.CreatedAt == other.CreatedAt && m.Publisher == other.Publisher &&
 		bytes.Equal(m.Payload, other.Payload)
 }
 
-// carried is a message as it waited elsewhere; up to a number, all were sent.
+// carried returns a queued message of another engine, where all up to a sequence number
+// were sent.
 func carried(r QueueRecord, upTo uint64) entry {
 	e := newEntry(r.Message, newExtra(r.SubscriptionIDs, r.Share), r.QoS, r.Retain)
 	e.seq, e.state = r.Seq, committed
@@ -168,7 +167,7 @@ func carried(r QueueRecord, upTo uint64) entry {
 	return e
 }
 
-// record is the message as the store keeps it.
+// record returns the message as the store has it.
 func (e *entry) record(session uint64) QueueRecord {
 	r := QueueRecord{
 		SessionID: session, Seq: e.seq, Message: e.message, QoS: e.qos, Retain: e.retain, Released: e.state&released != 0,
@@ -179,10 +178,10 @@ func (e *entry) record(session uint64) QueueRecord {
 	return r
 }
 
-// addedAtOnce is how many messages are stored in one transaction.
+// addedAtOnce is how many messages one transaction stores.
 const addedAtOnce = 1000
 
-// storeAdded stores messages and packet identifiers that come from elsewhere.
+// storeAdded stores messages and packet identifiers of other engines.
 func (s *Session) storeAdded(added []entry, incoming []IncomingRecord) error {
 	e := s.engine
 	var outcomes []result
@@ -215,7 +214,7 @@ func (s *Session) storeAdded(added []entry, incoming []IncomingRecord) error {
 	return failed
 }
 
-// withdraw takes out of the store what was added in vain.
+// withdraw deletes from the store what was added and cannot be used.
 func (s *Session) withdraw(added []entry, incoming []IncomingRecord) {
 	c := &Changes{Owed: true, Forgotten: incoming}
 	for i := range added {
@@ -224,8 +223,8 @@ func (s *Session) withdraw(added []entry, incoming []IncomingRecord) {
 	s.generation.submit(c)
 }
 
-// include makes the session have what was stored for it. It returns false if the
-// session has ended, or its client has come, meanwhile.
+// include adds to the session what was stored for it. It returns false if the session has
+// ended, or its client has connected, meanwhile.
 func (a *Adoption) include(added []entry, incoming []IncomingRecord) bool {
 	s := a.session
 	s.mu.Lock()
@@ -235,7 +234,7 @@ func (a *Adoption) include(added []entry, incoming []IncomingRecord) bool {
 	}
 	s.out.insert(added)
 	s.evictAll()
-	if s.out.tail == a.base { // nothing has come meanwhile
+	if s.out.tail == a.base { // no message was queued meanwhile
 		s.out.close(a.floor)
 	}
 	for i := range added {
@@ -245,12 +244,12 @@ func (a *Adoption) include(added []entry, incoming []IncomingRecord) bool {
 	for _, r := range incoming {
 		s.noteIncoming(r.PacketID)
 	}
-	s.put(&Changes{Owed: true}) // with the number up to which messages were sent
+	s.put(&Changes{Owed: true}) // for SentSeq
 	return true
 }
 
-// insert adds messages in the order of their numbers, which are free, to a queue
-// of which nothing is under way.
+// insert adds messages in the order of their sequence numbers, which are free, to a queue
+// without messages in flight.
 func (o *outgoingQueue) insert(added []entry) {
 	merged := ring[entry]{}
 	add := func(e *entry) {
@@ -277,7 +276,7 @@ func (o *outgoingQueue) insert(added []entry) {
 	o.rewind()
 }
 
-// close makes numbers go on behind the newest message, but not before one.
+// close lets sequence numbers continue behind the newest message, from floor on.
 func (o *outgoingQueue) close(floor uint64) {
 	o.tail = max(floor, o.upTo+1)
 	if n := o.kept.len(); n > 0 {
@@ -286,8 +285,8 @@ func (o *outgoingQueue) close(floor uint64) {
 	o.rewind()
 }
 
-// Append queues messages that waited for a session elsewhere behind all others,
-// but for those that wait here already or that the client has confirmed, and waits
+// Append queues messages that another engine had queued for a session behind all others,
+// except those that are queued here already or that the client has confirmed, and waits
 // until they are stored.
 func (e *Engine) Append(clientID string, queue []QueueRecord) error {
 	s := e.session(clientID)
@@ -317,7 +316,7 @@ func (e *Engine) Append(clientID string, queue []QueueRecord) error {
 	return nil
 }
 
-// missing returns those messages that the session does not have.
+// missing returns the messages that the session does not have.
 func (s *Session) missing(queue []QueueRecord) (found []QueueRecord) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -7,8 +7,8 @@ import (
 	"signalbox/broker/mqtt/topics"
 )
 
-// finish leaves nothing of a connection behind but the session that waits for
-// the client, if it is one that waits.
+// finish releases everything of a connection. Its session stays if it outlives the
+// connection.
 func (c *Conn) finish() {
 	c.close(packet.ReasonUnspecified)
 	c.awaitWriter()
@@ -32,8 +32,8 @@ func (c *Conn) finish() {
 	c.leaveSession()
 }
 
-// leaveSession ends the connection's hold on its session, and the session with
-// it unless it is kept.
+// leaveSession detaches the connection from its session, and ends the session unless it
+// outlives the connection.
 func (c *Conn) leaveSession() {
 	s, e := c.session, c.engine
 	s.mu.Lock()
@@ -68,7 +68,7 @@ func (c *Conn) leaveSession() {
 	e.handOver(s, moving)
 }
 
-// scheduleWill reckons when the Will of a session is due whose client has gone
+// scheduleWill sets when the Will of a session is due, after its client has disconnected
 // [MQTT-3.1.3-9]. mu is held.
 func (s *Session) scheduleWill() {
 	if s.will.record != nil {
@@ -76,9 +76,8 @@ func (s *Session) scheduleWill() {
 	}
 }
 
-// end ends a session whose client is away: nothing of it is left, and its Will
-// is published. It returns false if the client is there or the session has
-// ended already.
+// end ends a session whose client is away, and publishes its Will. It returns false if the
+// client is connected or the session has ended already.
 func (e *Engine) end(s *Session) bool {
 	s.mu.Lock()
 	if s.conn != nil {
@@ -90,7 +89,7 @@ func (e *Engine) end(s *Session) bool {
 	return ended.complete()
 }
 
-// ending is what is to be done for a session that has ended.
+// ending is what remains to be done for a session that has ended.
 type ending struct {
 	session *Session // nil for none
 	will    *WillRecord
@@ -100,13 +99,12 @@ type ending struct {
 	moving  []QueueRecord
 }
 
-// conclude ends the session for all who look at it from now on; from then on
-// its client id may begin another one. The caller settles what that leads to
-// once it has released mu, which is held: otherwise the client could come back
-// in between to a session that is about to end.
+// conclude ends the session, and frees its client id for another one, in one step under mu:
+// otherwise the client could return in between to a session that is about to end. mu is
+// held. The caller calls complete or discard of the result once it has released mu.
 //
-// What the store has of a generation that is over is another server's by now: its Will
-// and messages stay with it.
+// What the store has of a generation that is over may belong to another server by now. So
+// the Will and the messages of such a session are left alone.
 func (s *Session) conclude() ending {
 	if s.ended {
 		return ending{}
@@ -130,7 +128,7 @@ func (s *Session) conclude() ending {
 	return d
 }
 
-// forgetSession takes a session off the list of those there are.
+// forgetSession removes a session from the list of sessions.
 func (e *Engine) forgetSession(s *Session) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -140,7 +138,7 @@ func (e *Engine) forgetSession(s *Session) {
 	}
 }
 
-// complete does what the end of a session leads to. It reports whether one ended.
+// complete does what the end of a session requires. It reports whether a session ended.
 func (d ending) complete() bool {
 	s := d.session
 	if s == nil {
@@ -153,7 +151,8 @@ func (d ending) complete() bool {
 	return true
 }
 
-// discard leaves nothing of the session in memory, and announces nothing.
+// discard releases what is in memory of the session, without a Will and without changes of
+// the store.
 func (d ending) discard() {
 	if d.session != nil {
 		d.unsubscribe()
@@ -161,7 +160,7 @@ func (d ending) discard() {
 	}
 }
 
-// unsubscribe takes all subscriptions of the session out of force.
+// unsubscribe removes all subscriptions of the session from the index.
 func (d ending) unsubscribe() {
 	e := d.session.engine
 	for filter := range d.filters {
@@ -171,7 +170,7 @@ func (d ending) unsubscribe() {
 	e.scheduled.remove(d.session)
 }
 
-// release lets go of what the session holds.
+// release releases the rights, the queue and the account of the session.
 func (d ending) release() {
 	d.rights.Release()
 	s := d.session
@@ -182,8 +181,8 @@ func (d ending) release() {
 	s.out.account = nil
 }
 
-// publishLast publishes the Will of a session that has ended and has the store
-// forget the session, both or neither.
+// publishLast publishes the Will of a session that has ended and deletes the session from
+// the store, atomically.
 func (e *Engine) publishLast(d ending) {
 	pub := e.newPublication()
 	if d.stored {
@@ -197,10 +196,9 @@ func (e *Engine) publishLast(d ending) {
 	pub.storeAny()
 }
 
-// publishWill publishes a Will if its client may publish it now. What pub says
-// already, that the store needs the Will no longer, is stored together with what
-// the message leads to, so that it is published once. Nobody could be told that
-// a Will cannot be stored, so it is owed.
+// publishWill publishes a Will if its client may publish it now. pub already has the change
+// that removes the Will from the store. It is committed together with the message, so that
+// the Will is published once. The publication is owed: there is no client to refuse it to.
 func (e *Engine) publishWill(s *Session, w *WillRecord, rights Rights, pub *publication) {
 	pub.Owed = true
 	if reserved(w.Topic) || !rights.Allowed(Send, w.Topic) {
@@ -218,9 +216,9 @@ func (e *Engine) publishWill(s *Session, w *WillRecord, rights Rights, pub *publ
 	e.publishAlone(m, s, pub)
 }
 
-// handBack takes out what another member of a shared subscription can have
-// instead: what was not sent or, where the session ends, of QoS 1 also what was
-// sent and not acknowledged [MQTT-4.8.2-5]. mu is held.
+// handBack returns the messages that another member of their shared subscription can get:
+// those that were not sent and, if the session ends, those of QoS 1 that were sent and not
+// acknowledged [MQTT-4.8.2-5]. mu is held.
 func (s *Session) handBack(ended bool) (moving []QueueRecord) {
 	if !s.out.shares {
 		return nil
@@ -239,8 +237,8 @@ func (s *Session) handBack(ended bool) (moving []QueueRecord) {
 	return moving
 }
 
-// handOver moves messages to another member of the shared subscription they
-// came by. Without another one they stay where they are.
+// handOver moves messages to other members of their shared subscriptions. Without another
+// member they stay where they are.
 func (e *Engine) handOver(from *Session, moving []QueueRecord) {
 	for moving = e.wantedElsewhere(from, moving); len(moving) > 0; {
 		n := portion(moving)
@@ -256,14 +254,14 @@ func (e *Engine) handOver(from *Session, moving []QueueRecord) {
 					e.handOverOne(from, r, g)
 				}
 			}
-			part[i] = QueueRecord{} // its message is not kept in memory while the others are read
+			part[i] = QueueRecord{} // releases the message while the others are read
 		}
 		moving = moving[n:]
 	}
 }
 
-// wantedElsewhere returns the messages that came by shared subscriptions of which
-// another member is connected: others stay, and need not be read.
+// wantedElsewhere returns the messages of shared subscriptions with another member that is
+// connected. The others stay, and need not be read.
 func (e *Engine) wantedElsewhere(from *Session, moving []QueueRecord) []QueueRecord {
 	wanted := map[string]bool{}
 	return slices.DeleteFunc(moving, func(r QueueRecord) bool {
@@ -305,7 +303,8 @@ func (e *Engine) handOverOne(from *Session, r QueueRecord, g *topics.Group[*Sess
 	}
 }
 
-// giveUp takes a message out of a queue that was not sent since.
+// giveUp removes a message from a queue, unless its client has connected meanwhile. It
+// reports whether it did.
 func (s *Session) giveUp(seq uint64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -338,7 +337,7 @@ func (e *Engine) dropForbidden(s *Session) {
 	}
 }
 
-// event names the connection's client.
+// event returns the connection's client.
 func (c *Conn) event() ClientEvent {
 	return ClientEvent{ClientID: c.clientID, Username: c.username, Address: c.socket.Address}
 }

@@ -1,10 +1,10 @@
 package engine
 
-// touch notes that the connection is to be flushed by the caller, and tells
-// whether no other goroutine was going to.
+// touch reports whether the caller must flush the connection: no other goroutine is going
+// to. A goroutine must not wait while it has touched a connection and not flushed it.
 func (c *Conn) touch() bool { return c != nil && c.pending.CompareAndSwap(false, true) }
 
-// flushDeferred has a connection flushed by the goroutine that does so for the store.
+// flushDeferred makes the flusher flush a connection, for callers that must not write.
 func (e *Engine) flushDeferred(c *Conn) {
 	if !c.touch() {
 		return
@@ -18,8 +18,8 @@ func (e *Engine) flushDeferred(c *Conn) {
 	}
 }
 
-// runFlusher flushes connections for the store, which must not wait. While it
-// does, more gathers; so many messages go out at once.
+// runFlusher flushes connections for the goroutine of the store, which must not wait. More
+// messages gather while it writes, so that many are sent at once.
 func (e *Engine) runFlusher() {
 	var batch []*Conn
 	for {

@@ -6,7 +6,7 @@ import (
 	"signalbox/broker/mqtt/topics"
 )
 
-// peerTarget is a peer that a message goes to.
+// peerTarget is a peer to which a message is forwarded.
 type peerTarget struct {
 	peer *Peer
 	qos  byte
@@ -45,9 +45,10 @@ func (e *Engine) forward(m *Message, everywhere bool, direct []peerTarget, chose
 	}
 }
 
-// receiptFor keeps a publication from being acknowledged until a peer has the
-// message. It is not stored before either where that would say that its sender
-// need not send it again. No acknowledgement waits for what is owed.
+// receiptFor returns a receipt that delays the acknowledgement of a publication until a peer
+// has the message. If the publication stores a packet identifier of QoS 2, by which the
+// sender need not send the message again, the receipt delays the store too. An owed
+// publication has no acknowledgement to delay.
 func (p *publication) receiptFor(qos byte) Receipt {
 	switch {
 	case qos == 0 || p.Owed:
@@ -60,21 +61,20 @@ func (p *publication) receiptFor(qos byte) Receipt {
 	return (*ackBarrier)(p)
 }
 
-// ackBarrier keeps a message from being acknowledged, but not from being
-// stored.
+// ackBarrier delays the acknowledgement of a publication, but not the store.
 type ackBarrier publication
 
-// Committed lets the message be acknowledged, or refuses it.
+// Committed releases the acknowledgement, or refuses the message.
 func (a *ackBarrier) Committed(err error) { (*publication)(a).releaseAck(unlessGone(err)) }
 
-// storeBarrier keeps a message from being stored, and acknowledged.
+// storeBarrier delays the store and the acknowledgement of a publication.
 type storeBarrier publication
 
-// Committed lets the message be stored, or refuses it.
+// Committed releases the publication to the store, or refuses the message.
 func (s *storeBarrier) Committed(err error) { (*publication)(s).releaseStore(unlessGone(err)) }
 
-// unlessGone is an error, but for that of a node that has gone: its subscribers are
-// gone with it, and no publisher is kept from the others.
+// unlessGone returns err, or nil for ErrGone: a publisher does not wait for the subscribers
+// of a node that is unreachable.
 func unlessGone(err error) error {
 	if errors.Is(err, ErrGone) {
 		return nil
@@ -82,8 +82,8 @@ func unlessGone(err error) error {
 	return err
 }
 
-// forwardQueued passes a message out of a queue to a peer's member of the shared
-// subscription it came by. It is the session's until the peer has it.
+// forwardQueued forwards a queued message to a peer's member of its shared subscription. The
+// store has it in the session's queue until the peer has it.
 func (e *Engine) forwardQueued(from *Session, r QueueRecord, member topics.Member[*Session]) {
 	c := Forward{Shares: []string{r.Share}, QoS: min(r.Message.QoS, member.QoS), Kept: true}
 	move := &queuedForward{from, r}
@@ -96,14 +96,14 @@ func (e *Engine) forwardQueued(from *Session, r QueueRecord, member topics.Membe
 	}
 }
 
-// queuedForward is a message on its way out of a session's queue to another node.
+// queuedForward is a message that is moving from a session's queue to another node.
 type queuedForward struct {
 	from *Session
 	r    QueueRecord
 }
 
-// Committed has the store forget the message; or puts it back, where it is the
-// last.
+// Committed deletes the message from the store. If the peer could not take it, it is queued
+// again, as the last one.
 func (m *queuedForward) Committed(err error) {
 	e := m.from.engine
 	pub := e.newPublication()
@@ -122,13 +122,13 @@ func (m *queuedForward) Committed(err error) {
 	}
 }
 
-// Identify sets the number of this node, from which messages that cross to
-// others have their Stamp.
+// Identify sets the number of this node, which is part of the Stamp of messages that it
+// forwards.
 func (e *Engine) Identify(node uint16) {
 	e.stamps.Store(uint64(node)<<48 | uint64(e.now())<<7&(1<<48-1))
 }
 
-// stamp marks a message that is forwarded to other nodes, before anybody has it.
+// stamp sets the Stamp of a message, before any recipient has it.
 func (e *Engine) stamp(m *Message) {
 	if m.Stamp == 0 {
 		m.Stamp = e.stamps.Add(1)

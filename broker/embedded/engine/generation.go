@@ -7,29 +7,31 @@ import (
 	"sync/atomic"
 )
 
-// ErrUncertain is the outcome of changes that may or may not have been made, and of
-// which nothing is kept to be tried again, Owed or not. Whoever waits for them is
-// told neither that they were nor that they were not: its connection ends, and
-// MQTT has it ask again. A Store passes it, wrapped or not, to Committed, and returns it from Err
-// while all changes come to that.
+// ErrUncertain is the outcome of changes that may or may not have been made, and that are
+// not tried again, Owed or not: the leader has lost its leadership. To refuse the message
+// would be as wrong as to acknowledge it, because a client that gets a refusal uses the
+// packet identifier for another message. So the client gets no answer, its connection ends,
+// and MQTT makes it send again. A Store passes it, wrapped or not, to Committed, and returns
+// it from Err while all changes have this outcome.
 var ErrUncertain = errors.New("it is not known whether the changes were stored")
 
-// errGenerationOver is the outcome of changes of a generation that is over. They were not made.
+// errGenerationOver is the outcome of changes of a generation that is over. They were not
+// made.
 var errGenerationOver = errors.New("the broker has left its clients to another server meanwhile")
 
 // generation is the time between a Resume and a Suspend of the engine, or the reverse. What
-// begins in a generation is stored in it or not at all: after the next one the store
-// may have another state, in which the same numbers stand for something else.
+// begins in a generation is stored in it or not at all: in a later one the store may have
+// another server's state, in which the same IDs belong to something else.
 type generation struct {
 	store    Store
 	volatile bool          // nothing is stored: the engine is suspended
-	admits   atomic.Bool   // ordinary clients are let in
-	admitted chan struct{} // closed when they are for the first time
+	admits   atomic.Bool   // ordinary clients are accepted
+	admitted chan struct{} // closed when admits becomes true
 
 	ctx context.Context // ends with the generation; for log-ins
 	end context.CancelFunc
 
-	mu   sync.RWMutex // guards over; held while handing over to the store, which never waits then
+	mu   sync.RWMutex // guards over; held while calling Submit, which never waits
 	over bool
 }
 
@@ -39,15 +41,15 @@ func newGeneration(s Store, volatile bool) *generation {
 	return t
 }
 
-// admit lets ordinary clients in, once.
+// admit accepts ordinary clients from now on. It is called once.
 func (t *generation) admit() {
 	t.admits.Store(true)
 	close(t.admitted)
 }
 
-// submit hands changes to the store. Where nothing is stored they are committed
-// without having been, and once the generation is over they are refused; the store's
-// goroutine says so, as always.
+// submit submits changes to the store. In a volatile generation they are reported as
+// committed without being stored, and once the generation is over they fail. In each case
+// the outcome is reported on the goroutine of the store.
 func (t *generation) submit(c *Changes) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -61,23 +63,23 @@ func (t *generation) submit(c *Changes) {
 	}
 }
 
-// answer settles changes without storing anything.
+// answer reports an outcome of changes without storing them.
 func (t *generation) answer(c *Changes, err error) {
 	if c.Done != nil {
 		t.store.Submit(&Changes{Done: verdict{c, err}})
 	}
 }
 
-// verdict is the outcome of changes, whatever the store says.
+// verdict reports a fixed outcome of changes.
 type verdict struct {
 	changes *Changes
 	err     error
 }
 
-// Committed passes the verdict on.
+// Committed reports the outcome.
 func (v verdict) Committed(*Changes, error) { v.changes.Done.Committed(v.changes, v.err) }
 
-// close ends the generation: what was handed to the store by now was, all else is not.
+// close ends the generation: nothing is submitted to the store afterwards.
 func (t *generation) close() {
 	t.mu.Lock()
 	t.over = true
@@ -92,5 +94,5 @@ func (t *generation) isOver() bool {
 	return t.over
 }
 
-// isRestoring reports whether the generation has begun but not all sessions are back.
+// isRestoring reports whether the generation has begun but not all sessions are restored.
 func (t *generation) isRestoring() bool { return !t.volatile && !t.admits.Load() }

@@ -10,14 +10,14 @@ import (
 	"signalbox/broker/mqtt/packet"
 )
 
-// Handover is a session that another engine takes over. Its client is away, and
-// nothing is due for it, until Keep or Part.
+// Handover is a session that another engine takes over. Until Keep or End its client is
+// away, and its Will and expiry are not due.
 type Handover struct{ session *Session }
 
-// Yield ends the connection that has the session of a client id, unless it
-// came later than the claim (ErrLater), and returns the session; with Clean Start it
-// ends it. Another user's session stays what it is (ErrForeign). Where there is
-// none, or none is left, it returns ErrNoClient.
+// Yield ends the connection that has the session of a client id, and returns the session.
+// With Clean Start it ends the session, and returns ErrNoClient. A connection that is later
+// than the claim stays (ErrLater), and so does another user's session (ErrForeign). Without
+// a session it returns ErrNoClient.
 func (e *Engine) Yield(ctx context.Context, c Claim) (*Handover, error) {
 	for {
 		s := e.session(c.ClientID)
@@ -46,8 +46,9 @@ func (e *Engine) Yield(ctx context.Context, c Claim) (*Handover, error) {
 	}
 }
 
-// prepareHandover readies a session whose client is away for another engine. Its client is
-// back, though elsewhere, so that its Will is void [MQTT-3.1.3-9].
+// prepareHandover begins the handover of a session whose client is away, or returns the
+// connection that has the session. The Will is dropped, because the client has returned,
+// though to another engine [MQTT-3.1.3-9].
 func (s *Session) prepareHandover(c Claim) (holder *Conn, given bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -62,8 +63,8 @@ func (s *Session) prepareHandover(c Claim) (holder *Conn, given bool) {
 	return nil, true
 }
 
-// State is the session without what waits for it. Next is the sequence number
-// that its next message would have.
+// State returns the session without its queue. next is the sequence number that its next
+// message would have.
 func (h *Handover) State() (state StoredSession, next uint64) {
 	s := h.session
 	s.mu.Lock()
@@ -75,15 +76,15 @@ func (h *Handover) State() (state StoredSession, next uint64) {
 	return state, s.out.tail
 }
 
-// Timestamp is the place of the CONNECT that had the session last.
+// Timestamp returns the timestamp of the latest CONNECT of the session.
 func (h *Handover) Timestamp() uint64 {
 	h.session.mu.Lock()
 	defer h.session.mu.Unlock()
 	return h.session.latest()
 }
 
-// latest is the place of the CONNECT that had the session last, by the clock
-// where that was before a restart. mu is held.
+// latest returns the timestamp of the latest CONNECT of the session, derived from the time
+// if that was before a restart. mu is held.
 func (s *Session) latest() uint64 {
 	if s.client.timestamp != 0 {
 		return s.client.timestamp
@@ -91,13 +92,12 @@ func (s *Session) latest() uint64 {
 	return uint64(s.client.connectedAt) * uint64(time.Millisecond/time.Microsecond)
 }
 
-// answersEvery is how often Freeze looks whether answers are still owed.
+// answersEvery is how often Freeze checks for unanswered packet identifiers.
 const answersEvery = 2 * time.Millisecond
 
-// Freeze keeps messages from now on away from the session, and returns the packet
-// identifiers of QoS 2 that its client has sent and not released. It waits for
-// those that are not answered yet: while it is not known whether their messages
-// can be stored, they are nobody's.
+// Freeze stops messages from reaching the session, and returns the packet identifiers of
+// QoS 2 that its client has sent and not released. It waits for those that are not answered
+// yet, because it is not known whether their messages can be stored.
 func (h *Handover) Freeze(ctx context.Context) (incoming []uint16) {
 	s := h.session
 	s.mu.Lock()
@@ -107,7 +107,7 @@ func (h *Handover) Freeze(ctx context.Context) (incoming []uint16) {
 	}
 	s.subscribed.announced = announcedTo{}
 	s.mu.Unlock()
-	s.engine.AwaitRouted(ctx) //nolint:errcheck // then what is late is left to Part
+	s.engine.AwaitRouted(ctx) //nolint:errcheck // End notices messages that come later
 	tick := time.NewTicker(answersEvery)
 	defer tick.Stop()
 	for {
@@ -122,8 +122,8 @@ func (h *Handover) Freeze(ctx context.Context) (incoming []uint16) {
 	}
 }
 
-// answeredIDs returns the packet identifiers of QoS 2 messages that are answered,
-// and reports whether there are others.
+// answeredIDs returns the packet identifiers of QoS 2 messages that were answered, and
+// reports whether there are others.
 func (s *Session) answeredIDs() (ids []uint16, owed bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -136,16 +136,16 @@ func (s *Session) answeredIDs() (ids []uint16, owed bool) {
 	return ids, len(ids) < len(s.incoming.ids)
 }
 
-// Queue returns messages that wait behind a sequence number, in order, about as
-// many as have a size, but one at least if there is any; and whether there are
-// more. Those up to SentSeq of the state were sent before.
+// Queue returns queued messages behind a sequence number, in order, of about size bytes
+// together but at least one if there is any, and reports whether there are more. Those up to
+// SentSeq of the state were sent.
 func (h *Handover) Queue(after uint64, size int) (part []QueueRecord, more bool, err error) {
 	part, more = h.queued(after, size)
 	part, err = h.session.complete(part)
 	return part, more, err
 }
 
-// queued is Queue without the messages that are in the store only.
+// queued is Queue, with stubs for messages that are in the store only.
 func (h *Handover) queued(after uint64, size int) (part []QueueRecord, more bool) {
 	s := h.session
 	s.mu.Lock()
@@ -162,7 +162,7 @@ func (h *Handover) queued(after uint64, size int) (part []QueueRecord, more bool
 	return part, false
 }
 
-// Unsent is how many messages above QoS 0 wait for the session.
+// Unsent returns the number of queued messages above QoS 0.
 func (h *Handover) Unsent() (messages int) {
 	h.session.mu.Lock()
 	defer h.session.mu.Unlock()
@@ -174,10 +174,10 @@ func (h *Handover) Unsent() (messages int) {
 	return messages
 }
 
-// recordOverhead is what a message is counted for beside its size, in bytes.
+// recordOverhead is counted for a message in addition to its size, in bytes.
 const recordOverhead = 100
 
-// from returns the messages from a sequence number on that are not done with.
+// from returns the messages from a sequence number on that are not done.
 func (o *outgoingQueue) from(seq uint64) iter.Seq[*entry] {
 	return func(yield func(*entry) bool) {
 		for i := o.search(seq); i < o.kept.len(); i++ {
@@ -188,8 +188,8 @@ func (o *outgoingQueue) from(seq uint64) iter.Seq[*entry] {
 	}
 }
 
-// End ends the session here: another engine has it, with what waited up to a
-// sequence number. It returns false, and ends nothing, if more has come since.
+// End ends the session here, after another engine has it with the messages up to a sequence
+// number. It returns false, and does nothing, if there are later messages.
 func (h *Handover) End(upTo uint64) bool {
 	s := h.session
 	s.mu.Lock()
@@ -197,23 +197,23 @@ func (h *Handover) End(upTo uint64) bool {
 		s.mu.Unlock()
 		return false
 	}
-	if s.conn != nil { // it was kept after all
+	if s.conn != nil { // Keep was called, and the client is back
 		s.mu.Unlock()
 		return true
 	}
-	s.out.shares = false // what waits by shared subscriptions has moved with it
+	s.out.shares = false // messages of shared subscriptions have moved with the session
 	ended := s.conclude()
 	s.mu.Unlock()
 	ended.complete()
 	return true
 }
 
-// Keep leaves the session here, as one whose client is away.
+// Keep ends the handover: the session stays here, with its client away.
 func (h *Handover) Keep() {
 	s := h.session
 	s.mu.Lock()
 	s.transfer.moving = false
-	for filter, o := range s.subscribed.options { // none where it has ended
+	for filter, o := range s.subscribed.options { // none if the session has ended
 		s.enlist(filter, o)
 	}
 	s.announcePresence()
@@ -221,17 +221,17 @@ func (h *Handover) Keep() {
 	s.engine.schedule(s)
 }
 
-// Ownership is a session as engines compare them.
+// Ownership is what engines compare of a session.
 type Ownership struct {
 	ClientID  string
 	Username  string
 	Anonymous bool
 	Connected bool
-	CreatedAt int64  // which distinguishes sessions of one client id
-	Timestamp uint64 // of the CONNECT that had it last
+	CreatedAt int64  // distinguishes sessions of one client id
+	Timestamp uint64 // of the latest CONNECT
 }
 
-// Ownerships returns sessions behind a client id, in order of client ids.
+// Ownerships returns up to count sessions behind a client id, in order of client ids.
 func (e *Engine) Ownerships(after string, count int) []Ownership {
 	e.mu.Lock()
 	snapshot := e.ordered.Copy()
@@ -246,7 +246,7 @@ func (e *Engine) Ownerships(after string, count int) []Ownership {
 	return found
 }
 
-// Ownership returns the session of a client id.
+// Ownership returns the Ownership of the session of a client id.
 func (e *Engine) Ownership(clientID string) (Ownership, error) {
 	s := e.session(clientID)
 	if s == nil {

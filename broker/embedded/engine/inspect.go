@@ -15,10 +15,10 @@ import (
 // client is connected where one is needed.
 var ErrNoClient = errors.New("client not found")
 
-// ErrBounds reports that a subscription is beyond what the configuration allows.
+// ErrBounds reports that a subscription exceeds the bounds of the configuration.
 var ErrBounds = errors.New("subscription beyond the bounds of the configuration")
 
-// Info is a session as it is now.
+// Info describes a session.
 type Info struct {
 	ClientID       string
 	Username       string
@@ -32,7 +32,7 @@ type Info struct {
 	Expiry         uint32 // seconds
 	CreatedAt      int64  // epoch milliseconds, as all times here
 	ConnectedAt    int64
-	GoneAt         int64 // 0 for one that never disconnected
+	GoneAt         int64 // 0 for a client that never disconnected
 	Will           *WillRecord
 	Listener       Listener
 	Socket         *Socket // nil while the client is away
@@ -46,9 +46,9 @@ type Info struct {
 	Dropped        map[DropReason]int64 // messages that the client did not get
 }
 
-// QueueInfo is what waits for a client and is under way.
+// QueueInfo describes the queue and the in-flight messages of a client.
 type QueueInfo struct {
-	Messages, Bytes       int64 // that wait or are under way, to the client
+	Messages, Bytes       int64 // queued or in flight to the client
 	MessagesQoS12         int64
 	MessagesMax, BytesMax int64
 	Inflight              int64 // sent to the client and not acknowledged
@@ -58,9 +58,9 @@ type QueueInfo struct {
 	IncomingMax           int64
 }
 
-// Clients returns a part of the sessions, in order of client ids, and their
-// number. A negative count means all. The cost does not depend on the offset;
-// details are looked up as the walk comes to them.
+// Clients returns a part of the sessions, in order of client ids, and the number of all. A
+// negative count means all. The cost does not depend on the offset; details are read during
+// the iteration.
 func (e *Engine) Clients(offset, count int) (total int, part func(yield func(Info) bool)) {
 	e.mu.Lock()
 	snapshot := e.ordered.Copy()
@@ -89,8 +89,8 @@ func (e *Engine) Client(clientID string) (Info, []Subscription, error) {
 	return s.info(), s.subscriptions(), nil
 }
 
-// Subscription is a subscription with its options. Filter begins with
-// $share/name/ where it is shared.
+// Subscription is a subscription with its options. Filter begins with $share/name/ if it is
+// shared.
 type Subscription struct {
 	Filter   string
 	ClientID string
@@ -114,8 +114,8 @@ func (s *Session) subscriptions() []Subscription {
 	return list
 }
 
-// Subscriptions returns a part of all subscriptions whose filter is accepted, nil
-// for all, in order of filters, and their number.
+// Subscriptions returns a part of all subscriptions whose filter is accepted (nil accepts
+// all), in order of filters, and the number of all of them.
 func (e *Engine) Subscriptions(offset, count int, accept func(filter string) bool) (total int, part []Subscription) {
 	total, entries := e.index.List(offset, count, accept)
 	for _, entry := range entries {
@@ -126,7 +126,7 @@ func (e *Engine) Subscriptions(offset, count int, accept func(filter string) boo
 	return total, part
 }
 
-// info reads the session.
+// info returns the Info of the session.
 func (s *Session) info() Info {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -148,7 +148,7 @@ func (s *Session) info() Info {
 	return i
 }
 
-// queueInfo reads the queue. mu is held.
+// queueInfo returns the QueueInfo of the session. mu is held.
 func (s *Session) queueInfo() QueueInfo {
 	q := QueueInfo{
 		Messages: int64(s.out.waiting()), Bytes: s.out.bytes, MessagesQoS12: int64(s.out.live),
@@ -165,7 +165,7 @@ func (s *Session) queueInfo() QueueInfo {
 	return q
 }
 
-// Disconnect ends a client's connection, as an administrator wants it.
+// Disconnect ends a client's connection as an administrative action.
 func (e *Engine) Disconnect(clientID string) error {
 	s := e.session(clientID)
 	if s == nil {
@@ -191,7 +191,7 @@ func (e *Engine) Forget(ctx context.Context, clientID string) error {
 			return nil // another caller has ended it
 		}
 		if c == nil {
-			continue // the connection has just gone
+			continue // the connection has just ended
 		}
 		c.end(packet.ReasonAdministrativeAction, false)
 		select {
@@ -224,8 +224,7 @@ func (e *Engine) SubscribeClient(clientID, filter string, o topics.Options) erro
 	return nil
 }
 
-// UnsubscribeClient takes a subscription from a session. It reports whether there
-// was one.
+// UnsubscribeClient removes a subscription of a session. It reports whether there was one.
 func (e *Engine) UnsubscribeClient(clientID, filter string) (bool, error) {
 	s := e.session(clientID)
 	if s == nil {
@@ -241,8 +240,8 @@ func (e *Engine) UnsubscribeClient(clientID, filter string) (bool, error) {
 	return true, nil
 }
 
-// Retained returns a part of the retained messages whose topics a filter matches,
-// "" for all, in order of topics, and their number.
+// Retained returns a part of the retained messages whose topics a filter matches ("" for
+// all), in order of topics, and the number of all of them.
 func (e *Engine) Retained(filter string, offset, count int) (total int, part []*Message) {
 	if e.retained.expiring.Load() {
 		e.sweepRetained(e.now())
@@ -260,8 +259,8 @@ func (e *Engine) RetainedOf(topic string) (*Message, bool) {
 	return m, ok && !m.expired(e.now())
 }
 
-// DeleteRetained clears the retained message of a topic and reports whether there
-// was one. Subscribers are not told.
+// DeleteRetained clears the retained message of a topic and reports whether there was one.
+// Subscribers are not notified.
 func (e *Engine) DeleteRetained(topic string) (bool, error) {
 	outcome := make(result, 1)
 	if !e.deleteRetained(topic, outcome) {
@@ -271,8 +270,8 @@ func (e *Engine) DeleteRetained(topic string) (bool, error) {
 	return err == nil, err
 }
 
-// deleteRetained clears a topic's retained message, if it has one, and hands
-// that to the store.
+// deleteRetained clears a topic's retained message, if it has one, and submits that to the
+// store.
 func (e *Engine) deleteRetained(topic string, outcome result) bool {
 	r := e.retained
 	r.mu.Lock()
@@ -294,8 +293,8 @@ func (e *Engine) deleteRetained(topic string, outcome result) bool {
 	return true
 }
 
-// EachSubscription returns the subscriptions of a client, "" for all clients', in
-// order of client ids and filters.
+// EachSubscription returns the subscriptions of a client ("" for all clients), in order of
+// client ids and filters.
 func (e *Engine) EachSubscription(clientID string) iter.Seq[Subscription] {
 	sessions := []*Session{}
 	if clientID == "" {
@@ -314,7 +313,7 @@ func (e *Engine) EachSubscription(clientID string) iter.Seq[Subscription] {
 	}
 }
 
-// Expel ends the connections of clients that are not wanted any more.
+// Expel ends the connections of clients for which unwanted returns true.
 func (e *Engine) Expel(unwanted func(ClientEvent, *Socket) bool) {
 	e.mu.Lock()
 	open := make([]*Conn, 0, len(e.conns))

@@ -9,20 +9,19 @@ import (
 	"signalbox/broker/mqtt/packet"
 )
 
-// Bounds of reading messages from the store: bytes and messages at once, and how
-// many read at the same time.
+// Bounds of reading messages from the store: bytes and messages of one read, and concurrent
+// reads.
 const (
 	loadBytes    = 1 << 20
 	loadMessages = 2048
 	loadsAtOnce  = 4
 )
 
-// errMissing is the error for a message that the store should have and does not.
+// errMissing reports a message that the store should have and does not.
 var errMissing = errors.New("a queued message is missing in the broker's database")
 
-// load has the next messages that are to be sent read from the store, on a goroutine
-// of its own, and the connection flushed then. It reports whether they are coming. mu
-// is held.
+// load reads the next messages to be sent from the store, on another goroutine, which
+// flushes the connection afterwards. It reports whether they are being read. mu is held.
 func (s *Session) load() bool {
 	if s.out.loading || s.conn == nil || s.generation.isOver() {
 		return s.out.loading
@@ -47,9 +46,9 @@ func (s *Session) load() bool {
 	return true
 }
 
-// fetch reads messages of the queue into memory, unless the connection has lost the
-// session meanwhile. Which ones is decided when it is its turn, so that sessions which
-// wait for that hold nothing.
+// fetch reads messages of the queue into memory, unless the connection has lost the session
+// meanwhile. It chooses the messages after lockLoading, so that waiting sessions hold
+// nothing.
 func (s *Session) fetch(c *Conn) error {
 	if s.engine.lockLoading(s.generation.ctx) != nil {
 		return nil // the generation is over
@@ -61,7 +60,7 @@ func (s *Session) fetch(c *Conn) error {
 		stubs[i] = want[i].Stub
 	}
 	found, err := s.engine.readNow(s.generation.ctx, stubs)
-	if s.generation.isOver() { // the store may be another server's
+	if s.generation.isOver() { // the store may have another server's state
 		return nil
 	}
 	if err != nil {
@@ -87,8 +86,8 @@ func (s *Session) fetch(c *Conn) error {
 	return nil
 }
 
-// next returns the messages to be read for a connection, none if it has lost the
-// session. Where queues take as much memory as they may, they are few.
+// next returns the messages to be read for a connection, none if it has lost the session.
+// They are few while all queues together take more than QueueMemory.
 func (s *Session) next(c *Conn) []stubbed {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -102,7 +101,7 @@ func (s *Session) next(c *Conn) []stubbed {
 	return s.out.absentFrom(s.out.place, bytes)
 }
 
-// dropMissing drops messages that the store does not have, which only damage can
+// dropMissing drops messages that the store does not have, which only damage to the file can
 // cause. mu is held.
 func (s *Session) dropMissing(seqs []uint64) {
 	var gone []QueueRecord
@@ -119,8 +118,8 @@ func (s *Session) dropMissing(seqs []uint64) {
 	s.forget(gone)
 }
 
-// dropAbsent drops the messages that are in the store only, which is not this
-// engine's any more. mu is held.
+// dropAbsent drops the messages that are in the store only, because the store no longer has
+// this engine's state. mu is held.
 func (s *Session) dropAbsent() {
 	var absent []uint64
 	for e := range s.out.all() {
@@ -134,7 +133,7 @@ func (s *Session) dropAbsent() {
 	s.drop(DropNotStored, len(absent))
 }
 
-// stubbed is a message of a queue that is in the store only.
+// stubbed is a queued message that is in the store only.
 type stubbed struct {
 	seq uint64
 	Stub
@@ -144,8 +143,8 @@ func (e *entry) stub() Stub {
 	return Stub{ID: e.id, ExpiresAt: e.expires, Size: e.size, Stamp: e.stamp, Serial: e.serial}
 }
 
-// absentFrom returns messages that are in the store only, from a place in the queue
-// on, as many as are read at once and within a number of bytes, but one at least.
+// absentFrom returns messages that are in the store only, from a place in the queue on: as
+// many as one read may have and within a number of bytes, but at least one.
 func (o *outgoingQueue) absentFrom(place int, most int64) (found []stubbed) {
 	bytes := int64(0)
 	for i := place; i < o.kept.len() && len(found) < loadMessages; i++ {
@@ -161,7 +160,7 @@ func (o *outgoingQueue) absentFrom(place int, most int64) (found []stubbed) {
 	return found
 }
 
-// lockLoading waits while too many others read from the store.
+// lockLoading waits until fewer than loadsAtOnce callers read from the store.
 func (e *Engine) lockLoading(ctx context.Context) error {
 	select {
 	case e.loading <- struct{}{}:
@@ -173,7 +172,7 @@ func (e *Engine) lockLoading(ctx context.Context) error {
 
 func (e *Engine) unlockLoading() { <-e.loading }
 
-// read reads messages from the store, by ID. It waits while too many others do.
+// read returns messages from the store, by ID. It may wait for other readers.
 func (e *Engine) read(ctx context.Context, want []Stub) (map[uint64]*Message, error) {
 	if err := e.lockLoading(ctx); err != nil {
 		return nil, err
@@ -182,7 +181,7 @@ func (e *Engine) read(ctx context.Context, want []Stub) (map[uint64]*Message, er
 	return e.readNow(ctx, want)
 }
 
-// readNow is read within lockLoading.
+// readNow is read, called between lockLoading and unlockLoading.
 func (e *Engine) readNow(ctx context.Context, want []Stub) (map[uint64]*Message, error) {
 	ids, stubs := make([]uint64, len(want)), make(map[uint64]Stub, len(want))
 	for i, w := range want {
@@ -203,8 +202,8 @@ func (e *Engine) readNow(ctx context.Context, want []Stub) (map[uint64]*Message,
 	return found, nil
 }
 
-// complete reads the messages of records that have their Stub only. A record whose
-// message is missing is left out, and its place in the queue given up. mu is not held.
+// complete reads the messages of records that have only a Stub. A record whose message is
+// missing is left out and dropped from the queue. mu is not held.
 func (s *Session) complete(records []QueueRecord) ([]QueueRecord, error) {
 	var want []Stub
 	for i := range records {
@@ -238,7 +237,7 @@ func (s *Session) complete(records []QueueRecord) ([]QueueRecord, error) {
 	return records, nil
 }
 
-// portion returns how many records from the first on are completed at once.
+// portion returns how many records, from the first on, one call of complete should read.
 func portion(records []QueueRecord) int {
 	bytes := 0
 	for i := range records {
@@ -250,8 +249,8 @@ func portion(records []QueueRecord) int {
 	return len(records)
 }
 
-// loadSame reads, of the messages that wait here and are in the store only, those
-// whose numbers others have that come from elsewhere. It returns them by number.
+// loadSame reads the queued messages that are in the store only and have a sequence number
+// of a message in parts. It returns them by sequence number.
 func (s *Session) loadSame(parts []*StoredSession) (map[uint64]*Message, error) {
 	found := map[uint64]*Message{}
 	for _, p := range parts {
@@ -270,8 +269,8 @@ func (s *Session) loadSame(parts []*StoredSession) (map[uint64]*Message, error) 
 	return found, nil
 }
 
-// same returns the messages that wait here, in the store only, under numbers of
-// records.
+// same returns the queued messages that are in the store only and have a sequence number of
+// one of records.
 func (s *Session) same(records []QueueRecord) (found []QueueRecord) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// errLeft ends the log-in of a client that has left.
+// errLeft is the outcome of the log-in of a client that disconnected.
 var errLeft = errors.New("the client left before its log-in was decided")
 
-// whileHere returns a context that ends with errLeft when the client leaves, unless
-// it has sent more than CONNECT, as clients may that do not wait for CONNACK. It
-// must be called on the goroutine that handles CONNECT, where nobody else reads;
-// so must the function that it returns, once.
+// whileHere returns a context that ends with errLeft when the client disconnects. It does
+// not end if the client has sent more than CONNECT, as a client may that does not wait for
+// CONNACK. It must be called on the goroutine that handles CONNECT, because it reads the
+// connection; so must the function that it returns, once.
 func (c *Conn) whileHere(ctx context.Context) (context.Context, func()) {
-	if c.socket.AwaitEnd == nil || c.in.reader.n > 0 { // more is here: who leaves behind that wants it done
+	if c.socket.AwaitEnd == nil || c.in.reader.n > 0 { // a client that sent more expects it to be handled
 		return ctx, func() {}
 	}
 	ctx, cancel := context.WithCancelCause(ctx)

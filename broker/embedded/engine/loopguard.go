@@ -14,7 +14,7 @@ func (e *Engine) SetLoopGuard(g messaging.LoopGuard) (end func()) {
 	return func() { e.loopGuard.CompareAndSwap(own, nil) }
 }
 
-// bridgePropertyPrefix begins the user property of bridges.
+// bridgePropertyPrefix is the encoded name of the user property of bridges.
 var bridgePropertyPrefix = append([]byte{0, byte(len(packet.BridgeProperty))}, packet.BridgeProperty...)
 
 // passes reports whether the loop guard admits a message. If the message cannot be stored,
@@ -47,7 +47,9 @@ func (e *Engine) toBridge(m *Message) []byte {
 	return nil
 }
 
-// Serial returns a number that no other message has while this process runs.
+// Serial returns a number that identifies a message while this process runs, also after
+// the message was left in the store and read again, for one or several sessions. Bridges
+// distinguish messages by it.
 func (e *Engine) Serial(m *Message) uint64 {
 	if n := m.serial.Load(); n != 0 {
 		return n

@@ -2,26 +2,26 @@ package engine
 
 import "sync/atomic"
 
-// leastMemory is how much of a connected client's queue may be in memory however
-// much all others have, in bytes, unless the configuration allows less. What waits for
-// a client that is away is in the store only.
+// leastMemory is how much of a connected client's queue may be in memory regardless of all
+// others, in bytes, unless the configuration allows less. The queue of a client that is away
+// is in the store only.
 const leastMemory = 64 << 10
 
-// entryMemory is what a message in memory takes besides its content, in bytes.
+// entryMemory is what a message in memory takes in addition to its content, in bytes.
 const entryMemory = 256
 
-// memory counts what of a queue is in memory.
+// memory counts the messages of a queue that are in memory.
 type memory struct {
-	bytes    int64         // of the messages that are in memory
-	absent   int           // messages that are in the store only, and may have to be sent
-	reported int64         // bytes above leastMemory, as counted in total
+	bytes    int64         // of messages in memory
+	absent   int           // messages that are in the store only and are still to be sent
+	reported int64         // bytes above leastMemory that total includes
 	total    *atomic.Int64 // of all queues; nil for none
 }
 
 func (e *entry) memory() int64 { return int64(e.size) + entryMemory }
 
-// wanted reports whether the message is needed to go on: of one that the client has
-// (PUBREC came) only the packet identifier is.
+// wanted reports whether the content of the message is still needed. After PUBREC only its
+// packet identifier is.
 func (e *entry) wanted() bool { return e.state&(released|done) == 0 }
 
 func (m *memory) added(e *entry) {
@@ -40,8 +40,8 @@ func (m *memory) removed(e *entry) {
 	}
 }
 
-// count adds to the bytes, and to the total what is above leastMemory: most queues
-// are short and touch no counter that others use.
+// count adds to bytes, and to total what exceeds leastMemory: most queues are short, and
+// touch no counter that others use.
 func (m *memory) count(bytes int64) {
 	m.bytes += bytes
 	above := max(m.bytes-leastMemory, 0)
@@ -56,8 +56,9 @@ func (m *memory) clear() {
 	m.absent = 0
 }
 
-// full reports whether a connected client's next message is to be left in the
-// store. Those behind one that is there are, too, so that they are read together.
+// full reports whether the next message of a connected client is left in the store. The
+// messages behind one that is in the store only are left there too, so that they are read
+// together.
 func (m *memory) full(c *Config) bool {
 	switch {
 	case m.absent > 0 || m.bytes > c.ConnectedMemory:
@@ -68,8 +69,7 @@ func (m *memory) full(c *Config) bool {
 	return m.total.Load() > c.QueueMemory
 }
 
-// evict leaves a message in the store only, if it is stored. It keeps its Serial. mu
-// is held.
+// evict drops a stored message from memory. Its Serial stays. mu is held.
 func (s *Session) evict(e *entry) {
 	if e.message == nil || e.id == 0 || e.state&committed == 0 {
 		return
@@ -80,14 +80,14 @@ func (s *Session) evict(e *entry) {
 	s.out.memory.added(e)
 }
 
-// loaded puts a message that was read back into memory.
+// loaded puts a message that was read from the store into memory.
 func (o *outgoingQueue) loaded(e *entry, m *Message) {
 	o.memory.removed(e)
 	e.message = m
 	o.memory.added(e)
 }
 
-// release notes that PUBREC came.
+// release records a PUBREC.
 func (o *outgoingQueue) release(e *entry) {
 	o.memory.removed(e)
 	e.state |= released
@@ -97,8 +97,8 @@ func (o *outgoingQueue) release(e *entry) {
 	o.memory.added(e)
 }
 
-// noteStored notes that a message is in the store by now, and lets it go where it
-// need not be in memory. mu is held.
+// noteStored records that a message is stored, and evicts it if it need not be in memory. mu
+// is held.
 func (s *Session) noteStored(e *entry) {
 	if !s.stored || e.message == nil {
 		return
@@ -109,7 +109,7 @@ func (s *Session) noteStored(e *entry) {
 	}
 }
 
-// evictAll leaves all messages in the store only that are stored. mu is held.
+// evictAll evicts all stored messages. mu is held.
 func (s *Session) evictAll() {
 	if s.out.memory.bytes == 0 {
 		return

@@ -7,42 +7,41 @@ import (
 	"signalbox/broker/mqtt/packet"
 )
 
-// Message is an application message. It is made once and shared by everybody
-// who gets it; nothing but its encodings changes afterwards.
+// Message is an application message. All recipients share it; only its encodings are added
+// after it was made.
 type Message struct {
-	ID         uint64 // in the store; 0 for one that is not stored
+	ID         uint64 // in the store; 0 if it is not stored
 	Topic      string
 	Payload    []byte
-	Properties []byte // those passed on, as encoded in MQTT 5, without their length
+	Properties []byte // those that are forwarded, as encoded in MQTT 5, without their length
 	QoS        byte   // as published
 	Retain     bool   // as published
 	CreatedAt  int64  // epoch milliseconds
 	ExpiresAt  int64  // epoch milliseconds, 0 for never
 	Publisher  string // client id; "" for the broker itself
 	Username   string // of the publisher
-	Stamp      uint64 // the same on all nodes; 0 for one that was not forwarded from node to node
+	Stamp      uint64 // the same at all nodes; 0 if it was not forwarded from node to node
 
-	serial atomic.Uint64 // given when first asked for
+	serial atomic.Uint64 // assigned by the first call of Serial
 
-	frames [frameKinds]atomic.Pointer[[]byte] // encoded when first asked for
+	frames [frameKinds]atomic.Pointer[[]byte] // encoded by the first call of frame
 }
 
-// frameKinds is the number of ways in which a message is encoded alike for
-// all who get it: for MQTT 3 or 5, without or with a packet identifier.
+// frameKinds is the number of shared encodings of a message: for MQTT 3 or 5, without or
+// with a packet identifier.
 const frameKinds = 4
 
-// referAbove is the size of a packet in bytes from which it is written from the
-// shared encoding rather than copied together with others.
+// referAbove is the size of a packet, in bytes, above which it is written from the shared
+// encoding instead of being copied into the batch.
 const referAbove = 16 << 10
 
-// size is what the message counts against the bounds of queues.
+// size returns the size of the message for the bounds of queues.
 func (m *Message) size() int { return len(m.Topic) + len(m.Payload) + len(m.Properties) }
 
-// expired reports whether the message must not be delivered any more
-// [MQTT-3.3.2-5].
+// expired reports whether the message must not be delivered any more [MQTT-3.3.2-5].
 func (m *Message) expired(now int64) bool { return m.ExpiresAt != 0 && now >= m.ExpiresAt }
 
-// remaining is the expiry interval to be passed on, in seconds [MQTT-3.3.2-6].
+// remaining returns the expiry interval to be sent, in seconds [MQTT-3.3.2-6].
 func (m *Message) remaining(now int64) uint32 {
 	return uint32(max((m.ExpiresAt-now+999)/1000, 1))
 }
@@ -52,7 +51,7 @@ func (m *Message) SetExpiry(seconds uint32) {
 	m.ExpiresAt = m.CreatedAt + int64(seconds)*time.Second.Milliseconds()
 }
 
-// Postpone moves the times of a message that nobody has yet, in milliseconds.
+// Postpone moves the times of a message that was not published yet, in milliseconds.
 func (m *Message) Postpone(by int64) {
 	m.CreatedAt += by
 	if m.ExpiresAt != 0 {
@@ -60,8 +59,8 @@ func (m *Message) Postpone(by int64) {
 	}
 }
 
-// again is the message as a new one, for a recipient that it was not meant for at
-// first.
+// again returns a copy of the message, for a recipient that was chosen later. The copy gets
+// an ID of its own.
 func (m *Message) again() *Message {
 	return &Message{
 		Topic: m.Topic, Payload: m.Payload, Properties: m.Properties, QoS: m.QoS, Retain: m.Retain,
@@ -70,8 +69,8 @@ func (m *Message) again() *Message {
 	}
 }
 
-// frame returns the shared encoding for a version, with RETAIN and DUP 0 and, for
-// QoS 1 and 2, the packet identifier and QoS left to be filled in.
+// frame returns the shared encoding for a version, with RETAIN and DUP 0. For QoS 1 and 2
+// the packet identifier and QoS are to be filled in.
 func (m *Message) frame(version byte, identified bool) []byte {
 	kind := 0
 	if version >= 5 {
@@ -90,7 +89,7 @@ func (m *Message) frame(version byte, identified bool) []byte {
 	return f
 }
 
-// delivery is a message as one client gets it.
+// delivery is a message as it is sent to one client.
 type delivery struct {
 	message          *Message
 	extra            *extra
@@ -99,17 +98,17 @@ type delivery struct {
 	dup              bool
 	retain           bool
 	alias            uint16 // 0 for none
-	bridgeProperties []byte // properties that a bridge gets in place of the message's; nil for these
-	known            bool   // the client knows what the alias stands for
+	bridgeProperties []byte // properties for a bridge in place of the message's; nil for the message's
+	known            bool   // the client has the topic of the alias
 }
 
-// shared reports whether the delivery is, but for its flags and packet
-// identifier, encoded as for everybody else.
+// shared reports whether the delivery has the shared encoding, except for flags and packet
+// identifier.
 func (d *delivery) shared(version byte) bool {
 	return version < 5 || d.bridgeProperties == nil && d.alias == 0 && d.message.ExpiresAt == 0 && (d.extra == nil || len(d.extra.ids) == 0)
 }
 
-// flags is the first byte of the packet [MQTT-3.3.1].
+// flags returns the first byte of the packet [MQTT-3.3.1].
 func (d *delivery) flags() byte {
 	b := packet.TypePublish<<4 | d.qos<<1
 	if d.dup {
@@ -121,7 +120,7 @@ func (d *delivery) flags() byte {
 	return b
 }
 
-// packet describes the packet where it is encoded for one client alone.
+// packet returns the packet for encoding it for one client only.
 func (d *delivery) packet(version byte, now int64) packet.Outgoing {
 	m := d.message
 	o := packet.Outgoing{

@@ -2,35 +2,35 @@ package engine
 
 import "sync/atomic"
 
-// DropReason is why a message did not reach a client.
+// DropReason is why a message was not delivered to a client.
 type DropReason int
 
 // The reasons, in the order in which they are shown.
 const (
 	DropQueueFull DropReason = iota // the client's queue was full
 	DropExpired                     // it expired before it was sent
-	DropTooLarge                    // the client takes no packets of its size
+	DropTooLarge                    // it exceeds the client's maximum packet size
 	DropNotStored                   // it could not be stored
 	DropQuota                       // a quota of the broker or of the client's user was reached
 	dropReasons
 )
 
-// String names the reason as it is shown in metrics.
+// String returns the name of the reason in metrics.
 func (r DropReason) String() string {
 	return [...]string{"queue-full", "expired", "too-large", "not-stored", "quota"}[r]
 }
 
-// DropReasons are all there are.
+// DropReasons returns all reasons.
 func DropReasons() []DropReason {
 	return []DropReason{DropQueueFull, DropExpired, DropTooLarge, DropNotStored, DropQuota}
 }
 
-// Meters count what has passed since the start.
+// Meters are counters since the start.
 type Meters struct {
 	packetsReceived, packetsSent     atomic.Int64
 	publishesReceived, publishesSent atomic.Int64
 	payloadReceived, payloadSent     atomic.Int64
-	bytesReceived, bytesSent         atomic.Int64 // by way of descriptors only
+	bytesReceived, bytesSent         atomic.Int64 // by Socket.Raw only
 	dropped                          [dropReasons]atomic.Int64
 	quota                            [quotaReasons]atomic.Int64
 	subscriptions                    atomic.Int64
@@ -38,24 +38,24 @@ type Meters struct {
 	connected, maximum, expired      atomic.Int64
 }
 
-// Counts are the meters as read at one time.
+// Counts are the values of the meters.
 type Counts struct {
 	PacketsReceived, PacketsSent     int64
 	PublishesReceived, PublishesSent int64
 	PayloadReceived, PayloadSent     int64 // bytes
-	BytesReceived, BytesSent         int64 // that passed by way of Socket.Raw
+	BytesReceived, BytesSent         int64 // by Socket.Raw only
 	Dropped                          map[DropReason]int64
 	QuotaRefused                     map[QuotaReason]int64
 	Subscriptions, Shared            int64
-	Connections, Refused, Left       int64 // log-ins since the start: that succeeded, failed, whose client left
-	Connected, Maximum               int64 // clients now, and at most
+	Connections, Refused, Left       int64 // log-ins since the start that succeeded, failed, were abandoned by the client
+	Connected, Maximum               int64 // clients now, and the greatest number since the start
 	Sessions                         int64 // connected ones included
 	Expired                          int64 // sessions
 	Retained, RetainedBytes          int64
 	Queued, QueuedBytes              int64 // for all clients
 }
 
-// Counts reads the meters.
+// Counts returns the values of the meters.
 func (e *Engine) Counts() Counts {
 	m := e.meters
 	c := Counts{
@@ -97,7 +97,7 @@ func (m *Meters) wrote(b *batch) {
 	}
 }
 
-// enter counts a client that was let in.
+// enter counts an accepted client.
 func (m *Meters) enter() {
 	m.connections.Add(1)
 	now := m.connected.Add(1)

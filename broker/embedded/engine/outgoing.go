@@ -10,31 +10,34 @@ import (
 // packetIDs is the number of packet identifiers [MQTT-2.2.1].
 const packetIDs = math.MaxUint16
 
-// outgoingQueue is what is to be sent to one client: messages of QoS 1 and 2 in the
-// order of their sequence numbers, from the oldest that is not done with to the
-// newest, and messages of QoS 0 between them.
+// outgoingQueue is the queue of one client: messages of QoS 1 and 2 in the order of their
+// sequence numbers, from the oldest that is not done to the newest, and messages of QoS 0
+// between them.
 //
-// The packet identifier of a message is a function of its sequence number, so
-// that it is the same after a restart without having been stored. Sequence
-// numbers begin at 1 and only grow; there may be gaps.
+// The packet identifier of a message is a function of its sequence number. So it needs no
+// table, and is the same after a crash without being stored: a PUBLISH or PUBREL that is
+// sent again has the identifier that it had. Two messages in flight have different
+// identifiers as long as fewer than 65,535 numbers are between the oldest that is not
+// acknowledged and the newest that is sent, which sendable ensures. Sequence numbers begin at
+// 1 and only grow, across restarts as well; there may be gaps.
 type outgoingQueue struct {
-	kept     ring[entry] // QoS 1 and 2; the first is not done with
-	tail     uint64      // sequence number that the next message will have
-	next     uint64      // sequence number from which on none was sent on this connection
-	place    int         // where in kept the first with next or more is
-	inflight int         // sent on this connection and not done with
-	upTo     uint64      // sequence number up to which messages were sent, on whatever connection
-	live     int         // not done with
-	bytes    int64       // of those, and of the passing ones
-	memory   memory      // what of kept is in memory
+	kept     ring[entry] // QoS 1 and 2; the first is not done
+	tail     uint64      // sequence number of the next message
+	next     uint64      // messages from this sequence number on were not sent on this connection
+	place    int         // index in kept of the first with next or more
+	inflight int         // sent on this connection and not done
+	upTo     uint64      // messages up to this sequence number were sent, on any connection
+	live     int         // messages that are not done
+	bytes    int64       // of these, and of QoS 0 messages
+	memory   memory      // messages of kept that are in memory
 
-	account *account // that stored messages are charged to; nil for none
-	charged cost     // to it
+	account *account // to which stored messages are charged; nil for none
+	charged cost     // to the account
 
-	qos0 ring[qos0Message] // QoS 0
+	qos0 ring[qos0Message]
 
 	expiring bool // some messages expire
-	shares   bool // some messages came by a shared subscription
+	shares   bool // some messages are of a shared subscription
 	loading  bool // messages are being read from the store
 }
 
@@ -43,10 +46,10 @@ type entry struct {
 	message *Message // nil while it is in the store only
 	extra   *extra
 	seq     uint64
-	id      uint64 // of the message in the store; 0 where it is not stored
-	stamp   uint64 // as the message's
-	serial  uint64 // as the message's; counts while message is nil
-	expires int64  // as the message's ExpiresAt
+	id      uint64 // of the message in the store; 0 if it is not stored
+	stamp   uint64 // of the message
+	serial  uint64 // of the message; valid while message is nil
+	expires int64  // ExpiresAt of the message
 	size    int32
 	state   state
 	qos     byte
@@ -60,19 +63,19 @@ func newEntry(m *Message, x *extra, qos byte, retain bool) entry {
 	}
 }
 
-// expired reports whether the message must not be delivered any more
-// [MQTT-3.3.2-5]. What was sent at QoS 2 does not expire [MQTT-4.3.3-7].
+// expired reports whether the message must not be delivered any more [MQTT-3.3.2-5]. A
+// message that was sent at QoS 2 does not expire [MQTT-4.3.3-7].
 func (e *entry) expired(now int64) bool {
 	return e.expires != 0 && now >= e.expires && e.state&released == 0 && !(e.qos == 2 && e.state&sent != 0)
 }
 
-// extra is what few messages for a client have.
+// extra is what only few messages of a client have.
 type extra struct {
 	ids   []uint32 // subscription identifiers
-	share string   // shared subscription it came by
+	share string   // shared subscription that matched
 }
 
-// is reports whether the extra, nil for none, has these identifiers and this share.
+// is reports whether x, nil for none, has these identifiers and this share.
 func (x *extra) is(ids []uint32, share string) bool {
 	if x == nil {
 		return len(ids) == 0 && share == ""
@@ -80,23 +83,23 @@ func (x *extra) is(ids []uint32, share string) bool {
 	return x.share == share && slices.Equal(x.ids, ids)
 }
 
-// qos0Message is a message of QoS 0 for one client. It is not sent before those
-// that came earlier, unless they wait for the client's acknowledgements.
+// qos0Message is a message of QoS 0 for one client. It overtakes earlier messages only if
+// they wait for the client's acknowledgements.
 type qos0Message struct {
 	message *Message
 	extra   *extra
-	after   uint64 // the newest sequence number when it came
+	after   uint64 // the newest sequence number when it was queued
 	retain  bool
 }
 
-// state is how far a message has got.
+// state is the progress of a message.
 type state byte
 
 const (
 	committed state = 1 << iota // stored, or need not be
-	sent                        // at least once, on whatever connection
-	released                    // PUBREC came
-	done                        // acknowledged, expired or given up
+	sent                        // at least once, on any connection
+	released                    // PUBREC was received
+	done                        // acknowledged, expired or dropped
 )
 
 func newOutgoingQueue() outgoingQueue { return outgoingQueue{tail: 1, next: 1} }
@@ -120,14 +123,14 @@ func (o *outgoingQueue) added(e *entry) {
 	o.memory.added(e)
 }
 
-// charge counts a stored message against the account, though that be above a bound.
+// charge charges a stored message to the account, even above a bound.
 func (o *outgoingQueue) charge(e *entry) {
 	e.charged = true
 	o.pay(e.cost())
 }
 
-// take is charge within the bounds. It returns which quota forbids it, or
-// quotaReasons for none.
+// take charges a message to the account within the bounds. It returns the quota that is
+// reached, or quotaReasons for none.
 func (o *outgoingQueue) take(e *entry) QuotaReason {
 	c := e.cost()
 	if !o.account.take(QuotaQueued, c.stored) {
@@ -142,7 +145,7 @@ func (o *outgoingQueue) take(e *entry) QuotaReason {
 	return quotaReasons
 }
 
-// uncharge takes a message off the account.
+// uncharge removes a message from the account.
 func (o *outgoingQueue) uncharge(e *entry) {
 	if e.charged {
 		e.charged = false
@@ -150,25 +153,24 @@ func (o *outgoingQueue) uncharge(e *entry) {
 	}
 }
 
-// unchargeAll takes all messages off the account, which are not stored any more.
+// unchargeAll removes all messages from the account, when they are no longer stored.
 func (o *outgoingQueue) unchargeAll() {
 	for e := range o.all() {
 		o.uncharge(e)
 	}
 }
 
-// pay counts a cost against the account, though that be above a bound.
+// pay charges a cost to the account, even above a bound.
 func (o *outgoingQueue) pay(c cost) {
 	o.charged = o.charged.plus(c)
 	o.account.add(QuotaQueued, c.stored)
 	o.account.add(QuotaSessionBytes, c.memory)
 }
 
-// entryCost is what a message is charged for beside its size, in bytes: it takes that
-// in indexes.
+// entryCost is charged for a message in addition to its size, in bytes, for indexes.
 const entryCost = 100
 
-// cost is what a queued message is charged for, in bytes.
+// cost is the charge of a queued message, in bytes.
 type cost struct{ stored, memory int64 }
 
 func (c cost) plus(d cost) cost { return cost{c.stored + d.stored, c.memory + d.memory} }
@@ -183,8 +185,8 @@ func (e *entry) cost() cost {
 	return c
 }
 
-// restore adds a stored message under the sequence number it had, which is
-// greater than those of all before.
+// restore adds a stored message under its sequence number, which must be greater than all
+// before.
 func (o *outgoingQueue) restore(seq uint64, e entry) {
 	o.tail = seq
 	o.charge(&e)
@@ -192,14 +194,14 @@ func (o *outgoingQueue) restore(seq uint64, e entry) {
 	o.next = o.head()
 }
 
-// skip leaves out the sequence numbers up to one, which were used.
+// skip leaves out the sequence numbers up to upTo, which were used.
 func (o *outgoingQueue) skip(upTo uint64) {
 	o.tail = max(o.tail, upTo+1)
 	o.next = o.head()
 }
 
-// head is the sequence number of the oldest message that is not done with, or
-// of the next one.
+// head returns the sequence number of the oldest message that is not done, or of the next
+// message.
 func (o *outgoingQueue) head() uint64 {
 	if o.kept.len() == 0 {
 		return o.tail
@@ -207,8 +209,8 @@ func (o *outgoingQueue) head() uint64 {
 	return o.kept.at(0).seq
 }
 
-// search returns where the first message with a sequence number or a greater one
-// is. Without gaps it is found at once.
+// search returns the index of the first message with at least a sequence number. Without
+// gaps it finds it at once.
 func (o *outgoingQueue) search(seq uint64) int {
 	n := o.kept.len()
 	if n == 0 || seq <= o.kept.at(0).seq {
@@ -221,7 +223,7 @@ func (o *outgoingQueue) search(seq uint64) int {
 	return sort.Search(guess, func(i int) bool { return o.kept.at(i).seq >= seq })
 }
 
-// get returns the message of a sequence number, nil if it has gone.
+// get returns the message of a sequence number, nil if it is done.
 func (o *outgoingQueue) get(seq uint64) *entry {
 	i := o.search(seq)
 	if i >= o.kept.len() {
@@ -233,8 +235,8 @@ func (o *outgoingQueue) get(seq uint64) *entry {
 	return nil
 }
 
-// all returns the messages that are not done with, in order. Meanwhile none may be
-// added or finished.
+// all returns the messages that are not done, in order. Meanwhile none may be added or
+// finished.
 func (o *outgoingQueue) all() iter.Seq[*entry] {
 	return func(yield func(*entry) bool) {
 		for i := range o.kept.len() {
@@ -259,8 +261,8 @@ func (o *outgoingQueue) find(id uint16) *entry {
 	return o.get(head + ahead)
 }
 
-// finish ends a message and lets go of those at the front that are done. The
-// entry is not to be used any more.
+// finish marks a message as done, and removes those at the front that are done. The entry
+// must not be used afterwards.
 func (o *outgoingQueue) finish(e *entry) {
 	if e.seq < o.next {
 		o.inflight--
@@ -280,8 +282,8 @@ func (o *outgoingQueue) finish(e *entry) {
 	}
 }
 
-// compact lets go of all messages that are done, so that an old one that is not
-// does not keep the room of all that were behind it.
+// compact removes all messages that are done, so that an old one that is not done does not
+// hold the memory of all that were behind it.
 func (o *outgoingQueue) compact() {
 	dense := ring[entry]{}
 	for e := range o.all() {
@@ -291,14 +293,14 @@ func (o *outgoingQueue) compact() {
 	o.place = o.search(o.next)
 }
 
-// rewind makes everything that is not done with be sent again, in order, on the
-// next connection [MQTT-4.4.0-1].
+// rewind makes everything that is not done be sent again, in order, on the next connection
+// [MQTT-4.4.0-1].
 func (o *outgoingQueue) rewind() {
 	o.next, o.place, o.inflight = o.head(), 0, 0
 }
 
-// sendable returns the next message of QoS 1 or 2 that may be sent now. If there
-// is none, waits tells that one waits for the client's acknowledgements.
+// sendable returns the next message of QoS 1 or 2 that may be sent now. If there is none, it
+// reports whether one waits for the client's acknowledgements.
 func (o *outgoingQueue) sendable(window int) (e *entry, waits bool) {
 	for ; o.place < o.kept.len(); o.place++ {
 		e = o.kept.at(o.place)
@@ -315,7 +317,7 @@ func (o *outgoingQueue) sendable(window int) (e *entry, waits bool) {
 	return nil, false
 }
 
-// launch notes that the message given by sendable is on its way.
+// launch records that the message that sendable returned was sent.
 func (o *outgoingQueue) launch(e *entry) {
 	e.state |= sent
 	o.upTo = max(o.upTo, e.seq)
@@ -329,10 +331,10 @@ func (o *outgoingQueue) qos0Sendable(waits bool) bool {
 	return o.qos0.len() > 0 && (waits || o.qos0.at(0).after < o.next)
 }
 
-// waiting is the number of messages in the queue, sent ones included.
+// waiting returns the number of messages in the queue, including sent ones.
 func (o *outgoingQueue) waiting() int { return o.live + o.qos0.len() }
 
-// dropQoS0 drops the messages of QoS 0 and returns how many they were.
+// dropQoS0 drops the messages of QoS 0 and returns their number.
 func (o *outgoingQueue) dropQoS0() int {
 	n := o.qos0.len()
 	for o.qos0.len() > 0 {
@@ -343,7 +345,7 @@ func (o *outgoingQueue) dropQoS0() int {
 	return n
 }
 
-// clear lets go of all messages. Sequence numbers go on.
+// clear removes all messages. Sequence numbers continue.
 func (o *outgoingQueue) clear() {
 	o.memory.clear()
 	o.pay(o.charged.negative())

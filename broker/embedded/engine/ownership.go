@@ -6,22 +6,22 @@ import (
 	"signalbox/broker/mqtt/packet"
 )
 
-// Claims sees to it that, of several engines, one has the session of a client id.
+// Claims ensures that only one of several engines has the session of a client id.
 type Claims interface {
-	// Claim is called for a client that was let in, before it is given its
-	// session, and may take its time. It leaves the session here, if there is one
-	// anywhere, or refuses the client with a *Refusal. Where it does not fail,
-	// done is called once it is known whether the client has its session.
+	// Claim is called for an authenticated client, before it is assigned its session, and
+	// may wait. It moves the session to this engine if another engine has it, or refuses
+	// the client with a *Refusal. If it returns no error, done is called once it is known
+	// whether the client has its session.
 	Claim(ctx context.Context, c Claim) (done func(), err error)
 }
 
-// Claim is a client that wants its session.
+// Claim is the request of a client for its session.
 type Claim struct {
 	ClientID   string
 	Username   string
 	Anonymous  bool
-	CleanStart bool   // it wants a new one, and the old one ended
-	Timestamp  uint64 // its CONNECT's timestamp
+	CleanStart bool   // end the present session and begin a new one
+	Timestamp  uint64 // of its CONNECT
 }
 
 // The refusals of a client that cannot have the session of its client id.
@@ -30,7 +30,7 @@ var (
 	ErrForeign error = &Refusal{Reason: packet.ReasonClientIDNotValid, Text: "the client id belongs to another username"}
 )
 
-// SetClaims has claims asked from now on for every client; nil ends that.
+// SetClaims sets the Claims that are asked for every client; nil removes them.
 func (e *Engine) SetClaims(c Claims) {
 	e.publishing.on.Store(c != nil)
 	if c == nil {
@@ -40,8 +40,8 @@ func (e *Engine) SetClaims(c Claims) {
 	e.claims.Store(&c)
 }
 
-// obtain gets the connection its session, once no other engine has it. The id
-// that a client was assigned is nobody else's.
+// obtain assigns the connection its session, once no other engine has it. A client id that
+// was assigned by this broker needs no claim.
 func (c *Conn) obtain(assigned bool) (s *Session, present bool, err error) {
 	claims := c.engine.claims.Load()
 	if claims == nil || assigned {
@@ -58,8 +58,8 @@ func (c *Conn) obtain(assigned bool) (s *Session, present bool, err error) {
 	return c.engine.occupy(c)
 }
 
-// nextTimestamp returns the timestamp of a CONNECT (a Lamport clock): after all that are known, here and at other
-// engines, and else by the clock.
+// nextTimestamp returns the timestamp of a CONNECT (a Lamport clock): the time, but later
+// than all known timestamps of this and other engines.
 func (e *Engine) nextTimestamp() uint64 {
 	now := uint64(e.config.Now().UnixMicro())
 	for {
@@ -71,7 +71,7 @@ func (e *Engine) nextTimestamp() uint64 {
 	}
 }
 
-// ObserveTimestamp puts the CONNECTs from now on behind one at another engine.
+// ObserveTimestamp makes later timestamps greater than one of another engine.
 func (e *Engine) ObserveTimestamp(arrival uint64) {
 	for last := e.lastTimestamp.Load(); last < arrival && !e.lastTimestamp.CompareAndSwap(last, arrival); {
 		last = e.lastTimestamp.Load()

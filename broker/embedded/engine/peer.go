@@ -10,72 +10,72 @@ import (
 	"signalbox/broker/mqtt/topics"
 )
 
-// Link carries messages to another node. Its methods are called on the goroutine
-// of whoever publishes.
+// Link carries messages to another node. Its methods are called on the goroutines of
+// publishers.
 type Link interface {
-	// Take is given a message, in the order of each publisher and, of retained
-	// ones, in the order of all. It must not block.
+	// Take queues a message. The calls are in the order of each publisher and, for
+	// retained messages, in the order of all. It must not block.
 	Take(m *Message, c Forward)
-	// Backlog returns how many messages wait for the node, and whether that is more
-	// than half of what may.
+	// Backlog returns the number of queued messages, and reports whether the queue is
+	// more than half full.
 	Backlog() (messages int, half bool)
-	// WaitForCapacity waits while it is more than half, as long as that becomes less.
+	// WaitForCapacity waits while the queue is more than half full and makes progress.
 	WaitForCapacity()
 }
 
-// Forward is for whom a message goes to another node.
+// Forward is the recipients of a message at another node.
 type Forward struct {
-	Direct bool     // for all who are subscribed there by themselves
-	Shares []string // for one member each of these shared subscriptions
-	QoS    byte     // the greatest it is delivered with there
-	// Kept says that the message stays where it is if the node does not take it, so
-	// that it is not lost.
+	Direct bool     // all non-shared subscribers
+	Shares []string // one member of each of these shared subscriptions
+	QoS    byte     // the greatest QoS of its deliveries there
+	// Kept means that the message is not lost if the node does not take it, because it is
+	// still in a queue here.
 	Kept bool
-	// Receipt, where it is not nil, is committed once, when the node has stored the
-	// message as far as it must. There is none at QoS 0.
+	// Receipt, if not nil, is called once, when the node has stored the message as far as
+	// it must. There is none at QoS 0.
 	Receipt Receipt
 }
 
-// Receipt is notified of the outcome of a message that a sender waits for.
+// Receipt is notified of the outcome of a message for whose acknowledgement a sender waits.
 type Receipt interface {
-	// Committed does not wait. An error says that the message cannot be stored, or,
-	// where it is ErrGone, that nobody waits for the node any longer.
+	// Committed does not wait. An error means that the message cannot be stored; ErrGone
+	// means that the node is unreachable, and publishers no longer wait for it.
 	Committed(err error)
 }
 
-// ErrGone says that another node was not reached for too long.
-var ErrGone = errors.New("the node is gone")
+// ErrGone reports that another node was unreachable for too long.
+var ErrGone = errors.New("the node is unreachable")
 
-// Interest is what those who are subscribed to one filter ask for.
+// Interest is what the subscribers of one filter need.
 type Interest struct {
-	QoS  byte // the greatest
-	Away bool // of a shared subscription only members are left that are away
+	QoS  byte // the greatest of the subscriptions
+	Away bool // all members of the shared subscription are disconnected
 }
 
-// Peer is another node as the engine knows it: subscribed to what somebody is
-// subscribed to there. Two sessions stand for it in the index, which are no
-// clients and never given anything: one for shared subscriptions of which only
-// members are left that are away, one for all the rest.
+// Peer is another node, subscribed here to the filters that have subscribers there. Two
+// sessions, which are not clients, represent it in the index: one for shared subscriptions
+// whose members are all disconnected, one for all others. So matching, routes and the turns
+// of shared subscriptions are the same code as for clients.
 type Peer struct {
 	engine        *Engine
 	link          Link
 	linked        atomic.Bool
-	lost          atomic.Bool // it was not reached for too long; its link takes nothing above QoS 0
+	lost          atomic.Bool // unreachable for too long
 	present, away *Session
 
 	mu      sync.Mutex // guards what follows; held while calling the index
 	routes  map[string]announced
-	renewal uint64 // of the whole table
+	renewal uint64 // of the full table, counted by Renew
 	removed bool
 }
 
-// announced is an Interest, and the latest renewal of the table that it was in.
+// announced is an Interest, and the latest renewal of the table that contained it.
 type announced struct {
 	Interest
 	renewal uint64
 }
 
-// AddPeer makes another node known, which has no subscriptions at first.
+// AddPeer adds another node, at first without subscriptions.
 func (e *Engine) AddPeer(name string, l Link) *Peer {
 	p := &Peer{engine: e, link: l, routes: map[string]announced{}}
 	p.present = &Session{engine: e, peer: p, clientID: name}
@@ -95,7 +95,7 @@ func (e *Engine) changePeers(change func([]*Peer) []*Peer) {
 	e.peers.Store(&all)
 }
 
-// Remove forgets the node, and with it its subscriptions.
+// Remove removes the node and its subscriptions.
 func (p *Peer) Remove() {
 	p.mu.Lock()
 	p.removed = true
@@ -108,8 +108,8 @@ func (p *Peer) Remove() {
 	})
 }
 
-// SetLinked reports whether the node can be reached at present. While it cannot,
-// members of shared subscriptions there count as away.
+// SetLinked sets whether the node can be reached. While it cannot, the members of shared
+// subscriptions there count as disconnected.
 func (p *Peer) SetLinked(linked bool) {
 	p.linked.Store(linked)
 	if linked {
@@ -117,19 +117,17 @@ func (p *Peer) SetLinked(linked bool) {
 	}
 }
 
-// Lose has the node treated as lost until it is linked again: publishers are told
-// of no subscribers there, and a shared subscription has its members there chosen
-// only where it has no others. Its link is given messages all the same, so that
-// each that is lost is counted.
+// Lose marks the node as lost until it is linked again: subscribers there do not count as
+// matching subscribers, and members there of a shared subscription are chosen only if it has
+// no others. Its link is still given messages, so that each lost one is counted.
 func (p *Peer) Lose() { p.lost.Store(true) }
 
-// enter puts a subscription into the index. mu is held.
+// enter adds a subscription to the index. mu is held.
 func (p *Peer) enter(filter string, i Interest) {
 	p.engine.index.Subscribe(filter, p.stands(i), topics.Options{QoS: i.QoS, RetainAsPublished: true})
 }
 
-// Announce notes what is asked for at the node for a filter, in place of what
-// was. A filter that is none is passed over.
+// Announce sets the Interest of the node in a filter. An invalid filter is ignored.
 func (p *Peer) Announce(filter string, i Interest) {
 	if !packet.ValidFilter(filter) {
 		return
@@ -147,7 +145,7 @@ func (p *Peer) Announce(filter string, i Interest) {
 	}
 }
 
-// stands returns the session that stands for the node in the index.
+// stands returns the session that represents the node in the index.
 func (p *Peer) stands(i Interest) *Session {
 	if i.Away {
 		return p.away
@@ -155,14 +153,14 @@ func (p *Peer) stands(i Interest) *Session {
 	return p.present
 }
 
-// Withdraw notes that no client is subscribed to a filter at the node any more.
+// Withdraw removes a filter that has no subscribers at the node any more.
 func (p *Peer) Withdraw(filter string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.drop(filter)
 }
 
-// drop forgets what is asked for. mu is held.
+// drop removes a filter. mu is held.
 func (p *Peer) drop(filter string) {
 	if old, had := p.routes[filter]; had {
 		p.engine.index.Unsubscribe(filter, p.stands(old.Interest))
@@ -170,15 +168,15 @@ func (p *Peer) drop(filter string) {
 	}
 }
 
-// Renew begins a whole table of what is announced by the node: Prune, at its
-// end, withdraws what was not in it.
+// Renew begins a full table of the node's filters. Prune, at its end, removes those that
+// were not announced since.
 func (p *Peer) Renew() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.renewal++
 }
 
-// Prune withdraws what was not announced since Renew.
+// Prune removes the filters that were not announced since Renew.
 func (p *Peer) Prune() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -189,19 +187,19 @@ func (p *Peer) Prune() {
 	}
 }
 
-// Routes is the number of filters that a client is subscribed to at the node.
+// Routes returns the number of filters that have subscribers at the node.
 func (p *Peer) Routes() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return len(p.routes)
 }
 
-// presence is that of a session that stands for the node.
+// presence is Session.presence for a session that represents the node.
 func (p *Peer) presence(s *Session) (present, keeps bool) {
 	return s == p.present && p.linked.Load(), true
 }
 
-// backlog is that of a session that stands for the node.
+// backlog is Session.backlog for a session that represents the node.
 func (p *Peer) backlog() (messages int, half bool) {
 	if !p.linked.Load() {
 		return 0, false
@@ -209,12 +207,11 @@ func (p *Peer) backlog() (messages int, half bool) {
 	return p.link.Backlog()
 }
 
-// isLost reports whether the session stands for a node that was not reached for too
-// long.
+// isLost reports whether the session represents a lost node.
 func (s *Session) isLost() bool { return s.peer != nil && s.peer.lost.Load() }
 
-// Reassign passes a message to other members of shared subscriptions of which the
-// node has none any more. It reports whether all of them have another member.
+// Reassign sends a message to other members of shared subscriptions that have no member at
+// the node any more. It reports whether all of them have another member.
 func (p *Peer) Reassign(m *Message, shares []string, receipt Receipt) (all bool) {
 	e, pub := p.engine, p.engine.newPublication()
 	pub.receipt = receipt
@@ -246,7 +243,7 @@ func (p *Peer) Reassign(m *Message, shares []string, receipt Receipt) (all bool)
 
 func (p *Peer) isNot(s *Session) bool { return s.peer != p }
 
-// awaitPeerCapacity waits while too much waits for other nodes.
+// awaitPeerCapacity waits while the queue of a link is more than half full.
 func (e *Engine) awaitPeerCapacity() {
 	peers := e.peers.Load()
 	if peers == nil {

@@ -5,12 +5,12 @@ import (
 	"strings"
 )
 
-// controlPrefix begins the topics of control APIs. What is published to them is
-// a request to the broker and is neither delivered nor retained.
+// controlPrefix is the prefix of the topics of control APIs. A message to them is a request
+// to the broker, and is neither delivered nor retained.
 const controlPrefix = "$CONTROL/"
 
-// onPublish takes a PUBLISH of the client through the five steps, each of which has a
-// file of its own: decode, authorise, route, store and acknowledge.
+// onPublish handles a PUBLISH of the client in five steps, each in a file of its own:
+// decode, authorise, route, store and acknowledge.
 func (c *Conn) onPublish(p []byte) error {
 	pk := &c.in.publish
 	r, err := c.decode(p, pk)
@@ -52,8 +52,8 @@ func (c *Conn) onPublish(p []byte) error {
 	return nil
 }
 
-// Publish delivers a message of the broker's own, or of an administrator. Where
-// something of it must be stored it waits for that.
+// Publish publishes a message of the broker itself or of an administrator, and waits for the
+// outcome if something of it must be stored.
 func (e *Engine) Publish(m *Message) error {
 	pub := e.newPublication()
 	if pub.generation.isRestoring() && (m.QoS > 0 || m.Retain) {
@@ -68,11 +68,11 @@ func (e *Engine) Publish(m *Message) error {
 	return nil
 }
 
-// errRestoring refuses a message while it is not known for whom it is.
+// errRestoring refuses a message while the sessions that it may be for are being restored.
 var errRestoring = errors.New("the broker is reading its sessions at the moment")
 
-// publishAlone publishes a message that came over no connection and flushes the
-// connections of its recipients. It reports whether something of it is being stored.
+// publishAlone publishes a message that no connection received, and flushes the connections
+// of its recipients. It reports whether something of it is being stored.
 func (e *Engine) publishAlone(m *Message, from *Session, pub *publication) bool {
 	var touched []*Conn
 	stores := e.publish(m, &route{topic: m.Topic}, from, pub, &touched)
@@ -82,8 +82,8 @@ func (e *Engine) publishAlone(m *Message, from *Session, pub *publication) bool 
 	return stores
 }
 
-// publish routes and stores a message that came over no connection. It reports
-// whether something of it is being stored.
+// publish routes and stores a message that no connection received. It reports whether
+// something of it is being stored.
 func (e *Engine) publish(m *Message, r *route, from *Session, pub *publication, touched *[]*Conn) bool {
 	e.watcher.Published(m)
 	if under := e.publishing.enter(0); under != nil {

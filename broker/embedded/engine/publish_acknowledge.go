@@ -2,20 +2,20 @@ package engine
 
 import "signalbox/broker/mqtt/packet"
 
-// Step 5 of a publish: acknowledge. It follows the commit and the receipts of other
-// nodes, or comes at once where there is neither.
+// Step 5 of a publish: acknowledge, after the commit and the receipts of other nodes, or at
+// once if there is neither.
 
-// acquireAck keeps the publication from being acknowledged, though not from being
-// stored. It is called by its maker.
+// acquireAck delays the acknowledgement of the publication until releaseAck. It is called
+// only while the publication is being made.
 func (p *publication) acquireAck() {
 	if p.ackRefs.Load() == 0 {
-		p.ackRefs.Add(1) // for itself
+		p.ackRefs.Add(1) // for the store
 	}
 	p.ackRefs.Add(1)
 }
 
-// releaseAck ends what wait began, and the publication's own wait for the store.
-// After the last of them it is acknowledged or, where one failed, refused.
+// releaseAck releases one reference of acquireAck, or that of the store. After the last one
+// the publication is acknowledged or, if one failed, refused.
 func (p *publication) releaseAck(err error) {
 	if p.ackRefs.Load() == 0 {
 		p.complete(err)
@@ -31,8 +31,7 @@ func (p *publication) releaseAck(err error) {
 	p.complete(err)
 }
 
-// complete acknowledges the message to its publisher, or refuses it, and likewise
-// what repeated it meanwhile.
+// complete acknowledges the message, and duplicates received meanwhile, or refuses them.
 func (p *publication) complete(err error) {
 	if p.ackReserved {
 		p.acknowledge(reservedAck{p.conn, p.number}, err)
@@ -62,15 +61,15 @@ func (p *publication) complete(err error) {
 	p.recycle()
 }
 
-// reservedAck is a place that is kept for the answer to a packet that came again.
+// reservedAck is a reserved place for an acknowledgement.
 type reservedAck struct {
 	conn   *Conn
 	number uint64
 }
 
-// acknowledge sends an answer for which a place is kept. A client that were told that a
-// message is refused which is stored after all could use its packet identifier
-// for another one; so where that is not known it is told nothing.
+// acknowledge sends an acknowledgement or refusal in its reserved place. If the outcome is
+// not known the connection ends without either: after a refusal the client could use the
+// packet identifier for another message, though this one may be stored.
 func (p *publication) acknowledge(r reservedAck, err error) {
 	refused := packet.ReasonSuccess
 	if err != nil {

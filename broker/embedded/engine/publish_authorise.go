@@ -9,11 +9,11 @@ import (
 	"signalbox/broker/mqtt/topics"
 )
 
-// Step 2 of a publish: authorise. Whether the client may publish to the topic, and
-// whether the broker can take the message. What is refused is acknowledged here.
+// Step 2 of a publish: authorise. It checks whether the client may publish to the topic and
+// whether the broker can accept the message, and answers messages that are refused.
 
-// authorise reports whether the client may publish to the topic of the route. A
-// message that it may not publish is acknowledged and dropped.
+// authorise reports whether the client may publish to the topic of the route. A message that
+// it may not publish is answered and dropped.
 func (c *Conn) authorise(pk *packet.Publish, r *route) bool {
 	isNew := r.matches == nil
 	c.engine.refresh(r, c.rights)
@@ -32,10 +32,10 @@ func reserved(topic string) bool {
 	return level == "$SYS" || level == "$share"
 }
 
-// may asks the rights of the session's client.
+// may reports whether the session's client has a right.
 func (s *Session) may(k Kind, topic string) bool {
 	if s.peer != nil {
-		return true // who may receive a message is decided where it goes
+		return true // the other node checks the rights of its clients
 	}
 	s.mu.Lock()
 	rights := s.rights
@@ -43,9 +43,8 @@ func (s *Session) may(k Kind, topic string) bool {
 	return rights != nil && rights.Allowed(k, topic)
 }
 
-// deny answers a message that its sender may not publish: MQTT 5 is told so,
-// older versions get the acknowledgement of a message that was delivered
-// [MQTT-3.3.5-2].
+// deny answers a message that its sender may not publish: with a reason code in MQTT 5, and
+// with a normal acknowledgement in older versions [MQTT-3.3.5-2].
 func (c *Conn) deny(pk *packet.Publish, topic string) {
 	c.engine.watcher.Denied(c.event(), Send, topic)
 	reason := packet.ReasonNotAuthorized
@@ -57,15 +56,15 @@ func (c *Conn) deny(pk *packet.Publish, topic string) {
 		c.acknowledge(packet.TypePuback, pk.PacketID, reason)
 	case 2:
 		if reason == packet.ReasonSuccess {
-			c.session.receive(pk.PacketID) // in memory only: its message went nowhere
+			c.session.receive(pk.PacketID) // in memory only: the message was not delivered
 		}
 		c.acknowledge(packet.TypePubrec, pk.PacketID, reason)
 	}
 }
 
-// accept returns the message of a PUBLISH and its publication, or nil for one that is
-// answered already: a duplicate of QoS 2, one that a quota, the state of the store or
-// the loop guard of bridges keeps from being delivered.
+// accept returns the message of a PUBLISH and its publication. It returns nil for a message
+// that it has answered: a duplicate of QoS 2, or one that a quota, the state of the store or
+// the loop guard of bridges refuses.
 func (c *Conn) accept(pk *packet.Publish, r *route) (*Message, *publication) {
 	e := c.engine
 	pub := e.newPublication()
@@ -83,7 +82,7 @@ func (c *Conn) accept(pk *packet.Publish, r *route) (*Message, *publication) {
 	}
 	m := c.message(pk, r.topic)
 	storeErr := e.store.Err()
-	if c.isRedirected() || !e.canStore(m, r, storeErr) { // the publication's generation has not ended before
+	if c.isRedirected() || !e.canStore(m, r, storeErr) { // after newPublication, so that its generation is the one that is checked
 		c.refuse(pk, storeErr)
 		pub.recycle()
 		return nil, nil
@@ -101,24 +100,23 @@ func (c *Conn) accept(pk *packet.Publish, r *route) (*Message, *publication) {
 	return m, pub
 }
 
-// canStore reports whether a message is accepted, where err is the store's: not while it
-// would have to be stored and nothing can be.
+// canStore reports whether a message can be stored as far as it must be. err is the present
+// error of the store.
 func (e *Engine) canStore(m *Message, r *route, err error) bool {
 	now := e.generation.Load()
-	if now.volatile { // whoever it is for is at another server
+	if now.volatile { // its recipients are at another server
 		return m.QoS == 0 && !(m.Retain && lasting(m.Topic))
 	}
 	if now.admits.Load() && err == nil {
 		return true
 	}
-	if m.QoS > 0 && (now.isRestoring() || errors.Is(err, ErrUncertain)) { // for whom it must be stored is not known
+	if m.QoS > 0 && (now.isRestoring() || errors.Is(err, ErrUncertain)) { // its recipients are not known
 		return false
 	}
 	return !(m.Retain && lasting(m.Topic)) && canQueue(m, r)
 }
 
-// canQueue reports whether no client is to get a message that would have to be
-// stored for it.
+// canQueue reports whether a message need not be stored for any of its recipients.
 func canQueue(m *Message, r *route) bool {
 	if m.QoS == 0 {
 		return true
@@ -136,7 +134,7 @@ func canQueue(m *Message, r *route) bool {
 	return true
 }
 
-// decline answers a message of QoS 2 that is not new, or one too many.
+// decline answers a message of QoS 2 that is a duplicate or exceeds a quota.
 func (c *Conn) decline(pk *packet.Publish, found arrived) {
 	if found == isRepeated {
 		c.repeat(pk.PacketID)
@@ -145,8 +143,8 @@ func (c *Conn) decline(pk *packet.Publish, found arrived) {
 	c.refuseExcess(pk)
 }
 
-// refuseExcess answers a message of QoS 2 whose packet identifier a quota forbids to
-// note. Before MQTT 5 no answer says so, and the connection ends.
+// refuseExcess answers a message of QoS 2 whose packet identifier would exceed a quota.
+// Before MQTT 5 there is no such answer, and the connection ends.
 func (c *Conn) refuseExcess(pk *packet.Publish) {
 	c.engine.meters.drop(DropQuota, 1)
 	if c.version < 5 {
@@ -156,8 +154,8 @@ func (c *Conn) refuseExcess(pk *packet.Publish) {
 	c.acknowledge(packet.TypePubrec, pk.PacketID, packet.ReasonQuotaExceeded)
 }
 
-// repeat answers a message of QoS 2 that is there already, after the answer to
-// the first if that is still owed. It counts once.
+// repeat answers a duplicate of QoS 2, after the answer to the first if that was not sent
+// yet. The duplicate does not count towards Receive Maximum.
 func (c *Conn) repeat(id uint16) {
 	c.mu.Lock()
 	c.credit()
@@ -168,7 +166,7 @@ func (c *Conn) repeat(id uint16) {
 	c.acknowledge(packet.TypePubrec, id, packet.ReasonSuccess)
 }
 
-// refuseQuota answers a message of MQTT 5 that a quota forbids to keep.
+// refuseQuota answers a message of MQTT 5 that would exceed a quota.
 func (c *Conn) refuseQuota(pk *packet.Publish) {
 	kind := packet.TypePuback
 	if pk.QoS == 2 {
@@ -178,16 +176,16 @@ func (c *Conn) refuseQuota(pk *packet.Publish) {
 	c.acknowledge(kind, pk.PacketID, packet.ReasonQuotaExceeded)
 }
 
-// refusedByQuota reports whether all who were to get the message were kept from it by a
-// quota. It is asked by who makes the publication.
+// refusedByQuota reports whether quotas kept the message from all its recipients. It is
+// called only while the publication is being made.
 func (p *publication) refusedByQuota() bool {
 	return p.over && !p.accepted && !p.storeBlocked() && p.ackRefs.Load() == 0
 }
 
-// refuse answers a message that cannot be stored: MQTT 5 is told so, and the
-// connection ends in older versions. Where another server has it stored, no version
-// gets an acknowledgement. storeErr is what the store reported when that was decided: it
-// may report something else by now.
+// refuse answers a message that cannot be stored: with a reason code in MQTT 5, and with the
+// end of the connection in older versions. If the clients are redirected or the outcome is
+// uncertain, the connection ends in any version. storeErr is the error of the store when that
+// was decided; the store may report another one by now.
 func (c *Conn) refuse(pk *packet.Publish, storeErr error) {
 	c.engine.meters.drop(DropNotStored, 1)
 	if pk.QoS == 2 {

@@ -2,20 +2,20 @@ package engine
 
 import "signalbox/broker/mqtt/packet"
 
-// Step 1 of a publish: decode. The packet, its place in the Receive Maximum of the
-// client, and its topic name.
+// Step 1 of a publish: decode. It decodes the packet, counts it towards Receive Maximum, and
+// finds its topic and route.
 
-// What a connection remembers of topics: how many, and how much room for all but
-// the latest. With more it begins anew.
+// Bounds of the routes that a connection caches: their number, and their size without the
+// latest. Beyond them the cache is emptied.
 const (
 	maxKnown      = 256
 	maxKnownBytes = 64 << 10 // bytes
 
-	recipientBytes = 88 // of a recipient, in bytes
+	recipientBytes = 88 // of a recipient
 )
 
-// decode decodes a PUBLISH into pk and returns the route of its topic, which is new or
-// as it was when the client last published to the topic.
+// decode decodes a PUBLISH into pk and returns the route of its topic: a new one, or the
+// cached one, which may be out of date.
 func (c *Conn) decode(p []byte, pk *packet.Publish) (*route, error) {
 	if err := packet.DecodePublish(p, c.version, pk); err != nil {
 		return nil, err
@@ -44,8 +44,8 @@ func (c *Conn) decode(p []byte, pk *packet.Publish) (*route, error) {
 	return r, nil
 }
 
-// countIncoming keeps the client to the Receive Maximum it was told
-// [MQTT-3.3.4-9]. A message that is sent again counts once.
+// countIncoming counts a message towards the Receive Maximum of the broker
+// [MQTT-3.3.4-9].
 func (c *Conn) countIncoming(pk *packet.Publish) error {
 	if pk.QoS == 0 {
 		return nil
@@ -59,8 +59,8 @@ func (c *Conn) countIncoming(pk *packet.Publish) error {
 	return nil
 }
 
-// alias puts the topic in that an alias stands for, or notes it
-// [MQTT-3.3.2-7] [MQTT-3.3.2-12].
+// alias replaces a topic alias by its topic, or records it [MQTT-3.3.2-7]
+// [MQTT-3.3.2-12].
 func (c *Conn) alias(pk *packet.Publish) error {
 	if pk.Alias == 0 || pk.Alias > c.engine.config.TopicAliasMaximum {
 		return &packet.Error{Reason: packet.ReasonTopicAliasInvalid, Text: "topic alias out of range"}
@@ -74,13 +74,13 @@ func (c *Conn) alias(pk *packet.Publish) error {
 	}
 	topic, ok := c.in.aliases[pk.Alias]
 	if !ok {
-		return &packet.Error{Reason: packet.ReasonProtocolError, Text: "topic alias that stands for nothing"}
+		return &packet.Error{Reason: packet.ReasonProtocolError, Text: "topic alias without a topic"}
 	}
 	pk.Topic = []byte(topic)
 	return nil
 }
 
-// remember keeps what is known of a topic.
+// remember caches a route.
 func (c *Conn) remember(r *route) {
 	if c.in.known == nil || len(c.in.known) >= maxKnown || c.in.knownBytes > maxKnownBytes {
 		c.in.known, c.in.knownBytes = map[string]*route{}, 0
@@ -89,7 +89,7 @@ func (c *Conn) remember(r *route) {
 	c.in.knownBytes += len(r.topic) + recipientBytes*cap(r.to)
 }
 
-// message makes the message out of the packet, whose bytes are the reader's.
+// message returns the message of the packet. It copies the bytes, which are the reader's.
 func (c *Conn) message(pk *packet.Publish, topic string) *Message {
 	m := &Message{
 		Topic: topic, QoS: pk.QoS, Retain: pk.Retain, CreatedAt: c.active.Load(),

@@ -6,23 +6,24 @@ import (
 	"signalbox/broker/mqtt/topics"
 )
 
-// Step 3 of a publish: route. Who gets the message: the recipients of a topic, the
-// retained message, the queues of sessions, and other nodes.
+// Step 3 of a publish: route. It sets the retained message, finds the recipients, queues the
+// message for their sessions, and forwards it to other nodes.
 
-// route is what is known of a topic that a connection publishes to.
+// route is what a connection caches of a topic to which it publishes. It is valid as long as
+// the epoch of rights and the generation of the index do not change.
 type route struct {
 	topic           string
 	epoch           uint64 // of rights
-	indexGeneration uint64 // of subscriptions and taps
+	indexGeneration uint64 // of the indexes of subscriptions and taps
 	allowed         bool
 	matches         *topics.Matches[*Session]
 	to              []recipient
-	peers           []peerTarget // that are subscribed
+	peers           []peerTarget // subscribed peers
 	taps            *topics.Matches[*openTap]
 }
 
-// refresh brings a route up to date with subscriptions and rights. Epoch and
-// generation are read first, so that it is out of date if they change now.
+// refresh brings a route up to date with subscriptions and rights. It reads epoch and
+// generation first, so that the route is out of date if they change meanwhile.
 func (e *Engine) refresh(r *route, rights Rights) {
 	epoch, generation := e.authority.Epoch(), e.index.Generation()+e.taps.Generation()
 	if r.matches != nil && r.epoch == epoch && r.indexGeneration == generation {
@@ -47,13 +48,13 @@ func (e *Engine) refresh(r *route, rights Rights) {
 	}
 }
 
-// recipient is a subscriber of a topic that may be sent its messages.
+// recipient is a subscriber of a topic that has the right to receive its messages.
 type recipient struct {
 	session *Session
 	terms   topics.Terms
 	extra   *extra
-	own     topics.Terms // for messages that it published itself
-	toOwn   bool         // it gets those
+	own     topics.Terms // for messages that the recipient published
+	toOwn   bool         // the recipient gets its own messages
 }
 
 func newRecipient(s *topics.Subscriber[*Session]) recipient {
@@ -69,8 +70,8 @@ func newExtra(ids []uint32, share string) *extra {
 	return &extra{ids: ids, share: share}
 }
 
-// outgoing is the message as the recipient asks for it. There is none for what it
-// published itself and does not want back.
+// outgoing returns the message for the recipient, and reports whether it gets one: with No
+// Local it does not get its own.
 func (r *recipient) outgoing(m *Message, from *Session) (outgoingMessage, bool) {
 	if r.session != from {
 		return outgoingMessage{message: m, extra: r.extra, qos: min(m.QoS, r.terms.QoS), retain: m.Retain && r.terms.RetainAsPublished}, true
@@ -80,9 +81,9 @@ func (r *recipient) outgoing(m *Message, from *Session) (outgoingMessage, bool) 
 	}, r.toOwn
 }
 
-// route queues a message for everybody who is to get it, and notes in pub
-// what must be stored first and in touched whose connections are to be flushed.
-// It reports whether anybody is subscribed.
+// route queues a message for all its recipients. It adds to pub what must be stored first,
+// and to touched the connections that the caller must flush. It reports whether there is a
+// subscriber.
 func (e *Engine) route(m *Message, r *route, from *Session, pub *publication, touched *[]*Conn) (reached bool) {
 	if len(r.peers) > 0 {
 		e.stamp(m)
@@ -101,7 +102,7 @@ func (e *Engine) route(m *Message, r *route, from *Session, pub *publication, to
 	return r.reached()
 }
 
-// reached reports whether anybody is subscribed to the topic, lost nodes apart.
+// reached reports whether the topic has a subscriber, except at lost nodes.
 func (r *route) reached() bool {
 	for i := range r.matches.Subscribers {
 		if !r.matches.Subscribers[i].Who.isLost() {
@@ -113,8 +114,7 @@ func (r *route) reached() bool {
 	})
 }
 
-// routeLocal queues a message for this node's clients that are subscribed by
-// themselves.
+// routeLocal queues a message for this node's clients with a non-shared subscription.
 func (e *Engine) routeLocal(m *Message, r *route, from *Session, pub *publication, touched *[]*Conn) {
 	for i := range r.to {
 		if o, ok := r.to[i].outgoing(m, from); ok {
@@ -137,17 +137,17 @@ func (e *Engine) enqueue(s *Session, o outgoingMessage, pub *publication, touche
 	}
 }
 
-// taker is who gets a message of a shared subscription.
+// taker is the kind of member that gets a message of a shared subscription.
 type taker int
 
 const (
-	byNone   taker = iota // there is no member that fits
+	byNone   taker = iota // no suitable member
 	byClient              // one of this node's clients
 	byPeer                // a member at another node
 )
 
-// routeShared queues a message for one member of a shared subscription, or returns the
-// peer where it is to go to one.
+// routeShared queues a message for one member of a shared subscription, or returns the peer
+// to which it is to be forwarded.
 func (e *Engine) routeShared(
 	g *topics.Group[*Session], m *Message, fits func(*Session) bool, pub *publication, touched *[]*Conn,
 ) (sharedTarget, taker) {
@@ -172,8 +172,8 @@ func (e *Engine) routeSharedLocal(g *topics.Group[*Session], m *Message, pub *pu
 	return ok
 }
 
-// choose returns the member of a shared subscription that gets a message: one that
-// is connected, or else one whose session waits for it [MQTT-4.8.2-4]; one at a lost
+// choose returns the member of a shared subscription that gets a message: one that is
+// connected, or else one whose session outlives its connection [MQTT-4.8.2-4]; one at a lost
 // node, where the message is counted as lost, only if there is no other.
 func choose(g *topics.Group[*Session], m *Message, fits func(*Session) bool) (found topics.Member[*Session], ok bool) {
 	for member := range g.RoundRobin() {
@@ -190,7 +190,7 @@ func choose(g *topics.Group[*Session], m *Message, fits func(*Session) bool) (fo
 	return found, ok
 }
 
-// Who may be chosen for a shared subscription.
+// Filters for the members that choose may return.
 func anyMember(*Session) bool  { return true }
 func isClient(s *Session) bool { return s.peer == nil }
 
@@ -205,8 +205,8 @@ func outgoingFor(member topics.Member[*Session], share string, m *Message) outgo
 	}
 }
 
-// presence reports whether the session's client is there, and whether messages
-// wait for it otherwise.
+// presence reports whether the session's client is connected, and whether the session
+// outlives its connection.
 func (s *Session) presence() (present, keeps bool) {
 	if s.peer != nil {
 		return s.peer.presence(s)
@@ -216,9 +216,9 @@ func (s *Session) presence() (present, keeps bool) {
 	return s.conn != nil && !s.ended, s.keeps() && !s.ended
 }
 
-// retain makes a message the retained one of its topic, before anybody is looked
-// for who is subscribed to that: so a client that subscribes meanwhile gets it one way
-// or the other. retained.mu is held until the store has it.
+// retain sets the retained message of its topic. It is called before subscribers are looked
+// up, so that a client that subscribes meanwhile gets the message one way or the other.
+// retained.mu is held until the publication is submitted.
 func (e *Engine) retain(m *Message, pub *publication) {
 	if !lasting(m.Topic) {
 		e.retained.set(m)
@@ -233,7 +233,7 @@ func (e *Engine) retain(m *Message, pub *publication) {
 		e.stamp(m)
 		pub = e.ownPublication(pub)
 		defer pub.store()
-	case pub.storeBlocked(): // what is retained keeps its order, and is stored by itself
+	case pub.storeBlocked(): // stored separately, to keep the order of retained messages
 		m = m.again()
 		own := e.newPublication()
 		own.parent, own.generation = pub, pub.generation
@@ -241,7 +241,7 @@ func (e *Engine) retain(m *Message, pub *publication) {
 		defer own.store()
 		pub = own
 	}
-	m.ID = e.lastMessage.Add(1) // before anybody finds it
+	m.ID = e.lastMessage.Add(1) // before it is visible
 	e.retained.beginChange(pub, m.Topic, m)
 	e.retained.set(m)
 	record := RetainedRecord{Topic: m.Topic, Message: m}

@@ -7,35 +7,35 @@ import (
 	"signalbox/broker/mqtt/packet"
 )
 
-// Step 4 of a publish: store. What must be durable of a message is one publication,
-// which the store commits as a whole.
+// Step 4 of a publish: store. Everything that must be durable of a message is one
+// publication, which the store commits atomically.
 
-// publication is a message that is being stored, with those who wait for that.
+// publication is a message that is being stored, with what waits for its outcome.
 type publication struct {
 	Changes
 	engine          *Engine
-	generation      *generation      // in which it was made
+	generation      *generation      // at the time when it was made
 	pendingRetained *pendingRetained // of Retained; nil without
-	sessions        []*Session       // of Enqueued, one each
+	sessions        []*Session       // of Enqueued, by index
 	conn            *Conn            // the publisher's, nil for the broker itself
 	kind            byte             // of its acknowledgement
-	number          uint64           // of that
-	ackReserved     bool             // there is one
+	number          uint64           // of its acknowledgement
+	ackReserved     bool             // there is an acknowledgement
 	incoming        uint16           // packet identifier of QoS 2, to be freed on failure; 0 for none
-	willOf          *Session         // whose Will it is, to be put without it; nil for none
+	willOf          *Session         // the session to be put without its Will; nil for none
 	withdraw        func()           // called on failure; nil for none
-	done            chan error       // for the broker itself; nil where no caller waits
+	done            chan error       // outcome, for the broker itself; nil if no caller waits
 
-	storeRefs  atomic.Int32 // by taps, and once while it is made; it is stored when it is held no longer
+	storeRefs  atomic.Int32 // of taps and peers, and one while it is made; at 0 it is submitted
 	failed     atomic.Pointer[error]
-	ackRefs    atomic.Int32  // what waits for its outcome with it, itself included; 0 for itself alone
-	parent     *publication  // that this one is a part of; nil for none
-	agreed     bool          // it is Retained only, and decided by a log
-	ackOnly    bool          // that one waits for this with its acknowledgement only
-	over       bool          // a recipient's quota forbade it to be stored
+	ackRefs    atomic.Int32  // of the store and other nodes; 0 if it waits for the store only
+	parent     *publication  // that waits for this one; nil for none
+	agreed     bool          // only Retained, and decided by a log
+	ackOnly    bool          // parent waits with its acknowledgement only
+	over       bool          // the quota of a recipient was reached
 	accepted   bool          // some recipient has it
 	receipt    Receipt       // of another node; nil for none
-	duplicates []reservedAck // of the packet, to be answered with it; guarded by the session's mu
+	duplicates []reservedAck // duplicates of the packet, answered with it; guarded by the session's mu
 }
 
 var publications = sync.Pool{New: func() any { return new(publication) }}
@@ -66,14 +66,14 @@ func (p *publication) recycle() {
 	publications.Put(p)
 }
 
-// store hands a message of the client to the store, with a place reserved for its
-// acknowledgement; or acknowledges it, where nothing of it is stored.
+// store reserves the place of the acknowledgement and submits the publication. If nothing of
+// the message is stored, it is acknowledged at once.
 func (c *Conn) store(pk *packet.Publish, pub *publication, reached bool) {
 	kind, reason := packet.TypePuback, packet.ReasonSuccess
 	if pk.QoS == 2 {
 		kind = packet.TypePubrec
 	}
-	if !reached && c.version >= 5 && pk.QoS == 1 { // no answer at QoS 2 reports it
+	if !reached && c.version >= 5 && pk.QoS == 1 { // not at QoS 2
 		reason = packet.ReasonNoMatchingSubscribers
 	}
 	if pub.isComplete() {
@@ -92,12 +92,12 @@ func (c *Conn) store(pk *packet.Publish, pub *publication, reached bool) {
 	pub.store()
 }
 
-// store submits the publication once no tap and no other node holds it. It belongs to
-// the store and to those who hold it from then on.
+// store ends the making of the publication: it is submitted once no tap and no other node
+// holds a reference. The caller must not use it afterwards.
 func (p *publication) store() { p.releaseStore(nil) }
 
-// storeAny is store for a publication of which there may be nothing to store and
-// nothing to wait for. It reports whether there is something.
+// storeAny is store for a publication that may have nothing to store and nothing to wait
+// for. It reports whether it has.
 func (p *publication) storeAny() bool {
 	if p.isComplete() {
 		p.recycle()
@@ -113,21 +113,21 @@ func (p *publication) empty() bool {
 		len(p.EndedSessions) == 0 && p.willOf == nil
 }
 
-// isComplete reports whether there is nothing to wait for. It is asked by who makes
-// the publication.
+// isComplete reports whether there is nothing to wait for. It is called only while the
+// publication is being made.
 func (p *publication) isComplete() bool {
 	return p.empty() && !p.storeBlocked() && p.ackRefs.Load() == 0 && p.failed.Load() == nil
 }
 
-// storeBlocked reports whether a caller holds the publication back. It is asked by who
-// makes it.
+// storeBlocked reports whether a tap or a peer delays the store. It is called only while the
+// publication is being made.
 func (p *publication) storeBlocked() bool { return p.storeRefs.Load() > 1 }
 
-// acquireStore keeps the publication from being stored and acknowledged.
+// acquireStore delays the store and the acknowledgement until releaseStore.
 func (p *publication) acquireStore() { p.storeRefs.Add(1) }
 
-// releaseStore ends a hold. With the last one the publication is stored or, where one
-// failed, taken back.
+// releaseStore releases one reference. After the last one the publication is submitted or, if
+// one failed, refused.
 func (p *publication) releaseStore(err error) {
 	p.fail(err)
 	if p.storeRefs.Add(-1) > 0 {
@@ -143,7 +143,7 @@ func (p *publication) releaseStore(err error) {
 	}
 }
 
-// submit hands the changes of the publication to the store.
+// submit submits the changes of the publication to the store.
 func (p *publication) submit() {
 	if m := p.message(); m != nil {
 		if m.ID == 0 {
@@ -171,14 +171,14 @@ func (p *publication) message() *Message {
 	return nil
 }
 
-// Committed lets the message go to those it was stored for; or, where it could not
-// be stored, takes it back.
+// Committed lets the message be sent to the recipients for whom it was stored. If it could
+// not be stored, it is removed from their queues.
 func (p *publication) Committed(_ *Changes, err error) {
 	e := p.engine
 	for i, r := range p.Enqueued {
 		s := p.sessions[i]
 		flush, left := s.messageCommitted(r.Seq, err == nil && s.generation == p.generation)
-		if left { // its end may have been stored before the message
+		if left { // the end of the session may have been committed before the message
 			p.generation.submit(&Changes{Owed: true, Dequeued: []QueueRecord{r}})
 		}
 		e.flushDeferred(flush)
@@ -193,7 +193,7 @@ func (p *publication) Committed(_ *Changes, err error) {
 	p.releaseAck(err)
 }
 
-// fail notes the first error that there is.
+// fail records the first error.
 func (p *publication) fail(err error) {
 	if err != nil {
 		p.failed.CompareAndSwap(nil, &err)

@@ -7,18 +7,19 @@ import (
 	"time"
 )
 
-// Quota bounds what all sessions together, or those of one username, may have. 0 is
-// no bound.
+// Quota bounds what all sessions together, or those of one username, may have. 0 means no
+// bound. State that comes from the store, the log or another node is counted and never
+// refused, so the counts may exceed the bounds, and are the same after a restart.
 type Quota struct {
 	Sessions          int64 `mapstructure:"sessions"`
-	SessionBytes      int64 `mapstructure:"session_bytes"`      // an estimate of the memory that sessions take beside their subscriptions
+	SessionBytes      int64 `mapstructure:"session_bytes"`      // an estimate of the memory of sessions without their subscriptions
 	SubscriptionBytes int64 `mapstructure:"subscription_bytes"` // an estimate of the memory that subscriptions take
 	QueuedBytes       int64 `mapstructure:"queued_bytes"`       // of messages in stored queues, counted for each queue
-	RetainedMessages  int64 `mapstructure:"retained_messages"`  // by who published them
-	RetainedBytes     int64 `mapstructure:"retained_bytes"`     // their topics, payloads and properties
+	RetainedMessages  int64 `mapstructure:"retained_messages"`  // counted for the publisher's username
+	RetainedBytes     int64 `mapstructure:"retained_bytes"`     // topics, payloads and properties of these
 }
 
-// QuotaReason is which bound was reached.
+// QuotaReason is a bound of a Quota.
 type QuotaReason int
 
 // The reasons, in the order in which they are shown.
@@ -32,28 +33,28 @@ const (
 	quotaReasons
 )
 
-// String names the reason as it is shown in metrics.
+// String returns the name of the bound in metrics.
 func (r QuotaReason) String() string {
 	return [...]string{"sessions", "session-bytes", "subscription-bytes", "queued-bytes", "retained-messages", "retained-bytes"}[r]
 }
 
-// QuotaReasons are all there are.
+// QuotaReasons returns all bounds.
 func QuotaReasons() []QuotaReason {
 	return []QuotaReason{QuotaSessions, QuotaSessionBytes, QuotaSubscriptions, QuotaQueued, QuotaRetained, QuotaRetainedBytes}
 }
 
-// bounds are the bounds of a Quota by their reasons.
+// bounds returns the bounds of a Quota by their reasons.
 func (q *Quota) bounds() [quotaReasons]int64 {
 	return [quotaReasons]int64{q.Sessions, q.SessionBytes, q.SubscriptionBytes, q.QueuedBytes, q.RetainedMessages, q.RetainedBytes}
 }
 
-// usage is how much there is of what is bounded, by the reasons.
+// usage is the present counts, by their reasons.
 type usage [quotaReasons]atomic.Int64
 
-// add counts n more, though that be above the bound.
+// add adds n, even above the bound.
 func (u *usage) add(what QuotaReason, n int64) { u[what].Add(n) }
 
-// take counts n more unless that is above the bound.
+// take adds n unless the result is above the bound.
 func (u *usage) take(what QuotaReason, n, bound int64) bool {
 	if now := u[what].Add(n); bound > 0 && now > bound && n > 0 {
 		u[what].Add(-n)
@@ -62,11 +63,12 @@ func (u *usage) take(what QuotaReason, n, bound int64) bool {
 	return true
 }
 
-// quotas counts what is bounded, for the whole broker and for each username.
+// quotas counts usage for the whole broker and for each username. Both change together with
+// what they count, under the session's lock or retained.mu.
 type quotas struct {
 	broker, user [quotaReasons]int64 // the bounds
 	all          usage
-	logged       [quotaReasons]atomic.Int64 // when, in epoch milliseconds
+	logged       [quotaReasons]atomic.Int64 // time of the last log entry, in epoch milliseconds
 
 	mu    sync.Mutex // guards users
 	users map[owner]*account
@@ -78,7 +80,7 @@ type owner struct {
 	anonymous bool
 }
 
-// account is the usage of an owner. It is there as long as somebody holds it.
+// account is the usage of an owner. It exists as long as it has references.
 type account struct {
 	usage
 	quotas *quotas
@@ -90,7 +92,7 @@ func newQuotas(c *Config) *quotas {
 	return &quotas{broker: c.Quota.bounds(), user: c.UserQuota.bounds(), users: map[owner]*account{}}
 }
 
-// hold returns the account of an owner, which release gives up.
+// hold returns the account of an owner with one more reference, which release releases.
 func (q *quotas) hold(o owner) *account {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -114,7 +116,7 @@ func (a *account) release() {
 	}
 }
 
-// add counts n more of an account and of the broker, though that be above the bounds.
+// add adds n to the account and to the broker, even above the bounds.
 func (a *account) add(what QuotaReason, n int64) {
 	if a != nil {
 		a.usage.add(what, n)
@@ -122,7 +124,7 @@ func (a *account) add(what QuotaReason, n int64) {
 	}
 }
 
-// take counts n more unless that is above a bound.
+// take adds n to the account and to the broker unless a result is above its bound.
 func (a *account) take(what QuotaReason, n int64) bool {
 	if a == nil {
 		return true
@@ -137,7 +139,7 @@ func (a *account) take(what QuotaReason, n int64) bool {
 	return true
 }
 
-// refused counts and, once a minute, logs what a quota forbade.
+// refused counts a refusal because of a quota and, at most once a minute, logs it.
 func (e *Engine) refused(what QuotaReason, clientID, username string) {
 	e.meters.quota[what].Add(1)
 	now, last := e.config.Now().UnixMilli(), e.quotas.logged[what].Load()
@@ -180,7 +182,7 @@ func (s *Session) reserve(g *grant, added map[string]struct{}) bool {
 // unreserve releases what was reserved for a subscription that is not granted.
 func (g *grant) unreserve() { g.account.add(QuotaSubscriptions, -g.reserved) }
 
-// publisher is who a retained message is charged to. Messages of the broker's own
+// publisher returns to whom a retained message is charged. Messages of the broker itself
 // count for the broker only.
 func publisher(m *Message) owner { return owner{m.Username, m.Username == "" && m.Publisher != ""} }
 
@@ -201,11 +203,11 @@ func (q *quotas) unretain(m *Message) {
 	a.add(QuotaRetained, -1)
 	a.add(QuotaRetainedBytes, -int64(m.size()))
 	a.release()
-	a.release() // what retain has held
+	a.release() // the reference of retain
 }
 
-// over returns which quota a message would exceed as the retained one of its topic,
-// or quotaReasons for none.
+// over returns which quota a message would exceed as the retained message of its topic, or
+// quotaReasons for none.
 func (r *retained) over(m *Message) QuotaReason {
 	if len(m.Payload) == 0 || !lasting(m.Topic) {
 		return quotaReasons
@@ -238,11 +240,11 @@ func exceeds(used *atomic.Int64, n, bound int64) bool {
 	return bound > 0 && n > 0 && used.Load()+n > bound
 }
 
-// fits reports whether a message may be the retained one of its topic.
+// fits reports whether the quotas allow a message as the retained message of its topic.
 func (r *retained) fits(m *Message) bool { return r.over(m) == quotaReasons }
 
-// mayRetain is fits for a message that may not be to be retained. What is refused is
-// counted.
+// mayRetain reports whether the quotas allow a message, which may have no RETAIN flag. It
+// counts refusals.
 func (e *Engine) mayRetain(m *Message) bool {
 	if !m.Retain {
 		return true

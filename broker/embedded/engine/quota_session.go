@@ -2,30 +2,30 @@ package engine
 
 import "signalbox/broker/mqtt/packet"
 
-// Estimates of the memory that parts of a session take, in bytes. What is counted by
-// them is in memory from the start on, so the quota also bounds what a start needs.
+// Estimates of the memory of parts of a session, in bytes. These parts are in memory from
+// the start on, so the quota also bounds the memory that a start needs.
 const (
 	stubMemory     = 200 // a queued message without its content, here and in the store's reference counts
 	extraMemory    = 48  // its subscription identifiers and share, without their text
 	incomingMemory = 48  // a packet identifier of QoS 2 that the client has not released
 )
 
-// freeIncoming is how many packet identifiers are not counted: ordinary clients have
-// few under way, and touch no counter that others use.
+// freeIncoming is how many packet identifiers are not counted: ordinary clients have few in
+// flight, and touch no counter that others use.
 const freeIncoming = 64
 
-// owner is who the session is charged to.
+// owner returns to whom the session is charged.
 func (s *Session) owner() owner { return owner{s.username, s.anonymous} }
 
-// openAccount counts a session that exists, whatever the bounds.
+// openAccount counts a session that exists already, regardless of the bounds.
 func (s *Session) openAccount() {
 	s.out.account = s.engine.quotas.hold(s.owner())
 	s.out.account.add(QuotaSessions, 1)
 	s.recharge()
 }
 
-// reserveNew counts a new session with its client's Will, unless a quota forbids it.
-// Administrators come in however many sessions there are. mu is held.
+// reserveNew counts a new session with its client's Will, unless a quota forbids it. Clients
+// of AdminOnly sockets are accepted regardless of the quotas. mu is held.
 func (s *Session) reserveNew(c *Conn) error {
 	if c.socket.AdminOnly {
 		s.out.account.add(QuotaSessions, 1)
@@ -42,8 +42,8 @@ func (s *Session) reserveNew(c *Conn) error {
 	return nil
 }
 
-// reserveWill counts what the session takes with the Will of a connection, unless a
-// quota forbids it. mu is held.
+// reserveWill counts the memory of the session with the Will of a connection, unless a quota
+// forbids it. mu is held.
 func (s *Session) reserveWill(c *Conn) error {
 	if c.socket.AdminOnly {
 		return nil
@@ -54,8 +54,8 @@ func (s *Session) reserveWill(c *Conn) error {
 	return nil
 }
 
-// reserveBytes counts the session as one that takes so many bytes, unless a quota
-// forbids it. mu is held.
+// reserveBytes raises the counted memory of the session to bytes, unless a quota forbids it.
+// mu is held.
 func (s *Session) reserveBytes(bytes int64) bool {
 	more := bytes - s.charged
 	if more <= 0 || s.ended {
@@ -69,14 +69,14 @@ func (s *Session) reserveBytes(bytes int64) bool {
 	return true
 }
 
-// ownBytes is what the session takes with a Will of a size, but for its queue. mu is
+// ownBytes returns the memory of the session with a Will of a size, without its queue. mu is
 // held.
 func (s *Session) ownBytes(will int) int64 {
 	return int64(len(s.clientID)+len(s.username)+will) + incomingMemory*int64(max(len(s.incoming.ids)-freeIncoming, 0))
 }
 
-// recharge counts what the session takes now. It is called after each change of
-// that. mu is held.
+// recharge updates the counted memory of the session. It is called after each change. mu is
+// held.
 func (s *Session) recharge() {
 	bytes := int64(0)
 	if !s.ended {
@@ -88,13 +88,13 @@ func (s *Session) recharge() {
 	}
 }
 
-// dropWill makes the session have no Will. mu is held.
+// dropWill removes the Will of the session. mu is held.
 func (s *Session) dropWill() {
 	s.will.record, s.will.dueAt = nil, 0
 	s.recharge()
 }
 
-// size is that of a Will's texts, 0 for none.
+// size returns the length of a Will's texts, 0 for none.
 func (w *WillRecord) size() int {
 	if w == nil {
 		return 0
@@ -113,7 +113,7 @@ func newWill(w *packet.Will) *WillRecord {
 	}
 }
 
-// Refusals of clients whose session would be one too many, or too large.
+// Refusals of clients whose session would exceed a quota.
 var (
 	errSessions     = &Refusal{Reason: packet.ReasonQuotaExceeded, Text: "there are as many sessions as the configuration allows"}
 	errSessionBytes = &Refusal{Reason: packet.ReasonQuotaExceeded, Text: "the sessions take as much memory as the configuration allows"}

@@ -6,18 +6,17 @@ import (
 	"signalbox/broker/mqtt/topics"
 )
 
-// Receiver takes in the messages of another node's publishers. It is used by one
-// goroutine at a time.
+// Receiver accepts the messages of another node's publishers. It is used by one goroutine
+// at a time.
 type Receiver struct{ publisher *Publisher }
 
 // NewReceiver returns a Receiver.
 func (e *Engine) NewReceiver() *Receiver { return &Receiver{e.NewPublisher()} }
 
-// Receive delivers a message to this node's own subscribers and taps, without
-// waiting for what has to be stored of it. It returns the shared subscriptions of
-// which nobody is left here. A message that is given late, after others that were
-// published behind it, is not shown as retained: what is agreed upon counts.
-// Flush must follow before the receiver rests.
+// Receive delivers a message to this node's own subscribers and taps, never to other nodes.
+// It does not wait for the store. It returns the shared subscriptions that have no member
+// here. A late message, which arrives after messages that were published later, is not shown
+// as retained until the log delivers it. The caller must call Flush before it waits.
 func (r *Receiver) Receive(m *Message, c Forward, late bool) (untaken []string) {
 	e, known := r.publisher.engine, r.publisher.route(m.Topic)
 	pub := e.newPublication()
@@ -47,8 +46,8 @@ func (r *Receiver) Receive(m *Message, c Forward, late bool) (untaken []string) 
 	return untaken
 }
 
-// receiveShares queues a message for members of shared subscriptions, and returns those
-// that have none here.
+// receiveShares queues a message for members of shared subscriptions, and returns those that
+// have none here.
 func (e *Engine) receiveShares(m *Message, r *route, shares []string, pub *publication, touched *[]*Conn) (untaken []string) {
 	for _, share := range shares {
 		i := slices.IndexFunc(r.matches.Groups, func(g *topics.Group[*Session]) bool { return g.Filter == share })
@@ -65,8 +64,7 @@ func (c *Forward) notify(err error) {
 	}
 }
 
-// Flush sends what was received on its way, and waits while too much is to be
-// stored.
+// Flush flushes the connections of the recipients, and waits while too much is to be stored.
 func (r *Receiver) Flush() {
 	r.publisher.flushTouched()
 	r.publisher.engine.store.WaitForCapacity()

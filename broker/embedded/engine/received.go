@@ -2,23 +2,23 @@ package engine
 
 import "signalbox/broker/mqtt/packet"
 
-// arrived is the outcome of a message of QoS 2 from the client.
+// arrived is what a QoS 2 packet identifier from the client turned out to be.
 type arrived int
 
 const (
 	isNew      arrived = iota
 	isRepeated         // [MQTT-4.3.3-10]
-	isTooMuch          // a quota forbids to note it
+	isTooMuch          // it exceeds a quota
 )
 
-// incomingQoS2 is the packet identifiers of QoS 2 messages that were received and not
+// incomingQoS2 has the packet identifiers of QoS 2 messages that were received and not
 // released [MQTT-4.3.3-10].
 type incomingQoS2 struct {
-	ids map[uint16]*publication // nil once answered; the map is nil where there are none
+	ids map[uint16]*publication // nil once answered; the map is nil if empty
 }
 
-// receive notes a message of QoS 2 from the client, and reports whether the store
-// must, too.
+// receive records a QoS 2 packet identifier from the client, and reports whether it must be
+// stored.
 func (s *Session) receive(id uint16) (found arrived, store bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -32,8 +32,7 @@ func (s *Session) receive(id uint16) (found arrived, store bool) {
 	return isNew, s.stored
 }
 
-// noteIncoming notes a packet identifier of QoS 2 whose message is answered. mu is
-// held.
+// noteIncoming records a QoS 2 packet identifier whose message is answered. mu is held.
 func (s *Session) noteIncoming(id uint16) {
 	if s.incoming.ids == nil {
 		s.incoming.ids = map[uint16]*publication{}
@@ -44,15 +43,15 @@ func (s *Session) noteIncoming(id uint16) {
 	}
 }
 
-// await notes that a message of QoS 2 is answered with its publication only.
+// await records that a QoS 2 message is answered when its publication completes.
 func (s *Session) await(p *publication) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.incoming.ids[p.incoming] = p
 }
 
-// repeat keeps a place for the answer to a message of QoS 2 that came again, if
-// the answer to the first is still owed.
+// repeat reserves the acknowledgement of a duplicate of QoS 2, if the first message is not
+// answered yet. It reports whether it did.
 func (s *Session) repeat(c *Conn, id uint16) (owed bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -63,12 +62,13 @@ func (s *Session) repeat(c *Conn, id uint16) (owed bool) {
 	return p != nil
 }
 
-// answered ends what await began; a message that was refused may come again.
+// answered records that the message of a publication was answered. A refused message may be
+// sent again, so its packet identifier is released.
 func (s *Session) answered(p *publication, stored bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
-	case s.incoming.ids[p.incoming] != p: // its sender has released it unasked
+	case s.incoming.ids[p.incoming] != p: // the client sent PUBREL without PUBREC
 	case stored:
 		s.incoming.ids[p.incoming] = nil
 	default:
@@ -77,8 +77,8 @@ func (s *Session) answered(p *publication, stored bool) {
 	}
 }
 
-// unreceive takes a packet identifier back: PUBREL came, or the message was
-// refused. It reports whether it was there.
+// unreceive releases a packet identifier, after PUBREL or a refusal. It reports whether it
+// was in use, and whether that must be stored.
 func (s *Session) unreceive(id uint16) (known, store bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -7,8 +7,8 @@ import (
 	"signalbox/broker/mqtt/packet"
 )
 
-// reject answers CONNECT with the reason why the client does not get in, as far
-// as its version has a word for it, and ends the connection.
+// reject answers CONNECT with the reason of the refusal, if the version of the client has a
+// code for it, and ends the connection.
 func (c *Conn) reject(err error) error {
 	reason := packet.ReasonServerUnavailable
 	var refusal *Refusal
@@ -25,7 +25,7 @@ func (c *Conn) reject(err error) error {
 	c.engine.watcher.Refused(c.event(), reason, plain(err))
 	version := c.version
 	if version != packet.V5 {
-		version = packet.V311 // also to say that it should be that
+		version = packet.V311 // also for an unsupported version [MQTT-3.1.2-2 of 3.1.1]
 	}
 	if code := connackCode(version, reason); code != 0 {
 		c.sendFitting(packet.AppendConnack(nil, version, &packet.Connack{Reason: code}))
@@ -40,7 +40,7 @@ func (c *Conn) reject(err error) error {
 	return errDisconnected
 }
 
-// plain is why a client does not get in, for people.
+// plain returns the reason of a refusal as text.
 func plain(err error) string {
 	if refusal, ok := errors.AsType[*Refusal](err); ok {
 		return refusal.Text
@@ -51,22 +51,22 @@ func plain(err error) string {
 	return err.Error()
 }
 
-// fits reports whether the client takes a packet of a size [MQTT-3.1.2-24].
+// fits reports whether a packet is within the client's maximum packet size
+// [MQTT-3.1.2-24].
 func (c *Conn) fits(size int) bool { return c.maxPacket == 0 || size <= int(c.maxPacket) }
 
-// sendFitting sends a packet if the client takes one of its size.
+// sendFitting sends a packet unless it is too large for the client.
 func (c *Conn) sendFitting(p []byte) {
 	if c.fits(len(p)) {
 		c.send(p)
 	}
 }
 
-// errAnswerTooLarge ends a connection that could not be sent the answer it needs.
+// errAnswerTooLarge ends a connection whose response is too large for the client.
 var errAnswerTooLarge = &packet.Error{Reason: packet.ReasonImplementationSpecific, Text: "the answer is larger than the client's maximum packet size"}
 
-// connackCode translates a reason for a CONNACK of older versions: 0 means that
-// they have no word for it, and the connection is closed without an answer
-// [MQTT-3.2.2-6 of 3.1.1].
+// connackCode returns the CONNACK code of a reason in older versions. 0 means that they have
+// none, and the connection is closed without a response [MQTT-3.2.2-6 of 3.1.1].
 func connackCode(version, reason byte) byte {
 	if version >= 5 {
 		return reason

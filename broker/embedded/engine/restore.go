@@ -6,14 +6,14 @@ import (
 	"signalbox/broker/mqtt/packet"
 )
 
-// restoredAtOnce is how many sessions are handed to the store in one piece that
-// were connected when they were stored.
+// restoredAtOnce is how many sessions are restored at a time. The records of those that were
+// connected when the process ended are one change.
 const restoredAtOnce = 256
 
-// restore begins a generation with the sessions and retained messages of what was
-// stored, and lets everybody in. Clients that were connected when that ended have
-// been gone since now. Meanwhile nothing that is due is done, and what must be
-// stored for more than its own sender is refused.
+// restore begins a generation with the stored sessions and retained messages, and accepts
+// clients. Clients that were connected when the process ended count as disconnected from now
+// on. Meanwhile nothing scheduled is run, and messages above QoS 0 or to be retained are
+// refused, because their recipients are not known.
 func (e *Engine) restore(stored *Snapshot) {
 	e.scheduled.running.Lock()
 	defer e.scheduled.running.Unlock()
@@ -29,8 +29,8 @@ func (e *Engine) restore(stored *Snapshot) {
 	now.admit()
 }
 
-// number assigns each stored message a Serial: the same wherever it is queued or
-// retained, and one that no message before has.
+// number assigns a Serial to each stored message: the same wherever it is queued or retained,
+// above those of all earlier messages, in the order of IDs.
 func (e *Engine) number(stored *Snapshot) {
 	above := e.serials.Add(stored.LastMessageID) - stored.LastMessageID
 	for i := range stored.Sessions {
@@ -44,14 +44,13 @@ func (e *Engine) number(stored *Snapshot) {
 	}
 }
 
-// raise makes a counter be a number at least.
+// raise raises a counter to at least a number.
 func raise(counter *atomic.Uint64, to uint64) {
 	for n := counter.Load(); n < to && !counter.CompareAndSwap(n, to); n = counter.Load() {
 	}
 }
 
-// beginGeneration ends the time in which nothing was stored. What was retained in it is
-// forgotten.
+// beginGeneration replaces the volatile generation and its retained messages.
 func (e *Engine) beginGeneration(kept []*Message) *generation {
 	e.retained.mu.Lock()
 	defer e.retained.mu.Unlock()
@@ -66,15 +65,15 @@ func (e *Engine) beginGeneration(kept []*Message) *generation {
 	return now
 }
 
-// restoreSessions brings sessions back. The store has the records of those that
-// were interrupted before anybody can take them.
+// restoreSessions restores sessions. The records of those that were interrupted are submitted
+// before a client can take them over.
 func (e *Engine) restoreSessions(stored []StoredSession, now *generation) {
 	interrupted := &Changes{Owed: true}
 	sessions := make([]*Session, len(stored))
 	for i := range stored {
 		s := e.restoreSession(&stored[i], now)
 		sessions[i] = s
-		stored[i].Queue = nil // its memory is needed for the sessions behind it
+		stored[i].Queue = nil // releases memory for the sessions behind it
 		if stored[i].DisconnectedAt == 0 {
 			interrupted.PutSessions = append(interrupted.PutSessions, s.record())
 		}
@@ -91,8 +90,8 @@ func (e *Engine) restoreSessions(stored []StoredSession, now *generation) {
 	}
 }
 
-// install makes a restored session its client id's. An administrator that has
-// the client id while the engine was suspended loses it.
+// install makes a restored session the one of its client id. A client of an AdminOnly socket
+// that used the client id while the engine was suspended is disconnected.
 func (e *Engine) install(s *Session) {
 	e.mu.Lock()
 	other := e.sessions[s.clientID]
@@ -143,9 +142,9 @@ func (e *Engine) restoreSession(stored *StoredSession, now *generation) *Session
 	return s
 }
 
-// restoreMessage puts a stored message back into the queue. Of a client that was
-// connected when the process ended it is not known what it was sent, nor what it
-// acknowledged last; so everything is sent as a duplicate [MQTT-3.3.1-1].
+// restoreMessage adds a stored message to the queue. If the client was connected when the
+// process ended, it is not known which messages it was sent and has acknowledged; so all are
+// sent as duplicates [MQTT-3.3.1-1].
 func (s *Session) restoreMessage(r *QueueRecord, x *extra, away bool) {
 	stub := r.stub()
 	entry := entry{

@@ -9,8 +9,8 @@ import (
 	"signalbox/broker/mqtt/topics"
 )
 
-// retained are the retained messages. What is retained and what is handed to
-// the store for a topic follow the same order, because both happen under mu.
+// retained is the retained messages. The changes of a topic are made here and submitted to
+// the store in the same order, because both happen under mu.
 type retained struct {
 	index    *topics.Retained[*Message]
 	quotas   *quotas
@@ -19,30 +19,30 @@ type retained struct {
 
 	now func() int64 // epoch milliseconds
 
-	mu       sync.Mutex // held while handing over to the store, which never waits then; guards what follows
+	mu       sync.Mutex // guards what follows; held while calling Submit, which never waits
 	pending  map[string]*pendingRetained
 	agreed   bool        // changes are decided by a log that all nodes share
-	awaited  int         // in all pending changes
-	applied  *dedupCache // what the log has brought
+	awaited  int         // awaited changes of all topics
+	applied  *dedupCache // messages that the log has delivered
 	watching bool        // timer is running
-	timer    *time.Timer // nil until there is something to watch
+	timer    *time.Timer // nil until it is first needed
 	closed   bool
 }
 
-// pendingRetained is the outcome of a topic while changes to it are being stored: should
-// they come to nothing, the topic has again what is stored.
+// pendingRetained is a topic with changes that are not committed: if they fail, the stored
+// message is shown again.
 type pendingRetained struct {
 	stored  *Message  // nil for none
-	under   int       // changes under way
-	awaited []awaited // changes that a log is to bring, in order
+	under   int       // submitted changes
+	awaited []awaited // changes that the log is to deliver, in order
 }
 
 func newRetained(now func() int64) *retained {
 	return &retained{index: topics.NewRetained[*Message](), now: now, pending: map[string]*pendingRetained{}, applied: newDedupCache()}
 }
 
-// set keeps a message or, where its payload is empty, clears the topic's
-// [MQTT-3.3.1-6]. It returns the message that was there.
+// set sets the retained message of a topic or, with an empty payload, clears it
+// [MQTT-3.3.1-6]. It returns the previous message.
 func (r *retained) set(m *Message) (previous *Message) {
 	if len(m.Payload) == 0 {
 		return r.remove(m.Topic)
@@ -60,7 +60,7 @@ func (r *retained) set(m *Message) (previous *Message) {
 	return previous
 }
 
-// remove clears a topic's message and returns it.
+// remove clears the retained message of a topic and returns it.
 func (r *retained) remove(topic string) *Message {
 	m, had := r.index.Delete(topic)
 	if had {
@@ -70,7 +70,7 @@ func (r *retained) remove(topic string) *Message {
 	return m
 }
 
-// pendingFor returns a topic's pending change, or begins it. mu is held.
+// pendingFor returns the pending changes of a topic, which may be new. mu is held.
 func (r *retained) pendingFor(topic string) *pendingRetained {
 	f := r.pending[topic]
 	if f == nil {
@@ -81,16 +81,14 @@ func (r *retained) pendingFor(topic string) *pendingRetained {
 	return f
 }
 
-// beginStore notes that a topic is about to be changed, and the change handed to the
-// store. mu is held.
+// beginStore records that a change of a topic is about to be made and submitted. mu is held.
 func (r *retained) beginStore(topic string) *pendingRetained {
 	f := r.pendingFor(topic)
 	f.under++
 	return f
 }
 
-// committed notes the outcome of a change. What was begun before everything was
-// forgotten counts no more.
+// committed handles the outcome of a change. Changes from before forget are ignored.
 func (r *retained) committed(f *pendingRetained, record RetainedRecord, stored bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -104,7 +102,7 @@ func (r *retained) committed(f *pendingRetained, record RetainedRecord, stored b
 	r.finishPending(record.Topic, f)
 }
 
-// finishPending has a topic what is stored, after the last change that is under way. mu is
+// finishPending shows the stored message of a topic, after its last pending change. mu is
 // held.
 func (r *retained) finishPending(topic string, f *pendingRetained) {
 	if f.under > 0 || len(f.awaited) > 0 {
@@ -120,8 +118,7 @@ func (r *retained) finishPending(topic string, f *pendingRetained) {
 	}
 }
 
-// forget drops all messages that outlive the process, and the outcome of those
-// that are being stored. mu is held.
+// forget removes all messages that outlive the process, and all pending changes. mu is held.
 func (r *retained) forget() {
 	r.pending, r.awaited = map[string]*pendingRetained{}, 0
 	for topic := range r.index.Match("") {
@@ -131,9 +128,9 @@ func (r *retained) forget() {
 	}
 }
 
-// lasting reports whether a retained message outlives the process: what the
-// broker tells about itself does not.
+// lasting reports whether a retained message outlives the process: the status of the broker
+// itself does not.
 func lasting(topic string) bool { return !strings.HasPrefix(topic, sysPrefix) }
 
-// sysPrefix begins the topics in which the broker tells about itself.
+// sysPrefix is the prefix of the topics with the status of the broker.
 const sysPrefix = "$SYS/"

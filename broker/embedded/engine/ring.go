@@ -2,17 +2,17 @@ package engine
 
 import "math/bits"
 
-// ring is a queue in a circular buffer. The zero value is empty. It returns its
-// buffer back when it runs empty after having been large.
+// ring is a queue in a circular buffer. The zero value is empty. A large buffer is released
+// when the ring is empty.
 type ring[T any] struct {
 	buf   []T // its length is a power of two, or 0
 	first int
 	n     int
 }
 
-// keepRing is the size of a buffer that is kept while the ring is empty, keepBusyRing
-// that of one whose owner calls trim from time to time: a queue that runs empty again
-// and again would else make the collector busy.
+// keepRing is the size of the largest buffer that an empty ring keeps. keepBusyRing is the
+// same for a ring whose owner calls trim from time to time: otherwise a queue that is often
+// empty would allocate again and again.
 const (
 	keepRing     = 16
 	keepBusyRing = 256
@@ -25,7 +25,7 @@ func (r *ring[T]) at(i int) *T { return &r.buf[(r.first+i)&(len(r.buf)-1)] }
 
 func (r *ring[T]) push(v T) { *r.add() = v }
 
-// add returns a new last element, which is zero.
+// add adds a zero element and returns it.
 func (r *ring[T]) add() *T {
 	if r.n == len(r.buf) {
 		r.grow()
@@ -34,15 +34,15 @@ func (r *ring[T]) add() *T {
 	return r.at(r.n - 1)
 }
 
-// pop takes the first element out.
+// pop removes the first element and returns it.
 func (r *ring[T]) pop() T {
 	v := *r.at(0)
 	r.drop(keepRing)
 	return v
 }
 
-// drop takes the first element out. A buffer of more than keep elements is given back
-// when the ring runs empty.
+// drop removes the first element. A buffer of more than keep elements is released when the
+// ring is empty.
 func (r *ring[T]) drop(keep int) {
 	var zero T
 	*r.at(0) = zero
@@ -51,7 +51,7 @@ func (r *ring[T]) drop(keep int) {
 	r.trim(keep)
 }
 
-// trim releases the buffer of an empty ring if it is for more than keep elements.
+// trim releases the buffer of an empty ring if it has more than keep elements.
 func (r *ring[T]) trim(keep int) {
 	if r.n == 0 && len(r.buf) > keep {
 		r.buf, r.first = nil, 0
@@ -66,7 +66,7 @@ func (r *ring[T]) grow() {
 	r.buf, r.first = bigger, 0
 }
 
-// reserve makes room for as many elements, if the ring is empty.
+// reserve allocates a buffer for n elements, if the ring is empty.
 func (r *ring[T]) reserve(n int) {
 	if r.n == 0 && n > len(r.buf) {
 		r.buf, r.first = make([]T, 1<<bits.Len(uint(n-1))), 0

@@ -8,28 +8,29 @@ import (
 	"signalbox/broker/mqtt/topics"
 )
 
-// Routes announces to other nodes which filters have subscribers here. Joined and Left are called with a session's lock held: they must
-// not block, nor call the engine. Of a subscription that changes, the new state
-// comes before the old one leaves.
+// Routes announces to other nodes which filters have subscribers here. Joined and Left are
+// called with a session's lock held: they must not block, nor call the engine. For a
+// subscription that changes, Joined is called with the new state before Left with the old.
 type Routes interface {
 	Joined(filter string, i Interest)
 	Left(filter string, i Interest)
-	// Known waits until the other nodes that can be reached know of all that was
-	// told before.
+	// Known waits until the other nodes that can be reached have everything that was
+	// announced before.
 	Known(ctx context.Context)
 }
 
-// interestNotifier is one Routes; its address identifies it in announcedTo.
+// interestNotifier is a Routes that is identified by its address.
 type interestNotifier struct{ Routes }
 
-// announcedTo is what a session has announced, and to which Routes.
+// announcedTo is to which Routes a session has announced its subscriptions, and how. As the
+// session has it, SetRoutes may be called at any time.
 type announcedTo struct {
 	to   *interestNotifier // nil for none
 	away bool
 }
 
-// SetRoutes has all subscriptions, and those of taps, announced from now on, beginning
-// with those that exist; nil ends that.
+// SetRoutes sets the Routes to which all subscriptions, and those of taps, are announced,
+// beginning with those that exist; nil removes it.
 func (e *Engine) SetRoutes(r Routes) {
 	var t *interestNotifier
 	if r != nil {
@@ -43,7 +44,7 @@ func (e *Engine) SetRoutes(r Routes) {
 	}
 }
 
-// announceTaps changes who is notified, and announces which taps are open.
+// announceTaps sets the notifier, and announces the open taps.
 func (e *Engine) announceTaps(t *interestNotifier) {
 	e.openTapsMu.Lock()
 	defer e.openTapsMu.Unlock()
@@ -56,11 +57,11 @@ func (e *Engine) announceTaps(t *interestNotifier) {
 	}
 }
 
-// tapInterest is what a tap asks for.
+// tapInterest is the Interest of a tap.
 var tapInterest = Interest{QoS: 2}
 
-// local reports whether a filter can only match what concerns this node alone:
-// what the broker tells about itself, and answers to requests.
+// local reports whether a filter matches only topics of this node itself: its status, and
+// responses to requests.
 func local(filter string) bool {
 	if _, inner, shared := packet.SplitShared(filter); shared {
 		filter = inner
@@ -80,14 +81,15 @@ func (t *interestNotifier) left(filter string, i Interest) {
 	}
 }
 
-// interest is what a session asks for by a subscription.
+// interest returns the Interest of a subscription.
 func interest(filter string, o topics.Options, away bool) Interest {
 	_, _, shared := packet.SplitShared(filter)
 	return Interest{QoS: o.QoS, Away: away && shared}
 }
 
-// announceAll announces all subscriptions of the session, unless that was done; and the
-// shared ones again where the client has come or gone since. mu is held.
+// announceAll announces all subscriptions of the session unless that was done. Shared
+// subscriptions are announced again if the client has connected or disconnected since. mu is
+// held.
 func (s *Session) announceAll(t *interestNotifier) {
 	before := s.subscribed.announced
 	s.subscribed.announced = announcedTo{t, s.conn == nil}
@@ -106,8 +108,7 @@ func (s *Session) announceAll(t *interestNotifier) {
 	}
 }
 
-// announceJoined announces one subscription that the session has now, and what it was
-// before, if it was. mu is held.
+// announceJoined announces a new or changed subscription of the session. mu is held.
 func (s *Session) announceJoined(filter string, replaced bool, before topics.Options) {
 	t := s.engine.interests.Load()
 	if t == nil {
@@ -137,7 +138,8 @@ func (s *Session) announcePresence() {
 	}
 }
 
-// awaitRoutes waits until other nodes know of subscriptions that are in force.
+// awaitRoutes waits until other nodes have the routes of this node's subscriptions, for at
+// most RoutesPatience.
 func (e *Engine) awaitRoutes() {
 	t := e.interests.Load()
 	if t == nil {

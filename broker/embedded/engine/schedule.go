@@ -6,21 +6,21 @@ import (
 	"time"
 )
 
-// schedule knows when sessions whose clients are away have something due: a
-// Will, or their end. A session stands in it once at most; one whose client is
-// back is passed over when its time comes.
+// schedule has the times at which the Will or the expiry of sessions whose clients are away
+// is due. A session is in it at most once. One whose client has returned is skipped when its
+// time comes.
 type schedule struct {
 	engine *Engine
 	wake   chan struct{}
 	done   chan struct{}
 
-	running sync.Mutex // held while what is due is done; the outermost lock
+	running sync.Mutex // held while sessions are run; the outermost lock
 
-	mu    sync.Mutex // guards items, and the due of sessions; the innermost lock, held for moments only
+	mu    sync.Mutex // guards items, and scheduledAt of sessions; an innermost lock, held briefly
 	items scheduleHeap
 }
 
-// scheduledAt is when a session is to be looked at, as the schedule knows it.
+// scheduledAt is the entry of a session in the schedule.
 type scheduledAt struct {
 	at    int64 // epoch milliseconds
 	place int   // in the schedule, counted from 1; 0 for none
@@ -55,7 +55,7 @@ func newSchedule(e *Engine) *schedule {
 	return &schedule{engine: e, wake: make(chan struct{}, 1), done: make(chan struct{})}
 }
 
-// schedule notes when something of a session whose client has gone is due.
+// schedule adds a session whose client is away to the schedule.
 func (e *Engine) schedule(s *Session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -64,7 +64,7 @@ func (e *Engine) schedule(s *Session) {
 	}
 }
 
-// nextDue returns when the session is to be looked at. mu is held.
+// nextDue returns when the Will or the expiry of the session is due. mu is held.
 func (s *Session) nextDue() (at int64, ok bool) {
 	if s.conn != nil || s.ended || s.transfer.moving {
 		return 0, false
@@ -83,7 +83,7 @@ func (s *Session) endsAt() (at int64, limited bool) {
 	return s.client.goneAt + 1000*int64(s.expiry), s.expiry != NeverExpires
 }
 
-// set puts a session where it belongs by when it is due.
+// set sets the time of a session, which may be new in the schedule.
 func (d *schedule) set(s *Session, at int64) {
 	d.mu.Lock()
 	s.scheduled.at = at
@@ -102,7 +102,7 @@ func (d *schedule) set(s *Session, at int64) {
 	}
 }
 
-// remove forgets a session.
+// remove removes a session from the schedule.
 func (d *schedule) remove(s *Session) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -111,7 +111,7 @@ func (d *schedule) remove(s *Session) {
 	}
 }
 
-// run does what is due until the engine closes.
+// run runs sessions when they are due, until the engine closes.
 func (d *schedule) run() {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -131,7 +131,7 @@ func (d *schedule) run() {
 	}
 }
 
-// runDue does what is due.
+// runDue runs the sessions that are due.
 func (d *schedule) runDue() {
 	d.running.Lock()
 	defer d.running.Unlock()
@@ -146,7 +146,7 @@ func (d *schedule) sweep() {
 	d.engine.sweep()
 }
 
-// await waits for what is being done.
+// await waits until no session is being run.
 func (d *schedule) await() {
 	d.running.Lock()
 	defer d.running.Unlock()
@@ -154,7 +154,7 @@ func (d *schedule) await() {
 
 func (d *schedule) stop() { close(d.done) }
 
-// take returns the sessions that have something due.
+// take removes and returns the sessions that are due.
 func (d *schedule) take(now int64) (due []*Session) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -164,8 +164,8 @@ func (d *schedule) take(now int64) (due []*Session) {
 	return due
 }
 
-// wait is how long until the next is due. The clock may be set meanwhile; so it
-// is looked at again after a minute.
+// wait returns how long until the next session is due, at most a minute, because the clock of
+// the configuration may differ from the timer.
 func (d *schedule) wait(now int64) time.Duration {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -175,8 +175,8 @@ func (d *schedule) wait(now int64) time.Duration {
 	return min(time.Duration(d.items[0].scheduled.at-now)*time.Millisecond, time.Minute)
 }
 
-// runDue does what is due for a session, its Will or its end, or else notes when
-// something will be.
+// runDue ends a session that has expired or publishes its Will if that is due, and schedules
+// what is due later.
 func (e *Engine) runDue(s *Session) {
 	now := e.now()
 	s.mu.Lock()

@@ -13,26 +13,25 @@ import (
 	"signalbox/broker/panics"
 )
 
-// incomingState is what the reading goroutine of a connection needs. It works
-// through the packets that one read brought and then does at once what they
-// gave rise to.
+// incomingState is the state of the reading goroutine of a connection. It handles the packets
+// of one read, and then submits and flushes for all of them together.
 type incomingState struct {
 	reader     reader
 	publish    packet.Publish
 	aliases    map[uint16]string
-	known      map[string]*route // what is known of the topics published to
-	knownBytes int               // that known takes, in bytes
+	known      map[string]*route // cached routes, by topic
+	knownBytes int               // size of known
 	touched    []*Conn           // connections to be flushed
-	forwarded  bool              // messages went to other nodes
-	owed       *Changes          // acknowledgements that the store is to hear of
-	heard      time.Time         // when the last bytes came
-	idle       time.Duration     // silence after which the connection ends; 0 for none
+	forwarded  bool              // messages were forwarded to other nodes
+	owed       *Changes          // acknowledgements to be submitted to the store
+	heard      time.Time         // time of the last bytes
+	idle       time.Duration     // keep alive timeout; 0 for none
 }
 
-// errDisconnected ends a connection at the client's wish.
+// errDisconnected ends a connection after the client's DISCONNECT.
 var errDisconnected = errors.New("client disconnected")
 
-// Serve runs a connection on the caller's goroutine until its end.
+// Serve serves a connection on the caller's goroutine until its end.
 func (e *Engine) Serve(s *Socket) {
 	c := newConn(e, s)
 	c.in.reader.socket, c.in.reader.received = s, &e.meters.bytesReceived
@@ -50,8 +49,7 @@ func (e *Engine) Serve(s *Socket) {
 	c.fail(c.run())
 }
 
-// recoverPanic keeps a panic over one connection's packets from ending more than
-// that connection.
+// recoverPanic, deferred, makes a panic end only its connection.
 func (c *Conn) recoverPanic() {
 	if p := recover(); p != nil {
 		panics.Log(context.Background(), c.engine.config.Log, "a connection was ended because its packet could not be handled",
@@ -60,8 +58,8 @@ func (c *Conn) recoverPanic() {
 	}
 }
 
-// onOwnGoroutine does something that takes a deep stack on a goroutine of its own, so
-// that the connection's, which may live for years, stays small. It waits.
+// onOwnGoroutine runs a function that needs a deep stack on another goroutine and waits for
+// it, so that the stack of the connection's goroutine, which may run for years, stays small.
 func (c *Conn) onOwnGoroutine(do func() error) (err error) {
 	done := make(chan error, 1)
 	go func() {
@@ -73,10 +71,10 @@ func (c *Conn) onOwnGoroutine(do func() error) (err error) {
 	return <-done
 }
 
-// errBroken is what is left of a panic.
+// errBroken is the outcome of a function that panicked.
 var errBroken = errors.New("the packet could not be handled")
 
-// fail ends the connection for what reading it came to.
+// fail ends the connection according to the outcome of reading it.
 func (c *Conn) fail(err error) {
 	var broken *packet.Error
 	switch {
@@ -94,7 +92,8 @@ func (c *Conn) fail(err error) {
 	}
 }
 
-// await waits until what is still to be written is, or the grace is over.
+// await waits until the client closes the connection, at most for the grace period, so that
+// it can read what is still to be written.
 func (c *Conn) await() {
 	c.mu.Lock()
 	closed := c.closed
@@ -124,8 +123,7 @@ func (c *Conn) run() error {
 	}
 }
 
-// handleBuffered handles the packets that are there, and then does what they
-// gave rise to.
+// handleBuffered handles the complete packets in the buffer, and then submits and flushes.
 func (c *Conn) handleBuffered() error {
 	defer c.complete()
 	r := &c.in.reader
@@ -145,7 +143,7 @@ func (c *Conn) handleBuffered() error {
 	return err
 }
 
-// sizeOf returns the length of a packet that is there as a whole, else 0.
+// sizeOf returns the length of the packet at the beginning of buf, 0 if it is not complete.
 func (c *Conn) sizeOf(buf []byte) (int, error) {
 	size, err := packet.Size(buf)
 	if err != nil {
@@ -164,7 +162,8 @@ func (c *Conn) sizeOf(buf []byte) (int, error) {
 	return size, nil
 }
 
-// complete does what the packets of one read gave rise to.
+// complete submits acknowledgements and flushes connections that the handled packets
+// touched. It must be called before the goroutine waits for anything.
 func (c *Conn) complete() {
 	if owed := c.in.owed; owed != nil && len(owed.Dequeued) > 0 {
 		c.in.owed = nil
@@ -178,7 +177,7 @@ func (c *Conn) complete() {
 	c.flush()
 }
 
-// waitForBytes waits for the client, as long as its keep alive allows
+// waitForBytes waits for the client's next bytes, at most for its keep alive timeout
 // [MQTT-3.1.2-22].
 func (c *Conn) waitForBytes() error {
 	for {
@@ -187,7 +186,7 @@ func (c *Conn) waitForBytes() error {
 			c.in.heard = time.Now()
 			c.active.Store(c.engine.now())
 			if c.in.reader.n >= readSize/2 {
-				runtime.Gosched() // who sends without pause lets others have a turn
+				runtime.Gosched() // a client that sends without pause lets others run
 			}
 			c.engine.store.WaitForCapacity()
 			if c.in.forwarded {
@@ -207,12 +206,12 @@ func (c *Conn) waitForBytes() error {
 	}
 }
 
-// watch bounds how long is waited for the client.
+// watch sets the read deadline.
 func (c *Conn) watch(d time.Duration) {
-	c.socket.SetReadDeadline(time.Now().Add(d)) //nolint:errcheck // reading will tell
+	c.socket.SetReadDeadline(time.Now().Add(d)) //nolint:errcheck // reading fails as well
 }
 
-// handle does one packet.
+// handle handles one packet.
 func (c *Conn) handle(p []byte) error {
 	switch p[0] >> 4 {
 	case packet.TypePublish:
@@ -276,7 +275,7 @@ func (c *Conn) onAck(a packet.Ack) error {
 	return nil
 }
 
-// changes gathers what the store is to hear of at the end of a read.
+// changes returns the Changes that complete submits.
 func (c *Conn) changes() *Changes {
 	if c.in.owed == nil {
 		c.in.owed = &Changes{Owed: true}
@@ -284,8 +283,8 @@ func (c *Conn) changes() *Changes {
 	return c.in.owed
 }
 
-// onPubrec: the client has a message of QoS 2. PUBREL goes out when that is
-// stored, for it promises never to send the message again.
+// onPubrec handles PUBREC. PUBREL is sent when that is stored, because after PUBREL the
+// message must not be sent again [MQTT-4.3.3-6].
 func (c *Conn) onPubrec(id uint16) error {
 	state, record := c.session.release(c, id)
 	switch state {
@@ -303,8 +302,8 @@ func (c *Conn) onPubrec(id uint16) error {
 	return nil
 }
 
-// onPubrel: the client gives a packet identifier free. PUBCOMP goes out when
-// that is stored, for the client may use it for another message then.
+// onPubrel handles PUBREL. PUBCOMP is sent when that is stored, because the client may use the
+// packet identifier for another message then.
 func (c *Conn) onPubrel(id uint16) {
 	known, stored := c.session.unreceive(id)
 	switch {

@@ -7,10 +7,10 @@ import (
 	"signalbox/broker/mqtt/topics"
 )
 
-// Session is the state of a client id: subscriptions, and the messages that wait for
-// the client or are in flight [MQTT-3.1.2.11.2]. It outlives connections; conn is the
-// one that has it. Its parts are structs of their own, which mu guards together: one
-// record of the store is made of all of them.
+// Session is the state of a client id: subscriptions, and the messages that wait for the
+// client or are in flight [MQTT-3.1.2.11.2]. It outlives connections; conn is the present
+// one. Its parts are structs of their own, which mu guards together: one record of the store
+// is made of all of them, and its changes are submitted in their order.
 type Session struct {
 	id         uint64
 	clientID   string
@@ -18,14 +18,14 @@ type Session struct {
 	anonymous  bool
 	created    int64
 	engine     *Engine
-	generation *generation // in which it began here
+	generation *generation // in which it began at this engine
 	counts     counts
 	scheduled  scheduledAt // guarded by the schedule
-	peer       *Peer       // that it represents; nil for a client's
+	peer       *Peer       // that it represents; nil for a client
 
 	mu         sync.Mutex // guards what follows; see DESIGN.md for the order of locks
 	conn       *Conn      // nil while the client is away
-	ended      bool       // nothing may be added any more
+	ended      bool       // nothing more may be added
 	stored     bool       // the store knows it
 	expiry     uint32     // seconds after the connection's end
 	rights     Rights
@@ -36,13 +36,13 @@ type Session struct {
 	sending    sendLimits
 	incoming   incomingQoS2
 	transfer   transferState
-	charged    int64 // to QuotaSessionBytes, but for the queue
+	charged    int64 // to QuotaSessionBytes, without the queue
 }
 
-// lastConnect is what the latest connection of a session brought with it.
+// lastConnect is the properties of the latest connection of a session.
 type lastConnect struct {
-	timestamp   uint64 // of its CONNECT; 0 where not known
-	protocol    string // MQTT or MQTT-WS; "" where not known
+	timestamp   uint64 // of its CONNECT; 0 if not known
+	protocol    string // MQTT or MQTT-WS; "" if not known
 	address     string
 	connectedAt int64
 	goneAt      int64 // 0 while connected
@@ -69,18 +69,18 @@ type subscriptionSet struct {
 type sendLimits struct {
 	window    int     // QoS 1 and 2 messages in flight at once
 	maxPacket uint32  // of the client; 0 for no limit
-	toBridge  bool    // the client is a bridge that gets the path of messages
+	toBridge  bool    // the client is a bridge that gets the path of messages in a user property
 	aliases   aliases // for topics
 }
 
-// transferState is the move of a session from one engine to another.
+// transferState is the state of a session that moves from one engine to another.
 type transferState struct {
-	moving    bool        // nothing is scheduled meanwhile
-	adoptions int         // that are not closed
-	keys      messageKeys // of messages that came with it and may arrive again until then; nil for none
+	moving    bool        // Will and expiry are not due
+	adoptions int         // not closed
+	keys      messageKeys // messages that moved with the session and may arrive again until the adoptions are closed
 }
 
-// counts are a session's totals since it began, or since the start.
+// counts are a session's totals since it began or the process started.
 type counts struct {
 	published, publishedBytes atomic.Int64 // from the client
 	delivered, deliveredBytes atomic.Int64 // to the client
@@ -99,7 +99,7 @@ func newSession(e *Engine, clientID string) *Session {
 // keeps reports whether the session outlives its connection. mu is held.
 func (s *Session) keeps() bool { return s.expiry > 0 }
 
-// record is the session as the store keeps it. mu is held.
+// record returns the session as the store has it. mu is held.
 func (s *Session) record() SessionRecord {
 	return SessionRecord{
 		ID: s.id, ClientID: s.clientID, Username: s.username, Anonymous: s.anonymous,
@@ -109,9 +109,8 @@ func (s *Session) record() SessionRecord {
 	}
 }
 
-// put has the store keep the session as it is now, together with other changes.
-// mu is held, so that of two records the store has the later one last; a session
-// that has ended is not put any more.
+// put submits the present record of the session together with other changes. A session that
+// has ended is not put. mu is held, so that the records of a session are submitted in order.
 func (s *Session) put(c *Changes) {
 	if !s.ended {
 		c.PutSessions = append(c.PutSessions, s.record())

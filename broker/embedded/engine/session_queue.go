@@ -2,25 +2,25 @@ package engine
 
 import "signalbox/broker/mqtt/packet"
 
-// outgoingMessage is a message for a session, as its subscriptions ask for it.
+// outgoingMessage is a message for a session, according to its subscriptions.
 type outgoingMessage struct {
 	message *Message
 	extra   *extra
 	qos     byte // of delivery
 	retain  bool
 
-	unbounded bool // the bounds of the queue do not count
-	uncharged bool // the quota of stored messages does not count
+	unbounded bool // accepted even above the bounds of the queue
+	uncharged bool // accepted even above the quota of stored messages
 }
 
-// acceptance is the outcome of an offer.
+// acceptance is the outcome of accept.
 type acceptance struct {
-	flush *Conn  // to be flushed; nil for none
-	seq   uint64 // under which the message must be stored first; 0 where it need not
-	over  bool   // a quota forbids to store the message
+	flush *Conn  // the connection that the caller must flush; nil for none
+	seq   uint64 // sequence number of a message that must be stored first; 0 for none
+	over  bool   // refused because of a quota
 }
 
-// accept queues a message.
+// accept queues a message, unless the session has ended or a bound is reached.
 func (s *Session) accept(o outgoingMessage) acceptance {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -47,7 +47,7 @@ func (s *Session) accept(o outgoingMessage) acceptance {
 	return acceptance{flush: s.conn}
 }
 
-// queued is an accepted message as the store keeps it.
+// queued returns an accepted message as the store has it.
 func (s *Session) queued(o *outgoingMessage, seq uint64) QueueRecord {
 	r := QueueRecord{SessionID: s.id, Seq: seq, Message: o.message, QoS: o.qos, Retain: o.retain}
 	if o.extra != nil {
@@ -56,8 +56,7 @@ func (s *Session) queued(o *outgoingMessage, seq uint64) QueueRecord {
 	return r
 }
 
-// charge counts a message that is about to be stored, unless a quota forbids it. mu is
-// held.
+// charge charges a message that is about to be stored, unless a quota forbids it. mu is held.
 func (s *Session) charge(e *entry, always bool) bool {
 	if always {
 		s.out.charge(e)
@@ -72,7 +71,7 @@ func (s *Session) charge(e *entry, always bool) bool {
 	return false
 }
 
-// acceptQoS0 queues a message of QoS 0, for a client that is there.
+// acceptQoS0 queues a message of QoS 0 if the client is connected.
 func (s *Session) acceptQoS0(o outgoingMessage) *Conn {
 	if s.conn == nil || s.overfull(o) {
 		return nil
@@ -82,7 +81,7 @@ func (s *Session) acceptQoS0(o outgoingMessage) *Conn {
 	return s.conn
 }
 
-// overfull reports whether a message finds no room; it is the newcomer that loses.
+// overfull reports whether the queue is full, and counts the message as dropped if so.
 func (s *Session) overfull(o outgoingMessage) bool {
 	c := &s.engine.config
 	if o.unbounded || s.out.waiting() < c.MaxQueuedMessages && s.out.bytes+int64(o.message.size()) <= c.MaxQueuedBytes {
@@ -103,9 +102,9 @@ func (s *Session) drop(why DropReason, n int) {
 	}
 }
 
-// messageCommitted makes a message sendable that was stored now, or gives it up where it
-// could not be. It returns the connection to be flushed, or tells that the session
-// has ended and the message been left in the store.
+// messageCommitted handles the outcome of storing a message: it may be sent now, or is
+// dropped. It returns the connection to be flushed, and reports whether the session has ended,
+// so that the message must be deleted from the store.
 func (s *Session) messageCommitted(seq uint64, stored bool) (flush *Conn, left bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -2,10 +2,9 @@ package engine
 
 import "signalbox/broker/mqtt/packet"
 
-// fill moves what may be sent to the connection's client into a batch. Packets
-// that were queued before a message came go before it: none comes meanwhile. It
-// reports whether messages that come next are being read from the store; the
-// connection is flushed when they are there.
+// fill moves the messages that may be sent now into a batch, behind the packets that were
+// queued before; mu keeps further messages from being queued meanwhile. It reports whether the
+// next messages are being read from the store; the connection is flushed afterwards.
 func (s *Session) fill(c *Conn, b *batch) (loading bool) {
 	now := s.engine.now()
 	s.mu.Lock()
@@ -59,8 +58,8 @@ func (s *Session) sendQoS0(b *batch, now int64) {
 	s.deliver(&d, b, now)
 }
 
-// deliver puts a message into a batch, if it may still be sent and the client
-// takes it.
+// deliver adds a message to a batch, if it may still be sent and fits the client's maximum
+// packet size.
 func (s *Session) deliver(d *delivery, b *batch, now int64) bool {
 	s.sending.aliases.apply(d)
 	if s.sending.toBridge {
@@ -76,9 +75,8 @@ func (s *Session) deliver(d *delivery, b *batch, now int64) bool {
 	return true
 }
 
-// fits reports whether a message may still be sent, and in a packet that the
-// client takes [MQTT-3.1.2-25]. What was sent at QoS 2 does not expire
-// [MQTT-4.3.3-7].
+// fits reports whether a message has not expired, and fits the client's maximum packet size
+// [MQTT-3.1.2-25]. A message that was sent at QoS 2 does not expire [MQTT-4.3.3-7].
 func (s *Session) fits(m *Message, d delivery, now int64) bool {
 	if m.expired(now) && !(d.qos == 2 && d.dup) {
 		s.drop(DropExpired, 1)
@@ -95,23 +93,23 @@ func (s *Session) fits(m *Message, d delivery, now int64) bool {
 	return false
 }
 
-// abandon ends a message that is not delivered.
+// abandon marks a message as done and returns the record to be deleted from the store.
 func (s *Session) abandon(e *entry) QueueRecord {
 	r := QueueRecord{SessionID: s.id, Seq: e.seq}
 	s.out.finish(e)
 	return r
 }
 
-// forget submits that messages are done with. mu may be held: the
-// store never waits here.
+// forget submits the deletion of messages that are done. mu may be held, because Submit never
+// waits.
 func (s *Session) forget(gone []QueueRecord) {
 	if s.stored && len(gone) > 0 {
 		s.generation.submit(&Changes{Owed: true, Dequeued: gone})
 	}
 }
 
-// acknowledge handles PUBACK, PUBCOMP and a PUBREC that refuses: the message is
-// done with. One that the client never had is passed over.
+// acknowledge handles PUBACK, PUBCOMP and a PUBREC with an error: the message is done. An
+// unknown packet identifier is ignored.
 func (s *Session) acknowledge(c *Conn, a packet.Ack, into *Changes) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -132,8 +130,8 @@ func (s *Session) acknowledge(c *Conn, a packet.Ack, into *Changes) error {
 	return nil
 }
 
-// errWrongAck ends a connection whose client acknowledges a message as one of
-// another QoS, or out of turn [MQTT-4.13.1-1].
+// errWrongAck ends a connection whose client acknowledges a message with a packet of another
+// QoS, or out of order [MQTT-4.13.1-1].
 var errWrongAck = &packet.Error{Reason: packet.ReasonProtocolError, Text: "an acknowledgement that does not fit the message"}
 
 // expects reports whether an acknowledgement is the one that ends a message.
@@ -153,12 +151,12 @@ type received int
 
 const (
 	unknown  received = iota // no such message was sent
-	repeated                 // PUBREL may go out at once
-	noted                    // PUBREL must wait until that is stored
-	wrong                    // the message is none of QoS 2
+	repeated                 // PUBREL may be sent at once
+	noted                    // PUBREL must wait for the store
+	wrong                    // the message is not of QoS 2
 )
 
-// release notes that the client has a message of QoS 2.
+// release records that the client has a message of QoS 2.
 func (s *Session) release(c *Conn, id uint16) (received, QueueRecord) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -178,6 +176,6 @@ func (s *Session) release(c *Conn, id uint16) (received, QueueRecord) {
 	if again || !s.stored {
 		return repeated, r
 	}
-	e.state &^= committed // until it is stored that the client has it
+	e.state &^= committed // until the PUBREC is stored
 	return noted, r
 }

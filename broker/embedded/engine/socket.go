@@ -17,29 +17,27 @@ import (
 // Socket is an accepted connection, ready for MQTT.
 type Socket struct {
 	net.Conn
-	// Raw is the descriptor where bytes are read and written as they are, nil
-	// with TLS or WebSocket above it. It lets the engine do without a buffer
-	// for a connection that is silent and without waiting for one that does not
-	// read.
+	// Raw is the descriptor of a plain connection, nil with TLS or WebSocket. With it the
+	// engine needs no buffer for a silent connection, and can write without waiting for a
+	// client that does not read.
 	Raw     syscall.RawConn
-	Wait    func() error // waits for something to read without a buffer; nil where Raw is there
-	Greeted func()       // called when CONNECT is here; nil where nobody cares
-	// Reserve is called with how many bytes are held for a client that has not
-	// logged in, 0 once it has; an error ends the connection. nil for no bound.
+	Wait    func() error // waits for bytes without a buffer; nil with Raw
+	Greeted func()       // called after CONNECT was received; may be nil
+	// Reserve is called with the number of buffered bytes of a client that has not logged
+	// in, and with 0 once it has. An error ends the connection. nil for no bound.
 	Reserve func(bytes int) error
-	// AwaitEnd waits, without reading, until the peer has ended the connection;
-	// a read deadline ends the waiting with an error. nil where that cannot be
-	// told.
+	// AwaitEnd waits, without reading, until the peer has closed the connection. A read
+	// deadline ends the waiting with an error. nil if that cannot be detected.
 	AwaitEnd  func() error
-	Address   string // of the peer, as shown to people
-	Protocol  string // MQTT or MQTT-WS, as shown to people
-	Identity  string // username that its certificate stands for, "" for none
+	Address   string // of the peer, for display
+	Protocol  string // MQTT or MQTT-WS, for display
+	Identity  string // username of the client certificate, "" for none
 	Listener  Listener
 	TLS       func() (tls.ConnectionState, bool) // nil without TLS
 	AdminOnly bool
 }
 
-// Listener is where a connection came in.
+// Listener is the listener that accepted a connection.
 type Listener struct {
 	Port        int
 	BindAddress string
@@ -48,8 +46,7 @@ type Listener struct {
 // readSize is how much is read from a connection at once.
 const readSize = 32 << 10
 
-// connectReadSize is the same for a peer that has not logged in. An ordinary
-// CONNECT fits.
+// connectReadSize is the same for a client that has not logged in. An ordinary CONNECT fits.
 const connectReadSize = 2 << 10
 
 var (
@@ -61,16 +58,16 @@ func newBuffers(size int) *sync.Pool {
 	return &sync.Pool{New: func() any { b := make([]byte, size); return &b }}
 }
 
-// reader reads a connection's packets. It holds a buffer only while bytes wait
-// in it, where the connection allows that.
+// reader reads a connection's packets. With Raw or Wait it has a buffer only while there are
+// unhandled bytes.
 type reader struct {
 	socket *Socket
-	pooled *[]byte    // the buffer, if it is a pool's
-	pool   *sync.Pool // that of pooled
-	buf    []byte     // what was read and not yet handled begins at its start
-	n      int        // how many bytes that is
+	pooled *[]byte    // the buffer, if it is from a pool
+	pool   *sync.Pool // of pooled
+	buf    []byte     // begins with the unhandled bytes
+	n      int        // number of unhandled bytes
 
-	received *atomic.Int64 // counts what passes by way of Raw
+	received *atomic.Int64 // counts bytes read by Raw
 	loggedIn bool          // the buffer is no longer reserved
 }
 
@@ -124,7 +121,7 @@ func (r *reader) readRaw() error {
 	return nil
 }
 
-// borrow sees to it that there is room in the buffer.
+// borrow ensures that the buffer has free space.
 func (r *reader) borrow() error {
 	if r.buf == nil {
 		r.pool = readBuffers
@@ -145,8 +142,8 @@ func (r *reader) borrow() error {
 	return nil
 }
 
-// larger returns the size of the next larger buffer. It follows what has arrived,
-// not what a packet says of its length; for a CONNECT, that is the most.
+// larger returns the size of the next larger buffer. It doubles with what has arrived, not by
+// the length that a packet claims; for a CONNECT that length is the limit.
 func (r *reader) larger() (int, error) {
 	size := 2 * len(r.buf)
 	if r.loggedIn {
@@ -158,7 +155,7 @@ func (r *reader) larger() (int, error) {
 	return size, r.socket.reserve(size)
 }
 
-// reserve notes how many bytes are held for a client that has not logged in.
+// reserve calls Reserve, if there is one.
 func (s *Socket) reserve(bytes int) error {
 	if s.Reserve == nil {
 		return nil
@@ -188,7 +185,7 @@ func (r *reader) grow(size int) {
 	r.buf = bigger
 }
 
-// take drops handled bytes.
+// take removes handled bytes.
 func (r *reader) take(n int) {
 	copy(r.buf, r.buf[n:r.n])
 	r.n -= n
@@ -198,8 +195,8 @@ func (r *reader) take(n int) {
 	r.release()
 }
 
-// write writes without waiting, as far as the connection takes it at once, and
-// gives what is left. Where that cannot be done it gives everything.
+// write writes as much as possible without waiting, and returns what is left. Without Raw it
+// writes nothing.
 func (s *Socket) write(segments [][]byte) (left [][]byte, written int, err error) {
 	if s.Raw == nil {
 		return segments, 0, nil
@@ -230,12 +227,12 @@ func (s *Socket) write(segments [][]byte) (left [][]byte, written int, err error
 	return segments, written, err
 }
 
-// writePart is how much is written at a time where a peer that takes little can
-// only be told from one that takes nothing by whether that is through in time.
+// writePart is how much is written with one deadline without Raw, where only a completed
+// write shows that the peer reads.
 const writePart = 64 << 10
 
-// writeWaiting writes everything, waiting for the peer no longer than patience
-// for it to take something: of a plain socket anything, else a part.
+// writeWaiting writes everything. It fails if the peer makes no progress within patience: with
+// Raw any byte is progress, else a part of writePart bytes.
 func (s *Socket) writeWaiting(segments [][]byte, patience time.Duration) error {
 	for _, segment := range segments {
 		for part := range slices.Chunk(segment, writePart) {
@@ -244,12 +241,12 @@ func (s *Socket) writeWaiting(segments [][]byte, patience time.Duration) error {
 			}
 		}
 	}
-	return s.SetWriteDeadline(time.Time{}) // it would hold for Raw, too
+	return s.SetWriteDeadline(time.Time{}) // it would apply to Raw, too
 }
 
-// writeWhole writes a part. The system may let nobody write before much of what
-// it holds has gone. On a plain socket, where that does no harm, it is therefore
-// asked once more after half the time whether there is room for anything.
+// writeWhole writes a part. The system may report a socket as writable only when much of its
+// send buffer is free, though the peer is reading. So with Raw it tries once more after half
+// the time.
 func (s *Socket) writeWhole(part []byte, patience time.Duration) error {
 	tries := 1
 	if s.Raw != nil {

@@ -7,19 +7,18 @@ import (
 	"signalbox/broker/mqtt/topics"
 )
 
-// grant is a subscription that was granted, with what decides about retained
-// messages.
+// grant is a granted subscription, with what decides about retained messages.
 type grant struct {
 	filter   string
 	options  topics.Options
 	replaced bool
 	shared   bool
-	account  *account // nil for one that is not new
+	account  *account // nil if the subscription is not new
 	reserved int64    // of its quota
 }
 
-// onSubscribe handles SUBSCRIBE: the subscriptions are stored, then in force,
-// then known to other nodes, then acknowledged; retained messages follow.
+// onSubscribe handles SUBSCRIBE: the subscriptions are stored, then added to the index, then
+// announced to other nodes, then acknowledged; retained messages follow.
 func (c *Conn) onSubscribe(p []byte) error {
 	pk, err := packet.DecodeSubscribe(p, c.version)
 	if err != nil {
@@ -29,7 +28,7 @@ func (c *Conn) onSubscribe(p []byte) error {
 	if !c.fits(len(packet.AppendSuback(nil, c.version, pk.PacketID, codes))) {
 		return errAnswerTooLarge
 	}
-	c.complete() // the store is waited for below, and nobody else for that
+	c.complete() // because the store is waited for below
 	var grants []grant
 	added := map[string]struct{}{}
 	for i, f := range pk.Filters {
@@ -46,7 +45,7 @@ func (c *Conn) onSubscribe(p []byte) error {
 		}
 		return err
 	}
-	if err != nil && !errors.Is(err, errGenerationOver) { // else it holds for the connection
+	if err != nil && !errors.Is(err, errGenerationOver) { // else granted until the end of the connection
 		for i := range codes {
 			codes[i] = c.failure(packet.ReasonQuotaExceeded)
 		}
@@ -68,8 +67,8 @@ func (c *Conn) onSubscribe(p []byte) error {
 	return nil
 }
 
-// decide reports whether a subscription is granted, and the code of its SUBACK.
-// The new ones of the packet are gathered in added.
+// decide returns a subscription and its code in SUBACK, which reports whether it is granted.
+// added has the new subscriptions of the packet.
 func (c *Conn) decide(f packet.Filter, id uint32, added map[string]struct{}) (grant, byte) {
 	g := grant{filter: f.Filter, options: optionsOf(f.Options, id)}
 	_, _, g.shared = packet.SplitShared(f.Filter)
@@ -88,8 +87,7 @@ func (c *Conn) decide(f packet.Filter, id uint32, added map[string]struct{}) (gr
 	return g, g.options.QoS
 }
 
-// failure is a reason of SUBACK in the words of the client's version
-// [MQTT-3.9.3-1 of 3.1.1].
+// failure returns a reason code of SUBACK for the client's version [MQTT-3.9.3-1 of 3.1.1].
 func (c *Conn) failure(reason byte) byte {
 	if c.version < 5 {
 		return packet.ReasonUnspecified
@@ -97,7 +95,7 @@ func (c *Conn) failure(reason byte) byte {
 	return reason
 }
 
-// optionsOf reads the options byte of SUBSCRIBE [MQTT-3.8.3.1].
+// optionsOf decodes the options byte of SUBSCRIBE [MQTT-3.8.3.1].
 func optionsOf(b byte, id uint32) topics.Options {
 	return topics.Options{
 		QoS: b & 3, NoLocal: b&4 != 0, RetainAsPublished: b&8 != 0, RetainHandling: b >> 4 & 3, ID: id,
@@ -134,7 +132,7 @@ func (e *Engine) storeSubscriptions(s *Session, grants []grant) error {
 	return nil
 }
 
-// subscribe puts a subscription in force.
+// subscribe adds a subscription to the index, and reports whether it replaced one.
 func (e *Engine) subscribe(s *Session, g grant) (replaced bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -157,8 +155,8 @@ func (e *Engine) subscribe(s *Session, g grant) (replaced bool) {
 	return replaced
 }
 
-// disown takes a subscription out of the store that got there after the end of
-// its session. mu is held.
+// disown deletes a subscription from the store that was stored after the end of its session.
+// mu is held.
 func (s *Session) disown(filter string) {
 	if s.stored {
 		gone := []SubscriptionRecord{{SessionID: s.id, Filter: filter}}
@@ -193,27 +191,25 @@ func (e *Engine) sendRetained(s *Session, g grant) {
 	}
 }
 
-// flushRetained is after how many retained messages what is queued is written.
+// flushRetained is how many retained messages are queued between two flushes.
 const flushRetained = 512
 
-// accepts reports whether there is room in the session's queue. If so, all the
-// retained messages of a subscription may enter it: they take no memory of
-// their own but a few bytes each.
+// accepts reports whether the session's queue is not full. If so, all retained messages of a
+// subscription may be queued, because they share memory with the retained ones.
 func (s *Session) accepts() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.out.waiting() < s.engine.config.MaxQueuedMessages
 }
 
-// connection is the one that has the session, nil while the client is away.
+// connection returns the connection of the session, nil while the client is away.
 func (s *Session) connection() *Conn {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.conn
 }
 
-// handRetained queues one retained message. It returns the connection to be
-// flushed.
+// handRetained queues one retained message. It returns the connection to be flushed.
 func (e *Engine) handRetained(s *Session, o outgoingMessage) *Conn {
 	a := s.accept(o)
 	if a.seq != 0 {
@@ -265,7 +261,7 @@ func (c *Conn) unsubscribe(filter string) byte {
 	return packet.ReasonSuccess
 }
 
-// unsubscribe takes a subscription out of force and reports whether there was one.
+// unsubscribe removes a subscription and reports whether there was one.
 func (e *Engine) unsubscribe(s *Session, filter string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -280,8 +276,8 @@ func (e *Engine) unsubscribe(s *Session, filter string) bool {
 	return known
 }
 
-// enlist has messages reach the session by a subscription. mu is held.
+// enlist adds a subscription to the index. mu is held.
 func (s *Session) enlist(filter string, o topics.Options) { s.engine.index.Subscribe(filter, s, o) }
 
-// delist ends what enlist began. mu is held, or the session has ended.
+// delist removes a subscription from the index. mu is held, or the session has ended.
 func (s *Session) delist(filter string) { s.engine.index.Unsubscribe(filter, s) }

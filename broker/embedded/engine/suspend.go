@@ -11,17 +11,15 @@ import (
 // errClosing refuses to suspend or resume an engine that is closing.
 var errClosing = errors.New("the broker is closing")
 
-// Suspend leaves the clients to another server. From now on only those that come
-// by AdminOnly sockets are let in. The connections of all others are ended with
-// a reason code, after what can still be sent to them; all sessions, Wills and
-// retained messages are forgotten here, and the store, which may have gone over
-// to another server's state already, is told nothing of that. Clients of
+// Suspend leaves the clients to another server. From now on only clients of AdminOnly sockets
+// are accepted. The connections of all others are ended with a reason code, after what can
+// still be sent to them. All sessions, Wills and retained messages are discarded in memory,
+// without changes of the store, which may have another server's state already. Clients of
 // AdminOnly sockets stay, with sessions that end with their connections.
 //
-// Suspend waits until all that is done or, with an error, until its context
-// ends; it goes on behind that then. Its caller ensures that the store
-// answers what was submitted to it. A Resume under way is broken off, and an
-// engine that is suspended stays so.
+// Suspend waits until all that is done. If its context ends first, it returns an error and
+// continues in the background. Its caller ensures that the store reports the outcome of what
+// was submitted. A Resume in progress is cancelled. An engine that is suspended stays so.
 func (e *Engine) Suspend(ctx context.Context, reason byte) error {
 	defer e.interrupt()()
 	if err := e.lockTransition(ctx); err != nil {
@@ -47,11 +45,10 @@ func (e *Engine) Suspend(ctx context.Context, reason byte) error {
 	}
 }
 
-// Resume takes over what is stored, and lets everybody in. An engine that was
-// never resumed is suspended, one that is not suspended stays as it is. Clients
-// of AdminOnly sockets stay connected, unless a stored session has their client
-// id. Resume is broken off by its context, by Suspend and by Close, and the
-// engine is suspended as before then.
+// Resume loads what is stored, and accepts all clients. It does nothing if the engine is not
+// suspended. Clients of AdminOnly sockets stay connected, unless a stored session has their
+// client id. Resume is cancelled by its context, by Suspend and by Close, and leaves the
+// engine suspended then. Its caller ensures that the store responds.
 func (e *Engine) Resume(ctx context.Context) error {
 	ctx, done, err := e.beginResume(ctx)
 	if err != nil {
@@ -73,7 +70,7 @@ func (e *Engine) Resume(ctx context.Context) error {
 	return nil
 }
 
-// load reads what is stored, unless the context ends first.
+// load returns what is stored, unless the context ends first.
 func (e *Engine) load(ctx context.Context) (*Snapshot, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
@@ -88,10 +85,9 @@ func (e *Engine) load(ctx context.Context) (*Snapshot, error) {
 // Load is the first Resume of an engine that is never suspended.
 func (e *Engine) Load(ctx context.Context) error { return e.Resume(ctx) }
 
-// Serving waits until the engine is not suspended and all sessions are back: what
-// is published before is lost to them. The context that it returns ends when the
-// engine is suspended again, at the latest: who published meanwhile does not know
-// then the outcome of it.
+// Serving waits until the engine is not suspended and all sessions are restored: they miss
+// what is published before. The returned context ends when the engine is suspended again:
+// the outcome of messages that were published meanwhile is not known then.
 func (e *Engine) Serving(ctx context.Context) (serving context.Context, err error) {
 	for {
 		now := e.generation.Load()
@@ -109,8 +105,7 @@ func (e *Engine) Serving(ctx context.Context) (serving context.Context, err erro
 	}
 }
 
-// interrupt breaks a Resume under way off, and those that begin before the
-// function is called that it gives.
+// interrupt cancels every Resume that is in progress or begins before end is called.
 func (e *Engine) interrupt() (end func()) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -144,8 +139,8 @@ func (e *Engine) beginResume(ctx context.Context) (in context.Context, done func
 	}, nil
 }
 
-// lockTransition waits until no other call suspends or resumes the engine. It does not look
-// at the context where none does.
+// lockTransition waits until no other call suspends or resumes the engine. It ignores the
+// context if there is none.
 func (e *Engine) lockTransition(ctx context.Context) error {
 	select {
 	case e.transition <- struct{}{}:
@@ -156,15 +151,15 @@ func (e *Engine) lockTransition(ctx context.Context) error {
 	case e.transition <- struct{}{}:
 		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("wait for the broker's last turn to end: %w", context.Cause(ctx))
+		return fmt.Errorf("wait until the broker is no longer being suspended or resumed: %w", context.Cause(ctx))
 	}
 }
 
 func (e *Engine) unlockTransition() { <-e.transition }
 
-// disconnectAll ends the generation, and with it what is stored, and returns the connections
-// that are to go. It returns false if the engine is suspended or closing; else
-// the caller has one task to be done.
+// disconnectAll replaces the generation by a volatile one, after which nothing is stored, and
+// returns the connections to be ended. It returns false if the engine is suspended or closing;
+// otherwise the caller must call tasks.Done.
 func (e *Engine) disconnectAll() (old *generation, out []*Conn, ok bool) {
 	e.retained.mu.Lock()
 	defer e.retained.mu.Unlock()
@@ -186,7 +181,7 @@ func (e *Engine) disconnectAll() (old *generation, out []*Conn, ok bool) {
 	return old, out, true
 }
 
-// disconnectAndDiscard takes leave of clients and forgets what is left of a generation.
+// disconnectAndDiscard ends connections and discards the sessions of a generation.
 func (e *Engine) disconnectAndDiscard(old *generation, out []*Conn, reason byte) {
 	e.discardSessions(old)
 	for _, c := range out {
@@ -199,7 +194,7 @@ func (e *Engine) disconnectAndDiscard(old *generation, out []*Conn, reason byte)
 	e.discardSessions(old)
 }
 
-// discardSessions ends what sessions were to outlive a generation with.
+// discardSessions discards the sessions of a generation.
 func (e *Engine) discardSessions(old *generation) {
 	for _, s := range e.all() {
 		if s.generation == old {
@@ -208,9 +203,9 @@ func (e *Engine) discardSessions(old *generation) {
 	}
 }
 
-// discard ends what a session was to outlive its generation with. One whose client is
-// there goes on in memory until the connection ends, if it is an administrator's;
-// any other one is forgotten once its client has gone.
+// discard discards a session whose client is away. The session of a client of an AdminOnly
+// socket continues in memory until the connection ends. Any other session with a connection
+// is discarded when the connection has ended.
 func (s *Session) discard() {
 	s.mu.Lock()
 	switch c := s.conn; {
@@ -227,17 +222,17 @@ func (s *Session) discard() {
 	s.mu.Unlock()
 }
 
-// isRedirected reports whether the connection's client is left to another server.
+// isRedirected reports whether another server serves the connection's client.
 func (c *Conn) isRedirected() bool {
 	return !c.socket.AdminOnly && !c.engine.generation.Load().admits.Load()
 }
 
-// withholdsAnswer reports whether the client is told nothing of changes that came to nothing:
-// where it is not known whether they did, and where it goes to another server,
-// which takes what it sends again.
+// withholdsAnswer reports whether the client gets neither an acknowledgement nor a refusal for
+// changes that failed: if the outcome is uncertain, or if another server serves the client,
+// which sends its packet to that server again.
 func (c *Conn) withholdsAnswer(err error) bool {
 	return errors.Is(err, ErrUncertain) || errors.Is(err, errGenerationOver) && !c.socket.AdminOnly
 }
 
-// errRedirected refuses a client that is left to another server.
+// errRedirected refuses a client that another server serves.
 var errRedirected = &Refusal{Reason: packet.ReasonUseAnotherServer, Text: "the broker leaves its clients to another server"}

@@ -2,11 +2,11 @@ package engine
 
 import "time"
 
-// sweepEvery is how often messages are looked for that have expired where they
-// wait. They are not delivered in any case; this only gives their room back.
+// sweepEvery is how often expired messages are removed. Expired messages are never delivered;
+// the sweep only releases their memory and storage.
 const sweepEvery = time.Minute
 
-// sweep drops what has expired [MQTT-3.3.2-5].
+// sweep removes expired messages [MQTT-3.3.2-5].
 func (e *Engine) sweep() {
 	now := e.now()
 	if e.retained.expiring.Load() {
@@ -29,8 +29,8 @@ func (e *Engine) sweepRetained(now int64) {
 	}
 }
 
-// clearRetained clears a topic's retained message, if it is still this one. It
-// answers false if that must wait.
+// clearRetained clears a topic's retained message, if it is still m. It returns false if that
+// must wait for a pending change. With AgreeRetained each node clears expired messages itself.
 func (e *Engine) clearRetained(topic string, m *Message) bool {
 	r := e.retained
 	r.mu.Lock()
@@ -50,8 +50,8 @@ func (e *Engine) clearRetained(topic string, m *Message) bool {
 	return true
 }
 
-// sweep drops what has expired in the queue of a client that is away, and releases
-// the memory of a queue that is empty.
+// sweep drops expired messages from the queue of a client that is away, and releases the
+// buffer of an empty queue.
 func (s *Session) sweep(now int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -6,9 +6,9 @@ import (
 	"signalbox/broker/mqtt/packet"
 )
 
-// occupy assigns the connection the session of its client id: the one that is
-// there, with whoever has it thrown out [MQTT-3.1.4-3], or a new one. Of those
-// who want it at once, the one whose CONNECT came last has it in the end.
+// occupy assigns the connection the session of its client id: the present one, after ending
+// an older connection [MQTT-3.1.4-3], or a new one. Of several connections that wait for the
+// session, the one with the latest CONNECT gets it; the others are refused.
 func (e *Engine) occupy(c *Conn) (s *Session, present bool, err error) {
 	h := c.hello
 	for {
@@ -37,8 +37,8 @@ func (e *Engine) occupy(c *Conn) (s *Session, present bool, err error) {
 	}
 }
 
-// evict ends the connection that has the session which c wants [MQTT-3.1.4-3]. The
-// error is ErrLater if its CONNECT came after that of c, while c waited.
+// evict ends the connection that has the session for which c waits [MQTT-3.1.4-3]. It
+// returns ErrLater if the CONNECT of that connection came after that of c.
 func (e *Engine) evict(previous, c *Conn) error {
 	if previous.timestamp > c.timestamp {
 		return ErrLater
@@ -50,7 +50,7 @@ func (e *Engine) evict(previous, c *Conn) error {
 	return nil
 }
 
-// claim finds the session of a client id, and the connection that has it.
+// claim returns the session of a client id, and the connection that has it.
 func (e *Engine) claim(clientID string, c *Conn) (*Session, *Conn) {
 	e.mu.Lock()
 	s := e.sessions[clientID]
@@ -66,7 +66,8 @@ func (e *Engine) claim(clientID string, c *Conn) (*Session, *Conn) {
 	return s, s.conn
 }
 
-// awaitDone waits for the connection to be gone altogether.
+// awaitDone waits until the connection has ended and left its session. It returns false after
+// a timeout.
 func (c *Conn) awaitDone(d time.Duration) bool {
 	timeout := time.NewTimer(d)
 	defer timeout.Stop()
@@ -78,7 +79,7 @@ func (c *Conn) awaitDone(d time.Duration) bool {
 	}
 }
 
-// open makes a session, unless there is one by now.
+// open creates a session, unless there is one by now.
 func (e *Engine) open(c *Conn) (*Session, error) {
 	s := newSession(e, c.hello.ClientID)
 	s.username, s.anonymous = c.username, c.anonymous
@@ -98,15 +99,15 @@ func (e *Engine) open(c *Conn) (*Session, error) {
 	e.ordered.Set(s)
 	s.assume(c)
 	s.generation = e.generation.Load()
-	if !s.generation.admits.Load() { // of an administrator, while the engine is suspended
+	if !s.generation.admits.Load() { // a client of an AdminOnly socket, while the engine is suspended
 		s.expiry = 0
 	}
 	return s, nil
 }
 
-// take assigns a session that waited to its client's new connection. It returns
-// false if the session is another's or gone by now, and an error if a quota forbids
-// the connection's Will.
+// take assigns a disconnected session to its client's new connection. It returns false if the
+// session has ended or has a connection by now, and an error if a quota forbids the
+// connection's Will.
 func (s *Session) take(c *Conn) (bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -122,15 +123,15 @@ func (s *Session) take(c *Conn) (bool, error) {
 	return true, nil
 }
 
-// isOver reports whether the session ended with its connection, which is so of one
-// that was stored for its Will, or with it, and has just been restored.
+// isOver reports whether the session should have ended with its connection. That is so for a
+// session that was stored only for its Will and has just been restored.
 func (s *Session) isOver() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.conn == nil && !s.keeps()
 }
 
-// assume sets what a connection brings to its session. mu is held.
+// assume attaches a connection to its session. mu is held.
 func (s *Session) assume(c *Conn) {
 	h := c.hello
 	defer s.announcePresence()

@@ -7,33 +7,33 @@ import (
 	"signalbox/broker/mqtt/topics"
 )
 
-// Tap takes the messages of a topic filter in this process. Its methods are
-// called on the goroutine of the publisher, in the order of each publisher,
-// before the message is delivered; they must not block.
+// Tap receives the messages of a topic filter in this process. Its methods are called on the
+// goroutine of the publisher, in the order of each publisher, before the message is delivered;
+// they must not block.
 type Tap interface {
-	// AwaitsCommit reports whether a message above QoS 0 is not to be acknowledged to its
-	// publisher before the tap has committed it.
+	// AwaitsCommit reports whether the acknowledgement of a message above QoS 0 must wait
+	// until the tap has committed the message.
 	AwaitsCommit() bool
-	// Take is given a message. Where hold is not nil it must be committed once.
+	// Take receives a message. If hold is not nil, its Committed must be called once.
 	Take(m *Message, hold *CommitBarrier)
 }
 
-// CommitBarrier keeps a message from being acknowledged.
+// CommitBarrier delays the store and the acknowledgement of a message.
 type CommitBarrier publication
 
-// Committed lets the message be acknowledged; or, with an error, refuses it as one
-// that cannot be stored. It does not wait.
+// Committed releases the message or, with an error, refuses it as one that cannot be stored.
+// It does not wait.
 func (h *CommitBarrier) Committed(err error) { (*publication)(h).releaseStore(err) }
 
-// openTap is a tap that was opened.
+// openTap is a tap with its filter.
 type openTap struct {
 	tap    Tap
 	filter string
 }
 
-// Open passes a tap the messages that are published from now on to topics that
-// the filter matches. After close has returned, messages that were published
-// before may still come, but none that is published afterwards.
+// Open passes a tap the messages that are published from now on to topics that the filter
+// matches. After close has returned, messages that were published before may still be passed,
+// but none that is published afterwards.
 func (e *Engine) Open(filter string, tap Tap) (close func()) {
 	t := &openTap{tap, filter}
 	e.taps.Subscribe(filter, t, topics.Options{QoS: 2})
@@ -58,14 +58,14 @@ func (e *Engine) closeTap(t *openTap) {
 	}
 }
 
-// tap shows a message to the taps of its topic. Those that hold it keep it from
-// being stored: what is stored of a message says that its sender need not send
-// it again.
+// tap passes a message to the taps of its topic. A tap that must commit it delays the store:
+// if the packet identifier of QoS 2 were stored first, the message would be a duplicate when
+// it is sent again after a crash, though the tap had not committed it.
 func (e *Engine) tap(m *Message, r *route, pub *publication) {
 	for i := range r.taps.Subscribers {
 		t := r.taps.Subscribers[i].Who.tap
 		var hold *CommitBarrier
-		if m.QoS > 0 && !pub.Owed && t.AwaitsCommit() { // no acknowledgement waits for what is owed
+		if m.QoS > 0 && !pub.Owed && t.AwaitsCommit() { // an owed publication has no acknowledgement to delay
 			pub.acquireStore()
 			hold = (*CommitBarrier)(pub)
 		}
@@ -73,8 +73,8 @@ func (e *Engine) tap(m *Message, r *route, pub *publication) {
 	}
 }
 
-// Publisher publishes many messages of the broker's own. It is used by one
-// goroutine at a time.
+// Publisher publishes many messages of the broker itself. It is used by one goroutine at a
+// time.
 type Publisher struct {
 	engine  *Engine
 	known   map[string]*route
@@ -84,13 +84,12 @@ type Publisher struct {
 // NewPublisher returns a Publisher.
 func (e *Engine) NewPublisher() *Publisher { return &Publisher{engine: e, known: map[string]*route{}} }
 
-// Publish delivers a message, without waiting for what has to be stored of it. It
-// answers false where that cannot be stored at present. Flush must follow before
-// the publisher rests.
+// Publish publishes a message without waiting for the store. It returns false if the message
+// cannot be stored at present. The caller must call Flush before it waits.
 func (p *Publisher) Publish(m *Message) bool { return p.publish(m, nil) }
 
-// PublishWithResult is Publish for who wants to know the outcome of the message: where
-// there is something to wait for, stored gives it.
+// PublishWithResult is Publish with a channel that receives the outcome of storing the
+// message. The channel is nil for QoS 0.
 func (p *Publisher) PublishWithResult(m *Message) (stored <-chan error, ok bool) {
 	done := make(chan error, 1)
 	if m.QoS == 0 {
@@ -104,7 +103,7 @@ func (p *Publisher) PublishWithResult(m *Message) (stored <-chan error, ok bool)
 func (p *Publisher) publish(m *Message, done chan error) bool {
 	e, r := p.engine, p.route(m.Topic)
 	e.refresh(r, nil)
-	pub := e.newPublication() // before it is asked whether it can be stored, which Suspend and Resume may change
+	pub := e.newPublication() // before canStore, so that its generation is the one that is checked
 	pub.done = done
 	if !e.canStore(m, r, e.store.Err()) {
 		e.meters.drop(DropNotStored, 1)
@@ -117,8 +116,8 @@ func (p *Publisher) publish(m *Message, done chan error) bool {
 	return true
 }
 
-// Flush sends what was published on its way, and waits while too much is to be
-// stored.
+// Flush flushes the connections of the recipients, and waits while too much is to be stored
+// or forwarded.
 func (p *Publisher) Flush() {
 	p.flushTouched()
 	p.engine.store.WaitForCapacity()
@@ -133,16 +132,14 @@ func (p *Publisher) flushTouched() {
 	p.touched = p.touched[:0]
 }
 
-// How often Room looks at queues, and how long it waits for one that stays as
-// long as it is.
+// How often WaitForCapacity checks the queues, and how long it waits without progress.
 const (
 	capacityPollInterval = 2 * time.Millisecond
 	capacityTimeout      = 5 * time.Second
 )
 
-// WaitForCapacity waits until no connected subscriber of a topic has its queue more than
-// half full, as long as these queues become shorter. Whoever is away is not
-// waited for.
+// WaitForCapacity waits while the queue of a connected subscriber of a topic is more than half
+// full and the longest such queue becomes shorter. It does not wait for clients that are away.
 func (p *Publisher) WaitForCapacity(ctx context.Context, topic string) {
 	fullest, full := p.fullest(topic)
 	if !full {
@@ -163,8 +160,8 @@ func (p *Publisher) WaitForCapacity(ctx context.Context, topic string) {
 	}
 }
 
-// fullest returns the most messages that wait for a connected subscriber whose
-// queue is more than half full, if there is one.
+// fullest returns the length of the longest queue of a connected subscriber that is more than
+// half full, and reports whether there is one.
 func (p *Publisher) fullest(topic string) (messages int, full bool) {
 	r := p.route(topic)
 	p.engine.refresh(r, nil)
@@ -189,8 +186,8 @@ func (p *Publisher) fullest(topic string) (messages int, full bool) {
 	return messages, full
 }
 
-// backlog returns how many messages wait for a client that is connected, and
-// whether that is more than half of what may.
+// backlog returns the number of queued messages of a connected client, and reports whether the
+// queue is more than half full.
 func (s *Session) backlog() (messages int, half bool) {
 	if s.peer != nil {
 		return s.peer.backlog()
@@ -205,7 +202,7 @@ func (s *Session) backlog() (messages int, half bool) {
 	return n, n > c.MaxQueuedMessages/2 || s.out.bytes > c.MaxQueuedBytes/2
 }
 
-// route finds what is known of a topic.
+// route returns the cached route of a topic, or a new one.
 func (p *Publisher) route(topic string) *route {
 	r := p.known[topic]
 	if r == nil {
