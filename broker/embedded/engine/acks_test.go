@@ -8,8 +8,7 @@ import (
 	"signalbox/broker/mqtt/packet"
 )
 
-// sentAcks takes the acknowledgements apart that a connection is about to write,
-// in their order.
+// sentAcks returns the acknowledgements that a connection is about to write, in order.
 func sentAcks(t *testing.T, c *Conn) (all []ack) {
 	t.Helper()
 	for p := slices.Concat(c.before.buf, c.after.buf); len(p) > 0; {
@@ -27,12 +26,12 @@ func sentAcks(t *testing.T, c *Conn) (all []ack) {
 	return all
 }
 
-// ofKind picks the acknowledgements of a kind.
+// ofKind returns the acknowledgements of a type.
 func ofKind(all []ack, kind byte) []ack {
 	return slices.DeleteFunc(slices.Clone(all), func(a ack) bool { return a.kind != kind })
 }
 
-// TestAcksInOrder pays acknowledgements in any order; they leave in the order of
+// TestAcksInOrder calls sendAck in any order; the acknowledgements are sent in the order of
 // the client's packets [MQTT-4.6.0-2] [MQTT-4.6.0-3].
 func TestAcksInOrder(t *testing.T) {
 	t.Parallel()
@@ -71,7 +70,7 @@ func TestAcksInOrder(t *testing.T) {
 	}
 }
 
-// TestAcksRefused returns MQTT 5 another reason. Older versions have none: see
+// TestAcksRefused sends another reason code in MQTT 5. Older versions have none: see
 // TestRefusedBeforeFive.
 func TestAcksRefused(t *testing.T) {
 	t.Parallel()
@@ -88,7 +87,7 @@ func TestAcksRefused(t *testing.T) {
 	}
 }
 
-// TestAcksLanes shows that PUBREL and PUBCOMP keep only each other back.
+// TestAcksLanes shows that PUBREL and PUBCOMP delay only each other.
 func TestAcksLanes(t *testing.T) {
 	t.Parallel()
 	c := &Conn{version: packet.V5}

@@ -13,8 +13,8 @@ import (
 	"signalbox/broker/mqtt/packet"
 )
 
-// agreement is a log of changes of retained messages that several brokers share.
-// It brings them one after the other when it is told to.
+// agreement is a log of changes of retained messages that several brokers share. bring
+// delivers the next one.
 type agreement struct {
 	mu       sync.Mutex
 	proposed []*engine.Changes
@@ -22,7 +22,7 @@ type agreement struct {
 	brokers  []*broker
 }
 
-// agreeing is a store in front of which such changes go to the log.
+// agreeing is a store that appends changes of retained messages to the log first.
 type agreeing struct {
 	engine.Store
 	log *agreement
@@ -50,8 +50,8 @@ func (l *agreement) join(t *testing.T) *broker {
 	return b
 }
 
-// bring has the next change made by all, or refused. It returns false if there
-// is none.
+// bring delivers the next change to all brokers, or refuses it. It returns false if there is
+// none.
 func (l *agreement) bring(t *testing.T) bool {
 	l.mu.Lock()
 	if len(l.proposed) == 0 {
@@ -72,7 +72,7 @@ func (l *agreement) bring(t *testing.T) bool {
 	return true
 }
 
-// decoded is what comes out of a log: other messages that say the same.
+// decoded returns copies of records, as a log delivers them.
 func decoded(records []engine.RetainedRecord) (all []engine.RetainedRecord) {
 	for _, r := range records {
 		if m := r.Message; m != nil {
@@ -86,7 +86,7 @@ func decoded(records []engine.RetainedRecord) (all []engine.RetainedRecord) {
 	return all
 }
 
-// keep stores changes that the log has brought.
+// keep stores changes that the log has delivered.
 func (b *broker) keep(c *engine.Changes) error {
 	done := make(outcome, 1)
 	c.Done = done
@@ -98,7 +98,7 @@ type outcome chan error
 
 func (o outcome) Committed(_ *engine.Changes, err error) { o <- err }
 
-// shown is what is retained, by topic.
+// shown returns the retained messages, by topic.
 func (b *broker) shown() map[string]string {
 	all := map[string]string{}
 	_, list := b.Retained("", 0, -1)
@@ -108,8 +108,8 @@ func (b *broker) shown() map[string]string {
 	return all
 }
 
-// TestAgreed shows a retained message at once where it is published and where it
-// is forwarded to, has the log decide, and goes back where the log refuses.
+// TestAgreed shows a retained message at once where it is published and where it is forwarded
+// to, and shows the stored one again if the log refuses it.
 func TestAgreed(t *testing.T) {
 	t.Parallel()
 	log := &agreement{}
@@ -132,7 +132,7 @@ func TestAgreed(t *testing.T) {
 	c.Ack(packet.TypePubrel, 7)
 	c.WantAck(packet.TypePubcomp)
 	set("two", 1)
-	if m := reader.WantMessage(); m.Payload != "two" { // is not kept from others meanwhile
+	if m := reader.WantMessage(); m.Payload != "two" { // delivered to others meanwhile
 		t.Errorf("got %v", m)
 	}
 	set("", 1)
@@ -161,9 +161,8 @@ func TestAgreed(t *testing.T) {
 	}
 }
 
-// TestAgreedByAll has retained messages published at all nodes at once, cross in
-// any order, and sometimes come to nothing. In the end all have the same, in
-// memory and in the store.
+// TestAgreedByAll publishes retained messages at all nodes at once, forwards them in any
+// order, and refuses some. In the end all nodes have the same, in memory and in the store.
 func TestAgreedByAll(t *testing.T) {
 	t.Parallel()
 	log := &agreement{}
@@ -189,7 +188,7 @@ func TestAgreedByAll(t *testing.T) {
 			}
 		})
 	}
-	go func() { // messages that cross, to anybody
+	go func() { // forwarded messages, to any node
 		defer close(applying)
 		random := rand.New(rand.NewPCG(9, 2)) //nolint:gosec // a test's
 		var in []*engine.Receiver
@@ -239,8 +238,8 @@ func TestAgreedByAll(t *testing.T) {
 	}
 }
 
-// TestReplaceRetained takes over what is stored now, but for what the broker
-// tells about itself and what is on its way.
+// TestReplaceRetained shows what is stored, except for the status of the broker and pending
+// changes.
 func TestReplaceRetained(t *testing.T) {
 	t.Parallel()
 	log := &agreement{}
@@ -267,9 +266,9 @@ func TestReplaceRetained(t *testing.T) {
 	}
 }
 
-// TestBroughtBefore shows what the log has brought last, though a message that it
-// has brought before is forwarded only now.
-func TestBroughtBefore(t *testing.T) {
+// TestDeliveredBefore shows what the log has delivered last, though a message that it has
+// delivered before is forwarded only now.
+func TestDeliveredBefore(t *testing.T) {
 	t.Parallel()
 	b := (&agreement{}).join(t)
 	receiver := b.NewReceiver()
@@ -289,7 +288,7 @@ func TestBroughtBefore(t *testing.T) {
 	shows("2")
 	receiver.Receive(message("3"), engine.Forward{Direct: true}, false)
 	shows("3")
-	for i := range 5000 { // more than are remembered
+	for i := range 5000 { // more than the deduplication cache has
 		check(t, b.ApplyRetained([]engine.RetainedRecord{{Topic: "b", Message: message(fmt.Sprint(i))}}, func(*engine.Changes) error { return nil }))
 	}
 	receiver.Receive(message("4"), engine.Forward{Direct: true}, false)

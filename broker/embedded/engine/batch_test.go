@@ -9,15 +9,15 @@ import (
 	"signalbox/broker/mqtt/packet"
 )
 
-// written is what a batch writes.
+// written returns what a batch writes.
 func written(b *batch) []byte {
 	b.cutSegment()
 	return slices.Concat(b.segments...)
 }
 
-// TestBatch holds what a batch writes against messages that are encoded one by
-// one: shared encodings with their flags and packet identifiers put in, large
-// ones that are referred to, and such as are for one client alone.
+// TestBatch compares what a batch writes with messages that are encoded one by one: shared
+// encodings with flags and packet identifiers, large ones that are referred to, and encodings
+// for one client only.
 func TestBatch(t *testing.T) {
 	t.Parallel()
 	const now = 1000
@@ -78,8 +78,7 @@ func randomMessage(dice *rand.Rand) *Message {
 	return m
 }
 
-// TestBatchShares encodes a message once for all who get it alike, and copies no
-// large payload.
+// TestBatchShares encodes a message once for all recipients, and copies no large payload.
 func TestBatchShares(t *testing.T) {
 	t.Parallel()
 	m := &Message{Topic: "a", Payload: make([]byte, 2*referAbove)}

@@ -10,8 +10,8 @@ import (
 	"signalbox/broker/mqtt/packet"
 )
 
-// BenchmarkMessage tells what a message costs from one client to others, the
-// clients included, which do as little as they can.
+// BenchmarkMessage measures a message from one client to others, including the clients,
+// which do as little as possible.
 func BenchmarkMessage(b *testing.B) {
 	for _, readers := range []int{1, 10} {
 		for _, qos := range []byte{0, 1} {
@@ -21,7 +21,7 @@ func BenchmarkMessage(b *testing.B) {
 }
 
 func benchMessage(b *testing.B, readers int, qos byte) {
-	const batch, window = 50, 20 // batches under way
+	const batch, window = 50, 20 // batches in flight
 	broker := start(b, b.TempDir())
 	c := broker.Connect(fresh("c"))
 	if qos > 0 {
@@ -65,7 +65,7 @@ func benchMessage(b *testing.B, readers int, qos byte) {
 	b.ReportMetric(float64(cpu(b)-before)/float64(b.N), "cpu-ns/op")
 }
 
-// cpu is the time that the process has had of all processors.
+// cpu returns the processor time of the process.
 func cpu(b *testing.B) time.Duration {
 	var u syscall.Rusage
 	check(b, syscall.Getrusage(syscall.RUSAGE_SELF, &u))

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// clock is one that the test sets.
+// clock is a clock that the test sets.
 type clock struct {
 	began time.Time
 	ahead atomic.Int64

@@ -20,9 +20,9 @@ const (
 	perSender  = 150
 )
 
-// TestDelivery has publishers send at QoS 1 and 2 to readers whose sessions are
-// kept and who break off all the time, sometimes by taking over themselves: all
-// that was acknowledged comes, in order, at QoS 2 once.
+// TestDelivery publishes at QoS 1 and 2 to readers with persistent sessions that disconnect
+// all the time, sometimes by a take-over: everything that was acknowledged is received, in
+// order, at QoS 2 once.
 func TestDelivery(t *testing.T) {
 	t.Parallel()
 	for name, memory := range map[string]int64{"memory": engine.DefaultConfig().ConnectedMemory, "disk": 1} {
@@ -84,7 +84,7 @@ func (b *broker) publishAll(i int) {
 	}
 }
 
-// reader is a client that keeps its own account of QoS 2 across connections.
+// reader is a client that keeps its state of QoS 2 across connections.
 type reader struct {
 	broker *broker
 	id     string
@@ -123,13 +123,13 @@ func (r *reader) run() {
 	}
 }
 
-// complete reports whether the last message of everybody has come. Messages come
-// in order, so all others have too.
+// complete reports whether the last message of every publisher was received. Messages are
+// received in order, so all others were too.
 func (r *reader) complete() bool {
 	return !slices.ContainsFunc(r.got[:], func(list []int) bool { return !slices.Contains(list, perSender) })
 }
 
-// drain fetches what was not acknowledged yet.
+// drain receives what was not acknowledged yet.
 func (r *reader) drain(t *testing.T) {
 	t.Helper()
 	c := r.broker.Connect(r.hello())
@@ -140,8 +140,8 @@ func (r *reader) drain(t *testing.T) {
 	}
 }
 
-// session reads on one connection until it breaks off. It returns false when
-// nothing comes for too long.
+// session reads on one connection until it disconnects. It returns false when nothing is
+// received for too long.
 func (r *reader) session(c *client) bool {
 	for life := 20 + r.dice.IntN(60); life > 0 && !r.complete(); life-- {
 		p, err := c.Read()
@@ -156,13 +156,13 @@ func (r *reader) session(c *client) bool {
 		if answer := r.handle(c, p); answer != nil && r.dice.IntN(20) > 0 {
 			c.Write(answer) //nolint:errcheck // reading will tell
 		} else if answer != nil {
-			return true // broke off before the answer
+			return true // disconnected before the response
 		}
 	}
 	return true
 }
 
-// handle takes a packet and returns the answer to it.
+// handle handles a packet and returns the response.
 func (r *reader) handle(c *client, p []byte) []byte {
 	switch p[0] >> 4 {
 	case packet.TypePublish:
@@ -193,7 +193,7 @@ func (r *reader) note(m message) {
 	r.got[from] = append(r.got[from], n)
 }
 
-// check looks at all that came.
+// check checks everything that was received.
 func (r *reader) check(t *testing.T) {
 	t.Helper()
 	for from, list := range r.got {

@@ -229,10 +229,11 @@ func (e *Engine) Addresses(username string) []string {
 	return found
 }
 
-// Close disconnects all clients and stops the engine's goroutines. It does not close the
-// store. It refuses new connections, cancels log-ins, and waits until all connections
-// have ended, for which the store must still report outcomes. If the context ends first,
-// Close returns an error and closing continues in the background.
+// Close disconnects all clients (0x8B), publishes their Wills without delay, and stops the
+// engine's goroutines. It does not close the store. It refuses new connections, cancels
+// log-ins, and waits until all connections have ended, for which the store must still
+// report outcomes. If the context ends first, Close returns an error and closing continues
+// in the background.
 func (e *Engine) Close(ctx context.Context) error {
 	e.once.Do(func() { go e.shutDown() })
 	select {

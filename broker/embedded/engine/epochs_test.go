@@ -8,8 +8,7 @@ import (
 	"testing"
 )
 
-// TestReadEpochs passes only when every section has ended that had begun before, and
-// whatever was begun since.
+// TestReadEpochs waits until every read that began before has ended, regardless of later ones.
 func TestReadEpochs(t *testing.T) {
 	t.Parallel()
 	var s readEpochs
@@ -53,8 +52,8 @@ func TestReadEpochs(t *testing.T) {
 	running.Wait()
 }
 
-// TestSectionsGivenUp waits again for what an earlier pass gave up waiting for.
-func TestSectionsGivenUp(t *testing.T) {
+// TestReadersGivenUp waits again for readers that an earlier call gave up waiting for.
+func TestReadersGivenUp(t *testing.T) {
 	t.Parallel()
 	var s readEpochs
 	s.on.Store(true)

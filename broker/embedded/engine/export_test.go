@@ -6,7 +6,7 @@ import (
 	"math"
 )
 
-// DropUnconfirmed drops what the log has not brought, as if its time was over.
+// DropUnconfirmed drops what the log has not delivered, as if its time was over.
 func (e *Engine) DropUnconfirmed() {
 	e.retained.mu.Lock()
 	e.retained.now = func() int64 { return math.MaxInt64 }
@@ -14,10 +14,10 @@ func (e *Engine) DropUnconfirmed() {
 	e.retained.dropUnconfirmed()
 }
 
-// QueuedMemory is what of queues is in memory, beside the least of each.
+// QueuedMemory returns the bytes of queues in memory, above the minimum of each.
 func (e *Engine) QueuedMemory() int64 { return e.queuedMemory.Load() }
 
-// Audit counts anew what is counted as it changes, and returns what differs.
+// Audit recounts everything that is counted incrementally, and returns the differences.
 func (e *Engine) Audit() error {
 	var total int64
 	var wrong []error
@@ -46,7 +46,7 @@ func (e *Engine) Audit() error {
 	return errors.Join(append(wrong, e.auditQuotas())...)
 }
 
-// auditQuotas counts anew what quotas bound.
+// auditQuotas recounts what quotas bound.
 func (e *Engine) auditQuotas() error {
 	var all [quotaReasons]int64
 	users := map[owner]*[quotaReasons]int64{}

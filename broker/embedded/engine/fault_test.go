@@ -12,9 +12,8 @@ import (
 	"signalbox/broker/mqtt/packet"
 )
 
-// TestUnsubscribeOnFullDisk takes subscriptions back while nothing can be stored:
-// nobody waits for the disk, neither the client nor those whom it has just sent
-// something, nor the end of the broker.
+// TestUnsubscribeOnFullDisk removes subscriptions while nothing can be stored. Neither the
+// client waits for the disk, nor the recipients of its messages, nor the end of the broker.
 func TestUnsubscribeOnFullDisk(t *testing.T) {
 	t.Parallel()
 	var disk *faulty
@@ -33,13 +32,13 @@ func TestUnsubscribeOnFullDisk(t *testing.T) {
 		t.Error("a session that is stored already cannot be resumed")
 	}
 	again.Send(packet.AppendUnsubscribe(nil, packet.V5, &packet.Unsubscribe{PacketID: 2, Filters: []string{"a"}}))
-	b.Engine.Disconnect("c") //nolint:errcheck // it may be gone
+	b.Engine.Disconnect("c") //nolint:errcheck // it may have ended
 	b.CloseEngine()
 	disk.work()
 }
 
-// TestOwedKeepsNothingBack shows that a PUBREL that waits for a full disk does
-// not keep back what needs no disk, and goes out when there is room.
+// TestOwedKeepsNothingBack shows that a PUBREL that waits for a full disk does not delay
+// acknowledgements that need no disk, and is sent when there is space.
 func TestOwedKeepsNothingBack(t *testing.T) {
 	t.Parallel()
 	var disk *faulty
@@ -64,8 +63,8 @@ func TestOwedKeepsNothingBack(t *testing.T) {
 	until(t, "the message is done with", func() bool { return b.queue("c") == 0 })
 }
 
-// TestRefusedRetained has two retained messages of one topic come to nothing
-// together: the one before them stays.
+// TestRefusedRetained refuses two retained messages of one topic together: the one before
+// them stays.
 func TestRefusedRetained(t *testing.T) {
 	t.Parallel()
 	for _, last := range []string{"third", ""} {
@@ -91,9 +90,9 @@ func TestRefusedRetained(t *testing.T) {
 	}
 }
 
-// TestRefusedBeforeFive: MQTT before 5 has no acknowledgement that refuses. A message
+// TestRefusedBeforeFive: before MQTT 5 there is no acknowledgement that refuses. A message
 // that cannot be stored ends the connection, so that its client sends it again
-// [MQTT-4.8.0-2 of 3.1.1]; it is taken when there is room.
+// [MQTT-4.8.0-2 of 3.1.1]; it is accepted when there is space.
 func TestRefusedBeforeFive(t *testing.T) {
 	t.Parallel()
 	for _, late := range []bool{false, true} {
@@ -106,8 +105,8 @@ func TestRefusedBeforeFive(t *testing.T) {
 	}
 }
 
-// refusedBeforeFive publishes to a disk that fails at once, or late, while it has
-// the message.
+// refusedBeforeFive publishes to a disk that fails at once, or while it is storing the
+// message.
 func refusedBeforeFive(t *testing.T, late bool, qos byte) {
 	t.Helper()
 	var disk *faulty
@@ -135,8 +134,8 @@ func refusedBeforeFive(t *testing.T, late bool, qos byte) {
 	again.WantAck([]byte{0, packet.TypePuback, packet.TypePubrec}[qos])
 }
 
-// TestReceiveMaximum shows that PUBRELs for nothing give no credit
-// [MQTT-3.3.4-9].
+// TestReceiveMaximum shows that PUBRELs of unknown packet identifiers do not raise the send
+// quota [MQTT-3.3.4-9].
 func TestReceiveMaximum(t *testing.T) {
 	t.Parallel()
 	var disk *faulty
@@ -159,7 +158,7 @@ func TestReceiveMaximum(t *testing.T) {
 	disk.work()
 }
 
-// TestSubscriptionsOfOnePacket holds a single SUBSCRIBE to the bound.
+// TestSubscriptionsOfOnePacket applies the bound within a single SUBSCRIBE.
 func TestSubscriptionsOfOnePacket(t *testing.T) {
 	t.Parallel()
 	b := start(t, t.TempDir(), func(c *engine.Config, _ *engine.Parts) { c.MaxSubscriptions = 3 })

@@ -12,9 +12,9 @@ import (
 	"signalbox/broker/mqtt/packet"
 )
 
-// queuedForward hands a client's session over from one engine to another, which must both
-// agree.
-func queuedForward(t *testing.T, from, to *broker, id string, between func()) {
+// moveSession moves a client's session from one engine to another, as the sessions package
+// does.
+func moveSession(t *testing.T, from, to *broker, id string, between func()) {
 	t.Helper()
 	i, _, err := from.Client(id)
 	check(t, err)
@@ -44,7 +44,7 @@ func queuedForward(t *testing.T, from, to *broker, id string, between func()) {
 	a.Activate()
 }
 
-// copied is what comes over a wire.
+// copied returns a copy, as if it was sent over a network.
 func copied(part []engine.QueueRecord) []engine.QueueRecord {
 	part = append([]engine.QueueRecord{}, part...)
 	for i := range part {
@@ -54,8 +54,8 @@ func copied(part []engine.QueueRecord) []engine.QueueRecord {
 	return part
 }
 
-// TestHandover moves a session with messages in every state: exchanges go on
-// where they were, and what comes meanwhile comes behind.
+// TestHandover moves a session with messages in every state: exchanges continue where they
+// were, and messages that are published meanwhile are queued behind.
 func TestHandover(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -74,7 +74,7 @@ func TestHandover(t *testing.T) {
 	c.Close()
 	until(t, "the client is gone", func() bool { i, _, _ := from.Client("c"); return !i.Connected })
 	check(t, from.Publish(&engine.Message{Topic: "a/c", QoS: 1, Payload: []byte("4")}))
-	queuedForward(t, from, to, "c", func() {
+	moveSession(t, from, to, "c", func() {
 		check(t, to.Publish(&engine.Message{Topic: "a/d", QoS: 1, Payload: []byte("5")}))
 		check(t, from.Publish(&engine.Message{Topic: "a/d", QoS: 1, Payload: []byte("6")}))
 	})
@@ -126,7 +126,7 @@ func TestHandover(t *testing.T) {
 	}
 }
 
-// TestHandoverOverlap leaves out what has reached both engines, and nothing else.
+// TestHandoverOverlap leaves out the messages that reached both engines, and nothing else.
 func TestHandoverOverlap(t *testing.T) {
 	t.Parallel()
 	from, to := start(t, t.TempDir()), start(t, t.TempDir())
@@ -139,7 +139,7 @@ func TestHandoverOverlap(t *testing.T) {
 	for n := range uint64(40) {
 		say(from, n+1)
 	}
-	queuedForward(t, from, to, "c", func() {
+	moveSession(t, from, to, "c", func() {
 		for n := range uint64(20) {
 			say(to, n+31)
 		}
@@ -155,8 +155,8 @@ func TestHandoverOverlap(t *testing.T) {
 	until(t, "the queue is empty", func() bool { return to.queue("c") == 0 })
 }
 
-// TestYield ends connections that came before, and spares those that came later
-// or are another user's.
+// TestYield ends connections that are earlier than the claim, but not later ones or those of
+// another user.
 func TestYield(t *testing.T) {
 	t.Parallel()
 	b := start(t, t.TempDir())
@@ -207,7 +207,7 @@ func TestKeep(t *testing.T) {
 	}
 }
 
-// TestAppend queues what waited elsewhere for a client that is there.
+// TestAppend queues messages of another engine for a connected client.
 func TestAppend(t *testing.T) {
 	t.Parallel()
 	b := start(t, t.TempDir())
@@ -230,7 +230,7 @@ func TestAppend(t *testing.T) {
 	}
 }
 
-// TestAdoptOnFullDisk leaves nothing behind where the session cannot be stored.
+// TestAdoptOnFullDisk leaves nothing behind if the session cannot be stored.
 func TestAdoptOnFullDisk(t *testing.T) {
 	t.Parallel()
 	var disk *faulty
@@ -259,7 +259,7 @@ func TestAdoptOnFullDisk(t *testing.T) {
 	}
 }
 
-// claiming counts what is claimed, and refuses.
+// claiming counts claims, and refuses some.
 type claiming struct {
 	mu      sync.Mutex
 	refuse  error
@@ -286,8 +286,8 @@ func (c *claiming) refuseFromNow() {
 	c.refuse = engine.ErrLater
 }
 
-// TestClaimsHook asks for everybody who brings a client id of its own, in the
-// order of their CONNECTs, and refuses whom it must.
+// TestClaimsHook claims the session of every client with a client id of its own, in the order
+// of their CONNECTs, and refuses those that Claim refuses.
 func TestClaimsHook(t *testing.T) {
 	t.Parallel()
 	b, claims := start(t, t.TempDir()), &claiming{}
@@ -313,8 +313,8 @@ func TestClaimsHook(t *testing.T) {
 	}
 }
 
-// TestHoldings lists sessions piece by piece.
-func TestHoldings(t *testing.T) {
+// TestOwnerships lists sessions in pages.
+func TestOwnerships(t *testing.T) {
 	t.Parallel()
 	b := start(t, t.TempDir())
 	for i := range 5 {
@@ -340,8 +340,8 @@ func TestHoldings(t *testing.T) {
 	}
 }
 
-// TestHandoverOrder keeps the order of a publisher whose messages came to both
-// engines, to the one that is left a little earlier.
+// TestHandoverOrder keeps the order of a publisher whose messages reached both engines, the
+// former one a little earlier.
 func TestHandoverOrder(t *testing.T) {
 	t.Parallel()
 	from, to := start(t, t.TempDir()), start(t, t.TempDir())
@@ -357,7 +357,7 @@ func TestHandoverOrder(t *testing.T) {
 		say(from, "p", n+1)
 		say(from, "r", n+20)
 	}
-	queuedForward(t, from, to, "c", func() { // p's come to both, those of r only to one or the other
+	moveSession(t, from, to, "c", func() { // messages of p reach both, those of r only one
 		for n := range uint64(4) {
 			say(from, "p", n+4)
 		}
@@ -368,7 +368,7 @@ func TestHandoverOrder(t *testing.T) {
 		}
 	})
 	for n := range uint64(3) {
-		say(to, "p", n+6) // on their way, but for the last
+		say(to, "p", n+6) // in flight, except the last
 	}
 	c = to.Connect(keeps("c"))
 	newest := map[string]int{}

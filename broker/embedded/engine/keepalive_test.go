@@ -14,9 +14,9 @@ import (
 	"signalbox/scripts/suite"
 )
 
-// TestKeepAliveIsExact: a client that sends nothing is disconnected after one and a
-// half times its keep-alive, whatever it is sent meanwhile, and neither before nor
-// after [MQTT-3.1.2-22], in 3.1.1 [MQTT-3.1.2-24].
+// TestKeepAliveIsExact disconnects a client that sends nothing exactly after one and a half
+// times its keep alive, regardless of what it receives meanwhile [MQTT-3.1.2-22], in 3.1.1
+// [MQTT-3.1.2-24].
 func TestKeepAliveIsExact(t *testing.T) {
 	t.Parallel()
 	for _, version := range []byte{packet.V31, packet.V311, packet.V5} {
@@ -60,11 +60,12 @@ func keepAliveIsExact(t *testing.T, version byte) {
 	}
 }
 
-// pipe connects to a broker without a network, and returns when that has hung up.
+// pipe connects to a broker without a network, and returns when the broker has closed the
+// connection.
 func pipe(b *enginetest.Broker) (client net.Conn, ended chan time.Time) {
 	client, ended = b.Pipe(), make(chan time.Time, 1)
 	go func() {
-		io.Copy(io.Discard, client) //nolint:errcheck // that it ends is what counts
+		io.Copy(io.Discard, client) //nolint:errcheck // only the end counts
 		ended <- time.Now()
 	}()
 	return client, ended

@@ -18,8 +18,8 @@ import (
 	"signalbox/broker/mqtt/packet"
 )
 
-// elected is a node that leads now and then: the real store behind a log, of which
-// a leader whose leadership ends does not know how far it will be kept.
+// elected is a node that leads from time to time: the real store behind a log. A leader whose
+// leadership ends does not know which of its last entries are committed.
 type elected struct {
 	*replica.Store
 	t     testing.TB
@@ -27,7 +27,7 @@ type elected struct {
 	now   *leadership
 }
 
-// leadership is the time in which the node leads.
+// leadership is one leadership of the node.
 type leadership struct {
 	log     chan entry
 	lost    chan struct{}
@@ -39,7 +39,7 @@ type entry struct {
 	applied chan struct{}
 }
 
-// withElected puts a replica before the store.
+// withElected puts a replica in front of the store.
 func withElected(t testing.TB, into **elected) func(*engine.Config, *engine.Parts) {
 	return func(_ *engine.Config, p *engine.Parts) {
 		*into = &elected{t: t, Store: replica.Open(replica.Options{
@@ -79,7 +79,7 @@ func (n *elected) lead() {
 	check(n.t, err)
 }
 
-// apply applies the log; of what is in it when the leadership ends only the first part.
+// apply applies the log; when the leadership ends, only the first part of the rest.
 func (n *elected) apply(r *leadership) {
 	for {
 		select {
@@ -105,8 +105,8 @@ func (n *elected) applyOne(e entry) {
 	close(e.applied)
 }
 
-// depose ends the leadership, of which the owner may learn first or the engine. It
-// comes back when what is left of the log is applied.
+// depose ends the leadership, which the owner or the engine may learn first. It returns when
+// the rest of the log is applied.
 func (n *elected) depose(b *broker) {
 	ctx := context.Background()
 	if rand.IntN(2) == 0 {
@@ -121,7 +121,7 @@ func (n *elected) depose(b *broker) {
 	n.now.applied.Wait()
 }
 
-// tryConnect opens a connection, if the broker lets it in.
+// tryConnect opens a connection, if the broker accepts it.
 func (b *broker) tryConnect(h packet.Connect) *client {
 	c, err := b.TryConnect(h)
 	if err != nil {
@@ -131,7 +131,7 @@ func (b *broker) tryConnect(h packet.Connect) *client {
 	return c
 }
 
-// reconnect tries until it is let in, or until no more is wanted.
+// reconnect tries until the broker accepts it or the context ends.
 func (b *broker) reconnect(ctx context.Context, clientID string) *client {
 	h := keeps(clientID)
 	h.Version, h.ReceiveMaximum = packet.V5, 65535
@@ -149,8 +149,8 @@ func (b *broker) reconnect(ctx context.Context, clientID string) *client {
 	return nil
 }
 
-// sender publishes numbers at one QoS, the next when one is acknowledged, on as
-// many connections as that takes.
+// sender publishes numbers at one QoS, each after the one before was acknowledged, on as many
+// connections as necessary.
 type sender struct {
 	b     *broker
 	name  string
@@ -194,8 +194,8 @@ func (s *sender) release(c *client, id uint16) bool {
 	return s.answered(c, packet.TypePubcomp, id)
 }
 
-// answered reports whether an acknowledgement comes. None refuses, but that what
-// was released is known no longer.
+// answered reports whether an acknowledgement is received. None may refuse, except that the
+// packet identifier of a PUBREL may be unknown.
 func (s *sender) answered(c *client, kind byte, id uint16) bool {
 	p, err := c.Read()
 	if err != nil || p[0]>>4 == packet.TypeDisconnect {
@@ -208,13 +208,13 @@ func (s *sender) answered(c *client, kind byte, id uint16) bool {
 	return true
 }
 
-// recipient keeps what it gets by a subscription, over all its connections.
+// recipient records what it receives, over all its connections.
 type recipient struct {
 	b        *broker
 	name     string
 	filter   string
 	qos      byte
-	released map[uint16]bool // packet identifiers of QoS 2 that wait for PUBREL
+	released map[uint16]bool // QoS 2 packet identifiers that wait for PUBREL
 
 	mu     sync.Mutex // guards counts
 	counts map[string]int
@@ -239,7 +239,7 @@ func (r *recipient) run(ctx context.Context, subscribed func()) {
 	}
 }
 
-// receive handles one packet, as the standard asks for.
+// receive handles one packet, as the standard requires.
 func (r *recipient) receive(c *client) bool {
 	p, err := c.Read()
 	if err != nil {
@@ -277,16 +277,16 @@ func (r *recipient) count(m message) {
 	r.last[m.Topic] = n
 }
 
-// has is how often a message came.
+// has returns how often a message was received.
 func (r *recipient) has(key string) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.counts[key]
 }
 
-// TestLeadershipChanges has clients publish and receive over many leaderships of a node. Whatever
-// was acknowledged is received by all who are subscribed, at QoS 2 once, in order,
-// and nothing is refused.
+// TestLeadershipChanges publishes and receives over many leaderships of a node. Every
+// acknowledged message is received by all subscribers, at QoS 2 once, in order, and nothing is
+// refused.
 func TestLeadershipChanges(t *testing.T) {
 	t.Parallel()
 	var n *elected
@@ -334,7 +334,7 @@ func TestLeadershipChanges(t *testing.T) {
 	n.now.applied.Wait()
 }
 
-// wantReceived waits until everything that was acknowledged has come.
+// wantReceived waits until every acknowledged message was received.
 func (s *sender) wantReceived(by []*recipient) {
 	t := s.b.T
 	t.Helper()

@@ -8,7 +8,7 @@ import (
 	"signalbox/broker/embedded/engine"
 )
 
-// queue is an authority that decides about a log-in when its client has left.
+// queue is an authority that decides about a log-in after its client disconnected.
 type queue struct{ permissive }
 
 func (queue) Authenticate(ctx context.Context, l *engine.Login) (engine.Admission, error) {
@@ -18,8 +18,8 @@ func (queue) Authenticate(ctx context.Context, l *engine.Login) (engine.Admissio
 	return engine.Admission{}, context.Cause(ctx)
 }
 
-// TestLoginOfAClientThatLeft has a client leave while its log-in waits. The log-in
-// ends, is counted, and is no refusal.
+// TestLoginOfAClientThatLeft disconnects a client while its log-in waits. The log-in ends, is
+// counted, and is not a refusal.
 func TestLoginOfAClientThatLeft(t *testing.T) {
 	t.Parallel()
 	b := start(t, t.TempDir(), func(_ *engine.Config, p *engine.Parts) { p.Authority = queue{} })
@@ -40,8 +40,8 @@ func TestLoginOfAClientThatLeft(t *testing.T) {
 	}
 }
 
-// patient is an authority whose log-ins take until their client leaves, if that is
-// watched.
+// patient is an authority whose log-ins wait until the client disconnects, if that is
+// detected.
 type patient struct{ permissive }
 
 func (p patient) Authenticate(ctx context.Context, l *engine.Login) (engine.Admission, error) {
@@ -54,8 +54,8 @@ func (p patient) Authenticate(ctx context.Context, l *engine.Login) (engine.Admi
 	return p.permissive.Authenticate(ctx, l)
 }
 
-// TestClientThatDoesNotWait has a client send a message behind its CONNECT and leave
-// at once. The message is published.
+// TestClientThatDoesNotWait sends a message behind CONNECT and disconnects at once. The message
+// is published.
 func TestClientThatDoesNotWait(t *testing.T) {
 	t.Parallel()
 	b := start(t, t.TempDir(), func(_ *engine.Config, p *engine.Parts) { p.Authority = patient{} })
@@ -63,7 +63,7 @@ func TestClientThatDoesNotWait(t *testing.T) {
 	go func() {
 		defer far.Close()
 		far.Write([]byte("\x10\x0d\x00\x04MQTT\x04\x02\x00\x3c\x00\x01c\x30\x04\x00\x01ax\xe0\x00"))
-		far.Read(make([]byte, 4)) // CONNACK, if it comes
+		far.Read(make([]byte, 4)) // CONNACK, if it is sent
 	}()
 	b.Serve(&engine.Socket{Conn: near, AwaitEnd: func() error { return nil }, Address: "test", Protocol: "MQTT"})
 	if c := b.Counts(); c.PublishesReceived != 1 {

@@ -10,8 +10,8 @@ import (
 	"signalbox/broker/mqtt/packet"
 )
 
-// registry notes the Serial of each message, by topic, that is given to bridges or to
-// a tap. It admits all.
+// registry is a loop guard that admits all messages, and a tap. It records the Serial of each
+// message by topic.
 type registry struct {
 	engine *engine.Engine
 
@@ -19,7 +19,7 @@ type registry struct {
 	serials map[string][]uint64
 }
 
-// register has the messages of a broker noted, until it is closed.
+// register records the messages of a broker until it is closed.
 func register(b *broker) *registry {
 	r := &registry{engine: b.Engine, serials: map[string][]uint64{}}
 	b.SetLoopGuard(r)
@@ -47,7 +47,7 @@ func (r *registry) Take(m *engine.Message, _ *engine.CommitBarrier) {
 	r.note(m.Topic, r.engine.Serial(m))
 }
 
-// want checks that messages were given some times, each with a Serial of its own.
+// want checks how often messages were seen, and that each has one Serial.
 func (r *registry) want(t *testing.T, times map[string]int) {
 	t.Helper()
 	r.mu.Lock()
@@ -66,7 +66,7 @@ func (r *registry) want(t *testing.T, times map[string]int) {
 	}
 }
 
-// bridge connects a bridge of another broker, with a session that is kept.
+// bridge connects a bridge of another broker, with a persistent session.
 func (b *broker) bridge(clientID string) *client {
 	h := keeps(clientID)
 	h.Peer = "there"
@@ -109,8 +109,8 @@ func TestPeerNameFits(t *testing.T) {
 	}
 }
 
-// TestSerialOutlivesMemory returns messages that wait in the store to bridges: each has
-// one Serial, whoever gets it, when, and how often; after a restart again.
+// TestSerialOutlivesMemory delivers messages that are in the store only to bridges: each has
+// one Serial for all recipients and repetitions, also after a restart.
 func TestSerialOutlivesMemory(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -131,7 +131,7 @@ func TestSerialOutlivesMemory(t *testing.T) {
 		wantPayloads(b.bridge(id), "1", "2")
 	}
 	wantPayloads(b.bridge("near"), "1", "2")
-	r.want(t, map[string]int{"t/a": 5, "t/b": 4}) // the tap's too
+	r.want(t, map[string]int{"t/a": 5, "t/b": 4}) // including the tap
 	b.close()
 
 	b = start(t, dir)

@@ -10,7 +10,7 @@ import (
 	"signalbox/broker/mqtt/packet"
 )
 
-// heap is how much memory is in use after a collection.
+// heap returns the memory in use after a garbage collection.
 func heap() int64 {
 	runtime.GC()
 	runtime.GC()
@@ -19,8 +19,8 @@ func heap() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// TestQueuesOfAbsentClientsTakeNoMemory queues large messages for clients that are
-// away, and restarts: neither keeps the payloads in memory. They come all the same.
+// TestQueuesOfAbsentClientsTakeNoMemory queues large messages for clients that are away, and
+// restarts: the payloads are not in memory before or after, and are delivered all the same.
 func TestQueuesOfAbsentClientsTakeNoMemory(t *testing.T) {
 	const clients, messages, size = 4, 16, 1 << 20
 	const bound = clients * messages * size / 4
@@ -57,9 +57,8 @@ func TestQueuesOfAbsentClientsTakeNoMemory(t *testing.T) {
 	b.counted()
 }
 
-// TestManySlowConsumersTakeLittleMemory has clients come back that take one message of
-// many and no more. Together they keep within the bound of all queues, beside the
-// least of each.
+// TestManySlowConsumersTakeLittleMemory connects clients that read one message of many. All
+// their queues together stay within QueueMemory, beyond the minimum of each.
 func TestManySlowConsumersTakeLittleMemory(t *testing.T) {
 	t.Parallel()
 	const clients, messages, size, most = 12, 96, 8 << 10, 1 << 20
@@ -88,8 +87,8 @@ func TestManySlowConsumersTakeLittleMemory(t *testing.T) {
 	b.counted()
 }
 
-// TestSlowConsumerTakesLittleMemory has a client that is connected and acknowledges
-// nothing. What it is not sent yet is in the store only.
+// TestSlowConsumerTakesLittleMemory connects a client that acknowledges nothing. Messages that
+// were not sent to it are in the store only.
 func TestSlowConsumerTakesLittleMemory(t *testing.T) {
 	const messages, size = 48, 1 << 20
 	b := start(t, t.TempDir())

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// queued fills an outgoing with n messages of QoS 1 that may be sent.
+// queued returns a queue with n messages of QoS 1 that may be sent.
 func queued(n int) *outgoingQueue {
 	o := newOutgoingQueue()
 	for range n {
@@ -27,7 +27,7 @@ func (o *outgoingQueue) launchAll(window int) (seqs []uint64) {
 	}
 }
 
-// finishSeq ends the message of a sequence number.
+// finishSeq marks the message of a sequence number as done.
 func finishSeq(t *testing.T, o *outgoingQueue, seq uint64) {
 	t.Helper()
 	e := o.get(seq)
@@ -46,8 +46,8 @@ func TestIdentifier(t *testing.T) {
 	}
 }
 
-// TestOutgoingWindow shows that no more is under way than the window allows, and
-// that what is acknowledged out of order makes room [MQTT-3.3.4-9].
+// TestOutgoingWindow shows that no more messages are in flight than the window allows, and that
+// an acknowledgement out of order frees the window [MQTT-3.3.4-9].
 func TestOutgoingWindow(t *testing.T) {
 	t.Parallel()
 	o := queued(6)
@@ -71,8 +71,8 @@ func TestOutgoingWindow(t *testing.T) {
 	}
 }
 
-// TestOutgoingFind finds messages by packet identifier only once they were sent
-// on the connection.
+// TestOutgoingFind finds messages by packet identifier only after they were sent on the
+// connection.
 func TestOutgoingFind(t *testing.T) {
 	t.Parallel()
 	o := queued(3)
@@ -91,8 +91,8 @@ func TestOutgoingFind(t *testing.T) {
 	}
 }
 
-// TestOutgoingIdentifiersAreUnique drives the queue over the end of the packet
-// identifiers, with one message that is never acknowledged [MQTT-2.2.1-4].
+// TestOutgoingIdentifiersAreUnique uses all packet identifiers more than once, while one
+// message is never acknowledged [MQTT-2.2.1-4].
 func TestOutgoingIdentifiersAreUnique(t *testing.T) {
 	t.Parallel()
 	o := queued(packetIDs + 10)
@@ -118,8 +118,8 @@ func TestOutgoingIdentifiersAreUnique(t *testing.T) {
 	}
 }
 
-// TestOutgoingKeepsNoGaps shows that one old message does not keep the room of
-// all that came and went behind it.
+// TestOutgoingKeepsNoGaps shows that one old message does not hold the memory of all that were
+// done behind it.
 func TestOutgoingKeepsNoGaps(t *testing.T) {
 	t.Parallel()
 	o := queued(1)
@@ -140,8 +140,8 @@ func TestOutgoingKeepsNoGaps(t *testing.T) {
 	}
 }
 
-// TestOutgoingRestore restores messages with gaps between them, and goes on
-// behind what had been sent.
+// TestOutgoingRestore restores messages with gaps between them, and continues behind those that
+// were sent.
 func TestOutgoingRestore(t *testing.T) {
 	t.Parallel()
 	o := newOutgoingQueue()
@@ -167,8 +167,7 @@ func TestOutgoingRestore(t *testing.T) {
 	}
 }
 
-// TestOutgoingRewind sends what is not done with again, in order
-// [MQTT-4.4.0-1].
+// TestOutgoingRewind sends messages that are not done again, in order [MQTT-4.4.0-1].
 func TestOutgoingRewind(t *testing.T) {
 	t.Parallel()
 	o := queued(5)
@@ -190,10 +189,9 @@ func TestOutgoingRewind(t *testing.T) {
 	}
 }
 
-// TestOutgoingPassing shows when messages of QoS 0 go out: not before those that
-// came earlier, unless these wait for the client, and not past one that is
-// being stored.
-func TestOutgoingPassing(t *testing.T) {
+// TestOutgoingQoS0 shows when messages of QoS 0 are sent: not before earlier messages, unless
+// these wait for the client, and not before one that is being stored.
+func TestOutgoingQoS0(t *testing.T) {
 	t.Parallel()
 	o := newOutgoingQueue()
 	o.push(&entry{qos: 1})
@@ -220,7 +218,7 @@ func TestOutgoingPassing(t *testing.T) {
 	}
 }
 
-// naive is outgoing as one would write it without a thought for speed.
+// naive is a simple model of the queue.
 type naive struct {
 	list       []naiveEntry
 	tail, next uint64
@@ -250,8 +248,7 @@ func (n *naive) finish(i int) {
 	n.list = slices.Delete(n.list, i, i+1)
 }
 
-// TestOutgoingModel holds the queue against the naive one under random
-// operations.
+// TestOutgoingModel compares the queue with the model under random operations.
 func TestOutgoingModel(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(200) {

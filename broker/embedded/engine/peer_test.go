@@ -11,7 +11,7 @@ import (
 	"signalbox/broker/mqtt/packet"
 )
 
-// forwardLink is a link to a node that does not exist: it keeps what it is given.
+// forwardLink is a link to a node that does not exist: it records messages.
 type forwardLink struct{ taken chan forwarded }
 
 type forwarded struct {
@@ -25,7 +25,7 @@ func (l *forwardLink) Take(m *engine.Message, c engine.Forward) { l.taken <- for
 func (l *forwardLink) Backlog() (int, bool)                     { return 0, false }
 func (l *forwardLink) WaitForCapacity()                         {}
 
-// outcomes counts how often a receipt was committed, and with what.
+// outcomes counts the outcomes of a receipt.
 type outcomes chan error
 
 func newOutcomes() outcomes            { return make(outcomes, 10) }
@@ -39,8 +39,8 @@ func (s outcomes) wants(t *testing.T) error {
 	return err
 }
 
-// TestPeer hands a message over once, however many of the node's subscriptions
-// match, with the greatest QoS, and acknowledges it when the node has it.
+// TestPeer forwards a message once with the greatest QoS, however many of the node's
+// subscriptions match, and acknowledges it when the node has it.
 func TestPeer(t *testing.T) {
 	t.Parallel()
 	for _, qos := range []byte{1, 2} {
@@ -95,8 +95,7 @@ func TestPeer(t *testing.T) {
 	}
 }
 
-// TestPeerIsNoClient shows nobody the subscriptions of other nodes as those of
-// clients.
+// TestPeerIsNoClient does not list the subscriptions of other nodes as those of clients.
 func TestPeerIsNoClient(t *testing.T) {
 	t.Parallel()
 	b := start(t, t.TempDir())
@@ -109,8 +108,8 @@ func TestPeerIsNoClient(t *testing.T) {
 	}
 }
 
-// TestSharedAcross chooses one member in turn, those of another node only while
-// it can be reached, and members that are away last.
+// TestSharedAcross chooses members in turn, those of another node only while it can be
+// reached, and members that are away last.
 func TestSharedAcross(t *testing.T) {
 	t.Parallel()
 	b, link := start(t, t.TempDir()), newForwardLink()
@@ -139,7 +138,7 @@ func TestSharedAcross(t *testing.T) {
 	}
 	reader.Bye()
 	until(t, "its subscription is gone", func() bool { return b.Counts().Subscriptions == 0 })
-	publish() // QoS 0 waits for nobody
+	publish() // QoS 0 is not delivered to members that are away
 	c.Publish(packet.Outgoing{Topic: "a", QoS: 1, PacketID: 1})
 	for range 2 {
 		<-link.taken
@@ -162,8 +161,8 @@ func TestSharedAcross(t *testing.T) {
 	c.WantAck(packet.TypePuback)
 }
 
-// TestReceive delivers what comes from another node to clients and taps, not to
-// other nodes, and tells of which shared subscriptions nobody is left.
+// TestReceive delivers messages of another node to clients and taps, not to other nodes, and
+// returns the shared subscriptions without members.
 func TestReceive(t *testing.T) {
 	t.Parallel()
 	b, link, tap := start(t, t.TempDir()), newForwardLink(), newDrain(true)
@@ -206,7 +205,7 @@ func TestReceive(t *testing.T) {
 	}
 }
 
-// TestReceiveWithoutCapacity refuses what cannot be stored.
+// TestReceiveWithoutCapacity refuses messages that cannot be stored.
 func TestReceiveWithoutCapacity(t *testing.T) {
 	t.Parallel()
 	var disk *faulty

@@ -176,8 +176,10 @@ func (c *Conn) refuseQuota(pk *packet.Publish) {
 	c.acknowledge(kind, pk.PacketID, packet.ReasonQuotaExceeded)
 }
 
-// refusedByQuota reports whether quotas kept the message from all its recipients. It is
-// called only while the publication is being made.
+// refusedByQuota reports whether quotas kept the message from all its recipients. If only
+// some are over their quota, they lose the message and the publisher is not refused:
+// otherwise one full session that is subscribed to everything could stop all publishers. It
+// is called only while the publication is being made.
 func (p *publication) refusedByQuota() bool {
 	return p.over && !p.accepted && !p.storeBlocked() && p.ackRefs.Load() == 0
 }

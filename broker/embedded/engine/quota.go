@@ -9,7 +9,9 @@ import (
 
 // Quota bounds what all sessions together, or those of one username, may have. 0 means no
 // bound. State that comes from the store, the log or another node is counted and never
-// refused, so the counts may exceed the bounds, and are the same after a restart.
+// refused, so the counts may exceed the bounds, and are the same after a restart. In a
+// cluster whose nodes all serve clients, each node counts its own sessions and all retained
+// messages.
 type Quota struct {
 	Sessions          int64 `mapstructure:"sessions"`
 	SessionBytes      int64 `mapstructure:"session_bytes"`      // an estimate of the memory of sessions without their subscriptions

@@ -13,8 +13,8 @@ import (
 	"signalbox/broker/mqtt/topics"
 )
 
-// TestQuotaOfWills refuses clients with more in their Wills than a user may have in
-// memory, which a start needs as well. Who is refused loses no session.
+// TestQuotaOfWills refuses clients whose Wills exceed a user's quota of memory. A refused
+// client keeps its session.
 func TestQuotaOfWills(t *testing.T) {
 	t.Parallel()
 	quota := bounded(engine.Quota{}, engine.Quota{SessionBytes: 190_000})
@@ -32,7 +32,7 @@ func TestQuotaOfWills(t *testing.T) {
 	}
 	b.Connect(with("1", 60_000))
 	second := b.Connect(with("2", 60_000))
-	b.Connect(with("3", 60_000)).Close() // the Will waits
+	b.Connect(with("3", 60_000)).Close() // with a Will that is due later
 	until(t, "the client is gone", func() bool { i, _, err := b.Client("3"); return err == nil && !i.Connected })
 	refused(with("4", 60_000))
 	larger := with("3", 65_000)
@@ -52,8 +52,7 @@ func TestQuotaOfWills(t *testing.T) {
 	refused(with("5", 60_000))
 }
 
-// TestQuotaOfSmallMessages bounds the messages of queues by the memory that they take
-// though they are on the disk.
+// TestQuotaOfSmallMessages bounds queued messages by the memory of their stubs.
 func TestQuotaOfSmallMessages(t *testing.T) {
 	t.Parallel()
 	b := start(t, t.TempDir(), bounded(engine.Quota{}, engine.Quota{SessionBytes: 20_000}))
@@ -72,9 +71,9 @@ func TestQuotaOfSmallMessages(t *testing.T) {
 	b.wantRefused(t, engine.QuotaSessionBytes, 1)
 }
 
-// TestQuotaOfIncoming publishes messages of QoS 2 and releases none. The first that is
-// too many is refused in MQTT 5 and ends the connection in 3.1.1, whose PUBREC cannot
-// refuse [MQTT-4.8.0-2 of 3.1.1]. A client that then releases one is served again.
+// TestQuotaOfIncoming publishes messages of QoS 2 and releases none. The first that exceeds the
+// quota is refused in MQTT 5 and ends the connection in 3.1.1, whose PUBREC cannot refuse
+// [MQTT-4.8.0-2 of 3.1.1]. A client that then releases one can publish again.
 func TestQuotaOfIncoming(t *testing.T) {
 	t.Parallel()
 	for _, version := range []byte{packet.V311, packet.V5} {
@@ -136,14 +135,14 @@ func TestLongShareTakesMemoryOnce(t *testing.T) {
 	}
 }
 
-// hold sends a message of QoS 2 that nobody gets and that is not released, if the
-// connection is still there.
+// hold sends a message of QoS 2 that has no subscribers and is not released, if the connection
+// is still open.
 func hold(c *client, id uint16) {
-	c.TrySend(packet.AppendPublish(nil, c.Version, &packet.Outgoing{Topic: "nobody", QoS: 2, PacketID: id})) //nolint:errcheck // as said
+	c.TrySend(packet.AppendPublish(nil, c.Version, &packet.Outgoing{Topic: "nobody", QoS: 2, PacketID: id})) //nolint:errcheck // the connection may have ended
 }
 
-// TestQuotasAreExactInClusters moves sessions between two engines while messages come,
-// and suspends and resumes these, and counts anew after each step.
+// TestQuotasAreExactInClusters moves sessions between two engines while messages are published,
+// suspends and resumes the engines, and recounts after each step.
 func TestQuotasAreExactInClusters(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()
@@ -178,7 +177,7 @@ func TestQuotasAreExactInClusters(t *testing.T) {
 			check(t, b.Publish(m))
 		case 6:
 			if err == nil {
-				queuedForward(t, b, other, id, nil)
+				moveSession(t, b, other, id, nil)
 			}
 		default:
 			if dice.IntN(3) == 0 {

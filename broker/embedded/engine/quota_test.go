@@ -16,7 +16,7 @@ func bounded(broker, user engine.Quota) func(*engine.Config, *engine.Parts) {
 	return func(c *engine.Config, _ *engine.Parts) { c.Quota, c.UserQuota = broker, user }
 }
 
-// by is a CONNECT of a session that is kept, of a user.
+// by returns a CONNECT of a user with a persistent session.
 func by(user, id string) packet.Connect {
 	h := keeps(id)
 	h.Username, h.HasUsername = user, true
@@ -53,7 +53,7 @@ func TestQuotaOfSessions(t *testing.T) {
 	check(t, b.Audit())
 }
 
-// TestQuotaOfSubscriptions refuses filters, and counts them until they are given up.
+// TestQuotaOfSubscriptions refuses filters, and counts them until they are removed.
 func TestQuotaOfSubscriptions(t *testing.T) {
 	t.Parallel()
 	b := start(t, t.TempDir(), bounded(engine.Quota{}, engine.Quota{SubscriptionBytes: 1000}))
@@ -78,8 +78,8 @@ func TestQuotaOfSubscriptions(t *testing.T) {
 	check(t, b.Audit())
 }
 
-// TestQuotaOfQueues refuses what nobody can have, delivers to those who can, and
-// counts the same after a restart.
+// TestQuotaOfQueues refuses messages that no recipient may queue, delivers to those who may,
+// and counts the same after a restart.
 func TestQuotaOfQueues(t *testing.T) {
 	t.Parallel()
 	quota := bounded(engine.Quota{}, engine.Quota{QueuedBytes: 3000})
@@ -124,7 +124,7 @@ func TestQuotaOfQueues(t *testing.T) {
 	check(t, b.Audit())
 }
 
-// wait opens a session that waits for topics.
+// wait opens a session that is subscribed to topics.
 func (b *broker) wait(h packet.Connect, filters ...string) {
 	c := b.Connect(h)
 	for _, f := range filters {
@@ -134,7 +134,7 @@ func (b *broker) wait(h packet.Connect, filters ...string) {
 	until(b.T, "the client is gone", func() bool { i, _, err := b.Client(h.ClientID); return err == nil && !i.Connected })
 }
 
-// TestQuotaOfRetained refuses to retain too much, and lets what is there be replaced.
+// TestQuotaOfRetained refuses to retain too much, and allows messages to be replaced.
 func TestQuotaOfRetained(t *testing.T) {
 	t.Parallel()
 	quota := bounded(engine.Quota{RetainedMessages: 3}, engine.Quota{RetainedMessages: 2, RetainedBytes: 1000})
@@ -176,8 +176,8 @@ func TestQuotaOfRetained(t *testing.T) {
 	check(t, start(t, dir, quota).Audit())
 }
 
-// TestQuotasAreExact does at random all that is counted, with bounds that are reached
-// all the time, and counts anew after each step and restart.
+// TestQuotasAreExact makes random operations that are counted, with bounds that are often
+// reached, and recounts after each step and restart.
 func TestQuotasAreExact(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()
@@ -210,7 +210,7 @@ func TestQuotasAreExact(t *testing.T) {
 				for n := range dice.IntN(100) {
 					hold(c, uint16(dice.IntN(100)*100+n+1))
 				}
-				c.TrySend(packet.AppendAck(nil, c.Version, packet.TypePubrel, uint16(1+dice.IntN(100)), 0, "")) //nolint:errcheck // it may be gone
+				c.TrySend(packet.AppendAck(nil, c.Version, packet.TypePubrel, uint16(1+dice.IntN(100)), 0, "")) //nolint:errcheck // the connection may have ended
 			}
 		case 9:
 			if dice.IntN(4) == 0 {
@@ -228,14 +228,14 @@ func TestQuotasAreExact(t *testing.T) {
 		case 3:
 			b.SubscribeClient(id, fmt.Sprint([]string{"t/", "$share/g/t/"}[dice.IntN(2)], dice.IntN(4)), topics.Options{QoS: byte(dice.IntN(3))}) //nolint:errcheck // may be beyond a bound
 		case 4:
-			b.UnsubscribeClient(id, fmt.Sprint("t/", dice.IntN(4))) //nolint:errcheck // may not be there
+			b.UnsubscribeClient(id, fmt.Sprint("t/", dice.IntN(4))) //nolint:errcheck // may not exist
 		case 5, 6:
 			m := &engine.Message{Topic: fmt.Sprint("t/", dice.IntN(8)), Payload: make([]byte, dice.IntN(500)), QoS: byte(dice.IntN(3)), Retain: dice.IntN(2) == 0,
 				Publisher: id, Username: h.Username}
 			check(t, b.Publish(m))
 		default:
 			if dice.IntN(8) == 0 {
-				b.Forget(t.Context(), id) //nolint:errcheck // may not be there
+				b.Forget(t.Context(), id) //nolint:errcheck // may not exist
 				delete(here, id)
 			}
 			if dice.IntN(12) == 0 {

@@ -44,9 +44,8 @@ func rawOf(t *testing.T, c *net.TCPConn) syscall.RawConn {
 	return raw
 }
 
-// TestReader reads through buffers that grow with what arrives, takes parts of
-// any length, and has no buffer when nothing waits, with and without a
-// descriptor.
+// TestReader reads with buffers that grow with what arrives, in parts of any length, and has no
+// buffer when nothing is unhandled, with and without a descriptor.
 func TestReader(t *testing.T) {
 	t.Parallel()
 	for _, raw := range []bool{true, false} {
@@ -98,8 +97,8 @@ func TestReader(t *testing.T) {
 	}
 }
 
-// TestReaderReleasesBeforeWaiting shows that a silent connection has no buffer
-// while it waits for bytes.
+// TestReaderReleasesBeforeWaiting shows that a silent connection has no buffer while it waits
+// for bytes.
 func TestReaderReleasesBeforeWaiting(t *testing.T) {
 	t.Parallel()
 	near, far := pair(t)
@@ -128,8 +127,7 @@ func TestReaderReleasesBeforeWaiting(t *testing.T) {
 	}
 }
 
-// TestSocketWrite writes what the peer takes at once, and what is left by
-// waiting for it.
+// TestSocketWrite writes as much as possible at once, and the rest by waiting.
 func TestSocketWrite(t *testing.T) {
 	t.Parallel()
 	near, far := pair(t)
@@ -154,8 +152,8 @@ func TestSocketWrite(t *testing.T) {
 	}
 }
 
-// trickle is a plain connection whose writes run into their deadlines after what
-// they are told to take.
+// trickle is a plain connection whose writes reach their deadlines after a given number of
+// bytes.
 type trickle struct {
 	net.Conn
 	takes []int
@@ -176,9 +174,8 @@ func (c *trickle) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// TestWriteSlowly returns a peer up that takes nothing twice, but not one that
-// takes little; above TLS or WebSocket a write that ran into its deadline is the
-// last.
+// TestWriteSlowly fails if two deadlines pass without progress, but not if there is little
+// progress. With TLS or WebSocket it fails at the first deadline.
 func TestWriteSlowly(t *testing.T) {
 	t.Parallel()
 	near, _ := pair(t)

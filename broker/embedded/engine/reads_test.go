@@ -20,8 +20,8 @@ func (c counted) Messages(ctx context.Context, ids []uint64) ([]*engine.Message,
 	return c.Store.Messages(ctx, ids)
 }
 
-// TestLonelySharedQueueIsNotRead has the only member of a shared subscription come and
-// go. What waits for it is not read for others, of whom there is none.
+// TestLonelySharedQueueIsNotRead connects and disconnects the only member of a shared
+// subscription. Its queue is not read for other members.
 func TestLonelySharedQueueIsNotRead(t *testing.T) {
 	t.Parallel()
 	const messages = 100

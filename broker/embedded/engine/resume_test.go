@@ -15,8 +15,8 @@ import (
 	"signalbox/broker/mqtt/packet"
 )
 
-// elsewhere is a store that may have another server's state when it is read, and
-// notes from then on what is submitted.
+// elsewhere is a store that may have another server's state when it is loaded, and records what
+// is submitted from then on.
 type elsewhere struct {
 	*faulty
 	mu       sync.Mutex
@@ -42,7 +42,7 @@ func (s *elsewhere) Submit(c *engine.Changes) {
 	s.faulty.Submit(c)
 }
 
-// note keeps what changes say of sessions, messages and topics.
+// note records the sessions, messages and topics of changes.
 func (s *elsewhere) note(c *engine.Changes) {
 	for _, r := range c.PutSessions {
 		s.noted = append(s.noted, fmt.Sprintf("put %d", r.ID))
@@ -70,7 +70,7 @@ func (s *elsewhere) note(c *engine.Changes) {
 	}
 }
 
-// submitted returns what was noted since it was asked last.
+// submitted returns what was recorded since the last call.
 func (s *elsewhere) submitted() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -79,8 +79,8 @@ func (s *elsewhere) submitted() []string {
 	return noted
 }
 
-// crowd fills the engine with all kinds of state, some of which the store does not
-// answer for. It returns a client that stays connected.
+// crowd fills the engine with all kinds of state, some of it without an outcome of the store.
+// It returns a client that stays connected.
 func crowd(b *broker, s *elsewhere) {
 	h := keeps("gone")
 	h.Will = &packet.Will{Topic: "will/delayed", Payload: []byte("w"), QoS: 1, Delay: 3600}
@@ -120,11 +120,11 @@ func crowd(b *broker, s *elsewhere) {
 		}
 	}
 	publisher.Publish(packet.Outgoing{Topic: "r/old", QoS: 1, PacketID: 200, Retain: true})
-	publisher.Ping() // what is published is delivered by now
+	publisher.Ping() // everything published is delivered by now
 	until(b.T, "all is submitted", func() bool { _, ok := b.RetainedOf("r/old"); return !ok && s.held() > 10 })
 }
 
-// state is what can be seen of an engine.
+// state returns the visible state of an engine.
 type state struct {
 	Clients       []string
 	Subscriptions []string
@@ -151,8 +151,7 @@ func (b *broker) state() (s state) {
 	return s
 }
 
-// another is a state that another server has left behind, under numbers that were
-// used here as well.
+// another returns a state of another server, with IDs that were used here as well.
 func another() *engine.Snapshot {
 	m := &engine.Message{ID: 3, Topic: "b", Payload: []byte("m"), QoS: 1}
 	gone := time.Now().UnixMilli()
@@ -169,8 +168,8 @@ func another() *engine.Snapshot {
 	}
 }
 
-// TestResumeIsWhatIsStored, whatever was under way when the engine was suspended,
-// and whenever the store comes back with it.
+// TestResumeIsWhatIsStored resumes with the stored state, whatever was in progress when the
+// engine was suspended, and whenever the store reports its outcome.
 func TestResumeIsWhatIsStored(t *testing.T) {
 	t.Parallel()
 	want := state{
@@ -202,7 +201,7 @@ func TestResumeIsWhatIsStored(t *testing.T) {
 			}}
 			for i, step := range slices.Insert(steps, late, s.fail) {
 				step()
-				if i == late { // it may tell of nothing that is another server's by now
+				if i == late { // it must not change anything of another server's state
 					admin.Ping()
 				}
 			}
@@ -226,7 +225,7 @@ func TestResumeIsWhatIsStored(t *testing.T) {
 	}
 }
 
-// servesAnew has clients use what was restored. New things have new numbers.
+// servesAnew makes clients use the restored state. New records get new IDs.
 func (b *broker) servesAnew(s *elsewhere) {
 	t := b.T
 	t.Helper()

@@ -25,14 +25,14 @@ var (
 	fresh = enginetest.Fresh
 )
 
-// broker is a broker that the test ends, or close.
+// broker is a broker that the end of the test or close closes.
 type broker struct {
 	*enginetest.Broker
 	close func()
 	dir   string
 }
 
-// start runs a broker on the file in dir until the test or close ends it.
+// start runs a broker on the file in dir until the end of the test or close.
 func start(t testing.TB, dir string, change ...func(*engine.Config, *engine.Parts)) *broker {
 	t.Helper()
 	b := prepare(t, dir, change...)
@@ -49,14 +49,14 @@ func prepare(t testing.TB, dir string, change ...func(*engine.Config, *engine.Pa
 	return b
 }
 
-// queue is how many messages wait for a client, or are under way to it.
+// queue returns the number of messages that are queued for a client or in flight to it.
 func (b *broker) queue(clientID string) int64 {
 	i, _, err := b.Client(clientID)
 	check(b.T, err)
 	return i.Queue.Messages
 }
 
-// present is how many sessions have their clients there.
+// present returns the number of sessions with connected clients.
 func (b *broker) present() (n int) {
 	for _, h := range b.Ownerships("", math.MaxInt) {
 		if h.Connected {
@@ -66,7 +66,7 @@ func (b *broker) present() (n int) {
 	return n
 }
 
-// counted waits until what changes as packets are dealt with is counted right.
+// counted waits until all incremental counts are right.
 func (b *broker) counted() {
 	b.T.Helper()
 	until(b.T, "all is counted", func() bool { return b.Audit() == nil })
@@ -78,16 +78,16 @@ func until(t testing.TB, what string, ok func() bool) {
 	enginetest.Until(t, suite.HangLimit, what, ok)
 }
 
-// faulty is the real store with a disk that can be made to fail or to hang.
+// faulty is the real store with a disk that can fail or hang.
 type faulty struct {
 	engine.Store
 	mu      sync.Mutex
-	failing error             // what is not owed is refused with it, the rest waits
+	failing error             // changes that are not owed fail with it, the others wait
 	hanging bool              // everything waits
 	waiting []*engine.Changes // in order
 }
 
-// withFaulty puts the store into one that can be made to fail.
+// withFaulty wraps the store in one that can fail.
 func withFaulty(into **faulty) func(*engine.Config, *engine.Parts) {
 	return func(_ *engine.Config, p *engine.Parts) {
 		*into = &faulty{Store: p.Store}
@@ -108,7 +108,7 @@ func (f *faulty) Submit(c *engine.Changes) {
 	}
 }
 
-// refuse has changes come back with an error, in the order of all.
+// refuse reports an error for changes, in the order of all.
 func (f *faulty) refuse(c *engine.Changes, err error) {
 	if c.Done != nil {
 		f.Store.Submit(&engine.Changes{Done: refusal{c, err}})
@@ -130,7 +130,7 @@ func (f *faulty) Err() error {
 
 var errDisk = errors.New("no space left on device")
 
-// fail makes the disk fail from now on. What waits for one that hung fails, too.
+// fail makes the disk fail from now on. Waiting changes of a disk that hung fail, too.
 func (f *faulty) fail() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -153,7 +153,7 @@ func (f *faulty) hang() {
 	f.hanging = true
 }
 
-// held is how many changes wait.
+// held returns the number of changes that wait.
 func (f *faulty) held() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()

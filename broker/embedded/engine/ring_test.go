@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestRing holds a ring against a slice under random operations.
+// TestRing compares a ring with a slice under random operations.
 func TestRing(t *testing.T) {
 	t.Parallel()
 	dice := rand.New(rand.NewPCG(1, 2))
@@ -36,9 +36,9 @@ func contents(r *ring[int]) (all []int) {
 	return all
 }
 
-// TestRingGivesBack shows that an empty ring keeps no large buffer, and that
-// what was popped is not kept alive.
-func TestRingGivesBack(t *testing.T) {
+// TestRingReleases shows that an empty ring has no large buffer, and that popped elements can be
+// collected.
+func TestRingReleases(t *testing.T) {
 	t.Parallel()
 	var r ring[*int]
 	for i := range 1000 {

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestRemember bounds what a connection knows of topics, in number and in room;
-// the latest is always known.
+// TestRemember bounds the cached routes of a connection, in number and size; the latest is
+// always cached.
 func TestRemember(t *testing.T) {
 	t.Parallel()
 	for name, topic := range map[string]string{"many": "t", "long": strings.Repeat("t", 60_000)} {

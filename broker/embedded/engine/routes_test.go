@@ -13,7 +13,7 @@ import (
 	"signalbox/broker/mqtt/packet"
 )
 
-// announcedTo counts what it is told of.
+// announcedTo is a Routes that counts announcements.
 type announcedTo struct {
 	mu    sync.Mutex
 	asked map[string]map[engine.Interest]int
@@ -45,7 +45,7 @@ func (r *announcedTo) Known(context.Context) {
 	r.known++
 }
 
-// is compares what was told with what the engine says of its clients.
+// is compares the announcements with the subscriptions of the engine's clients.
 func (r *announcedTo) is(b *broker, taps map[string]map[engine.Interest]int) (diff string) {
 	want := newTold()
 	for filter, all := range taps {
@@ -64,8 +64,8 @@ func (r *announcedTo) is(b *broker, taps map[string]map[engine.Interest]int) (di
 	return cmp.Diff(want.asked, r.asked)
 }
 
-// TestRoutes tells of all subscriptions, whatever clients do, and from the middle
-// on to another one as well.
+// TestRoutes announces all subscriptions while clients come and go, and from the middle on to a
+// second Routes.
 func TestRoutes(t *testing.T) {
 	t.Parallel()
 	b, first := start(t, t.TempDir()), newTold()
@@ -123,7 +123,7 @@ func TestRoutes(t *testing.T) {
 	}
 }
 
-// TestLocalRoutes tells nobody of what concerns this node alone.
+// TestLocalRoutes does not announce filters that concern this node only.
 func TestLocalRoutes(t *testing.T) {
 	t.Parallel()
 	b, r := start(t, t.TempDir()), newTold()

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// TestSchedule moves sessions about in a schedule, whose clock is the test's, and
-// takes them out in the order in which they are due.
+// TestSchedule changes the times of sessions in a schedule, with the clock of the test, and
+// takes them in the order in which they are due.
 func TestSchedule(t *testing.T) {
 	t.Parallel()
 	dice := rand.New(rand.NewPCG(1, 9))
@@ -47,8 +47,8 @@ func TestSchedule(t *testing.T) {
 	}
 }
 
-// TestScheduleWait says how long to wait, but never more than a minute, and is
-// woken for what is due first.
+// TestScheduleWait waits until the first session is due, but never more than a minute, and is
+// woken for an earlier one.
 func TestScheduleWait(t *testing.T) {
 	t.Parallel()
 	d := newSchedule(nil)

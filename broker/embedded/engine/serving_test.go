@@ -9,7 +9,7 @@ import (
 	"signalbox/scripts/suite"
 )
 
-// TestServing waits for the sessions to be back, and knows when they go.
+// TestServing waits until the sessions are restored, and gets a context that ends with them.
 func TestServing(t *testing.T) {
 	t.Parallel()
 	b := prepare(t, t.TempDir())

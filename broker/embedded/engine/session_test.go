@@ -21,10 +21,10 @@ import (
 	"signalbox/broker/mqtt/packet"
 )
 
-// TestRivals has many connections fight for one client id, with and without
-// Clean Start: whoever is connected at the end has a session that is alive, and
-// is the only one.
-func TestRivals(t *testing.T) {
+// TestTakeOvers makes many connections of one client id take over from each other, with and
+// without Clean Start: the one that is connected at the end has a session that works, and is
+// the only one.
+func TestTakeOvers(t *testing.T) {
 	t.Parallel()
 	b := start(t, t.TempDir())
 	var clients sync.WaitGroup
@@ -54,7 +54,7 @@ func TestRivals(t *testing.T) {
 	}
 }
 
-// fight connects as the rival and sends itself a message, which must come as
+// fight connects with the same client id and sends itself a message, which it must receive as
 // long as the connection lasts.
 func (b *broker) fight(dice *rand.Rand, text string) {
 	h := packet.Connect{Version: packet.V5, ClientID: "rival", CleanStart: dice.IntN(2) == 0, ReceiveMaximum: 65535}
@@ -86,8 +86,8 @@ func (b *broker) fight(dice *rand.Rand, text string) {
 	}
 }
 
-// TestWillAtTakeOver publishes the Will of a session that is taken over, before
-// its next connection is told that it has it [MQTT-3.1.3-9].
+// TestWillAtTakeOver publishes the Will of a session that is taken over, before CONNACK of the
+// next connection [MQTT-3.1.3-9].
 func TestWillAtTakeOver(t *testing.T) {
 	t.Parallel()
 	b := start(t, t.TempDir())
@@ -106,8 +106,7 @@ func TestWillAtTakeOver(t *testing.T) {
 	}
 }
 
-// TestWillOnce publishes a Will whose delay is over, and forgets it together with
-// that.
+// TestWillOnce publishes a Will whose delay is over, and deletes it in the same transaction.
 func TestWillOnce(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -130,8 +129,7 @@ func TestWillOnce(t *testing.T) {
 	}
 }
 
-// TestWillOnFullDisk delivers a Will at last that could not be stored when it was
-// due.
+// TestWillOnFullDisk delivers a Will that could not be stored when it was due.
 func TestWillOnFullDisk(t *testing.T) {
 	t.Parallel()
 	var disk *faulty
@@ -151,8 +149,8 @@ func TestWillOnFullDisk(t *testing.T) {
 	}
 }
 
-// TestEndWhileStoring ends a session between the moment when a message is queued
-// for it and that when the store hears of the message: nothing of it is left.
+// TestEndWhileStoring ends a session after a message was queued for it and before the message is
+// submitted to the store: nothing of it is left.
 func TestEndWhileStoring(t *testing.T) {
 	t.Parallel()
 	dir, authority := t.TempDir(), &authority{reached: make(chan struct{}), open: make(chan struct{})}
@@ -165,7 +163,7 @@ func TestEndWhileStoring(t *testing.T) {
 	publisher := b.Connect(fresh("p"))
 	authority.shut.Store(true)
 	publisher.Publish(packet.Outgoing{Topic: "a", QoS: 1, PacketID: 1})
-	<-authority.reached // c has the message, and whether the member gets one is being asked
+	<-authority.reached // c has the message, and the right of the member is being checked
 	check(t, b.Forget(t.Context(), "c"))
 	check(t, b.Publish(&engine.Message{Topic: "z", Payload: []byte("z"), Retain: true})) // the end is stored now
 	close(authority.open)
@@ -176,8 +174,8 @@ func TestEndWhileStoring(t *testing.T) {
 	}
 }
 
-// blockingAuthority is a permissive authority that once, when shut, has somebody wait for the
-// right to receive.
+// blockingAuthority is a permissive authority that, when shut, blocks one check of the right to
+// receive.
 type authority struct {
 	permissive
 	shut          atomic.Bool
@@ -205,7 +203,7 @@ func (g guarded) Allowed(k engine.Kind, _ string) bool {
 	return true
 }
 
-// reopened reads what is stored and returns what the store logs about it.
+// reopened loads what is stored and returns what the store logs about it.
 func reopened(t *testing.T, dir string) string {
 	t.Helper()
 	var log bytes.Buffer
@@ -220,8 +218,7 @@ func reopened(t *testing.T, dir string) string {
 	return log.String()
 }
 
-// TestForgetConnected ends the session of a client that is there, whatever it
-// does at that moment.
+// TestForgetConnected ends the session of a connected client, whatever it does at that moment.
 func TestForgetConnected(t *testing.T) {
 	t.Parallel()
 	b := start(t, t.TempDir())

@@ -10,8 +10,8 @@ import (
 	"signalbox/scripts/suite"
 )
 
-// reading is a client that reads at a pace of its own, and notes how long the broker
-// was kept waiting by that at most, the machine's share included.
+// reading is a client that reads at its own pace, and records the longest time that the broker
+// had to wait for it, including delays of the machine.
 type reading struct {
 	*client
 	last    time.Time
@@ -24,9 +24,9 @@ func (r *reading) note() {
 	r.last = now
 }
 
-// patiently has clients read slowly, with a limit of writes for which the machine is
-// fast enough: where one was lost though it was never silent for half the limit, the
-// broker is at fault; otherwise the next limit is longer.
+// patiently makes clients read slowly, with a write timeout for which the machine is fast
+// enough: if a client was disconnected though it never paused for half the timeout, the test
+// fails; otherwise it tries a longer timeout.
 func patiently(t *testing.T, try func(limit time.Duration) (*reading, error)) {
 	t.Helper()
 	for limit := time.Second; ; limit *= 2 {
@@ -41,8 +41,7 @@ func patiently(t *testing.T, try func(limit time.Duration) (*reading, error)) {
 	}
 }
 
-// TestSlowReaderThatCatchesUp stays connected although it once kept the broker
-// waiting.
+// TestSlowReaderThatCatchesUp keeps a client connected that pauses once.
 func TestSlowReaderThatCatchesUp(t *testing.T) {
 	t.Parallel()
 	patiently(t, func(limit time.Duration) (*reading, error) {
@@ -76,8 +75,8 @@ func TestSlowReaderThatCatchesUp(t *testing.T) {
 	})
 }
 
-// TestSlowLink shows that a large message may take longer than the patience of
-// one write, as long as the peer takes something.
+// TestSlowLink shows that a large message may take longer than the timeout of one write, as
+// long as there is progress.
 func TestSlowLink(t *testing.T) {
 	t.Parallel()
 	const size, part = 24 << 20, 64 << 10

@@ -18,7 +18,7 @@ import (
 	"signalbox/scripts/suite"
 )
 
-// administrators opens a second socket, which is AdminOnly.
+// administrators opens a second socket that is AdminOnly.
 func (b *broker) administrators() *broker {
 	b.T.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -58,7 +58,7 @@ func (b *broker) resume() {
 	check(b.T, b.Resume(ctx))
 }
 
-// refused wants a CONNECT to be refused with a code.
+// refused checks that a CONNECT is refused with a code.
 func (b *broker) refused(h packet.Connect, code byte) {
 	b.T.Helper()
 	c := b.Dial()
@@ -69,8 +69,8 @@ func (b *broker) refused(h packet.Connect, code byte) {
 	c.Gone()
 }
 
-// TestSuspendedServesAdministrators, and nobody else, without keeping anything:
-// before the first Resume and after Suspend.
+// TestSuspendedServesAdministrators serves only administrators, and stores nothing, before the
+// first Resume and after Suspend.
 func TestSuspendedServesAdministrators(t *testing.T) {
 	t.Parallel()
 	b := prepare(t, t.TempDir())
@@ -90,7 +90,7 @@ func TestSuspendedServesAdministrators(t *testing.T) {
 		if m := admin.WantMessage(); m.Topic != "a" {
 			t.Errorf("got %v", m)
 		}
-		for id, o := range []packet.Outgoing{{QoS: 1}, {QoS: 2}, {QoS: 1, Retain: true}} { // those it is for are elsewhere
+		for id, o := range []packet.Outgoing{{QoS: 1}, {QoS: 2}, {QoS: 1, Retain: true}} { // their recipients are at another server
 			o.Topic, o.Payload, o.PacketID = "a", []byte("1"), uint16(id+1)
 			admin.Publish(o)
 			kind := packet.TypePuback
@@ -120,9 +120,9 @@ func TestSuspendedServesAdministrators(t *testing.T) {
 	}
 }
 
-// TestSuspendTellsClients why their connections end, after what was to be sent to
-// them. Administrators stay, with their subscriptions and what waits for them.
-func TestSuspendTellsClients(t *testing.T) {
+// TestSuspendDisconnectsClients sends the reason to clients, after what was queued for them.
+// Administrators stay, with their subscriptions and queues.
+func TestSuspendDisconnectsClients(t *testing.T) {
 	t.Parallel()
 	b := start(t, t.TempDir())
 	admins := b.administrators()
@@ -137,7 +137,7 @@ func TestSuspendTellsClients(t *testing.T) {
 	h = fresh("old")
 	h.Version, h.Will = packet.V311, &packet.Will{Topic: "old/will"}
 	old := b.Connect(h)
-	silent := b.Dial() // has not said who it is
+	silent := b.Dial() // has not sent CONNECT
 	check(t, b.Publish(&engine.Message{Topic: "a", QoS: 1}))
 	check(t, b.Publish(&engine.Message{Topic: "later", QoS: 1}))
 	sent := admin.WantMessage()
@@ -165,7 +165,7 @@ func TestSuspendTellsClients(t *testing.T) {
 		t.Errorf("the administrator's session is %+v with %v", i, subscriptions)
 	}
 	b.resume()
-	other.Subscribe("more", 0) // nothing has happened to it
+	other.Subscribe("more", 0) // still works
 	if i, _, err := b.Client("c"); err != nil || i.Connected || i.Will == nil {
 		t.Errorf("c is %+v, %v", i, err)
 	}
@@ -186,7 +186,7 @@ func TestSuspendTellsClients(t *testing.T) {
 	}
 }
 
-// slowLoad is a store that is read when its reader is let, or told not to.
+// slowLoad is a store whose Load waits for the test.
 type slowLoad struct {
 	engine.Store
 	reading chan struct{} // takes one for each Load
@@ -210,9 +210,9 @@ func slow(into **slowLoad) func(*engine.Config, *engine.Parts) {
 	}
 }
 
-// TestResumeIsBrokenOff by its context, by Suspend and by Close, each of which
+// TestResumeIsCancelled cancels Resume by its context, by Suspend and by Close, each of which
 // leaves the engine suspended.
-func TestResumeIsBrokenOff(t *testing.T) {
+func TestResumeIsCancelled(t *testing.T) {
 	t.Parallel()
 	var s *slowLoad
 	b := prepare(t, t.TempDir(), slow(&s))
@@ -255,8 +255,8 @@ func TestResumeIsBrokenOff(t *testing.T) {
 	}
 }
 
-// TestSuspendGoesOn when its caller waits no longer, and the next turn waits for it.
-func TestSuspendGoesOn(t *testing.T) {
+// TestSuspendContinues after its context has ended, and the next Resume waits for it.
+func TestSuspendContinues(t *testing.T) {
 	t.Parallel()
 	started, let := make(chan struct{}), make(chan struct{})
 	now := newClock()
@@ -288,7 +288,7 @@ func TestSuspendGoesOn(t *testing.T) {
 	}
 	b.refused(packet.Connect{Version: packet.V5, ClientID: "d"}, packet.ReasonUseAnotherServer)
 	now.advance(time.Minute)
-	for began := time.Now(); time.Since(began) < 3*time.Second/2; { // until it is looked whether the Will is due
+	for began := time.Now(); time.Since(began) < 3*time.Second/2; { // until the Will is due
 		other.Publish(packet.Outgoing{Topic: "a"})
 		if m := admin.WantMessage(); m.Payload != "" {
 			t.Errorf("got %v", m)
@@ -301,8 +301,8 @@ func TestSuspendGoesOn(t *testing.T) {
 	}
 }
 
-// TestTapsStayOpen while the engine is suspended and resumed; a message that one
-// holds meanwhile is refused.
+// TestTapsStayOpen keeps taps open while the engine is suspended and resumed. A message that a
+// tap has not committed meanwhile is refused.
 func TestTapsStayOpen(t *testing.T) {
 	t.Parallel()
 	b := start(t, t.TempDir())
@@ -333,15 +333,15 @@ func TestTapsStayOpen(t *testing.T) {
 	}
 }
 
-// TestConnectWhileSuspending has a client whose session is stored connect at the moment
-// at which the engine has forgotten that session and has not ended the connection yet:
-// it must not be told that there is none [MQTT-3.2.2-3].
+// TestConnectWhileSuspending connects a client whose session is stored when the engine has
+// discarded that session and has not ended the connection yet: CONNACK must not report that
+// there is no session [MQTT-3.2.2-3].
 func TestConnectWhileSuspending(t *testing.T) {
 	t.Parallel()
 	b := start(t, t.TempDir())
 	for range 3 {
 		b.Connect(keeps("c")).Bye()
-		for i := range 50 { // whose connections are ended, too, some of them first
+		for i := range 50 { // their connections are ended too, some of them first
 			b.Connect(fresh(fmt.Sprint("other-", i)))
 		}
 		suspended := make(chan struct{})
@@ -368,7 +368,7 @@ func TestConnectWhileSuspending(t *testing.T) {
 	}
 }
 
-// claimed is what happens between the log-in of a client and the search for its
+// claimed is a Claims that runs a function between the log-in of a client and the search for its
 // session.
 type claimed func()
 
@@ -378,9 +378,9 @@ func (f claimed) Claim(context.Context, engine.Claim) (done func(), err error) {
 	return func() {}, nil
 }
 
-// TestRefusedAsDecided refuses a message because the store does not know its outcome,
-// and has the store say nothing more before the client is answered: the connection ends
-// all the same, and the client asks the next leader.
+// TestRefusedAsDecided refuses a message because Err of the store is ErrUncertain, and changes
+// Err to nil before the client is answered: the connection ends all the same, and the client
+// sends the message to the next leader.
 func TestRefusedAsDecided(t *testing.T) {
 	t.Parallel()
 	store := &onceUncertain{}
@@ -397,7 +397,7 @@ func TestRefusedAsDecided(t *testing.T) {
 	}
 }
 
-// onceUncertain is a store whose Err is engine.ErrUncertain once, when told so.
+// onceUncertain is a store whose Err is engine.ErrUncertain once, after the test sets it.
 type onceUncertain struct {
 	engine.Store
 	uncertain atomic.Bool

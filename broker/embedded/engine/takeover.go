@@ -8,7 +8,8 @@ import (
 
 // occupy assigns the connection the session of its client id: the present one, after ending
 // an older connection [MQTT-3.1.4-3], or a new one. Of several connections that wait for the
-// session, the one with the latest CONNECT gets it; the others are refused.
+// session, the one with the latest CONNECT gets it; the others are refused. A client id
+// belongs to the username that opened its session.
 func (e *Engine) occupy(c *Conn) (s *Session, present bool, err error) {
 	h := c.hello
 	for {

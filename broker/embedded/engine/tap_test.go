@@ -15,7 +15,7 @@ import (
 	"signalbox/scripts/suite"
 )
 
-// drain is a tap that keeps what it is given, and holds it if it is told to.
+// drain is a tap that records messages, and keeps their barriers if hold is set.
 type drain struct {
 	holds bool
 	taken chan taken
@@ -31,8 +31,8 @@ func newDrain(holds bool) *drain { return &drain{holds: holds, taken: make(chan 
 func (d *drain) AwaitsCommit() bool                              { return d.holds }
 func (d *drain) Take(m *engine.Message, h *engine.CommitBarrier) { d.taken <- taken{m, h} }
 
-// TestTap takes messages in order, those of other topics and those published
-// after its end not.
+// TestTap passes messages to a tap in order, except those of other topics and those published
+// after close.
 func TestTap(t *testing.T) {
 	t.Parallel()
 	b := start(t, t.TempDir())
@@ -59,8 +59,8 @@ func TestTap(t *testing.T) {
 	}
 }
 
-// TestTapDelaysAcknowledgement acknowledges a message when all that hold it have committed, and not
-// before; and refuses it if one of them could not keep it.
+// TestTapDelaysAcknowledgement acknowledges a message when all taps have committed it, and not
+// before, and refuses it if one of them failed.
 func TestTapDelaysAcknowledgement(t *testing.T) {
 	t.Parallel()
 	for _, qos := range []byte{1, 2} {
@@ -72,7 +72,7 @@ func TestTapDelaysAcknowledgement(t *testing.T) {
 				b.Open("a", first)
 				b.Open("#", second)
 				b.Open("+", third)
-				b.Connect(keeps("reader")).Subscribe("a", 2) // so that the store has a part, too
+				b.Connect(keeps("reader")).Subscribe("a", 2) // so that the store must commit, too
 				c := b.Connect(fresh("c"))
 				c.Publish(packet.Outgoing{Topic: "a", QoS: qos, PacketID: 7})
 				one, two, three := <-first.taken, <-second.taken, <-third.taken
@@ -103,8 +103,8 @@ func TestTapDelaysAcknowledgement(t *testing.T) {
 	}
 }
 
-// TestTapSettlesAtOnce acknowledges a message whose tap settles while it takes it.
-func TestTapSettlesAtOnce(t *testing.T) {
+// TestTapCommitsAtOnce acknowledges a message whose tap commits it within Take.
+func TestTapCommitsAtOnce(t *testing.T) {
 	t.Parallel()
 	b := start(t, t.TempDir())
 	b.Open("a", hasty{})
@@ -119,7 +119,7 @@ func TestTapSettlesAtOnce(t *testing.T) {
 	check(t, b.Publish(&engine.Message{Topic: "a"}))
 }
 
-// hasty is a tap that has no room.
+// hasty is a tap that refuses all messages within Take.
 type hasty struct{}
 
 func (hasty) AwaitsCommit() bool { return true }
@@ -129,8 +129,8 @@ func (hasty) Take(_ *engine.Message, h *engine.CommitBarrier) {
 	}
 }
 
-// TestPublisher delivers many messages in order, to subscribers who come later
-// too, and tells what cannot be stored.
+// TestPublisher delivers many messages in order, also to later subscribers, and reports those
+// that cannot be stored.
 func TestPublisher(t *testing.T) {
 	t.Parallel()
 	var disk *faulty
@@ -169,8 +169,8 @@ func TestPublisher(t *testing.T) {
 	}
 }
 
-// TestWaitForCapacity waits for a subscriber with much in its queue until that has become
-// less, and not for one that is away.
+// TestWaitForCapacity waits until the queue of a subscriber is shorter, but not for a subscriber
+// that is away.
 func TestWaitForCapacity(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, testWaitForCapacity)
@@ -214,8 +214,8 @@ func testWaitForCapacity(t *testing.T) {
 	p.WaitForCapacity(t.Context(), "b")
 }
 
-// TestRepeatedWhileHeld answers a message of QoS 2 that comes again on another
-// connection when the first is safe, and not before; it is delivered once.
+// TestRepeatedWhileHeld acknowledges a duplicate of QoS 2 on another connection when the first
+// is committed, and not before; it is delivered once.
 func TestRepeatedWhileHeld(t *testing.T) {
 	t.Parallel()
 	for _, lost := range []bool{false, true} {
@@ -245,7 +245,7 @@ func TestRepeatedWhileHeld(t *testing.T) {
 				t.Errorf("taken %d times more", n)
 			}
 			c.Publish(packet.Outgoing{Topic: "a", QoS: 2, PacketID: 7, Dup: true})
-			if lost { // it is as good as new
+			if lost { // the message counts as a new one
 				(<-d.taken).hold.Committed(nil)
 			}
 			c.WantAck(packet.TypePubrec)
@@ -253,8 +253,8 @@ func TestRepeatedWhileHeld(t *testing.T) {
 	}
 }
 
-// TestHeldIsNotStored stores nothing of a message that a tap holds but what is
-// retained: after a crash it must be new when it comes again.
+// TestHeldIsNotStored stores nothing of a message before a tap has committed it, except the
+// retained message: after a crash it must not be a duplicate when it is sent again.
 func TestHeldIsNotStored(t *testing.T) {
 	t.Parallel()
 	var disk *faulty

@@ -19,8 +19,8 @@ import (
 	"signalbox/scripts/suite"
 )
 
-// TestWillWaitsForResume leaves a Will that becomes due while the engine is
-// suspended to whoever serves its client then: it is published once, after that.
+// TestWillWaitsForResume leaves a Will that becomes due while the engine is suspended to the
+// next Resume: it is published once, after that.
 func TestWillWaitsForResume(t *testing.T) {
 	t.Parallel()
 	now := newClock()
@@ -50,9 +50,9 @@ func TestWillWaitsForResume(t *testing.T) {
 	}
 }
 
-// TestPacketsInATurn keeps a client's SUBSCRIBE and UNSUBSCRIBE unanswered whose
-// changes another server may have stored or not.
-func TestPacketsInATurn(t *testing.T) {
+// TestPacketsWhileSuspending leaves SUBSCRIBE and UNSUBSCRIBE unanswered if the outcome of their
+// changes is uncertain.
+func TestPacketsWhileSuspending(t *testing.T) {
 	t.Parallel()
 	packets := map[string][]byte{
 		"SUBSCRIBE":   packet.AppendSubscribe(nil, packet.V5, &packet.Subscribe{PacketID: 1, Filters: []packet.Filter{{Filter: "b"}}}),
@@ -101,8 +101,7 @@ func keepsV5(id string) packet.Connect {
 	return h
 }
 
-// unsure is the real store which may lose its say: nothing is known of what is
-// submitted then.
+// unsure is the real store, whose outcomes may become uncertain.
 type unsure struct {
 	engine.Store
 	mu    sync.Mutex
@@ -146,7 +145,7 @@ func (s *unsure) Err() error {
 	return nil
 }
 
-// lose has changes wait, or come back as those of which nothing is known.
+// lose makes changes wait, or fail with an uncertain outcome.
 func (s *unsure) lose(hangs bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -157,7 +156,7 @@ func (s *unsure) lose(hangs bool) {
 	s.held = nil
 }
 
-// take returns what waits, and has nothing wait any more.
+// take removes and returns the waiting changes.
 func (s *unsure) take() []*engine.Changes {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -166,7 +165,7 @@ func (s *unsure) take() []*engine.Changes {
 	return held
 }
 
-// settle has changes come back.
+// settle reports the outcome of changes.
 func (s *unsure) settle(changes []*engine.Changes, err error) {
 	for _, c := range changes {
 		s.Store.Submit(&engine.Changes{Done: refusal{c, err}})
@@ -185,8 +184,8 @@ func (s *unsure) waiting() int {
 	return len(s.held)
 }
 
-// TestOldChanges has the store come back with a retained message of an earlier
-// leadership while another one of its topic is being stored, which fails.
+// TestOldChanges reports the outcome of a retained message of an earlier leadership while
+// another one of its topic is being stored, which fails.
 func TestOldChanges(t *testing.T) {
 	t.Parallel()
 	var s *unsure
@@ -209,10 +208,10 @@ func TestOldChanges(t *testing.T) {
 	}
 }
 
-// TestTurns suspends and resumes the engine from several sides while clients and
-// administrators come and go, until it closes: nobody waits for ever, and nothing is
+// TestSuspendAndResume suspends and resumes the engine from several goroutines while clients and
+// administrators connect and disconnect, until it closes: no call waits for ever, and nothing is
 // left behind.
-func TestTurns(t *testing.T) {
+func TestSuspendAndResume(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(4) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -231,7 +230,7 @@ func TestTurns(t *testing.T) {
 			all.Go(func() { b.tell(ctx) })
 			until(t, "there are many turns", func() bool { return turned.Load() > 150 })
 			if seed%2 == 0 {
-				b.CloseEngine() // in the midst of it
+				b.CloseEngine() // while others suspend and resume
 			}
 			stop()
 			all.Wait()
@@ -248,7 +247,7 @@ func TestTurns(t *testing.T) {
 	}
 }
 
-// turnAbout suspends and resumes, some of the time without waiting for it.
+// turnAbout suspends and resumes, sometimes without waiting for it.
 func (b *broker) turnAbout(ctx context.Context, dice *rand.Rand, turned *atomic.Int64) {
 	for ctx.Err() == nil {
 		one, cancel := context.WithCancel(ctx)
@@ -268,7 +267,7 @@ func (b *broker) turnAbout(ctx context.Context, dice *rand.Rand, turned *atomic.
 	}
 }
 
-// comeAndGo connects under one client id and does what clients do.
+// comeAndGo connects with one client id and does what clients do.
 func (b *broker) comeAndGo(ctx context.Context, clientID string) {
 	for id := uint16(1); ctx.Err() == nil; id++ {
 		conn := b.Dial()
@@ -289,7 +288,7 @@ func (b *broker) comeAndGo(ctx context.Context, clientID string) {
 	}
 }
 
-// tell publishes what the broker itself does, and asks what there is.
+// tell publishes as the broker itself, and lists clients and messages.
 func (b *broker) tell(ctx context.Context) {
 	p := b.NewPublisher()
 	for n := 0; ctx.Err() == nil; n++ {
