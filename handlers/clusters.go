@@ -172,7 +172,7 @@ func (a *API) CreateCluster(ctx context.Context, r *CreateClusterRequest) (Clust
 	if n := len(spec.Nodes); n < fewNodes {
 		few := fmt.Sprintf("a cluster of %d cannot go on when a node fails: that takes %d or more", n, fewNodes)
 		c.Info = strings.TrimPrefix(c.Info+"; "+few, "; ")
-		a.Log.Warn("a cluster with few nodes was made", "cluster", made.ID, "nodes", n)
+		a.Log.Warn("a cluster of few nodes was created: it does not survive the failure of one", "cluster", made.ID, "nodes", n)
 	}
 	return c, nil
 }

@@ -307,7 +307,7 @@ func (a *API) connect(row db.Broker) (broker.Broker, error) {
 // request.
 func (a *API) warm(row db.Broker) {
 	if _, err := a.connect(row); err != nil {
-		a.Log.Warn("broker cannot be connected", "broker", row.ID, "err", err)
+		a.Log.Warn("cannot connect to the broker", "broker", row.ID, "error", err)
 	}
 }
 
@@ -330,11 +330,11 @@ func (a *API) drop(ctx context.Context, id string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), dropTime)
 	defer cancel()
 	if err := a.Brokers.Drop(ctx, id); err != nil {
-		a.Log.Warn("broker connection not closed cleanly", "broker", id, "err", err)
+		a.Log.Warn("broker connection was not closed cleanly", "broker", id, "error", err)
 	}
 	for _, own := range a.Own {
 		if err := own.Forget(ctx, id); err != nil {
-			a.Log.Error("something of a deleted broker connection is left", "what", own.Name, "broker", id, "err", err)
+			a.Log.Error("data of a deleted broker connection could not be deleted", "data", own.Name, "broker", id, "error", err)
 		}
 	}
 }

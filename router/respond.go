@@ -163,7 +163,7 @@ func (l *listWriter) fail(r *http.Request, err error, log *slog.Logger) error {
 		return err
 	}
 	if r.Context().Err() == nil { // otherwise the caller disconnected, which is not a failure
-		log.WarnContext(r.Context(), "list broken off", "request_id", infoOf(r.Context()).id, "error", err)
+		log.WarnContext(r.Context(), "list was aborted", "request_id", infoOf(r.Context()).id, "error", err)
 	}
 	panic(http.ErrAbortHandler)
 }

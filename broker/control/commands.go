@@ -54,8 +54,8 @@ type Command struct {
 	NodeID                 int      `json:"nodeid,omitempty"`
 	CorrelationData        string   `json:"correlationData,omitempty"`
 
-	*streamAsk
-	*bridgeAsk
+	*streamArgs
+	*bridgeArgs
 }
 
 // Options are the options of a subscription.

@@ -26,7 +26,7 @@ type hostedFeatures struct {
 	bridges *hostedBridges // like streams
 
 	started chan struct{} // closed when there is something to do
-	once    sync.Once     // guards the closing of needed
+	once    sync.Once     // guards the closing of started
 }
 
 // openHosted opens the features that the dialer has, until ctx ends; close comes before that.

@@ -58,7 +58,7 @@ func (t *lastUsedUpdates) flush() {
 	ctx, cancel := context.WithTimeout(context.Background(), updateTimeout)
 	defer cancel()
 	if err := t.write(ctx); err != nil {
-		t.log.Warn("last use of tokens not noted", "error", err)
+		t.log.Warn("last use of tokens could not be stored", "error", err)
 	}
 }
 

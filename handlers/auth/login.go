@@ -95,7 +95,7 @@ func (a *Auth) open(ctx context.Context, u db.User) (Session, error) {
 		return Session{}, errors.Join(ErrUnauthenticated, a.db.DeleteSession(ctx, hash))
 	}
 	if err := a.db.DeleteExpiredSessions(ctx, now); err != nil {
-		a.log.WarnContext(ctx, "expired sessions not removed", "error", err)
+		a.log.WarnContext(ctx, "expired sessions could not be deleted", "error", err)
 	}
 	return Session{Token: value, ExpiresAt: s.ExpiresAt, User: u}, nil
 }

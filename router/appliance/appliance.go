@@ -276,7 +276,7 @@ func (a *Appliance) startServer(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, drainTime)
 		defer cancel()
 		if err := server.Close(ctx); err != nil {
-			a.log.Warn("requests were broken off", "error", err)
+			a.log.Warn("requests were aborted", "error", err)
 		}
 		return nil
 	})

@@ -25,7 +25,7 @@ func (c Config) fitDescriptors(limit int, log *slog.Logger) Config {
 	if half := c.Broker.Limits.MaxHalfOpen; half == 0 || half > mqtt/share {
 		c.Broker.Limits.MaxHalfOpen = mqtt / share
 	}
-	log.Warn("the limit on open files leaves room for fewer connections than are configured; raise it (ulimit -n, LimitNOFILE) or lower broker.max_connections",
+	log.Warn("the limit on open files allows fewer connections than are configured; raise it (ulimit -n, LimitNOFILE) or lower broker.max_connections",
 		"limit", limit, "mqtt", mqtt, "http", c.HTTP.MaxConnections)
 	return c
 }

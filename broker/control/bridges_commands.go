@@ -6,8 +6,8 @@ import (
 	"signalbox/broker"
 )
 
-// bridgeAsk are the members that only commands about bridges have.
-type bridgeAsk struct {
+// bridgeArgs are the members that only commands about bridges have.
+type bridgeArgs struct {
 	ConfigChange   json.RawMessage `json:"configChange,omitempty"`
 	Config         json.RawMessage `json:"config,omitempty"`
 	ConnectionName string          `json:"connectionName,omitempty"`
@@ -19,7 +19,7 @@ func GetBridgeConfig() Command { return Bare(opGetBridgeConfig) }
 
 // UpdateBridgeConfig returns the command updateConfig.
 func UpdateBridgeConfig(config json.RawMessage) Command {
-	return Command{Name: opUpdateBridgeConfig, bridgeAsk: &bridgeAsk{ConfigChange: config}}
+	return Command{Name: opUpdateBridgeConfig, bridgeArgs: &bridgeArgs{ConfigChange: config}}
 }
 
 // GetBridgeStatus returns the command getStatus. The answer is a [BridgeStatusList].
@@ -30,24 +30,24 @@ func GetBridgeSchema() Command { return Bare(opGetBridgeSchema) }
 
 // TestBridge returns the command testConfig. The answer is a [BridgeTestList].
 func TestBridge(config json.RawMessage) Command {
-	return Command{Name: opTestBridge, bridgeAsk: &bridgeAsk{Config: config}}
+	return Command{Name: opTestBridge, bridgeArgs: &bridgeArgs{Config: config}}
 }
 
 // ListDeadLetters returns the command for count dead letters from offset on; a count of
 // -1 means all. The answer is a [DeadLetterList].
 func ListDeadLetters(connectionName string, offset, count int) Command {
-	return Command{Name: opListDeadLetters, Count: &count, Offset: offset, bridgeAsk: &bridgeAsk{ConnectionName: connectionName}}
+	return Command{Name: opListDeadLetters, Count: &count, Offset: offset, bridgeArgs: &bridgeArgs{ConnectionName: connectionName}}
 }
 
 // RetryDeadLetters returns the command of this name. The answer is a [DeadLetterCount].
 func RetryDeadLetters(connectionName string, ids []string) Command {
-	return Command{Name: opRetryDeadLetters, bridgeAsk: &bridgeAsk{ConnectionName: connectionName, IDs: ids}}
+	return Command{Name: opRetryDeadLetters, bridgeArgs: &bridgeArgs{ConnectionName: connectionName, IDs: ids}}
 }
 
 // DeleteDeadLetters returns the command of this name. The answer is a
 // [DeadLetterCount].
 func DeleteDeadLetters(connectionName string, ids []string) Command {
-	return Command{Name: opDeleteDeadLetters, bridgeAsk: &bridgeAsk{ConnectionName: connectionName, IDs: ids}}
+	return Command{Name: opDeleteDeadLetters, bridgeArgs: &bridgeArgs{ConnectionName: connectionName, IDs: ids}}
 }
 
 // BridgeStatusList is the decoded answer to getStatus.

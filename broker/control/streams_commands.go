@@ -7,9 +7,9 @@ import (
 	"signalbox/broker"
 )
 
-// streamAsk are the members that only commands about streams have, in the documented
+// streamArgs are the members that only commands about streams have, in the documented
 // spelling.
-type streamAsk struct {
+type streamArgs struct {
 	StreamName      string          `json:"streamname"`
 	SourceTopic     *string         `json:"sourcetopic,omitempty"`
 	TargetTopic     *string         `json:"targettopic,omitempty"`
@@ -38,7 +38,7 @@ func ListStreams(verbose bool, count, offset int) Command {
 
 // aboutStream returns a command whose only argument is the name of a stream.
 func aboutStream(op, streamname string) Command {
-	return Command{Name: op, streamAsk: &streamAsk{StreamName: streamname}}
+	return Command{Name: op, streamArgs: &streamArgs{StreamName: streamname}}
 }
 
 // GetStream returns the command of this name.
@@ -90,7 +90,7 @@ func ReplayStream(r broker.StreamReplay) Command {
 func StopStreamReplay(streamname string) Command { return aboutStream(opStopStreamReplay, streamname) }
 
 func define(op string, s broker.StreamSpec) Command {
-	return Command{Name: op, TTL: s.TTL, streamAsk: &streamAsk{
+	return Command{Name: op, TTL: s.TTL, streamArgs: &streamArgs{
 		StreamName: s.StreamName, SourceTopic: s.SourceTopic, TargetTopic: s.TargetTopic, TargetQoS: s.TargetQoS, Key: s.Key,
 		TextName: s.TextName, TextDescription: s.TextDescription,
 		Active: s.Active, Process: s.Process, Persist: s.Persist, Query: s.Query,
