@@ -17,13 +17,13 @@ func TestTimeRanOut(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r, k := start(t)
-		k.Target("t").Answers(func(_ context.Context, _ []*bridges.Entry, results []bridges.Result) error {
+		k.Target("t").HandleBatches(func(_ context.Context, _ []*bridges.Entry, results []bridges.Result) error {
 			results[0].State = bridges.Delivered
 			return nil
 		})
 		r.Set(doc(conn("c", `"maxAttempts":1`)))
 		begun := time.Now()
-		say(r.Broker, "a/b", numbers(0, 20)...)
+		publishTexts(r.Broker, "a/b", numbers(0, 20)...)
 		synctest.Wait()
 		if got := k.Target("t").Payloads(); !slices.Equal(got, numbers(0, 20)) || time.Since(begun) > 0 {
 			t.Errorf("got %q after %v, want all at once", got, time.Since(begun))
@@ -39,8 +39,8 @@ func TestNotTried(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r, k := start(t)
-		k.Target("t").Away(errors.New("away"))
-		k.Target("t").Answers(func(_ context.Context, batch []*bridges.Entry, results []bridges.Result) error {
+		k.Target("t").SetUnavailable(errors.New("away"))
+		k.Target("t").HandleBatches(func(_ context.Context, batch []*bridges.Entry, results []bridges.Result) error {
 			if string(batch[0].Payload) == "stuck" {
 				results[0].Reason = "it does not fit"
 				return errors.New("one of them failed")
@@ -51,10 +51,10 @@ func TestNotTried(t *testing.T) {
 			return nil
 		})
 		r.Set(doc(conn("c", `"maxAttempts":1`)))
-		say(r.Broker, "a/b", "stuck", "1", "2")
+		publishTexts(r.Broker, "a/b", "stuck", "1", "2")
 		synctest.Wait()
-		k.Target("t").Away(nil)
-		pass(time.Minute)
+		k.Target("t").SetUnavailable(nil)
+		elapse(time.Minute)
 		synctest.Wait()
 		if got := k.Target("t").Payloads(); !slices.Equal(got, []string{"1", "2"}) {
 			t.Errorf("got %q", got)

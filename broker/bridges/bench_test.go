@@ -45,7 +45,7 @@ func through(b *testing.B, r *bridgestest.Rig, publishers int, payload []byte) {
 		running.Go(func() {
 			topic, done := fmt.Sprint("a/", p), make(chan error, 1)
 			for range b.N/publishers + min(1, max(0, b.N%publishers-p)) {
-				r.Broker.SayWait(messaging.Message{Topic: topic, Payload: payload, QoS: 1}, done)
+				r.Broker.ClientPublishNotify(messaging.Message{Topic: topic, Payload: payload, QoS: 1}, done)
 				if err := <-done; err != nil {
 					b.Error(err)
 					return

@@ -20,8 +20,8 @@ type bridge struct {
 	links    []*link      // in the order of the connections
 }
 
-// all returns the links.
-func (b *bridge) all() []*link {
+// allLinks returns the links.
+func (b *bridge) allLinks() []*link {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
 	return b.links
@@ -29,7 +29,7 @@ func (b *bridge) all() []*link {
 
 // link returns the link of a connection, nil for none.
 func (b *bridge) link(name string) *link {
-	for _, l := range b.all() {
+	for _, l := range b.allLinks() {
 		if l.name == name {
 			return l
 		}
@@ -44,7 +44,7 @@ func (b *bridge) current() *document {
 	return b.document
 }
 
-func (b *bridge) put(d *document, links []*link) {
+func (b *bridge) setCurrent(d *document, links []*link) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.document, b.links = d, links
@@ -66,26 +66,26 @@ func (b *bridge) load(ctx context.Context, text json.RawMessage) {
 		l := newLink(b.engine, b.kind.ID(), c.name, &Meter{})
 		connector, found := b.connector(c, l.meter)
 		l.start(ctx, c)
-		l.modify(c, connector, unusable(append(found, problems...), c), false)
+		l.configure(c, connector, unusableReason(append(found, problems...), c), false)
 		links = append(links, l)
 	}
-	b.put(d, links)
+	b.setCurrent(d, links)
 }
 
-// unusable returns why a stored connection cannot be used, "" if it can.
-func unusable(problems Problems, c *connection) string {
+// unusableReason returns why a stored connection cannot be used, "" if it can.
+func unusableReason(problems Problems, c *connection) string {
 	for _, p := range problems {
-		if c.bad && (under(p.Path, c.path) || under(p.Path, "schemaMappings") || p.Path == "") {
+		if c.invalid && (isBelow(p.Path, c.path) || isBelow(p.Path, "schemaMappings") || p.Path == "") {
 			return "the stored configuration cannot be used, put it right: " + p.Path + " " + p.Msg
 		}
 	}
 	return ""
 }
 
-// connector creates the connector of a connection, nil if that is disabled. The connection is bad
+// connector creates the connector of a connection, nil if that is disabled. The connection is invalid
 // if there are problems.
 func (b *bridge) connector(c *connection, m *Meter) (Connector, Problems) {
-	if c.bad {
+	if c.invalid {
 		return nil, nil
 	}
 	connector, found := b.kind.compile(b.log, c, &Connection{Local: b.engine.local, Identity: b.engine.identity, Owner: b.engine.owner, Dial: b.engine.host.Dial, Now: b.engine.host.Now, Meter: m})
@@ -93,7 +93,7 @@ func (b *bridge) connector(c *connection, m *Meter) (Connector, Problems) {
 		b.discard(connector)
 		connector = nil
 	}
-	c.bad = len(found) > 0
+	c.invalid = len(found) > 0
 	return connector, found
 }
 
@@ -106,50 +106,50 @@ func (b *bridge) discard(c Connector) {
 // set stores a document and puts it in force.
 func (b *bridge) set(ctx context.Context, op string, text json.RawMessage) error {
 	old := b.current()
-	d, problems := b.kind.schema().read(text, stored(old))
+	d, problems := b.kind.schema().read(text, storedText(old))
 	if d == nil {
-		return refuse(op, problems)
+		return invalidError(op, problems)
 	}
-	s := b.steps(d, &problems)
+	s := b.planChanges(d, &problems)
 	if len(problems) > 0 {
-		s.giveUp(b)
-		return refuse(op, sorted(problems))
+		s.closeUnused(b)
+		return invalidError(op, sorted(problems))
 	}
 	if old != nil && string(old.text) == string(d.text) {
-		s.giveUp(b)
+		s.closeUnused(b)
 		return nil
 	}
 	return b.commit(ctx, op, d, s)
 }
 
-func stored(d *document) json.RawMessage {
+func storedText(d *document) json.RawMessage {
 	if d == nil {
 		return nil
 	}
 	return d.text
 }
 
-// steps are the changes for each connection of a document.
-type steps []*step
+// changes are the changes for each connection of a document.
+type changes []*connectionChange
 
-type step struct {
+type connectionChange struct {
 	*connection
 	link      *link // nil for a new connection
 	meter     *Meter
-	same      bool // nothing changes
+	unchanged bool // nothing changes
 	connector Connector
 }
 
-// steps compares a document with the one in force, and creates the connectors.
-func (b *bridge) steps(d *document, problems *Problems) steps {
-	all := make(steps, 0, len(d.connections))
+// planChanges compares a document with the one in force, and creates the connectors.
+func (b *bridge) planChanges(d *document, problems *Problems) changes {
+	all := make(changes, 0, len(d.connections))
 	for _, c := range d.connections {
-		s := &step{connection: c, link: b.link(c.name), meter: &Meter{}}
-		s.same = s.link != nil && !c.bad && s.link.from() == c.origin
+		s := &connectionChange{connection: c, link: b.link(c.name), meter: &Meter{}}
+		s.unchanged = s.link != nil && !c.invalid && s.link.currentOrigin() == c.origin
 		if s.link != nil {
 			s.meter = s.link.meter
 		}
-		if !s.same {
+		if !s.unchanged {
 			var found Problems
 			s.connector, found = b.connector(c, s.meter)
 			*problems = append(*problems, found...)
@@ -159,8 +159,8 @@ func (b *bridge) steps(d *document, problems *Problems) steps {
 	return all
 }
 
-// giveUp closes connectors that are not used.
-func (s steps) giveUp(b *bridge) {
+// closeUnused closes connectors that are not used.
+func (s changes) closeUnused(b *bridge) {
 	for _, c := range s {
 		b.discard(c.connector)
 	}
@@ -168,63 +168,63 @@ func (s steps) giveUp(b *bridge) {
 
 // commit stores a document and puts it in force. Deleted connections end before, so that their
 // queues are not in use when they are deleted.
-func (b *bridge) commit(ctx context.Context, op string, d *document, s steps) error {
-	gone := slices.DeleteFunc(slices.Clone(b.all()), func(l *link) bool {
-		return slices.ContainsFunc(s, func(s *step) bool { return s.link == l })
+func (b *bridge) commit(ctx context.Context, op string, d *document, s changes) error {
+	deleted := slices.DeleteFunc(slices.Clone(b.allLinks()), func(l *link) bool {
+		return slices.ContainsFunc(s, func(s *connectionChange) bool { return s.link == l })
 	})
-	lost := closeAll(gone)
+	lost := closeAll(deleted)
 	if err := b.engine.host.store.PutConfig(ctx, b.engine.brokerID, b.kind.ID(), d.text, d.names()); err != nil {
-		s.giveUp(b)
-		b.revive(ctx, gone)
+		s.closeUnused(b)
+		b.restart(ctx, deleted)
 		return b.engine.StoreFailed(op, err)
 	}
-	for i, l := range gone {
+	for i, l := range deleted {
 		l.log.Info("a connection of a bridge is deleted", "messages", lost[i].Messages, "dead letters", lost[i].DeadLetters)
 	}
 	links := make([]*link, 0, len(s))
 	for _, s := range s {
-		links = append(links, b.begin(ctx, s))
+		links = append(links, b.apply(ctx, s))
 	}
-	b.put(d, links)
+	b.setCurrent(d, links)
 	return nil
 }
 
-// begin puts one connection in force.
-func (b *bridge) begin(ctx context.Context, s *step) *link {
+// apply puts one connection in force.
+func (b *bridge) apply(ctx context.Context, s *connectionChange) *link {
 	switch {
 	case s.link == nil:
 		s.link = newLink(b.engine, b.kind.ID(), s.name, s.meter)
 		s.link.start(ctx, s.connection)
-		s.link.modify(s.connection, s.connector, "", true)
-	case !s.same:
-		s.link.modify(s.connection, s.connector, "", true)
+		s.link.configure(s.connection, s.connector, "", true)
+	case !s.unchanged:
+		s.link.configure(s.connection, s.connector, "", true)
 	}
 	return s.link
 }
 
-// revive restarts links whose deletion could not be stored.
-func (b *bridge) revive(ctx context.Context, gone []*link) {
+// restart restarts links whose deletion could not be stored.
+func (b *bridge) restart(ctx context.Context, deleted []*link) {
 	old := b.current()
-	links := slices.Clone(b.all())
-	for _, l := range gone {
+	links := slices.Clone(b.allLinks())
+	for _, l := range deleted {
 		i := slices.IndexFunc(old.connections, func(c *connection) bool { return c.name == l.name })
 		c := old.connections[i]
 		again := newLink(b.engine, b.kind.ID(), c.name, l.meter)
 		connector, found := b.connector(c, again.meter)
 		again.start(ctx, c)
-		again.modify(c, connector, unusable(found, c), false)
+		again.configure(c, connector, unusableReason(found, c), false)
 		links[slices.Index(links, l)] = again
 	}
-	b.put(old, links)
+	b.setCurrent(old, links)
 }
 
 // close closes all links.
-func (b *bridge) close() { closeAll(b.all()) }
+func (b *bridge) close() { closeAll(b.allLinks()) }
 
 // closeAll closes links concurrently, and returns the usage of their queues.
 func closeAll(links []*link) []Usage {
 	for _, l := range links {
-		l.detach()
+		l.unsubscribe()
 	}
 	usage := make([]Usage, len(links))
 	var closing sync.WaitGroup

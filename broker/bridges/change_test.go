@@ -49,15 +49,15 @@ func TestStateOfWhatIsThere(t *testing.T) {
 	t.Parallel()
 	r, k := start(t)
 	finish, begun := make(chan struct{}), make(chan struct{})
-	k.Target("t").Answers(func(_ context.Context, _ []*bridges.Entry, results []bridges.Result) error {
+	k.Target("t").HandleBatches(func(_ context.Context, _ []*bridges.Entry, results []bridges.Result) error {
 		close(begun)
 		<-finish
 		bridgestest.All(results, bridges.Delivered, "")
 		return nil
 	})
-	k.Target("u").Away(errors.New("away"))
+	k.Target("u").SetUnavailable(errors.New("away"))
 	r.Set(doc(takes("c", "a")))
-	say(r.Broker, "a", "1")
+	publishTexts(r.Broker, "a", "1")
 	<-begun
 	r.Until("c", "it is connected", func(s broker.BridgeStatus) bool { return s.IsConnected })
 	r.Set(doc(strings.Replace(takes("c", "a"), `"t"`, `"u"`, 1)))
@@ -74,20 +74,20 @@ func TestOverlap(t *testing.T) {
 	r, k := start(t)
 	r.Set(`{"connections":[{"name":"c","connection":{"address":"t"},"topicMappings":[
 		{"name":"m","mqttTopics":["a/#","a/b","+/b"],"target":"x"},{"name":"n","mqttTopics":["#"],"target":"x"},{"name":"o","mqttTopics":["b/b"],"target":"x"}]}]}`)
-	say(r.Broker, "a/b", "1")
-	say(r.Broker, "b/b", "2")
-	say(r.Broker, "c", "3")
-	say(r.Broker, "$SYS/b", "4")
+	publishTexts(r.Broker, "a/b", "1")
+	publishTexts(r.Broker, "b/b", "2")
+	publishTexts(r.Broker, "c", "3")
+	publishTexts(r.Broker, "$SYS/b", "4")
 	arrives(t, k.Target("t"), 6)
 	var got []string
-	for _, e := range k.Target("t").Got() {
+	for _, e := range k.Target("t").Delivered() {
 		got = append(got, e.Mapping+string(e.Payload))
 	}
 	if diff := cmp.Diff([]string{"m1", "n1", "m2", "n2", "o2", "n3"}, got); diff != "" {
 		t.Errorf("what came (-want +got):\n%s", diff)
 	}
 	bridgestest.Await(t, func() error {
-		if waiting, _ := r.Broker.Settled(); waiting > 0 {
+		if waiting, _ := r.Broker.Outcomes(); waiting > 0 {
 			return fmt.Errorf("%d messages are not settled", waiting)
 		}
 		return nil
@@ -97,13 +97,13 @@ func TestOverlap(t *testing.T) {
 func TestMappingGone(t *testing.T) {
 	t.Parallel()
 	r, k := start(t)
-	k.Target("t").Away(errors.New("away"))
+	k.Target("t").SetUnavailable(errors.New("away"))
 	r.Set(doc(takes("c", "a", "b")))
-	say(r.Broker, "a", "1")
+	publishTexts(r.Broker, "a", "1")
 	r.Until("c", "it waits", func(s broker.BridgeStatus) bool { return s.QueuedMessages == 1 })
-	k.Target("t").Away(nil)
+	k.Target("t").SetUnavailable(nil)
 	r.Set(doc(strings.Replace(takes("c", "a", "b"), `"m"`, `"n"`, 1)))
-	say(r.Broker, "a", "2")
+	publishTexts(r.Broker, "a", "2")
 	if got := arrives(t, k.Target("t"), 1); !slices.Contains(got, "2") && !slices.Contains(got, "1") {
 		t.Errorf("got %q", got)
 	}
@@ -122,24 +122,24 @@ func TestDisabled(t *testing.T) {
 	t.Parallel()
 	k := &bridgestest.Kind{}
 	r := bridgestest.Start(t, k, disk(t))
-	k.Target("t").Away(errors.New("away"))
+	k.Target("t").SetUnavailable(errors.New("away"))
 	r.Set(doc(takes("c", "a")))
-	say(r.Broker, "a", "1")
+	publishTexts(r.Broker, "a", "1")
 	r.Until("c", "it waits", func(s broker.BridgeStatus) bool { return s.QueuedMessages == 1 && s.Error == "away" })
 	off := strings.Replace(doc(takes("c", "a")), `"name":"c"`, `"name":"c","enabled":false`, 1)
 	r.Set(off)
-	k.Target("t").Away(nil)
+	k.Target("t").SetUnavailable(nil)
 	r.Until("c", "it rests", func(s broker.BridgeStatus) bool { return s.QueuedMessages == 1 && s.Error == "" && !s.IsConnected })
-	say(r.Broker, "a", "2")
+	publishTexts(r.Broker, "a", "2")
 	if filters, _ := r.Broker.Subscribed(); len(filters) > 0 {
 		t.Errorf("it is subscribed to %q", filters)
 	}
-	r.Again()
+	r.Restart()
 	if s := r.Status("c"); s.QueuedMessages != 1 || s.IsConnected {
 		t.Errorf("after a restart the state is %+v", s)
 	}
 	r.Set(doc(takes("c", "a")))
-	say(r.Broker, "a", "3")
+	publishTexts(r.Broker, "a", "3")
 	if got := arrives(t, k.Target("t"), 2); !slices.Equal(got, []string{"1", "3"}) {
 		t.Errorf("got %q, want what had waited and what came afterwards", got)
 	}
@@ -150,9 +150,9 @@ func TestRemoved(t *testing.T) {
 	t.Parallel()
 	k := &bridgestest.Kind{}
 	r := bridgestest.Start(t, k, disk(t))
-	k.Target("t").Away(errors.New("away"))
+	k.Target("t").SetUnavailable(errors.New("away"))
 	r.Set(doc(takes("c", "a")))
-	say(r.Broker, "a", "1")
+	publishTexts(r.Broker, "a", "1")
 	r.Until("c", "it waits", func(s broker.BridgeStatus) bool { return s.QueuedMessages == 1 })
 	if list, err := r.ListBridges(t.Context()); err != nil || !list[0].IsActive {
 		t.Errorf("bridges are %+v, %v", list, err)
@@ -187,10 +187,10 @@ func TestNotStored(t *testing.T) {
 		if got := config(t, r); got != before {
 			t.Errorf("the configuration is %s", got)
 		}
-		say(r.Broker, "a", "1")
+		publishTexts(r.Broker, "a", "1")
 		arrives(t, k.Target("t"), 1)
 		bridgestest.Await(t, func() error { // the link that was about to be deleted opens its queue again
-			say(r.Broker, "d", "2")
+			publishTexts(r.Broker, "d", "2")
 			if !slices.Contains(k.Target("t").Payloads(), "2") {
 				return errors.New("nothing comes by the connection that was to go")
 			}
@@ -256,7 +256,7 @@ func TestChangeUnderLoad(t *testing.T) {
 	arrives(t, k.Target("t"), total)
 	r.Until("c", "nothing waits", func(s broker.BridgeStatus) bool { return s.QueuedMessages == 0 })
 	next := map[string]int{}
-	for _, e := range k.Target("t").Got() {
+	for _, e := range k.Target("t").Delivered() {
 		if string(e.Payload) != fmt.Sprint(next[e.Topic]) {
 			t.Fatalf("%s of %s came where %d was next", e.Payload, e.Topic, next[e.Topic])
 		}
@@ -277,7 +277,7 @@ func TestFiltersGo(t *testing.T) {
 		if filters, _ := r.Broker.Subscribed(); !slices.Equal(filters, []string{"#", "a/#"}) {
 			t.Errorf("%q are subscribed to just after the change", filters)
 		}
-		pass(3 * time.Second)
+		elapse(3 * time.Second)
 		synctest.Wait()
 		if filters, _ := r.Broker.Subscribed(); !slices.Equal(filters, []string{"a/#"}) {
 			t.Errorf("%q are subscribed to", filters)
@@ -291,7 +291,7 @@ func TestCloseUnderLoad(t *testing.T) {
 	t.Parallel()
 	k := &bridgestest.Kind{}
 	r := bridgestest.Start(t, k, disk(t))
-	k.Target("t").Answers(func(_ context.Context, batch []*bridges.Entry, results []bridges.Result) error {
+	k.Target("t").HandleBatches(func(_ context.Context, batch []*bridges.Entry, results []bridges.Result) error {
 		<-time.After(time.Millisecond)
 		for i := range batch[:(len(batch)+1)/2] {
 			results[i].State = bridges.Delivered
@@ -302,23 +302,23 @@ func TestCloseUnderLoad(t *testing.T) {
 	for range 8 {
 		f := begin(r.Broker, "a/1", "a/2")
 		bridgestest.Await(t, func() error {
-			if len(k.Target("t").Got()) == 0 {
+			if len(k.Target("t").Delivered()) == 0 {
 				return errors.New("nothing has come")
 			}
 			return nil
 		})
-		r.Again()
+		r.Restart()
 		f.stop()
 	}
-	k.Target("t").Answers(nil)
+	k.Target("t").HandleBatches(nil)
 	bridgestest.Await(t, func() error { // a message may be acknowledged after the check of the queue and not be delivered yet
-		if waiting, _ := r.Broker.Settled(); waiting > 0 {
+		if waiting, _ := r.Broker.Outcomes(); waiting > 0 {
 			return fmt.Errorf("%d messages are not settled", waiting)
 		}
 		return nil
 	})
 	r.Until("c", "nothing waits", func(s broker.BridgeStatus) bool { return s.QueuedMessages == 0 && s.IsConnected })
-	_, settled := r.Broker.Settled()
+	_, settled := r.Broker.Outcomes()
 	kept := 0
 	for _, err := range settled {
 		if err == nil {
@@ -326,7 +326,7 @@ func TestCloseUnderLoad(t *testing.T) {
 		}
 	}
 	ids := map[string]bool{}
-	for _, e := range k.Target("t").Got() {
+	for _, e := range k.Target("t").Delivered() {
 		if ids[e.MessageID] {
 			t.Errorf("%s came twice", e.MessageID)
 		}
@@ -345,19 +345,19 @@ func TestHangingTarget(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r, k := start(t)
-		k.Target("t").Answers(func(ctx context.Context, _ []*bridges.Entry, _ []bridges.Result) error {
+		k.Target("t").HandleBatches(func(ctx context.Context, _ []*bridges.Entry, _ []bridges.Result) error {
 			<-ctx.Done()
 			return ctx.Err()
 		})
 		r.Set(doc(takes("c", "a")))
-		say(r.Broker, "a", "1")
+		publishTexts(r.Broker, "a", "1")
 		synctest.Wait()
 		begun := time.Now()
 		r.Set(doc(strings.Replace(takes("c", "a"), `"t"`, `"u"`, 1)))
 		if took := time.Since(begun); took > 0 {
 			t.Errorf("the change took %v", took)
 		}
-		pass(6 * time.Second)
+		elapse(6 * time.Second)
 		synctest.Wait()
 		if got := k.Target("u").Payloads(); !slices.Equal(got, []string{"1"}) {
 			t.Errorf("got %q at the other target", got)
@@ -373,7 +373,7 @@ func TestMappingAdded(t *testing.T) {
 	r.Set(doc(takes("c", "a")))
 	r.Until("c", "it is connected", func(s broker.BridgeStatus) bool { return s.IsConnected })
 	r.Broker.Subscribing(func(string) {
-		say(r.Broker, "b", "1")
+		publishTexts(r.Broker, "b", "1")
 		r.Until("c", "it is dealt with", func(s broker.BridgeStatus) bool { return s.Stats.Delivered+s.Stats.Rejected == 1 })
 	})
 	r.Set(doc(strings.Replace(takes("c", "a"), `"topicMappings":[`, `"topicMappings":[{"name":"n","mqttTopics":["b"],"target":"x"},`, 1)))

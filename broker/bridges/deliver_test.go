@@ -26,15 +26,15 @@ func TestDeliver(t *testing.T) {
 	k := &bridgestest.Kind{}
 	r := bridgestest.Start(t, k, disk(t))
 	r.Set(doc(conn("c")))
-	say(r.Broker, "a/b", numbers(0, 1000)...)
-	r.Broker.Say(qos0("a/b", "plain"))
-	r.Broker.Say(qos0("b/b", "other"))
+	publishTexts(r.Broker, "a/b", numbers(0, 1000)...)
+	r.Broker.ClientPublish(qos0("a/b", "plain"))
+	r.Broker.ClientPublish(qos0("b/b", "other"))
 	want := append(numbers(0, 1000), "plain")
 	if diff := cmp.Diff(want, arrives(t, k.Target("t"), 1001)); diff != "" {
 		t.Errorf("what came (-want +got):\n%s", diff)
 	}
 	bridgestest.Await(t, func() error {
-		waiting, settled := r.Broker.Settled()
+		waiting, settled := r.Broker.Outcomes()
 		if waiting > 0 || len(settled) != 1000 || slices.ContainsFunc(settled, func(err error) bool { return err != nil }) {
 			return fmt.Errorf("%d wait, %d are settled", waiting, len(settled))
 		}
@@ -51,7 +51,7 @@ func TestMessageIDs(t *testing.T) {
 	r := bridgestest.Start(t, k, disk(t))
 	target := k.Target("t")
 	var tried []string
-	target.Answers(func(_ context.Context, batch []*bridges.Entry, results []bridges.Result) error {
+	target.HandleBatches(func(_ context.Context, batch []*bridges.Entry, results []bridges.Result) error {
 		tried = append(tried, batch[0].MessageID)
 		if len(tried) == 1 {
 			return errors.New("not yet")
@@ -60,9 +60,9 @@ func TestMessageIDs(t *testing.T) {
 		return nil
 	})
 	r.Set(doc(conn("c", `"retryMinInsertDelay":1`)))
-	say(r.Broker, "a/b", "1")
+	publishTexts(r.Broker, "a/b", "1")
 	arrives(t, target, 1)
-	say(r.Broker, "a/b", "2")
+	publishTexts(r.Broker, "a/b", "2")
 	arrives(t, target, 2)
 	if len(tried) != 3 || tried[0] == "" || tried[0] != tried[1] || tried[1] == tried[2] {
 		t.Errorf("message ids were %q, want the same for a repetition only", tried)
@@ -77,7 +77,7 @@ func TestBackOff(t *testing.T) {
 		target := k.Target("t")
 		begun := time.Now()
 		var at []time.Duration
-		target.Answers(func(_ context.Context, _ []*bridges.Entry, results []bridges.Result) error {
+		target.HandleBatches(func(_ context.Context, _ []*bridges.Entry, results []bridges.Result) error {
 			at = append(at, time.Since(begun))
 			if len(at) < 7 {
 				return errors.New("the target is busy")
@@ -86,7 +86,7 @@ func TestBackOff(t *testing.T) {
 			return nil
 		})
 		r.Set(doc(conn("c", `"retryMinInsertDelay":100`, `"retryMaxInsertDelay":1000`)))
-		say(r.Broker, "a/b", "1")
+		publishTexts(r.Broker, "a/b", "1")
 		synctest.Wait()
 		s := r.Status("c")
 		if !s.IsConnected || s.Error != "the target is busy" || s.QueuedMessages != 1 || s.Stats.Retries != 1 {
@@ -113,24 +113,24 @@ func TestConnectAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, k := start(t)
 		target := k.Target("t")
-		target.Away(errors.New("nobody listens at t: start it"))
+		target.SetUnavailable(errors.New("nobody listens at t: start it"))
 		r.Set(doc(conn("c", `"retryMinInsertDelay":1000`, `"retryMaxInsertDelay":60000`)))
-		say(r.Broker, "a/b", "1", "2")
+		publishTexts(r.Broker, "a/b", "1", "2")
 		synctest.Wait()
 		if s := r.Status("c"); s.IsConnected || s.Error != "nobody listens at t: start it" || s.QueuedMessages != 2 {
 			t.Errorf("the state is %+v", s)
 		}
-		pass(40 * time.Second)
+		elapse(40 * time.Second)
 		synctest.Wait()
 		if _, connects := target.Batches(); connects < 5 || connects > 7 {
 			t.Errorf("connected %d times in 40 seconds, want pauses of 1, 2, 4, 8, 16 and 32 seconds", connects)
 		}
-		target.Away(nil)
+		target.SetUnavailable(nil)
 		synctest.Wait()
 		if diff := cmp.Diff([]string{"1", "2"}, target.Payloads()); diff != "" {
 			t.Errorf("what came as soon as the connector had noticed (-want +got):\n%s", diff)
 		}
-		target.Away(errors.New("it went"))
+		target.SetUnavailable(errors.New("it went"))
 		synctest.Wait()
 		if s := r.Status("c"); s.IsConnected || s.Error != "it went" {
 			t.Errorf("the state is %+v, want that of a connection that broke", s)
@@ -143,7 +143,7 @@ func TestLost(t *testing.T) {
 	r, k := start(t)
 	target := k.Target("t")
 	first := true
-	target.Answers(func(_ context.Context, batch []*bridges.Entry, results []bridges.Result) error {
+	target.HandleBatches(func(_ context.Context, batch []*bridges.Entry, results []bridges.Result) error {
 		if first {
 			first = false
 			results[0].State = bridges.Delivered
@@ -153,8 +153,8 @@ func TestLost(t *testing.T) {
 		return nil
 	})
 	r.Set(doc(conn("c", `"retryMinInsertDelay":1`)))
-	say(r.Broker, "a/b", "1")
-	say(r.Broker, "a/b", "2", "3")
+	publishTexts(r.Broker, "a/b", "1")
+	publishTexts(r.Broker, "a/b", "2", "3")
 	if got := arrives(t, target, 3); !slices.Equal(got, []string{"1", "2", "3"}) {
 		t.Errorf("got %q", got)
 	}
@@ -168,7 +168,7 @@ func TestDeadLetters(t *testing.T) {
 	k := &bridgestest.Kind{}
 	r := bridgestest.Start(t, k, disk(t))
 	target := k.Target("t")
-	target.Answers(func(_ context.Context, batch []*bridges.Entry, results []bridges.Result) error {
+	target.HandleBatches(func(_ context.Context, batch []*bridges.Entry, results []bridges.Result) error {
 		for i, e := range batch {
 			results[i].State = bridges.Delivered
 			if string(e.Payload) == "bad" {
@@ -178,14 +178,14 @@ func TestDeadLetters(t *testing.T) {
 		return nil
 	})
 	r.Set(doc(conn("c")))
-	say(r.Broker, "a/b", "1", "bad", "2")
+	publishTexts(r.Broker, "a/b", "1", "bad", "2")
 	arrives(t, target, 2)
 	r.Until("c", "there is a dead letter", func(s broker.BridgeStatus) bool { return s.Stats.DeadLetters == 1 && s.Stats.Rejected == 1 })
 	letters := r.DeadLetters("c")
 	if l := letters[0]; l.Payload != "bad" || l.Reason != "it is bad" || l.Mapping != "m" || l.Attempts != 1 || l.Topic != "a/b" {
 		t.Errorf("the dead letter is %+v", l)
 	}
-	target.Answers(nil)
+	target.HandleBatches(nil)
 	n, err := r.RetryDeadLetters(t.Context(), fake, "c", []string{letters[0].ID})
 	if must(t, err); n != 1 {
 		t.Errorf("%d dead letters are tried again, want 1", n)
@@ -198,7 +198,7 @@ func TestDeadLetters(t *testing.T) {
 func TestNoRetry(t *testing.T) {
 	t.Parallel()
 	r, k := start(t)
-	k.Target("t").Answers(func(_ context.Context, batch []*bridges.Entry, results []bridges.Result) error {
+	k.Target("t").HandleBatches(func(_ context.Context, batch []*bridges.Entry, results []bridges.Result) error {
 		if string(batch[0].Payload) == "1" {
 			return errors.New("the table is locked")
 		}
@@ -206,7 +206,7 @@ func TestNoRetry(t *testing.T) {
 		return nil
 	})
 	r.Set(doc(conn("c", `"retryMinInsertDelay":0`, `"batchSize":1`)))
-	say(r.Broker, "a/b", "1", "2")
+	publishTexts(r.Broker, "a/b", "1", "2")
 	arrives(t, k.Target("t"), 1)
 	letters := r.DeadLetters("c")
 	if len(letters) != 1 || letters[0].Payload != "1" || !strings.Contains(letters[0].Reason, "the table is locked") {
@@ -218,7 +218,7 @@ func TestMaxAttempts(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r, k := start(t)
-		k.Target("t").Answers(func(_ context.Context, batch []*bridges.Entry, results []bridges.Result) error {
+		k.Target("t").HandleBatches(func(_ context.Context, batch []*bridges.Entry, results []bridges.Result) error {
 			for i, e := range batch {
 				if string(e.Payload) != "stuck" {
 					results[i].State = bridges.Delivered
@@ -229,8 +229,8 @@ func TestMaxAttempts(t *testing.T) {
 			return nil
 		})
 		r.Set(doc(conn("c", `"maxAttempts":3`)))
-		say(r.Broker, "a/b", "stuck", "1", "2", "3")
-		pass(time.Minute)
+		publishTexts(r.Broker, "a/b", "stuck", "1", "2", "3")
+		elapse(time.Minute)
 		synctest.Wait()
 		letters := r.DeadLetters("c")
 		if len(letters) != 1 || letters[0].Attempts != 3 || letters[0].Reason != "given up after 3 attempts: its table is missing" {
@@ -251,8 +251,8 @@ func TestPanic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, k := start(t)
 		target := k.Target("t")
-		target.Away(errors.New("away"))
-		target.Answers(func(_ context.Context, batch []*bridges.Entry, results []bridges.Result) error {
+		target.SetUnavailable(errors.New("away"))
+		target.HandleBatches(func(_ context.Context, batch []*bridges.Entry, results []bridges.Result) error {
 			for i, e := range batch {
 				if string(e.Payload) == "bomb" {
 					panic(deliberate{})
@@ -262,9 +262,9 @@ func TestPanic(t *testing.T) {
 			return nil
 		})
 		r.Set(doc(conn("c")))
-		say(r.Broker, "a/b", "1", "2", "bomb", "3")
-		target.Away(nil)
-		pass(time.Minute)
+		publishTexts(r.Broker, "a/b", "1", "2", "bomb", "3")
+		target.SetUnavailable(nil)
+		elapse(time.Minute)
 		synctest.Wait()
 		if got := target.Payloads(); !slices.Contains(got, "3") || slices.Contains(got, "bomb") {
 			t.Errorf("got %q", got)
@@ -279,13 +279,13 @@ func TestExpired(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r, k := start(t)
-		k.Target("t").Away(errors.New("away"))
+		k.Target("t").SetUnavailable(errors.New("away"))
 		r.Set(doc(conn("c")))
-		r.Broker.Say(messaging.Message{Topic: "a/b", Payload: []byte("short"), ExpiresAt: time.Now().Add(time.Second).UnixMilli()})
-		r.Broker.Say(messaging.Message{Topic: "a/b", Payload: []byte("long"), ExpiresAt: time.Now().Add(time.Hour).UnixMilli()})
-		pass(2 * time.Second)
-		k.Target("t").Away(nil)
-		pass(time.Minute)
+		r.Broker.ClientPublish(messaging.Message{Topic: "a/b", Payload: []byte("short"), ExpiresAt: time.Now().Add(time.Second).UnixMilli()})
+		r.Broker.ClientPublish(messaging.Message{Topic: "a/b", Payload: []byte("long"), ExpiresAt: time.Now().Add(time.Hour).UnixMilli()})
+		elapse(2 * time.Second)
+		k.Target("t").SetUnavailable(nil)
+		elapse(time.Minute)
 		synctest.Wait()
 		if got := k.Target("t").Payloads(); !slices.Equal(got, []string{"long"}) {
 			t.Errorf("got %q, want the one that has not expired", got)
@@ -304,16 +304,16 @@ func TestExpiresByTheClock(t *testing.T) {
 		c := clock.New(m.Sources(), slog.New(slog.DiscardHandler))
 		r, k := start(t)
 		r.Host.Now = c.Now
-		r.Again()
-		k.Target("t").Away(errors.New("away"))
+		r.Restart()
+		k.Target("t").SetUnavailable(errors.New("away"))
 		r.Set(doc(conn("c")))
 		for payload, left := range map[string]time.Duration{"short": time.Minute, "long": time.Hour} {
-			r.Broker.Say(messaging.Message{Topic: "a/b", Payload: []byte(payload), At: c.Now().UnixMilli(), ExpiresAt: c.Now().Add(left).UnixMilli()})
+			r.Broker.ClientPublish(messaging.Message{Topic: "a/b", Payload: []byte(payload), At: c.Now().UnixMilli(), ExpiresAt: c.Now().Add(left).UnixMilli()})
 		}
-		pass(48 * time.Hour) // by the time of day
+		elapse(48 * time.Hour) // by the time of day
 		m.Pass(2 * time.Minute)
-		k.Target("t").Away(nil)
-		pass(time.Minute)
+		k.Target("t").SetUnavailable(nil)
+		elapse(time.Minute)
 		synctest.Wait()
 		if got := k.Target("t").Payloads(); !slices.Equal(got, []string{"long"}) {
 			t.Errorf("got %q, want the one that has not expired", got)
@@ -331,11 +331,11 @@ func TestFullQueue(t *testing.T) {
 			t.Parallel()
 			k := &bridgestest.Kind{}
 			r := bridgestest.Start(t, k, disk(t))
-			k.Target("t").Away(errors.New("away"))
+			k.Target("t").SetUnavailable(errors.New("away"))
 			r.Set(doc(conn("c", `"maxQueuedMessages":5`, `"retryMinInsertDelay":1`, `"whenFull":"`+c.when+`"`)))
-			say(r.Broker, "a/b", numbers(0, 10)...)
+			publishTexts(r.Broker, "a/b", numbers(0, 10)...)
 			r.Until("c", "five are dropped", func(s broker.BridgeStatus) bool { return s.Stats.Dropped == 5 && s.QueuedMessages == 5 })
-			k.Target("t").Away(nil)
+			k.Target("t").SetUnavailable(nil)
 			if diff := cmp.Diff(c.want, arrives(t, k.Target("t"), 5)); diff != "" {
 				t.Errorf("what came (-want +got):\n%s", diff)
 			}
@@ -348,18 +348,18 @@ func TestBatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, k := start(t)
 		r.Set(doc(conn("c", `"batchSize":10`, `"batchDelay":1000`)))
-		say(r.Broker, "a/b", "1")
-		pass(500 * time.Millisecond)
-		say(r.Broker, "a/b", "2")
+		publishTexts(r.Broker, "a/b", "1")
+		elapse(500 * time.Millisecond)
+		publishTexts(r.Broker, "a/b", "2")
 		synctest.Wait()
 		if got := k.Target("t").Payloads(); len(got) > 0 {
 			t.Errorf("got %q before the batch's time was over", got)
 		}
-		pass(600 * time.Millisecond)
+		elapse(600 * time.Millisecond)
 		synctest.Wait()
-		say(r.Broker, "a/b", numbers(3, 15)...)
+		publishTexts(r.Broker, "a/b", numbers(3, 15)...)
 		synctest.Wait()
-		pass(2 * time.Second)
+		elapse(2 * time.Second)
 		synctest.Wait()
 		if sizes, _ := k.Target("t").Batches(); !slices.Equal(sizes, []int{2, 10, 2}) {
 			t.Errorf("batches were %v, want 2, 10 and 2", sizes)
@@ -372,19 +372,19 @@ func TestSlowTarget(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r, k := start(t)
-		k.Target("t").Answers(func(ctx context.Context, _ []*bridges.Entry, _ []bridges.Result) error {
+		k.Target("t").HandleBatches(func(ctx context.Context, _ []*bridges.Entry, _ []bridges.Result) error {
 			<-ctx.Done()
 			return ctx.Err()
 		})
 		r.Set(doc(conn("c", `"timeout":2000`)))
-		say(r.Broker, "a/b", "1")
-		pass(2100 * time.Millisecond)
+		publishTexts(r.Broker, "a/b", "1")
+		elapse(2100 * time.Millisecond)
 		synctest.Wait()
 		if s := r.Status("c"); s.Error != "the target has not answered in time" {
 			t.Errorf("the state is %+v", s)
 		}
-		k.Target("t").Answers(nil)
-		pass(time.Second)
+		k.Target("t").HandleBatches(nil)
+		elapse(time.Second)
 		synctest.Wait()
 	})
 }
@@ -395,7 +395,7 @@ func TestOrder(t *testing.T) {
 	k := &bridgestest.Kind{}
 	r := bridgestest.Start(t, k, disk(t))
 	n := 0
-	k.Target("t").Answers(func(_ context.Context, batch []*bridges.Entry, results []bridges.Result) error {
+	k.Target("t").HandleBatches(func(_ context.Context, batch []*bridges.Entry, results []bridges.Result) error {
 		n++
 		stuck := map[string]bool{}
 		for i, e := range batch {
@@ -410,11 +410,11 @@ func TestOrder(t *testing.T) {
 	})
 	r.Set(doc(conn("c", `"retryMinInsertDelay":1`, `"retryMaxInsertDelay":2`, `"batchSize":50`)))
 	for i := range 600 {
-		say(r.Broker, fmt.Sprint("a/", i%6), fmt.Sprint(i))
+		publishTexts(r.Broker, fmt.Sprint("a/", i%6), fmt.Sprint(i))
 	}
 	arrives(t, k.Target("t"), 600)
 	last := map[string]uint64{}
-	for _, e := range k.Target("t").Got() {
+	for _, e := range k.Target("t").Delivered() {
 		if e.ID <= last[e.Topic] {
 			t.Fatalf("entry %d of %s came after %d", e.ID, e.Topic, last[e.Topic])
 		}

@@ -34,7 +34,7 @@ type connection struct {
 	origin   string          // identifies its configuration, including schema mappings
 	records  map[string]*mapping.Mapping
 	secrets  []string
-	bad      bool // it has problems, so that it has no connector
+	invalid  bool // it has problems, so that it has no connector
 }
 
 // topicMapping is the members of a topic mapping that all kinds have.
@@ -86,13 +86,13 @@ func (s *schema) read(text, stored []byte) (*document, Problems) {
 	}
 	if len(stored) > 0 {
 		old, _ := readTree(stored)
-		return s.understand(tree, old, problems)
+		return s.interpret(tree, old, problems)
 	}
-	return s.understand(tree, nil, problems)
+	return s.interpret(tree, nil, problems)
 }
 
-// understand continues after parsing JSON.
-func (s *schema) understand(tree, stored any, problems Problems) (*document, Problems) {
+// interpret continues after parsing JSON.
+func (s *schema) interpret(tree, stored any, problems Problems) (*document, Problems) {
 	tree, found := s.unmask(tree, stored)
 	problems = append(append(problems, found...), s.validate(tree)...)
 	d := &document{tree: tree, text: appendTree(nil, tree)}
@@ -102,21 +102,21 @@ func (s *schema) understand(tree, stored any, problems Problems) (*document, Pro
 	}
 	mappings, origins := s.schemaMappings(root, &problems)
 	list, _ := root.get("connections").([]any)
-	over, filters := len(problems) > maxProblems || len(list) > maxConnections, 0
+	tooMany, filters := len(problems) > maxProblems || len(list) > maxConnections, 0
 	for i, v := range list {
-		c := s.connection(index("connections", i), v, problems, over)
-		if filters += c.count(); filters > maxFilters {
-			over = true
+		c := s.connection(elementPath("connections", i), v, problems, tooMany)
+		if filters += c.filterCount(); filters > maxFilters {
+			tooMany = true
 		}
-		if !c.bad {
-			c.find(s, v, mappings, origins, &problems)
+		if !c.invalid {
+			c.check(s, v, mappings, origins, &problems)
 		}
 		d.connections = append(d.connections, c)
 	}
 	if filters > maxFilters {
 		problems.Add("connections", fmt.Sprintf("must not have more than %d topic filters in all", maxFilters))
 	}
-	d.unique(&problems)
+	d.checkNames(&problems)
 	return d, sorted(problems)
 }
 
@@ -127,24 +127,24 @@ const (
 	maxConnectionFilters = 2000
 )
 
-// count returns the number of topic filters of a connection.
-func (c *connection) count() (n int) {
+// filterCount returns the number of topic filters of a connection.
+func (c *connection) filterCount() (n int) {
 	for _, m := range c.mappings {
 		n += len(m.MQTTTopics)
 	}
 	return n
 }
 
-// touches reports whether one of the problems is at or below a path.
-func (p Problems) touches(root string) bool {
-	return slices.ContainsFunc(p, func(p Problem) bool { return p.Path == "" || under(p.Path, root) })
+// affects reports whether one of the problems is at or below a path.
+func (p Problems) affects(root string) bool {
+	return slices.ContainsFunc(p, func(p Problem) bool { return p.Path == "" || isBelow(p.Path, root) })
 }
 
 // connection parses a connection if it has no problems. If a document has too many, all
-// connections are bad.
-func (s *schema) connection(path string, v any, problems Problems, over bool) *connection {
-	c := &connection{path: path, name: nameOf(v), bad: over || problems.touches(path), text: appendTree(nil, v), origin: fingerprint(v), secrets: s.secretsOf(v)}
-	if c.bad {
+// connections are invalid.
+func (s *schema) connection(path string, v any, problems Problems, tooMany bool) *connection {
+	c := &connection{path: path, name: nameOf(v), invalid: tooMany || problems.affects(path), text: appendTree(nil, v), origin: fingerprint(v), secrets: s.secretsOf(v)}
+	if c.invalid {
 		return c
 	}
 	var read struct {
@@ -154,7 +154,7 @@ func (s *schema) connection(path string, v any, problems Problems, over bool) *c
 	}
 	read.Options = defaultOptions()
 	if err := json.Unmarshal(c.text, &read); err != nil {
-		c.bad = true
+		c.invalid = true
 		return c
 	}
 	c.enabled = read.Enabled == nil || *read.Enabled
@@ -165,20 +165,20 @@ func (s *schema) connection(path string, v any, problems Problems, over bool) *c
 	return c
 }
 
-// find checks what a schema cannot express, and looks up the schema mappings of a connection.
-func (c *connection) find(s *schema, v any, mappings map[string]*mapping.Mapping, origins map[string]string, problems *Problems) {
+// check checks what a schema cannot express, and looks up the schema mappings of a connection.
+func (c *connection) check(s *schema, v any, mappings map[string]*mapping.Mapping, origins map[string]string, problems *Problems) {
 	before := len(*problems)
 	if c.options.RetryMax < c.options.RetryMin {
 		problems.Add(c.path+".options.retryMaxInsertDelay", "must not be less than retryMinInsertDelay")
 	}
-	if c.count() > maxConnectionFilters {
+	if c.filterCount() > maxConnectionFilters {
 		problems.Add(c.path+".topicMappings", fmt.Sprintf("must not have more than %d topic filters in all", maxConnectionFilters))
 	}
 	names := map[string]bool{}
 	used := map[string]string{}
 	c.records = map[string]*mapping.Mapping{}
 	for i, t := range c.mappings {
-		path := index(c.path+".topicMappings", i)
+		path := elementPath(c.path+".topicMappings", i)
 		if names[t.Name] {
 			problems.Add(path+".name", "is the name of another topic mapping of this connection")
 		}
@@ -195,14 +195,14 @@ func (c *connection) find(s *schema, v any, mappings map[string]*mapping.Mapping
 			problems.Add(path+".schemaMapping", "there is no schema mapping of this name")
 			continue
 		}
-		c.bad = c.bad || m == nil // has problems of its own
+		c.invalid = c.invalid || m == nil // has problems of its own
 		c.records[t.Name] = m
 		used[t.SchemaMapping] = origins[t.SchemaMapping]
 	}
 	for _, name := range slices.Sorted(maps.Keys(used)) {
 		c.origin += used[name]
 	}
-	c.bad = c.bad || len(*problems) > before
+	c.invalid = c.invalid || len(*problems) > before
 }
 
 // schemaMappings compiles the schema mappings of a document. One with problems is nil.
@@ -210,12 +210,12 @@ func (s *schema) schemaMappings(root *object, problems *Problems) (compiled map[
 	compiled, origins = map[string]*mapping.Mapping{}, map[string]string{}
 	list, _ := root.get("schemaMappings").([]any)
 	for i, v := range list {
-		path, name := index("schemaMappings", i), nameOf(v)
+		path, name := elementPath("schemaMappings", i), nameOf(v)
 		if _, twice := compiled[name]; twice && name != "" {
 			problems.Add(path+".name", "is the name of another schema mapping")
 		}
 		compiled[name], origins[name] = nil, fingerprint(v)
-		if len(*problems) > maxProblems || problems.touches(path) {
+		if len(*problems) > maxProblems || problems.affects(path) {
 			continue
 		}
 		var spec mapping.Spec
@@ -234,8 +234,8 @@ func (s *schema) schemaMappings(root *object, problems *Problems) (compiled map[
 	return compiled, origins
 }
 
-// unique refuses duplicate names, and names that cannot be part of a URL's path.
-func (d *document) unique(problems *Problems) {
+// checkNames refuses duplicate names, and names that cannot be part of a URL's path.
+func (d *document) checkNames(problems *Problems) {
 	seen := map[string]bool{}
 	for _, c := range d.connections {
 		switch {
@@ -282,11 +282,11 @@ func (k *kind) compile(log *slog.Logger, c *connection, with *Connection) (conne
 	if connector == nil && len(found) == 0 {
 		found.Add(c.path, "this kind of bridge made nothing of it")
 	}
-	return connector, found.and(c.filters(connector))
+	return connector, found.addMissing(c.filters(connector))
 }
 
-// and adds problems at paths that have none yet.
-func (p Problems) and(more Problems) Problems {
+// addMissing adds problems at paths that have none yet.
+func (p Problems) addMissing(more Problems) Problems {
 	for _, m := range more {
 		if !slices.ContainsFunc(p, func(known Problem) bool { return known.Path == m.Path }) {
 			p = append(p, m)
@@ -303,7 +303,7 @@ func (c *connection) filters(connector Connector) (found Problems) {
 	}
 	for i, t := range c.mappings {
 		for j, f := range t.MQTTTopics {
-			path := index(index(c.path+".topicMappings", i)+".mqttTopics", j)
+			path := elementPath(elementPath(c.path+".topicMappings", i)+".mqttTopics", j)
 			switch {
 			case f == "" && connector == nil:
 			case !broker.ValidFilter(f):

@@ -21,12 +21,12 @@ type Engine struct {
 	log      *slog.Logger
 	bridges  []*bridge // one for each kind, sorted by id
 
-	residents []func() // stop functions of kinds at the broker; nil before the first load
+	closeKinds []func() // stop functions of kinds at the broker; nil before the first load
 
-	mu     sync.Mutex     // guards closed
-	closed bool           // no trial may begin
-	trials sync.WaitGroup // running trials
-	trying chan struct{}  // one element for each trial that connects
+	mu         sync.Mutex     // guards closed
+	closed     bool           // no trial may begin
+	trials     sync.WaitGroup // running trials
+	trialSlots chan struct{}  // one element for each trial that connects
 }
 
 var _ broker.Bridges = (*Engine)(nil)
@@ -35,7 +35,7 @@ func newEngine(h *Host, brokerID, identity string, local messaging.Broker) *Engi
 	log := h.log.With("broker", brokerID)
 	e := &Engine{
 		Lifecycle: messaging.NewLifecycle(brokerID, "bridge", log), host: h, brokerID: brokerID, identity: identity,
-		owner: h.Identity() + "/" + brokerID, local: local, log: log, trying: make(chan struct{}, maxTrials),
+		owner: h.Identity() + "/" + brokerID, local: local, log: log, trialSlots: make(chan struct{}, maxTrials),
 	}
 	for _, k := range h.kinds {
 		e.bridges = append(e.bridges, &bridge{engine: e, kind: k, log: e.log.With("bridge", k.ID())})
@@ -46,11 +46,11 @@ func newEngine(h *Host, brokerID, identity string, local messaging.Broker) *Engi
 // load opens every configured bridge. The kinds are opened at the broker before the first
 // attempt.
 func (e *Engine) load(ctx context.Context) error {
-	if e.residents == nil {
-		e.residents = []func(){}
+	if e.closeKinds == nil {
+		e.closeKinds = []func(){}
 		for _, b := range e.bridges {
-			if r, ok := b.kind.Kind.(Resident); ok {
-				e.residents = append(e.residents, r.Open(e.local, e.identity))
+			if r, ok := b.kind.Kind.(BrokerKind); ok {
+				e.closeKinds = append(e.closeKinds, r.Open(e.local, e.identity))
 			}
 		}
 	}
@@ -81,16 +81,16 @@ func (e *Engine) stopAll() {
 	}
 	stopping.Wait()
 	e.trials.Wait()
-	for _, end := range slices.Backward(e.residents) {
+	for _, end := range slices.Backward(e.closeKinds) {
 		end()
 	}
 }
 
-// leave has all workers finish.
-func (e *Engine) leave() {
+// finishDeliveries has all workers finish.
+func (e *Engine) finishDeliveries() {
 	for _, b := range e.bridges {
-		for _, l := range b.all() {
-			l.leave()
+		for _, l := range b.allLinks() {
+			l.finishDelivery()
 		}
 	}
 }
@@ -102,7 +102,7 @@ func (e *Engine) Len(ctx context.Context) (int, error) {
 	}
 	n := 0
 	for _, b := range e.bridges {
-		n += len(b.all())
+		n += len(b.allLinks())
 	}
 	return n, nil
 }

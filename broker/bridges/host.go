@@ -82,6 +82,6 @@ func (h *Host) Open(brokerID, identity string, local messaging.Broker) *Engine {
 // after the other.
 func (h *Host) Leave() {
 	for _, e := range h.Engines() {
-		e.leave()
+		e.finishDeliveries()
 	}
 }

@@ -122,7 +122,7 @@ func TestStoreFailsAtFirst(t *testing.T) {
 			t.Error("it is healthy")
 		}
 		e := h.Open("b", "here", b)
-		pass(time.Second)
+		elapse(time.Second)
 		s.Fail(nil)
 		must(t, e.Ready(t.Context()))
 		b.Text("a", "1")
@@ -133,7 +133,7 @@ func TestStoreFailsAtFirst(t *testing.T) {
 		s.Fail(errors.New("the disk is gone"))
 		b.Text("a", "2")
 		synctest.Wait()
-		if _, settled := b.Settled(); len(settled) != 2 || settled[1] == nil {
+		if _, settled := b.Outcomes(); len(settled) != 2 || settled[1] == nil {
 			t.Errorf("settled are %v, want the second refused", settled)
 		}
 		s.Fail(nil)
@@ -150,7 +150,7 @@ func TestStoredByAnother(t *testing.T) {
 	must(t, s.PutConfig(t.Context(), "b", fake, json.RawMessage(text), []string{"old", "older", "c"}))
 	must(t, s.PutConfig(t.Context(), "b", "gone-bridge", json.RawMessage(`{}`), nil))
 	r := bridgestest.Start(t, k, s)
-	say(r.Broker, "a", "1")
+	publishTexts(r.Broker, "a", "1")
 	arrives(t, k.Target("t"), 1)
 	for name, want := range map[string]string{"old": "leads nowhere", "older": "address is missing"} {
 		if got := r.Status(name).Error; !strings.Contains(got, want) {
@@ -161,14 +161,14 @@ func TestStoredByAnother(t *testing.T) {
 		t.Errorf("the configuration is %s", got)
 	}
 	r.Set(doc(takes("old", "a"), takes("older", "a"), takes("c", "a")))
-	say(r.Broker, "a", "2")
+	publishTexts(r.Broker, "a", "2")
 	arrives(t, k.Target("t"), 4)
 }
 
 func TestRefusedFilter(t *testing.T) {
 	t.Parallel()
 	r, _ := start(t)
-	r.Broker.Forbid("b/#")
+	r.Broker.Refuse("b/#")
 	r.Set(doc(takes("c", "a", "b/#")))
 	r.Until("c", "the filter is named", func(s broker.BridgeStatus) bool { return strings.Contains(s.Error, "subscribe to b/#") })
 }
@@ -179,7 +179,7 @@ func TestTrial(t *testing.T) {
 	r := bridgestest.Start(t, k, s)
 	r.Set(doc(takes("c", "a")))
 	r.Until("c", "it is connected", func(s broker.BridgeStatus) bool { return s.IsConnected })
-	k.Target("away").Away(errors.New("nobody is there"))
+	k.Target("away").SetUnavailable(errors.New("nobody is there"))
 	tests, err := r.TestBridge(t.Context(), fake, json.RawMessage(doc(takes("x", "a"), strings.Replace(takes("y", "a"), `"t"`, `"away"`, 1))))
 	must(t, err)
 	want := []broker.BridgeTest{{ConnectionName: "x", IsConnected: true}, {ConnectionName: "y", Error: "nobody is there"}}
@@ -214,7 +214,7 @@ func (k resident) Open(_ messaging.Broker, identity string) (end func()) {
 	}
 }
 
-func TestResident(t *testing.T) {
+func TestBrokerKind(t *testing.T) {
 	t.Parallel()
 	k := resident{&bridgestest.Kind{}, &sync.Mutex{}, new([]string)}
 	r := bridgestest.Start(t, k, nil)

@@ -123,8 +123,8 @@ type Selective interface {
 	Retained(mapping string) bool
 }
 
-// Resident is a Kind that does something at every broker, even without connections.
-type Resident interface {
+// BrokerKind is a Kind that does something at every broker, even without connections.
+type BrokerKind interface {
 	Kind
 	// Open starts at a broker; identity is that of Connection. It does not wait.
 	Open(local messaging.Broker, identity string) (end func())
@@ -150,8 +150,8 @@ type Entry struct {
 	MessageID string
 }
 
-// Seen returns the message for mappings and templates.
-func (e *Entry) Seen() *mapping.Message {
+// MappingMessage returns the message for mappings and templates.
+func (e *Entry) MappingMessage() *mapping.Message {
 	return &mapping.Message{Message: &e.Message, MessageID: e.MessageID}
 }
 
@@ -160,21 +160,21 @@ type Result struct {
 	State State
 	// Reason is the text why a Rejected entry was refused, or why a Pending one was not
 	// delivered. It contains nothing that the target sent, which may be confidential: the
-	// beginning of that is Answer, and shown to editors only.
-	Reason, Answer string
+	// beginning of that is Response, and shown to editors only.
+	Reason, Response string
 }
 
-// Answered is an error of a connector that knows what the target sent, "" for nothing. Its text
+// ResponseError is an error of a connector that knows what the target sent, "" for nothing. Its text
 // contains nothing of that, like the Reason of a Result.
-type Answered interface {
+type ResponseError interface {
 	error
-	Answer() string
+	Response() string
 }
 
-// answerOf returns what a target sent, as far as an error knows it.
-func answerOf(err error, secrets []string) string {
-	if a, ok := errors.AsType[Answered](err); ok {
-		return scrub(a.Answer(), secrets)
+// responseOf returns what a target sent, as far as an error knows it.
+func responseOf(err error, secrets []string) string {
+	if a, ok := errors.AsType[ResponseError](err); ok {
+		return redact(a.Response(), secrets)
 	}
 	return ""
 }

@@ -18,22 +18,22 @@ func TestLeave(t *testing.T) {
 		r, k := start(t)
 		r.Set(doc(conn("c")))
 		synctest.Wait()
-		k.Target("t").Answers(func(ctx context.Context, _ []*bridges.Entry, _ []bridges.Result) error {
+		k.Target("t").HandleBatches(func(ctx context.Context, _ []*bridges.Entry, _ []bridges.Result) error {
 			<-ctx.Done()
 			return ctx.Err()
 		})
-		say(r.Broker, "a/b", "1")
+		publishTexts(r.Broker, "a/b", "1")
 		synctest.Wait()
 		begun := time.Now()
 		r.Host.Leave()
-		say(r.Broker, "a/b", "2")
-		pass(5 * time.Second)
+		publishTexts(r.Broker, "a/b", "2")
+		elapse(5 * time.Second)
 		synctest.Wait()
-		if _, settled := r.Broker.Settled(); len(settled) != 2 || slices.ContainsFunc(settled, func(err error) bool { return err != nil }) {
+		if _, settled := r.Broker.Outcomes(); len(settled) != 2 || slices.ContainsFunc(settled, func(err error) bool { return err != nil }) {
 			t.Errorf("settled %v, want both messages", settled)
 		}
-		k.Target("t").Answers(nil)
-		r.Again()
+		k.Target("t").HandleBatches(nil)
+		r.Restart()
 		if took := time.Since(begun); took > 5*time.Second {
 			t.Errorf("the end took %v", took)
 		}

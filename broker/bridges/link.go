@@ -14,12 +14,12 @@ import (
 
 // Delays and bounds of links.
 const (
-	retryOpen  = 5 * time.Second  // before another attempt to open a queue
-	leaveTime  = 5 * time.Second  // for a delivery in flight when its connector is replaced
-	handOver   = time.Second      // before and after another tap takes over topics
-	closeTime  = 10 * time.Second // for closing a connector
-	seedWindow = 64               // retained messages that wait to be stored
-	quiet      = 10 * time.Minute // minimum time between two problems of a connection in the log
+	openRetryDelay = 5 * time.Second  // before another attempt to open a queue
+	finishTimeout  = 5 * time.Second  // for a delivery in flight when its connector is replaced
+	handoverTime   = time.Second      // before and after another tap takes over topics
+	closeTimeout   = 10 * time.Second // for closing a connector
+	seedWindow     = 64               // retained messages that wait to be stored
+	logInterval    = 10 * time.Minute // minimum time between two problems of a connection in the log
 )
 
 // link is a connection in force: its subscriptions, its queue, and the worker that delivers from
@@ -32,22 +32,22 @@ type link struct {
 	meter  *Meter
 	meters
 
-	life  context.Context // ends with close
-	end   context.CancelFunc
-	tasks sync.WaitGroup
-	wake  chan struct{} // receives when want has changed
-	plan  atomic.Pointer[plan]
-	queue atomic.Pointer[openQueue] // nil unless it is open
+	linkCtx    context.Context // ends with close
+	cancelLink context.CancelFunc
+	tasks      sync.WaitGroup
+	wake       chan struct{} // receives when assigned has changed
+	plan       atomic.Pointer[plan]
+	queue      atomic.Pointer[openQueue] // nil unless it is open
 
 	mu        sync.Mutex  // guards the fields below
 	origin    string      // of the connection
 	bounds    Bounds      // of the queue
-	want      *assignment // nil for none
-	busy      *assignment // the last one that the worker has started
+	assigned  *assignment // nil for none
+	started   *assignment // the last one that the worker has started
 	connected bool
-	trouble   string    // why there is no connection, or nothing is delivered
-	told      bool      // the log has the current trouble
-	toldAt    time.Time // time of the last log entry
+	problem   string    // why there is no connection, or nothing is delivered
+	logged    bool      // the log has the current problem
+	loggedAt  time.Time // time of the last log entry
 }
 
 type openQueue struct{ Queue }
@@ -59,20 +59,20 @@ type meters struct {
 
 // assignment is the configuration of a worker.
 type assignment struct {
-	connector Connector
-	options   options
-	mappings  map[string]bool
-	secrets   []string
-	soft      context.Context // ends when the assignment is replaced
-	leave     context.CancelFunc
-	hard      context.Context // ends some time after soft
-	kill      context.CancelFunc
+	connector   Connector
+	options     options
+	mappings    map[string]bool
+	secrets     []string
+	runCtx      context.Context // ends when the assignment is replaced
+	finish      context.CancelFunc
+	deliveryCtx context.Context // ends some time after runCtx
+	abort       context.CancelFunc
 }
 
 // newLink returns a link that is not started.
 func newLink(e *Engine, bridge, name string, m *Meter) *link {
 	l := &link{engine: e, bridge: bridge, name: name, log: e.log.With("bridge", bridge, "connection", name), meter: m, wake: make(chan struct{}, 1)}
-	l.life, l.end = context.WithCancel(context.Background())
+	l.linkCtx, l.cancelLink = context.WithCancel(context.Background())
 	l.plan.Store(&plan{})
 	o := defaultOptions()
 	l.bounds = o.bounds()
@@ -82,10 +82,10 @@ func newLink(e *Engine, bridge, name string, m *Meter) *link {
 // start opens the queue for a connection and starts the worker. Messages are refused while the
 // queue cannot be opened.
 func (l *link) start(ctx context.Context, c *connection) {
-	l.adopt(c)
+	l.setConnection(c)
 	err := l.open(ctx)
 	if err != nil {
-		l.troubled(err)
+		l.queueOpenFailed(err)
 	}
 	l.tasks.Go(l.run)
 }
@@ -103,33 +103,33 @@ func (l *link) open(ctx context.Context) error {
 	return nil
 }
 
-// troubled shows that the queue cannot be opened.
-func (l *link) troubled(err error) {
-	l.unkept(err, false, "the queue of this connection cannot be opened; the service's log tells why")
+// queueOpenFailed shows that the queue cannot be opened.
+func (l *link) queueOpenFailed(err error) {
+	l.queueFailed(err, false, "the queue of this connection cannot be opened; the service's log tells why")
 }
 
-// unkept shows that the queue fails, and logs the cause once.
-func (l *link) unkept(err error, connected bool, trouble string) {
+// queueFailed shows that the queue fails, and logs the cause once.
+func (l *link) queueFailed(err error, connected bool, problem string) {
 	l.mu.Lock()
-	known := l.trouble == trouble
+	known := l.problem == problem
 	l.mu.Unlock()
 	if !known {
 		l.log.Error("the queue of a bridge fails; trying again", "error", err)
 	}
-	l.show(connected, trouble)
+	l.setState(connected, problem)
 }
 
 // run runs one worker after the other.
 func (l *link) run() {
 	for l.queue.Load() == nil {
-		if !messaging.Sleep(l.life, retryOpen) {
+		if !messaging.Sleep(l.linkCtx, openRetryDelay) {
 			break
 		}
-		if err := l.open(l.life); err != nil && l.life.Err() == nil {
-			l.troubled(err)
+		if err := l.open(l.linkCtx); err != nil && l.linkCtx.Err() == nil {
+			l.queueOpenFailed(err)
 			continue
 		}
-		l.show(false, "")
+		l.setState(false, "")
 	}
 	for a := l.next(); a != nil; a = l.next() {
 		(&worker{link: l, assignment: a, queue: l.queue.Load().Queue, attempts: map[uint64]int{}}).run()
@@ -141,15 +141,15 @@ func (l *link) run() {
 func (l *link) next() *assignment {
 	for {
 		l.mu.Lock()
-		if l.life.Err() == nil && l.want != nil && l.want != l.busy {
-			l.busy = l.want
+		if l.linkCtx.Err() == nil && l.assigned != nil && l.assigned != l.started {
+			l.started = l.assigned
 			l.mu.Unlock()
-			return l.busy
+			return l.started
 		}
 		l.mu.Unlock()
 		select {
 		case <-l.wake:
-		case <-l.life.Done():
+		case <-l.linkCtx.Done():
 			return nil
 		}
 	}
@@ -158,10 +158,10 @@ func (l *link) next() *assignment {
 // assign replaces the worker's assignment, nil for none.
 func (l *link) assign(a *assignment) {
 	l.mu.Lock()
-	old := l.want
-	begun := old != nil && old == l.busy
-	l.want = a
-	l.connected, l.trouble = false, "" // until the worker sets them
+	old := l.assigned
+	begun := old != nil && old == l.started
+	l.assigned = a
+	l.connected, l.problem = false, "" // until the worker sets them
 	l.mu.Unlock()
 	select {
 	case l.wake <- struct{}{}:
@@ -170,54 +170,54 @@ func (l *link) assign(a *assignment) {
 	if old == nil {
 		return
 	}
-	old.leave()
+	old.finish()
 	if !begun {
 		discard(l.log, old.connector)
-		old.kill()
+		old.abort()
 	}
 }
 
-// leave has the worker finish; its messages stay in the queue.
-func (l *link) leave() {
+// finishDelivery has the worker finish; its messages stay in the queue.
+func (l *link) finishDelivery() {
 	l.mu.Lock()
-	a := l.want
+	a := l.assigned
 	l.mu.Unlock()
 	if a != nil {
-		a.leave()
+		a.finish()
 	}
 }
 
-// modify puts a connection in force. The connector is nil if it is disabled, or unusable for the
-// reason in trouble. With fresh, new topic mappings take retained messages.
-func (l *link) modify(c *connection, connector Connector, trouble string, fresh bool) {
-	l.adopt(c)
+// configure puts a connection in force. The connector is nil if it is disabled, or unusable for the
+// reason in problem. With fresh, new topic mappings take retained messages.
+func (l *link) configure(c *connection, connector Connector, problem string, fresh bool) {
+	l.setConnection(c)
 	if connector == nil {
-		l.take(nil)
+		l.setRoutes(nil)
 		l.assign(nil)
-		l.show(false, trouble)
+		l.setState(false, problem)
 		return
 	}
 	a := &assignment{connector: connector, options: c.options, mappings: map[string]bool{}, secrets: c.secrets}
 	for _, m := range c.mappings {
 		a.mappings[m.Name] = true
 	}
-	a.soft, a.leave = context.WithCancel(l.life)
-	a.hard, a.kill = context.WithCancel(context.Background())
+	a.runCtx, a.finish = context.WithCancel(l.linkCtx)
+	a.deliveryCtx, a.abort = context.WithCancel(context.Background())
 	l.assign(a) // first: the previous worker must not see entries of mappings that it does not know
 	routes := routesOf(c, connector)
-	added := l.plan.Load().added(routes)
-	l.take(routes)
+	added := l.plan.Load().newFilters(routes)
+	l.setRoutes(routes)
 	if fresh {
-		l.seed(connector, added)
+		l.takeRetained(connector, added)
 	}
 }
 
-// adopt sets the connection's origin, and the bounds of its queue unless the connection is bad.
-func (l *link) adopt(c *connection) {
+// setConnection sets the connection's origin, and the bounds of its queue unless the connection is invalid.
+func (l *link) setConnection(c *connection) {
 	l.mu.Lock()
-	l.told, l.toldAt = false, time.Time{}
+	l.logged, l.loggedAt = false, time.Time{}
 	l.origin = c.origin
-	if !c.bad {
+	if !c.invalid {
 		l.bounds = c.options.bounds()
 	}
 	b := l.bounds
@@ -234,7 +234,7 @@ func routesOf(c *connection, connector Connector) []route {
 	for _, m := range c.mappings {
 		r := route{mapping: m.Name, filters: m.MQTTTopics}
 		if selective != nil {
-			r.filters, r.enter = selective.Filters(m.Name), selective.Enter
+			r.filters, r.accept = selective.Filters(m.Name), selective.Enter
 		}
 		if len(r.filters) > 0 {
 			routes = append(routes, r)
@@ -243,13 +243,13 @@ func routesOf(c *connection, connector Connector) []route {
 	return routes
 }
 
-// take subscribes to the filters of routes. It is called only within Lifecycle.Change, or during
+// setRoutes subscribes to the filters of routes. It is called only within Lifecycle.Change, or during
 // loading.
-func (l *link) take(routes []route) {
-	until := l.engine.host.Now().Add(handOver).UnixMilli()
+func (l *link) setRoutes(routes []route) {
+	until := l.engine.host.Now().Add(handoverTime).UnixMilli()
 	var fresh, stale []*tap
-	p := l.replan(func(p *plan) (n *plan) {
-		n, fresh, stale = p.next(l, routes, until)
+	p := l.updatePlan(func(p *plan) (n *plan) {
+		n, fresh, stale = p.withRoutes(l, routes, until)
 		return n
 	})
 	for _, in := range fresh {
@@ -257,22 +257,22 @@ func (l *link) take(routes []route) {
 	}
 	var later []*tap
 	for _, in := range stale {
-		if p.relieved(in) {
-			l.drop(in)
+		if p.canCloseAtOnce(in) {
+			l.closeTaps(in)
 		} else {
 			later = append(later, in)
 		}
 	}
 	if len(later) > 0 {
 		l.tasks.Go(func() {
-			messaging.Sleep(l.life, 2*handOver)
-			l.drop(later...)
+			messaging.Sleep(l.linkCtx, 2*handoverTime)
+			l.closeTaps(later...)
 		})
 	}
 }
 
-// replan replaces the plan, and returns the new one.
-func (l *link) replan(change func(*plan) *plan) *plan {
+// updatePlan replaces the plan, and returns the new one.
+func (l *link) updatePlan(change func(*plan) *plan) *plan {
 	for {
 		old := l.plan.Load()
 		if p := change(old); l.plan.CompareAndSwap(old, p) {
@@ -281,25 +281,25 @@ func (l *link) replan(change func(*plan) *plan) *plan {
 	}
 }
 
-// drop closes taps. It may be called twice.
-func (l *link) drop(closing ...*tap) {
+// closeTaps closes taps. It may be called twice.
+func (l *link) closeTaps(closing ...*tap) {
 	for _, in := range closing {
 		in.once.Do(in.cancel)
 	}
-	l.replan(func(p *plan) *plan { return p.without(closing) })
+	l.updatePlan(func(p *plan) *plan { return p.withoutTaps(closing) })
 }
 
-// detach ends the subscriptions. Messages that were published before are taken while the queue is
+// unsubscribe ends the subscriptions. Messages that were published before are taken while the queue is
 // open, and refused afterwards.
-func (l *link) detach() {
-	for _, o := range l.plan.Load().openings {
+func (l *link) unsubscribe() {
+	for _, o := range l.plan.Load().taps {
 		o.once.Do(o.cancel)
 	}
 }
 
 // close closes the link; detach comes before. Its messages stay in the queue.
 func (l *link) close() {
-	l.end()
+	l.cancelLink()
 	l.tasks.Wait()
 	q := l.queue.Swap(nil)
 	if q == nil {
@@ -310,8 +310,8 @@ func (l *link) close() {
 	}
 }
 
-// put adds an entry to the queue.
-func (l *link) put(e Entry, settle func(error)) {
+// enqueue adds an entry to the queue.
+func (l *link) enqueue(e Entry, settle func(error)) {
 	l.received.Add(1)
 	if q := l.queue.Load(); q != nil {
 		q.Put(e, settle)
@@ -325,58 +325,58 @@ func (l *link) put(e Entry, settle func(error)) {
 
 // discard closes a connector.
 func discard(log *slog.Logger, c Connector) {
-	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
+	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
-	if err, _ := guarded(log, func() error { return c.Close(ctx) }); err != nil {
+	if err, _ := callSafely(log, func() error { return c.Close(ctx) }); err != nil {
 		log.Debug("a connection of a bridge was not closed cleanly", "error", err)
 	}
 }
 
-// show sets the state. It logs when trouble begins and ends, not each attempt, and at a limited
+// setState sets the state. It logs when a problem begins and ends, not each attempt, and at a limited
 // rate.
-func (l *link) show(connected bool, trouble string) {
+func (l *link) setState(connected bool, problem string) {
 	l.mu.Lock()
-	a := l.want
+	a := l.assigned
 	l.mu.Unlock()
-	l.showOf(a, connected, trouble)
+	l.setStateOf(a, connected, problem)
 }
 
-// showOf sets the state of an assignment, unless that was replaced.
-func (l *link) showOf(a *assignment, connected bool, trouble string) {
+// setStateOf sets the state of an assignment, unless that was replaced.
+func (l *link) setStateOf(a *assignment, connected bool, problem string) {
 	now := time.Now()
 	l.mu.Lock()
-	if a != l.want {
+	if a != l.assigned {
 		l.mu.Unlock()
 		return
 	}
-	same := l.connected == connected && l.trouble == trouble
-	l.connected, l.trouble = connected, trouble
-	begins := trouble != "" && !l.told && now.Sub(l.toldAt) >= quiet
-	ends := trouble == "" && connected && (l.told || l.toldAt.IsZero())
+	same := l.connected == connected && l.problem == problem
+	l.connected, l.problem = connected, problem
+	begins := problem != "" && !l.logged && now.Sub(l.loggedAt) >= logInterval
+	ends := problem == "" && connected && (l.logged || l.loggedAt.IsZero())
 	switch {
 	case begins:
-		l.told, l.toldAt = true, now
+		l.logged, l.loggedAt = true, now
 	case ends:
-		l.told = false
-		l.toldAt = cmp.Or(l.toldAt, now.Add(-quiet))
+		l.logged = false
+		l.loggedAt = cmp.Or(l.loggedAt, now.Add(-logInterval))
 	}
 	l.mu.Unlock()
 	switch {
 	case begins:
-		l.log.Warn("a connection of a bridge has trouble", "error", trouble, "connected", connected)
+		l.log.Warn("a connection of a bridge has trouble", "error", problem, "connected", connected)
 	case ends:
 		l.log.Info("a connection of a bridge works")
 	case !same:
-		l.log.Debug("the state of a connection of a bridge changed", "error", trouble, "connected", connected)
+		l.log.Debug("the state of a connection of a bridge changed", "error", problem, "connected", connected)
 	}
 }
 
 // refusedFilter returns a filter that the broker has refused, "" for none.
 func (l *link) refusedFilter() string {
-	openings := l.plan.Load().openings
-	i := slices.IndexFunc(openings, func(o opening) bool { return o.until == always && l.engine.local.Refused(o.filter) })
+	taps := l.plan.Load().taps
+	i := slices.IndexFunc(taps, func(o plannedTap) bool { return o.until == always && l.engine.local.Refused(o.filter) })
 	if i < 0 {
 		return ""
 	}
-	return openings[i].filter
+	return taps[i].filter
 }

@@ -15,13 +15,13 @@ import (
 	"signalbox/broker/bridges/bridgestest"
 )
 
-// lines counts log lines.
-type lines struct {
+// logLines counts log lines.
+type logLines struct {
 	mu  sync.Mutex // guards all
 	all []string
 }
 
-func (l *lines) Write(p []byte) (int, error) {
+func (l *logLines) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.all = append(l.all, string(p))
@@ -29,7 +29,7 @@ func (l *lines) Write(p []byte) (int, error) {
 }
 
 // count returns how many lines contain a text.
-func (l *lines) count(text string) (n int) {
+func (l *logLines) count(text string) (n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, line := range l.all {
@@ -40,10 +40,10 @@ func (l *lines) count(text string) (n int) {
 	return n
 }
 
-// logged opens a fake bridge with a recorded log, on a store in memory.
-func logged(t *testing.T) (*bridges.Engine, *bridgestest.Broker, *bridgestest.Kind, *lines) {
+// startLogged opens a fake bridge with a recorded log, on a store in memory.
+func startLogged(t *testing.T) (*bridges.Engine, *bridgestest.Broker, *bridgestest.Kind, *logLines) {
 	t.Helper()
-	out, k, b := &lines{}, &bridgestest.Kind{}, &bridgestest.Broker{}
+	out, k, b := &logLines{}, &bridgestest.Kind{}, &bridgestest.Broker{}
 	h := bridges.NewHost(&bridgestest.Store{}, []bridges.Kind{k}, slog.New(slog.NewTextHandler(out, nil)))
 	e := h.Open("b", "here", b)
 	must(t, e.Ready(t.Context()))
@@ -57,43 +57,43 @@ func TestLogOfADay(t *testing.T) {
 	t.Parallel()
 	for name, trouble := range map[string]func(target *bridgestest.Target) (over func()){
 		"it is away": func(target *bridgestest.Target) func() {
-			target.Away(errors.New("away"))
-			return func() { target.Away(nil) }
+			target.SetUnavailable(errors.New("away"))
+			return func() { target.SetUnavailable(nil) }
 		},
 		"it is reached and takes nothing": func(target *bridgestest.Target) func() {
-			target.Answers(func(context.Context, []*bridges.Entry, []bridges.Result) error { return errors.New("busy") })
-			return func() { target.Answers(nil) }
+			target.HandleBatches(func(context.Context, []*bridges.Entry, []bridges.Result) error { return errors.New("busy") })
+			return func() { target.HandleBatches(nil) }
 		},
 		"it is reached and hangs up": func(target *bridgestest.Target) func() {
-			target.Answers(func(context.Context, []*bridges.Entry, []bridges.Result) error {
+			target.HandleBatches(func(context.Context, []*bridges.Entry, []bridges.Result) error {
 				return &bridges.Lost{Err: errors.New("it hung up")}
 			})
-			return func() { target.Answers(nil) }
+			return func() { target.HandleBatches(nil) }
 		},
 		"it says something else each time": func(target *bridgestest.Target) func() {
 			n := 0
-			target.Answers(func(context.Context, []*bridges.Entry, []bridges.Result) error {
+			target.HandleBatches(func(context.Context, []*bridges.Entry, []bridges.Result) error {
 				n++
 				return fmt.Errorf("request %d failed", n)
 			})
-			return func() { target.Answers(nil) }
+			return func() { target.HandleBatches(nil) }
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				e, b, k, out := logged(t)
+				e, b, k, out := startLogged(t)
 				must(t, e.SetBridgeConfig(t.Context(), fake, []byte(doc(conn("c")))))
 				synctest.Wait()
 				over := trouble(k.Target("t"))
-				say(b, "a/b", "1")
-				pass(24 * time.Hour)
+				publishTexts(b, "a/b", "1")
+				elapse(24 * time.Hour)
 				if n := out.count("has trouble"); n != 1 {
 					t.Errorf("the log has %d lines about trouble, want one", n)
 				}
 				works := out.count("bridge works")
 				over()
-				pass(time.Minute)
+				elapse(time.Minute)
 				if n := out.count("bridge works"); n != works+1 {
 					t.Errorf("the log says %d times that it works, want %d", n, works+1)
 				}
@@ -106,20 +106,20 @@ func TestLogOfADay(t *testing.T) {
 func TestLogOfComingAndGoing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		e, _, k, out := logged(t)
+		e, _, k, out := startLogged(t)
 		must(t, e.SetBridgeConfig(t.Context(), fake, []byte(doc(conn("c")))))
 		synctest.Wait()
 		for range 24 * 60 {
-			k.Target("t").Away(errors.New("away"))
-			pass(30 * time.Second)
-			k.Target("t").Away(nil)
-			pass(30 * time.Second)
+			k.Target("t").SetUnavailable(errors.New("away"))
+			elapse(30 * time.Second)
+			k.Target("t").SetUnavailable(nil)
+			elapse(30 * time.Second)
 		}
 		if n := out.count(""); n < 100 || n > 300 {
 			t.Errorf("the log has %d lines", n)
 		}
-		k.Target("t").Away(errors.New("away"))
-		pass(time.Hour)
+		k.Target("t").SetUnavailable(errors.New("away"))
+		elapse(time.Hour)
 		if trouble, works := out.count("has trouble"), out.count("bridge works"); trouble != works {
 			t.Errorf("the log says %d times that there is trouble, which lasts, and %d times that it works", trouble, works)
 		}

@@ -30,7 +30,7 @@ func (e *Engine) ListBridges(ctx context.Context) ([]broker.Bridge, error) {
 	}
 	list := make([]broker.Bridge, 0, len(e.bridges))
 	for _, b := range e.bridges {
-		list = append(list, broker.Bridge{ID: b.kind.ID(), IsActive: len(b.all()) > 0})
+		list = append(list, broker.Bridge{ID: b.kind.ID(), IsActive: len(b.allLinks()) > 0})
 	}
 	return list, nil
 }
@@ -44,7 +44,7 @@ func (e *Engine) GetBridgeConfig(ctx context.Context, bridgeID string) (json.Raw
 	}
 	d, s := b.current(), b.kind.schema()
 	if d == nil {
-		empty := tree("version", "v1", "connections", []any{})
+		empty := newObject("version", "v1", "connections", []any{})
 		if s.records {
 			empty.put("schemaMappings", []any{})
 		}
@@ -79,7 +79,7 @@ func (e *Engine) GetBridgeStatus(ctx context.Context, bridgeID string) ([]broker
 		return nil, err
 	}
 	list := []broker.BridgeStatus{}
-	for _, l := range b.all() {
+	for _, l := range b.allLinks() {
 		list = append(list, l.status())
 	}
 	return list, nil
@@ -95,7 +95,7 @@ type Figure struct {
 func (e *Engine) Figures() iter.Seq[Figure] {
 	return func(yield func(Figure) bool) {
 		for _, b := range e.bridges {
-			for _, l := range b.all() {
+			for _, l := range b.allLinks() {
 				if !yield(Figure{b.kind.ID(), l.status()}) {
 					return
 				}
@@ -104,8 +104,8 @@ func (e *Engine) Figures() iter.Seq[Figure] {
 	}
 }
 
-// from returns the origin of the link's connection.
-func (l *link) from() string {
+// currentOrigin returns the origin of the link's connection.
+func (l *link) currentOrigin() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.origin
@@ -114,7 +114,7 @@ func (l *link) from() string {
 // status returns the state of the connection.
 func (l *link) status() broker.BridgeStatus {
 	l.mu.Lock()
-	s := broker.BridgeStatus{ConnectionName: l.name, IsConnected: l.connected, Error: l.trouble}
+	s := broker.BridgeStatus{ConnectionName: l.name, IsConnected: l.connected, Error: l.problem}
 	l.mu.Unlock()
 	var u Usage
 	if q := l.queue.Load(); q != nil {

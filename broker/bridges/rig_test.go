@@ -80,8 +80,8 @@ func disk(tb testing.TB) *store.Store {
 	return s
 }
 
-// say publishes texts at QoS 1.
-func say(b *bridgestest.Broker, topic string, texts ...string) {
+// publishTexts publishes texts at QoS 1.
+func publishTexts(b *bridgestest.Broker, topic string, texts ...string) {
 	for _, text := range texts {
 		b.Text(topic, text)
 	}
@@ -91,7 +91,7 @@ func say(b *bridgestest.Broker, topic string, texts ...string) {
 func arrives(tb testing.TB, t *bridgestest.Target, n int) []string {
 	tb.Helper()
 	bridgestest.Await(tb, func() error {
-		if got := len(t.Got()); got < n {
+		if got := len(t.Delivered()); got < n {
 			return fmt.Errorf("%d of %d messages came", got, n)
 		}
 		return nil
@@ -125,5 +125,5 @@ func numbers(from, to int) (all []string) {
 	return all
 }
 
-// pass advances the time of a synctest bubble.
-func pass(d time.Duration) { <-time.After(d) }
+// elapse advances the time of a synctest bubble.
+func elapse(d time.Duration) { <-time.After(d) }

@@ -24,10 +24,10 @@ type kind struct {
 
 // schema is the schema of a kind's documents.
 type schema struct {
-	text     json.RawMessage
-	compiled *jsonschema.Schema
-	shape    *shape // of a connection
-	records  bool
+	text        json.RawMessage
+	compiled    *jsonschema.Schema
+	annotations *annotations // of a connection
+	records     bool
 }
 
 func newKind(k Kind) *kind {
@@ -42,7 +42,7 @@ func newSchema(id string, s Schema) *schema {
 	c.DefaultDraft(jsonschema.Draft2020)
 	c.AssertFormat()
 	const location = "urn:signalbox:bridge"
-	whole := plain(root)
+	whole := toAny(root)
 	err := c.AddResource(location, whole)
 	if err != nil {
 		panic(fmt.Sprintf("bridges: schema of %s: %v", id, err))
@@ -53,7 +53,7 @@ func newSchema(id string, s Schema) *schema {
 	}
 	defs, _ := whole.(map[string]any)["$defs"].(map[string]any) //nolint:forcetypeassert // it is an object
 	connection, _ := defs["connection"].(map[string]any)
-	return &schema{text: appendTree(nil, root), compiled: compiled, shape: newShape(connection, defs, 0), records: s.Records}
+	return &schema{text: appendTree(nil, root), compiled: compiled, annotations: newAnnotations(connection, defs, 0), records: s.Records}
 }
 
 // mustTree parses an object that is part of the program; nil for none.
@@ -73,7 +73,7 @@ func mustTree(text []byte) *object {
 func assemble(s Schema) *object {
 	connection := mustTree(s.Connection)
 	if connection == nil {
-		connection = tree("type", "object")
+		connection = newObject("type", "object")
 	}
 	if !connection.has("title") {
 		connection.members = append([]member{{"title", "Target"}}, connection.members...)
@@ -84,31 +84,31 @@ func assemble(s Schema) *object {
 		properties(topic).put("schemaMapping", sharedPart("schemaMappingName"))
 	}
 	topic = extend(topic, mustTree(s.Mapping))
-	defs := tree("connection", tree(
+	defs := newObject("connection", newObject(
 		"title", "Connection", "type", "object",
-		"properties", tree(
-			"name", tree("title", "Name", "type", "string", "minLength", json.Number("1"), "maxLength", json.Number("255")),
-			"enabled", tree("title", "Enabled", "description", "Without it there is no connection; what waits is kept, and nothing is added to it.", "type", "boolean", "default", true),
+		"properties", newObject(
+			"name", newObject("title", "Name", "type", "string", "minLength", json.Number("1"), "maxLength", json.Number("255")),
+			"enabled", newObject("title", "Enabled", "description", "Without it there is no connection; what waits is kept, and nothing is added to it.", "type", "boolean", "default", true),
 			"connection", connection, "options", options,
-			"topicMappings", tree("title", "Topic mappings", "type", "array", "maxItems", json.Number("1000"), "items", topic)),
+			"topicMappings", newObject("title", "Topic mappings", "type", "array", "maxItems", json.Number("1000"), "items", topic)),
 		"required", []any{"name", "connection"}))
-	members := tree(
-		"version", tree("title", "Version of the document", "enum", []any{"v1"}, "default", "v1"),
-		"connections", tree("title", "Connections", "type", "array", "maxItems", json.Number(strconv.Itoa(maxConnections)), "items", tree("$ref", "#/$defs/connection")))
+	members := newObject(
+		"version", newObject("title", "Version of the document", "enum", []any{"v1"}, "default", "v1"),
+		"connections", newObject("title", "Connections", "type", "array", "maxItems", json.Number(strconv.Itoa(maxConnections)), "items", newObject("$ref", "#/$defs/connection")))
 	if s.Records {
-		members.put("schemaMappings", tree("title", "Schema mappings", "type", "array", "maxItems", json.Number("1000"), "items", tree("$ref", "#/$defs/schemaMapping")))
+		members.put("schemaMappings", newObject("title", "Schema mappings", "type", "array", "maxItems", json.Number("1000"), "items", newObject("$ref", "#/$defs/schemaMapping")))
 		defs.put("schemaMapping", sharedPart("schemaMapping"))
 	}
 	defs.put("tls", sharedPart("tls"))
 	defs.put("credentials", sharedPart("credentials"))
-	root := tree("$schema", "https://json-schema.org/draft/2020-12/schema", "title", s.Title, "description", s.Description,
+	root := newObject("$schema", "https://json-schema.org/draft/2020-12/schema", "title", s.Title, "description", s.Description,
 		"type", "object", "properties", members, "required", []any{"connections"}, "$defs", defs)
 	closed, _ := closeObjects(root).(*object)
 	return closed
 }
 
-// tree returns an object from names and values.
-func tree(pairs ...any) *object {
+// newObject returns an object from names and values.
+func newObject(pairs ...any) *object {
 	o := &object{}
 	for i := 0; i+1 < len(pairs); i += 2 {
 		name, _ := pairs[i].(string)

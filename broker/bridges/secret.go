@@ -16,8 +16,8 @@ const masked = "********"
 
 // mask returns a document with its secrets masked, except empty ones.
 func (s *schema) mask(document any) any {
-	return s.overConnections(document, func(_ string, c any) any {
-		return s.shape.rewrite(c, "", func(l leaf) any {
+	return s.mapConnections(document, func(_ string, c any) any {
+		return s.annotations.rewrite(c, "", func(l leaf) any {
 			if l.secret && l.value != "" && l.value != nil {
 				return masked
 			}
@@ -26,8 +26,8 @@ func (s *schema) mask(document any) any {
 	})
 }
 
-// overConnections returns a document with change applied to every connection.
-func (s *schema) overConnections(document any, change func(path string, connection any) any) any {
+// mapConnections returns a document with change applied to every connection.
+func (s *schema) mapConnections(document any, change func(path string, connection any) any) any {
 	root, ok := document.(*object)
 	if !ok {
 		return document
@@ -39,7 +39,7 @@ func (s *schema) overConnections(document any, change func(path string, connecti
 	changed := &object{members: slices.Clone(root.members)}
 	all := make([]any, len(list))
 	for i, c := range list {
-		all[i] = change(index("connections", i), c)
+		all[i] = change(elementPath("connections", i), c)
 	}
 	changed.put("connections", all)
 	return changed
@@ -49,11 +49,11 @@ func (s *schema) overConnections(document any, change func(path string, connecti
 // connections whose addresses have changed.
 func (s *schema) unmask(document, stored any) (any, Problems) {
 	var problems Problems
-	known := s.known(stored)
-	merged := s.overConnections(document, func(path string, c any) any {
+	known := s.valuesByName(stored)
+	merged := s.mapConnections(document, func(path string, c any) any {
 		before := known[nameOf(c)]
-		addresses := s.keep(c, func(l leaf) bool { return l.address && !l.fallback })
-		return s.shape.rewrite(c, path, func(l leaf) any {
+		addresses := s.collect(c, func(l leaf) bool { return l.address && !l.isDefault })
+		return s.annotations.rewrite(c, path, func(l leaf) any {
 			if !l.secret || l.value != masked {
 				return l.value
 			}
@@ -62,7 +62,7 @@ func (s *schema) unmask(document, stored any) (any, Problems) {
 				problems.Add(l.path, "is masked, but nothing is stored there for a connection of this name: give it in full")
 				return l.value
 			}
-			if other := differing(before.addresses, addresses); other != "" {
+			if other := firstDifference(before.addresses, addresses); other != "" {
 				problems.Add(l.path, "must be given anew, since "+other+" has changed: a stored secret is not sent to another address")
 				return l.value
 			}
@@ -72,29 +72,29 @@ func (s *schema) unmask(document, stored any) (any, Problems) {
 	return merged, problems
 }
 
-// kept is the values of a stored connection, by the keys of leaves.
-type kept struct {
+// storedValues is the values of a stored connection, by the keys of leaves.
+type storedValues struct {
 	secrets   map[string]any
 	addresses map[string]any
 }
 
-// known returns the values of a document's connections, by name.
-func (s *schema) known(document any) map[string]kept {
-	all := map[string]kept{}
-	s.overConnections(document, func(_ string, c any) any {
-		all[nameOf(c)] = kept{
-			secrets:   s.keep(c, func(l leaf) bool { return l.secret && l.value != "" && l.value != nil }),
-			addresses: s.keep(c, func(l leaf) bool { return l.address && !l.fallback }),
+// valuesByName returns the values of a document's connections, by name.
+func (s *schema) valuesByName(document any) map[string]storedValues {
+	all := map[string]storedValues{}
+	s.mapConnections(document, func(_ string, c any) any {
+		all[nameOf(c)] = storedValues{
+			secrets:   s.collect(c, func(l leaf) bool { return l.secret && l.value != "" && l.value != nil }),
+			addresses: s.collect(c, func(l leaf) bool { return l.address && !l.isDefault }),
 		}
 		return c
 	})
 	return all
 }
 
-// keep returns the wanted leaves of a connection.
-func (s *schema) keep(connection any, wanted func(leaf) bool) map[string]any {
+// collect returns the wanted leaves of a connection.
+func (s *schema) collect(connection any, wanted func(leaf) bool) map[string]any {
 	all := map[string]any{}
-	s.shape.rewrite(connection, "", func(l leaf) any {
+	s.annotations.rewrite(connection, "", func(l leaf) any {
 		if wanted(l) {
 			all[l.key] = l.value
 		}
@@ -103,8 +103,8 @@ func (s *schema) keep(connection any, wanted func(leaf) bool) map[string]any {
 	return all
 }
 
-// differing returns the first key with different values, "" for none.
-func differing(a, b map[string]any) string {
+// firstDifference returns the first key with different values, "" for none.
+func firstDifference(a, b map[string]any) string {
 	var keys []string
 	for key, v := range a {
 		if w, ok := b[key]; !ok || v != w {
@@ -135,12 +135,12 @@ func nameOf(connection any) string {
 func (s *schema) secretsOf(connection any) []string {
 	var all []string
 	add := func(text string) {
-		if len(text) >= leastSecret && !slices.Contains(all, text) {
+		if len(text) >= minSecret && !slices.Contains(all, text) {
 			all = append(all, text)
 		}
 	}
-	users := s.keep(connection, func(l leaf) bool { return strings.HasSuffix(l.key, "username") })
-	s.shape.rewrite(connection, "", func(l leaf) any {
+	users := s.collect(connection, func(l leaf) bool { return strings.HasSuffix(l.key, "username") })
+	s.annotations.rewrite(connection, "", func(l leaf) any {
 		text, ok := l.value.(string)
 		if !ok || !l.secret {
 			return l.value
@@ -149,7 +149,7 @@ func (s *schema) secretsOf(connection any) []string {
 		if user, ok := users[before+"username"].(string); ok && isPassword && text != "" {
 			add(base64.StdEncoding.EncodeToString([]byte(user + ":" + text))) // as in Basic authentication
 		}
-		if len(text) >= leastSecret {
+		if len(text) >= minSecret {
 			quoted, encoded := strconv.Quote(text), appendScalar(nil, text)
 			for _, form := range []string{text, base64.StdEncoding.EncodeToString([]byte(text)), url.QueryEscape(text), url.PathEscape(text),
 				quoted[1 : len(quoted)-1], string(encoded[1 : len(encoded)-1]), html.EscapeString(text)} {
@@ -162,36 +162,36 @@ func (s *schema) secretsOf(connection any) []string {
 	return all
 }
 
-// leastSecret is the minimum length of a secret that is searched for, leastPart that of its part
+// minSecret is the minimum length of a secret that is searched for, leastPart that of its part
 // at the end of a truncated text, in bytes.
 const (
-	leastSecret = 6
-	leastPart   = 4
+	minSecret = 6
+	minPart   = 4
 )
 
-// scrub masks secrets in a text, even if the text is truncated within one.
-func scrub(text string, secrets []string) string {
+// redact masks secrets in a text, even if the text is truncated within one.
+func redact(text string, secrets []string) string {
 	for _, s := range secrets {
 		text = strings.ReplaceAll(text, s, masked)
 	}
 	for _, s := range secrets {
-		for _, mark := range []string{"...", "…"} {
-			if strings.Contains(text, mark) {
-				parts := strings.Split(text, mark)
+		for _, ellipsis := range []string{"...", "…"} {
+			if strings.Contains(text, ellipsis) {
+				parts := strings.Split(text, ellipsis)
 				for i := range parts[:len(parts)-1] {
-					parts[i] = withoutPart(parts[i], s)
+					parts[i] = redactPrefix(parts[i], s)
 				}
-				text = strings.Join(parts, mark)
+				text = strings.Join(parts, ellipsis)
 			}
 		}
-		text = withoutPart(text, s)
+		text = redactPrefix(text, s)
 	}
 	return text
 }
 
-// withoutPart masks the beginning of a secret at the end of a text.
-func withoutPart(text, secret string) string {
-	for n := min(len(secret)-1, len(text)); n >= leastPart; n-- {
+// redactPrefix masks the beginning of a secret at the end of a text.
+func redactPrefix(text, secret string) string {
+	for n := min(len(secret)-1, len(text)); n >= minPart; n-- {
 		if before, ok := strings.CutSuffix(text, secret[:n]); ok {
 			return before + masked
 		}

@@ -86,7 +86,7 @@ func TestSecretsNeedTheirAddress(t *testing.T) {
 func TestSecretsInErrors(t *testing.T) {
 	t.Parallel()
 	r, k := start(t)
-	k.Target("t").Away(errors.New("cannot reach u:hunter2@t"))
+	k.Target("t").SetUnavailable(errors.New("cannot reach u:hunter2@t"))
 	r.Set(doc(secret("c", "t", "hunter2", `,"port":1`)))
 	r.Until("c", "there is an error", func(s broker.BridgeStatus) bool { return s.Error == "cannot reach u:********@t" })
 	tests, err := r.TestBridge(t.Context(), fake, nil)
@@ -94,13 +94,13 @@ func TestSecretsInErrors(t *testing.T) {
 	if diff := cmp.Diff([]broker.BridgeTest{{ConnectionName: "c", Error: "cannot reach u:********@t"}}, tests); diff != "" {
 		t.Errorf("the trial (-want +got):\n%s", diff)
 	}
-	k.Target("t").Away(nil)
-	k.Target("t").Answers(func(_ context.Context, _ []*bridges.Entry, results []bridges.Result) error {
+	k.Target("t").SetUnavailable(nil)
+	k.Target("t").HandleBatches(func(_ context.Context, _ []*bridges.Entry, results []bridges.Result) error {
 		bridgestest.All(results, bridges.Rejected, "hunter2 is not liked")
 		return nil
 	})
 	r.Set(doc(withTopic(secret("c", "t", "hunter2", `,"port":1`))))
-	say(r.Broker, "a", "1")
+	publishTexts(r.Broker, "a", "1")
 	r.Until("c", "there is a dead letter", func(s broker.BridgeStatus) bool { return s.Stats.DeadLetters == 1 })
 	if l := r.DeadLetters("c"); l[0].Reason != "******** is not liked" {
 		t.Errorf("the reason is %q", l[0].Reason)

@@ -73,7 +73,7 @@ type Queue interface {
 type Rejection struct {
 	ID       uint64
 	Reason   string
-	Answer   string // the beginning of the target's response
+	Response string // the beginning of the target's response
 	Attempts int
 	At       time.Time
 }

@@ -26,12 +26,12 @@ func (*tap) Keeps() bool { return true }
 func (in *tap) Take(m messaging.Message, notifier messaging.CommitNotifier) {
 	l := in.link
 	p := l.plan.Load()
-	o := p.opening(in)
-	var room [8]*route
-	routes := room[:0]
-	if o != nil && m.Topic != "" && m.Topic[0] != '$' && p.responsible(o, m.Topic, m.At) {
+	o := p.find(in)
+	var buffer [8]*route
+	routes := buffer[:0]
+	if o != nil && m.Topic != "" && m.Topic[0] != '$' && p.mustTake(o, m.Topic, m.At) {
 		for _, r := range o.routes {
-			if r.takes(m.Topic) {
+			if r.matchesTopic(m.Topic) {
 				routes = append(routes, r)
 			}
 		}
@@ -45,8 +45,8 @@ func (in *tap) Take(m messaging.Message, notifier messaging.CommitNotifier) {
 	settle := shared(notifier, len(routes))
 	for _, r := range routes {
 		e := Entry{Mapping: r.mapping, Message: m}
-		if r.admits(&e.Message) {
-			l.put(e, settle)
+		if r.accepts(&e.Message) {
+			l.enqueue(e, settle)
 			continue
 		}
 		l.skipped.Add(1)

@@ -136,7 +136,7 @@ func (r *treeReader) count(path string) error {
 func (r *treeReader) array(path string, depth int) (any, error) {
 	list := []any{}
 	for r.dec.More() {
-		v, err := r.value(index(path, len(list)), depth+1)
+		v, err := r.value(elementPath(path, len(list)), depth+1)
 		if err != nil {
 			return nil, err
 		}
@@ -154,12 +154,12 @@ func (r *treeReader) object(path string, depth int) (any, error) {
 			return nil, err
 		}
 		name, _ := t.(string)
-		v, err := r.value(at(path, name), depth+1)
+		v, err := r.value(memberPath(path, name), depth+1)
 		if err != nil {
 			return nil, err
 		}
 		if seen[name] {
-			r.problems.Add(at(path, name), "is given twice")
+			r.problems.Add(memberPath(path, name), "is given twice")
 			continue
 		}
 		seen[name] = true
@@ -187,8 +187,8 @@ func (r *treeReader) number(path string, n json.Number) json.Number {
 
 var plainName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_-]*$`)
 
-// at returns the path of a member.
-func at(path, name string) string {
+// memberPath returns the path of a member.
+func memberPath(path, name string) string {
 	switch {
 	case !plainName.MatchString(name):
 		return path + "[" + strconv.Quote(name) + "]"
@@ -198,11 +198,11 @@ func at(path, name string) string {
 	return path + "." + name
 }
 
-// index returns the path of an entry.
-func index(path string, i int) string { return path + "[" + strconv.Itoa(i) + "]" }
+// elementPath returns the path of an entry.
+func elementPath(path string, i int) string { return path + "[" + strconv.Itoa(i) + "]" }
 
-// under reports whether a path equals root or is below it.
-func under(path, root string) bool {
+// isBelow reports whether a path equals root or is below it.
+func isBelow(path, root string) bool {
 	rest, ok := strings.CutPrefix(path, root)
 	return ok && (root == "" || rest == "" || rest[0] == '.' || rest[0] == '[')
 }
@@ -243,19 +243,19 @@ func appendScalar(dst []byte, v any) []byte {
 	return append(dst, bytes.TrimSuffix(b.Bytes(), []byte("\n"))...)
 }
 
-// plain converts a tree to the types of encoding/json, with numbers as json.Number.
-func plain(v any) any {
+// toAny converts a tree to the types of encoding/json, with numbers as json.Number.
+func toAny(v any) any {
 	switch v := v.(type) {
 	case *object:
 		m := make(map[string]any, len(v.members))
 		for _, e := range v.members {
-			m[e.name] = plain(e.value)
+			m[e.name] = toAny(e.value)
 		}
 		return m
 	case []any:
 		list := make([]any, len(v))
 		for i := range v {
-			list[i] = plain(v[i])
+			list[i] = toAny(v[i])
 		}
 		return list
 	}
@@ -264,7 +264,7 @@ func plain(v any) any {
 
 // fingerprint returns a text that is equal for trees that are equal up to the order of members.
 func fingerprint(v any) string {
-	b, err := json.Marshal(plain(v))
+	b, err := json.Marshal(toAny(v))
 	if err != nil {
 		return ""
 	}

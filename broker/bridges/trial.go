@@ -11,8 +11,8 @@ import (
 
 // Bounds of trials.
 const (
-	trialTime = 10 * time.Second // for a connection
-	maxTrials = 4                // configurations of a broker that are tried at the same time; others wait
+	trialTimeout = 10 * time.Second // for a connection
+	maxTrials    = 4                // configurations of a broker that are tried at the same time; others wait
 )
 
 // TestBridge tries the connections of a configuration, by default the stored one, concurrently.
@@ -22,7 +22,7 @@ func (e *Engine) TestBridge(ctx context.Context, bridgeID string, config json.Ra
 	if err != nil {
 		return nil, err
 	}
-	if !e.enter() {
+	if !e.beginTrial() {
 		return nil, e.Closing(opTest)
 	}
 	defer e.trials.Done()
@@ -30,16 +30,16 @@ func (e *Engine) TestBridge(ctx context.Context, bridgeID string, config json.Ra
 	defer cancel()
 	defer context.AfterFunc(e.Context(), cancel)()
 	select {
-	case e.trying <- struct{}{}:
-		defer func() { <-e.trying }()
+	case e.trialSlots <- struct{}{}:
+		defer func() { <-e.trialSlots }()
 	case <-ctx.Done():
 		return nil, &broker.Error{Kind: broker.Unavailable, Op: opTest, Msg: "other connections are being tried; try again", Err: ctx.Err()}
 	}
-	return b.try(ctx, config)
+	return b.testConnections(ctx, config)
 }
 
-// enter registers a trial, which Close waits for. It reports false after Close.
-func (e *Engine) enter() bool {
+// beginTrial registers a trial, which Close waits for. It reports false after Close.
+func (e *Engine) beginTrial() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if !e.closed {
@@ -48,9 +48,9 @@ func (e *Engine) enter() bool {
 	return !e.closed
 }
 
-// try connects and closes the connections of a document.
-func (b *bridge) try(ctx context.Context, config json.RawMessage) ([]broker.BridgeTest, error) {
-	old := stored(b.current())
+// testConnections connects and closes the connections of a document.
+func (b *bridge) testConnections(ctx context.Context, config json.RawMessage) ([]broker.BridgeTest, error) {
+	old := storedText(b.current())
 	if len(config) == 0 {
 		config = old
 	}
@@ -59,11 +59,11 @@ func (b *bridge) try(ctx context.Context, config json.RawMessage) ([]broker.Brid
 	}
 	d, problems := b.kind.schema().read(config, old)
 	if d == nil {
-		return nil, refuse(opTest, problems)
+		return nil, invalidError(opTest, problems)
 	}
 	connectors := make([]Connector, len(d.connections))
 	for i, c := range d.connections {
-		if !c.bad {
+		if !c.invalid {
 			var found Problems
 			connectors[i], found = b.kind.compile(b.log, c, &Connection{Local: b.engine.local, Identity: b.engine.identity, Owner: b.engine.owner, Dial: b.engine.host.Dial, Now: b.engine.host.Now, Trial: true})
 			problems = append(problems, found...)
@@ -73,32 +73,32 @@ func (b *bridge) try(ctx context.Context, config json.RawMessage) ([]broker.Brid
 		for _, c := range connectors {
 			b.discard(c)
 		}
-		return nil, refuse(opTest, sorted(problems))
+		return nil, invalidError(opTest, sorted(problems))
 	}
 	results := make([]broker.BridgeTest, len(connectors))
 	var trials sync.WaitGroup
 	for i, c := range d.connections {
-		trials.Go(func() { results[i] = b.tryOne(ctx, c, connectors[i]) })
+		trials.Go(func() { results[i] = b.testConnection(ctx, c, connectors[i]) })
 	}
 	trials.Wait()
 	return results, nil
 }
 
-// tryOne connects and closes one connection.
-func (b *bridge) tryOne(ctx context.Context, c *connection, connector Connector) broker.BridgeTest {
+// testConnection connects and closes one connection.
+func (b *bridge) testConnection(ctx context.Context, c *connection, connector Connector) broker.BridgeTest {
 	defer b.discard(connector)
-	ctx, cancel := context.WithTimeout(ctx, trialTime)
+	ctx, cancel := context.WithTimeout(ctx, trialTimeout)
 	defer cancel()
-	err, _ := guarded(b.log, func() error {
+	err, _ := callSafely(b.log, func() error {
 		if err := connector.Connect(ctx); err != nil {
 			return err
 		}
 		return connector.Check(ctx)
 	})
 	if err != nil {
-		text := wordsOf(err, c.secrets)
-		if answer := answerOf(err, c.secrets); answer != "" { // a user who may try connections may see the responses
-			text += ": " + answer
+		text := errorTextOf(err, c.secrets)
+		if response := responseOf(err, c.secrets); response != "" { // a user who may try connections may see the responses
+			text += ": " + response
 		}
 		return broker.BridgeTest{ConnectionName: c.name, Error: text}
 	}

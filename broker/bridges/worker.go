@@ -14,51 +14,51 @@ import (
 
 // Delays and bounds of workers.
 const (
-	connectTime = 10 * time.Second // for Connect and Check
-	checkPause  = 5 * time.Second  // between checks while the queue is empty
-	batchBytes  = 4 << 20          // maximum of a batch, in addition to its first entry
-	leastPause  = 500 * time.Millisecond
-	longPause   = 30 * time.Second // if only connecting is retried
+	connectTimeout    = 10 * time.Second // for Connect and Check
+	checkInterval     = 5 * time.Second  // between checks while the queue is empty
+	batchBytes        = 4 << 20          // maximum of a batch, in addition to its first entry
+	minBackoff        = 500 * time.Millisecond
+	maxConnectBackoff = 30 * time.Second // if only connecting is retried
 )
 
 // worker delivers the entries of a queue with one connector.
 type worker struct {
 	*link
 	*assignment
-	queue     Queue
-	connected bool
-	pause     time.Duration  // before the next attempt if this one fails
-	after     uint64         // entries up to it are done
-	attempts  map[uint64]int // of entries that have failed
-	careful   int            // number of entries to be delivered one by one
-	owed      []Rejection    // not yet stored
-	failing   string         // why entries are retried, "" for none
+	queue             Queue
+	connected         bool
+	backoff           time.Duration  // before the next attempt if this one fails
+	after             uint64         // entries up to it are done
+	attempts          map[uint64]int // of entries that have failed
+	singles           int            // number of entries to be delivered one by one
+	pendingRejections []Rejection    // not yet stored
+	failure           string         // why entries are retried, "" for none
 }
 
-// run delivers until its assignment is replaced. A delivery in flight then has leaveTime to
+// run delivers until its assignment is replaced. A delivery in flight then has finishTimeout to
 // finish.
 func (w *worker) run() {
-	defer w.kill()
+	defer w.abort()
 	defer discard(w.log, w.connector)
-	stop := context.AfterFunc(w.soft, func() {
-		if messaging.Sleep(w.hard, leaveTime) {
-			w.kill()
+	stop := context.AfterFunc(w.runCtx, func() {
+		if messaging.Sleep(w.deliveryCtx, finishTimeout) {
+			w.abort()
 		}
 	})
 	defer stop()
-	w.relax()
-	for w.soft.Err() == nil {
-		if err := w.step(); err != nil && w.soft.Err() == nil {
-			w.wait()
+	w.resetBackoff()
+	for w.runCtx.Err() == nil {
+		if err := w.step(); err != nil && w.runCtx.Err() == nil {
+			w.awaitBackoff()
 		}
 	}
-	w.show(false, "")
+	w.setState(false, "")
 }
 
 // step does the next step. After an error the next one must wait.
 func (w *worker) step() error {
-	if len(w.owed) > 0 {
-		if err := w.reject(w.owed); err != nil {
+	if len(w.pendingRejections) > 0 {
+		if err := w.reject(w.pendingRejections); err != nil {
 			return err
 		}
 	}
@@ -67,10 +67,10 @@ func (w *worker) step() error {
 			return err
 		}
 	}
-	batch, err := w.gather()
+	batch, err := w.nextBatch()
 	switch {
 	case err != nil:
-		return w.unstored(err)
+		return w.storeFailed(err)
 	case len(batch) == 0:
 		return w.idle()
 	}
@@ -79,40 +79,40 @@ func (w *worker) step() error {
 
 // connect connects.
 func (w *worker) connect() error {
-	ctx, cancel := context.WithTimeout(w.soft, connectTime)
+	ctx, cancel := context.WithTimeout(w.runCtx, connectTimeout)
 	defer cancel()
-	if err, _ := guarded(w.log, func() error { return w.connector.Connect(ctx) }); err != nil {
-		w.trouble(false, err)
+	if err, _ := callSafely(w.log, func() error { return w.connector.Connect(ctx) }); err != nil {
+		w.problem(false, err)
 		return err
 	}
 	w.connected = true
-	w.show(true, w.failing)
+	w.setState(true, w.failure)
 	return nil
 }
 
 // idle waits for entries, and checks the target now and then.
 func (w *worker) idle() error {
-	w.relax()
-	t := time.NewTimer(checkPause)
+	w.resetBackoff()
+	t := time.NewTimer(checkInterval)
 	defer t.Stop()
 	select {
 	case <-w.queue.Ready():
 		return nil
-	case <-w.soft.Done():
+	case <-w.runCtx.Done():
 		return nil
 	case <-w.changed():
 	case <-t.C:
 	}
-	ctx, cancel := context.WithTimeout(w.soft, connectTime)
+	ctx, cancel := context.WithTimeout(w.runCtx, connectTimeout)
 	defer cancel()
-	err, _ := guarded(w.log, func() error { return w.connector.Check(ctx) })
-	if err != nil && w.soft.Err() == nil {
+	err, _ := callSafely(w.log, func() error { return w.connector.Check(ctx) })
+	if err != nil && w.runCtx.Err() == nil {
 		w.connected = false
-		w.trouble(false, err)
+		w.problem(false, err)
 		return err
 	}
-	if w.soft.Err() == nil {
-		w.show(true, "")
+	if w.runCtx.Err() == nil {
+		w.setState(true, "")
 	}
 	return nil
 }
@@ -125,26 +125,26 @@ func (w *worker) changed() <-chan struct{} {
 	return nil
 }
 
-// relax resets the backoff after a success.
-func (w *worker) relax() {
-	w.pause = milliseconds(w.options.RetryMin)
-	if w.pause == 0 {
-		w.pause = leastPause
+// resetBackoff resets the backoff after a success.
+func (w *worker) resetBackoff() {
+	w.backoff = milliseconds(w.options.RetryMin)
+	if w.backoff == 0 {
+		w.backoff = minBackoff
 	}
 }
 
-// wait waits before the next attempt. A change that the connector noticed ends the wait, but not
+// awaitBackoff waits before the next attempt. A change that the connector noticed ends the wait, but not
 // before the minimum backoff.
-func (w *worker) wait() {
-	least, now := w.pause, w.pause
+func (w *worker) awaitBackoff() {
+	least, now := w.backoff, w.backoff
 	longest := milliseconds(w.options.RetryMax)
 	if w.options.RetryMin == 0 {
-		longest = longPause
+		longest = maxConnectBackoff
 	}
-	w.relax()
-	least = min(least, w.pause)
-	w.pause = max(w.pause, min(2*now, longest))
-	if !messaging.Sleep(w.soft, least) || now == least {
+	w.resetBackoff()
+	least = min(least, w.backoff)
+	w.backoff = max(w.backoff, min(2*now, longest))
+	if !messaging.Sleep(w.runCtx, least) || now == least {
 		return
 	}
 	t := time.NewTimer(now - least)
@@ -152,69 +152,69 @@ func (w *worker) wait() {
 	select {
 	case <-t.C:
 	case <-w.changed():
-	case <-w.soft.Done():
+	case <-w.runCtx.Done():
 	}
 }
 
-// show sets the state, unless the assignment was replaced.
-func (w *worker) show(connected bool, trouble string) {
-	w.showOf(w.assignment, connected, trouble)
+// setState sets the state, unless the assignment was replaced.
+func (w *worker) setState(connected bool, problem string) {
+	w.setStateOf(w.assignment, connected, problem)
 }
 
-// trouble shows an error of the target.
-func (w *worker) trouble(connected bool, err error) {
-	if w.soft.Err() == nil {
-		w.show(connected, w.words(err))
+// targetFailed shows an error of the target.
+func (w *worker) problem(connected bool, err error) {
+	if w.runCtx.Err() == nil {
+		w.setState(connected, w.errorText(err))
 	}
 }
 
-// words returns the text of an error, redacted in case it contains secrets.
-func (w *worker) words(err error) string { return wordsOf(err, w.secrets) }
+// errorText returns the text of an error, redacted in case it contains secrets.
+func (w *worker) errorText(err error) string { return errorTextOf(err, w.secrets) }
 
-// wordsOf returns the redacted text of an error.
-func wordsOf(err error, secrets []string) string {
+// errorTextOf returns the redacted text of an error.
+func errorTextOf(err error, secrets []string) string {
 	text := err.Error()
 	if text == context.DeadlineExceeded.Error() {
 		text = "the target has not answered in time"
 	}
-	return scrub(text, secrets)
+	return redact(text, secrets)
 }
 
-// unstored shows an error of the store.
-func (w *worker) unstored(err error) error {
-	if w.soft.Err() == nil {
-		w.unkept(err, w.connected, "the queue of this connection cannot be read or written; the service's log tells why")
+// storeFailed shows an error of the store.
+func (w *worker) storeFailed(err error) error {
+	if w.runCtx.Err() == nil {
+		w.queueFailed(err, w.connected, "the queue of this connection cannot be read or written; the service's log tells why")
 	}
 	return err
 }
 
-// gather returns the entries to be delivered next.
-func (w *worker) gather() ([]*Entry, error) {
+// nextBatch returns the entries to be delivered next.
+func (w *worker) nextBatch() ([]*Entry, error) {
 	n := w.options.BatchSize
-	if w.careful > 0 {
+	if w.singles > 0 {
 		n = 1
 	}
 	for {
-		list, err := w.queue.Peek(w.soft, w.after, n, batchBytes)
+		list, err := w.queue.Peek(w.runCtx, w.after, n, batchBytes)
 		if err != nil || len(list) == 0 {
 			return nil, err
 		}
-		if w.options.BatchDelay > 0 && len(list) < n && w.failing == "" {
-			if list, err = w.collect(list, n); err != nil || len(list) == 0 {
+		if w.options.BatchDelay > 0 && len(list) < n && w.failure == "" {
+			if list, err = w.awaitMore(list, n); err != nil || len(list) == 0 {
 				return nil, err
 			}
 		}
 		last := list[len(list)-1].ID
-		w.forget(list[0].ID)
-		if list, err = w.sift(list); err != nil || len(list) > 0 {
+		w.pruneAttempts(list[0].ID)
+		if list, err = w.dropUndeliverable(list); err != nil || len(list) > 0 {
 			return list, err
 		}
 		w.after = last
 	}
 }
 
-// collect waits for more entries.
-func (w *worker) collect(list []*Entry, n int) ([]*Entry, error) {
+// awaitMore waits for more entries.
+func (w *worker) awaitMore(list []*Entry, n int) ([]*Entry, error) {
 	t := time.NewTimer(milliseconds(w.options.BatchDelay))
 	defer t.Stop()
 	for len(list) > 0 && len(list) < n {
@@ -222,19 +222,19 @@ func (w *worker) collect(list []*Entry, n int) ([]*Entry, error) {
 		case <-w.queue.Ready():
 		case <-t.C:
 			return list, nil
-		case <-w.soft.Done():
-			return nil, w.soft.Err()
+		case <-w.runCtx.Done():
+			return nil, w.runCtx.Err()
 		}
 		var err error
-		if list, err = w.queue.Peek(w.soft, w.after, n, batchBytes); err != nil {
+		if list, err = w.queue.Peek(w.runCtx, w.after, n, batchBytes); err != nil {
 			return nil, err
 		}
 	}
 	return list, nil
 }
 
-// forget deletes the attempts of entries before an ID.
-func (w *worker) forget(before uint64) {
+// pruneAttempts deletes the attempts of entries before an ID.
+func (w *worker) pruneAttempts(before uint64) {
 	for id := range w.attempts {
 		if id < before {
 			delete(w.attempts, id)
@@ -242,9 +242,9 @@ func (w *worker) forget(before uint64) {
 	}
 }
 
-// sift removes entries that are not delivered: expired ones, and those whose topic mapping was
+// dropUndeliverable removes entries that are not delivered: expired ones, and those whose topic mapping was
 // deleted.
-func (w *worker) sift(list []*Entry) ([]*Entry, error) {
+func (w *worker) dropUndeliverable(list []*Entry) ([]*Entry, error) {
 	now := w.engine.host.Now()
 	var expired []uint64
 	var orphans []Rejection
@@ -267,19 +267,19 @@ func (w *worker) sift(list []*Entry) ([]*Entry, error) {
 	switch {
 	case len(orphans) == 0:
 		return kept, nil
-	case w.soft.Err() != nil: // the next worker may have the mappings
-		return nil, w.soft.Err()
+	case w.runCtx.Err() != nil: // the next worker may have the mappings
+		return nil, w.runCtx.Err()
 	}
 	return kept, w.reject(orphans)
 }
 
 // reject makes dead letters. If the store fails, it is repeated later.
 func (w *worker) reject(list []Rejection) error {
-	w.owed = list
-	if err := w.queue.Reject(w.hard, list); err != nil {
-		return w.unstored(err)
+	w.pendingRejections = list
+	if err := w.queue.Reject(w.deliveryCtx, list); err != nil {
+		return w.storeFailed(err)
 	}
-	w.owed = nil
+	w.pendingRejections = nil
 	w.rejected.Add(int64(len(list)))
 	for _, r := range list {
 		delete(w.attempts, r.ID)
@@ -290,8 +290,8 @@ func (w *worker) reject(list []Rejection) error {
 // errPanic is shown if a connector panics; the log has the details.
 var errPanic = errors.New("this kind of bridge failed by a fault of the program, which the service's log describes")
 
-// guarded calls a connector and recovers from its panic.
-func guarded(log *slog.Logger, call func() error) (err error, panicked bool) {
+// callSafely calls a connector and recovers from its panic.
+func callSafely(log *slog.Logger, call func() error) (err error, panicked bool) {
 	defer func() {
 		if r := recover(); r != nil {
 			panics.Log(context.Background(), log, "a connector of a bridge panicked", panicText(r))

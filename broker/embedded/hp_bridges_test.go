@@ -42,9 +42,9 @@ func TestHPBridges(t *testing.T) {
 	want := map[string]int{"in/1 QoS 0": 1, "in/1 QoS 1": 1, "in/1 QoS 2": 1, "in/2 QoS 0 retained": 3}
 	for _, n := range all[:2] {
 		target := kinds[n.at.NodeID].Target("a")
-		eventually(t, "all is delivered", func() bool { return len(target.Got()) >= 2*len(all) })
+		eventually(t, "all is delivered", func() bool { return len(target.Delivered()) >= 2*len(all) })
 		got := map[string]int{}
-		for _, e := range target.Got() {
+		for _, e := range target.Delivered() {
 			what := fmt.Sprintf("%s QoS %d", e.Topic, e.QoS)
 			if e.Retain {
 				what += " retained"

@@ -19,15 +19,15 @@ import (
 
 // Broker is a broker in memory. All methods are safe for concurrent use.
 type Broker struct {
-	mu         sync.Mutex // guards the fields below; not held during callbacks
-	subs       []*subscription
-	made       int
-	published  []messaging.Message
-	retained   map[string]messaging.Message
-	forbidden  string
-	unsettled  int
-	settled    []error
-	subscribed func(filter string)
+	mu            sync.Mutex // guards the fields below; not held during callbacks
+	subs          []*subscription
+	subscriptions int
+	published     []messaging.Message
+	retained      map[string]messaging.Message
+	refused       string
+	waiting       int
+	outcomes      []error
+	subscribed    func(filter string)
 }
 
 type subscription struct {
@@ -42,7 +42,7 @@ func (b *Broker) Subscribe(filter string, in messaging.Tap) (cancel func()) {
 	s := &subscription{filter, in}
 	b.mu.Lock()
 	b.subs = append(slices.Clone(b.subs), s)
-	b.made++
+	b.subscriptions++
 	then := b.subscribed
 	b.mu.Unlock()
 	if then != nil {
@@ -80,8 +80,8 @@ func (b *Broker) Subscribing(then func(filter string)) {
 	b.subscribed = then
 }
 
-// Say publishes a message as a client does: above QoS 0 it expects an acknowledgement.
-func (b *Broker) Say(m messaging.Message) {
+// ClientPublish publishes a message as a client does: above QoS 0 it expects an acknowledgement.
+func (b *Broker) ClientPublish(m messaging.Message) {
 	if m.At == 0 {
 		m.At = time.Now().UnixMilli()
 	}
@@ -93,28 +93,28 @@ func (b *Broker) Say(m messaging.Message) {
 	b.send(m, true)
 }
 
-// SayWait is Say for a message to one tap, whose outcome is sent to done.
-func (b *Broker) SayWait(m messaging.Message, done chan<- error) {
+// ClientPublishNotify is ClientPublish for a message to one tap, whose outcome is sent to done.
+func (b *Broker) ClientPublishNotify(m messaging.Message, done chan<- error) {
 	m.At = time.Now().UnixMilli()
 	b.mu.Lock()
 	subs := b.subs
 	b.mu.Unlock()
 	for _, s := range subs {
 		if Matches(s.filter, m.Topic) {
-			s.in.Take(m, notice(done))
+			s.in.Take(m, outcomeChan(done))
 		}
 	}
 }
 
-// notice sends the outcome of a message to a channel.
-type notice chan<- error
+// outcomeChan sends the outcome of a message to a channel.
+type outcomeChan chan<- error
 
 // Committed sends the outcome.
-func (n notice) Committed(err error) { n <- err }
+func (n outcomeChan) Committed(err error) { n <- err }
 
 // Text publishes a text at QoS 1.
 func (b *Broker) Text(topic, payload string) {
-	b.Say(messaging.Message{Topic: topic, Payload: []byte(payload), QoS: 1})
+	b.ClientPublish(messaging.Message{Topic: topic, Payload: []byte(payload), QoS: 1})
 }
 
 func (b *Broker) retain(m messaging.Message) {
@@ -142,7 +142,7 @@ func (b *Broker) send(m messaging.Message, settles bool) {
 			continue
 		}
 		b.mu.Lock()
-		b.unsettled++
+		b.waiting++
 		b.mu.Unlock()
 		s.in.Take(m, &receipt{broker: b})
 	}
@@ -162,15 +162,15 @@ func (r *receipt) Committed(err error) {
 		panic("bridgestest: a message is settled twice")
 	}
 	r.once = true
-	r.broker.unsettled--
-	r.broker.settled = append(r.broker.settled, err)
+	r.broker.waiting--
+	r.broker.outcomes = append(r.broker.outcomes, err)
 }
 
-// Settled returns how many messages have no outcome yet, and the outcomes of the others.
-func (b *Broker) Settled() (waiting int, settled []error) {
+// Outcomes returns how many messages have no outcome yet, and the outcomes of the others.
+func (b *Broker) Outcomes() (waiting int, settled []error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.unsettled, slices.Clone(b.settled)
+	return b.waiting, slices.Clone(b.outcomes)
 }
 
 // Published returns the messages of Publish, in order.
@@ -188,7 +188,7 @@ func (b *Broker) Subscribed() (filters []string, made int) {
 		filters = append(filters, s.filter)
 	}
 	slices.Sort(filters)
-	return filters, b.made
+	return filters, b.subscriptions
 }
 
 // Retained returns retained messages.
@@ -208,18 +208,18 @@ func (b *Broker) Retained(_ context.Context, filter string) iter.Seq2[messaging.
 // WaitForCapacity does not wait.
 func (*Broker) WaitForCapacity(context.Context, string) {}
 
-// Forbid makes the broker refuse a filter.
-func (b *Broker) Forbid(filter string) {
+// Refuse makes the broker refuse a filter.
+func (b *Broker) Refuse(filter string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.forbidden = filter
+	b.refused = filter
 }
 
 // Refused reports whether a filter is refused.
 func (b *Broker) Refused(filter string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return filter == b.forbidden
+	return filter == b.refused
 }
 
 // Reached returns nil.

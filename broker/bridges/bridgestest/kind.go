@@ -107,18 +107,18 @@ func (k *Kind) Connectors() (made, closed int) {
 type Target struct {
 	changed chan struct{}
 
-	mu       sync.Mutex // guards the fields below; not held during callbacks
-	got      []bridges.Entry
-	connects int
-	batches  []int
-	away     error
-	answer   func(ctx context.Context, batch []*bridges.Entry, results []bridges.Result) error
+	mu          sync.Mutex // guards the fields below; not held during callbacks
+	delivered   []bridges.Entry
+	connects    int
+	batches     []int
+	unavailable error
+	handle      func(ctx context.Context, batch []*bridges.Entry, results []bridges.Result) error
 }
 
-// Away makes the target unavailable because of err, or available if err is nil.
-func (t *Target) Away(err error) {
+// SetUnavailable makes the target unavailable because of err, or available if err is nil.
+func (t *Target) SetUnavailable(err error) {
 	t.mu.Lock()
-	t.away = err
+	t.unavailable = err
 	t.mu.Unlock()
 	select {
 	case t.changed <- struct{}{}:
@@ -126,25 +126,25 @@ func (t *Target) Away(err error) {
 	}
 }
 
-// Answers sets how batches are handled; by default they are delivered. Entries that f marks as
+// HandleBatches sets how batches are handled; by default they are delivered. Entries that f marks as
 // delivered count as received.
-func (t *Target) Answers(f func(ctx context.Context, batch []*bridges.Entry, results []bridges.Result) error) {
+func (t *Target) HandleBatches(f func(ctx context.Context, batch []*bridges.Entry, results []bridges.Result) error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.answer = f
+	t.handle = f
 }
 
-// Got returns the delivered entries, in order.
-func (t *Target) Got() []bridges.Entry {
+// Delivered returns the delivered entries, in order.
+func (t *Target) Delivered() []bridges.Entry {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return slices.Clone(t.got)
+	return slices.Clone(t.delivered)
 }
 
 // Payloads returns the payloads of the delivered entries, in order.
 func (t *Target) Payloads() []string {
 	all := []string{}
-	for _, e := range t.Got() {
+	for _, e := range t.Delivered() {
 		all = append(all, string(e.Payload))
 	}
 	return all
@@ -167,8 +167,8 @@ type connector struct {
 
 var _ bridges.Watched = (*connector)(nil)
 
-// enter panics if the engine violates the contract.
-func (c *connector) enter() (leave func()) {
+// checkContract panics if the engine violates the contract.
+func (c *connector) checkContract() (leave func()) {
 	if !c.busy.TryLock() {
 		panic("bridgestest: a connector is called twice at a time")
 	}
@@ -182,30 +182,30 @@ func (c *connector) enter() (leave func()) {
 
 // Connect connects to the target.
 func (c *connector) Connect(ctx context.Context) error {
-	defer c.enter()()
+	defer c.checkContract()()
 	c.target.mu.Lock()
 	defer c.target.mu.Unlock()
 	c.target.connects++
-	return errors.Join(c.target.away, ctx.Err())
+	return errors.Join(c.target.unavailable, ctx.Err())
 }
 
 // Deliver delivers a batch.
 func (c *connector) Deliver(ctx context.Context, batch []*bridges.Entry, results []bridges.Result) error {
-	defer c.enter()()
+	defer c.checkContract()()
 	if c.trial {
 		panic("bridgestest: a trial delivers")
 	}
 	t := c.target
 	t.mu.Lock()
-	answer, away := t.answer, t.away
+	handle, unavailable := t.handle, t.unavailable
 	t.batches = append(t.batches, len(batch))
 	t.mu.Unlock()
-	if away != nil {
-		return &bridges.Lost{Err: away}
+	if unavailable != nil {
+		return &bridges.Lost{Err: unavailable}
 	}
 	var err error
-	if answer != nil {
-		err = answer(ctx, batch, results)
+	if handle != nil {
+		err = handle(ctx, batch, results)
 	} else {
 		All(results, bridges.Delivered, "")
 	}
@@ -213,7 +213,7 @@ func (c *connector) Deliver(ctx context.Context, batch []*bridges.Entry, results
 	defer t.mu.Unlock()
 	for i, r := range results {
 		if r.State == bridges.Delivered {
-			t.got = append(t.got, *batch[i])
+			t.delivered = append(t.delivered, *batch[i])
 		}
 	}
 	return err
@@ -228,11 +228,11 @@ func All(results []bridges.Result, s bridges.State, reason string) {
 
 // Check reports whether the target is unavailable.
 func (c *connector) Check(context.Context) error {
-	defer c.enter()()
+	defer c.checkContract()()
 	c.target.mu.Lock()
 	defer c.target.mu.Unlock()
-	if c.target.away != nil {
-		return &bridges.Lost{Err: c.target.away}
+	if c.target.unavailable != nil {
+		return &bridges.Lost{Err: c.target.unavailable}
 	}
 	return nil
 }
@@ -242,7 +242,7 @@ func (c *connector) Changed() <-chan struct{} { return c.target.changed }
 
 // Close closes the connector.
 func (c *connector) Close(context.Context) error {
-	defer c.enter()()
+	defer c.checkContract()()
 	c.target.mu.Lock()
 	defer c.target.mu.Unlock()
 	c.closed = true

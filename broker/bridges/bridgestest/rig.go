@@ -51,8 +51,8 @@ func (r *Rig) Stop() {
 	}
 }
 
-// Again closes the engine and opens it again with the same store.
-func (r *Rig) Again() {
+// Restart closes the engine and opens it again with the same store.
+func (r *Rig) Restart() {
 	r.tb.Helper()
 	r.Stop()
 	r.open()

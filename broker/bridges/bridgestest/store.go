@@ -20,7 +20,7 @@ type Store struct {
 	mu      sync.Mutex // guards the fields below
 	configs map[string]map[string]json.RawMessage
 	queues  map[string]*queue
-	fails   error
+	err     error
 	puts    int
 }
 
@@ -30,15 +30,15 @@ var _ bridges.Store = (*Store)(nil)
 func (s *Store) Fail(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.fails = err
+	s.err = err
 }
 
 // Configs returns the documents of a broker.
 func (s *Store) Configs(_ context.Context, brokerID string) (map[string]json.RawMessage, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.fails != nil {
-		return nil, s.fails
+	if s.err != nil {
+		return nil, s.err
 	}
 	all := maps.Clone(s.configs[brokerID])
 	if all == nil {
@@ -51,8 +51,8 @@ func (s *Store) Configs(_ context.Context, brokerID string) (map[string]json.Raw
 func (s *Store) PutConfig(_ context.Context, brokerID, bridgeID string, document json.RawMessage, connections []string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.fails != nil {
-		return s.fails
+	if s.err != nil {
+		return s.err
 	}
 	s.puts++
 	if s.configs == nil {
@@ -96,15 +96,15 @@ func (s *Store) Forget(_ context.Context, brokerID string) error {
 	delete(s.configs, brokerID)
 	prefix := fmt.Sprintf("%q", brokerID)
 	maps.DeleteFunc(s.queues, func(k string, _ *queue) bool { return len(k) >= len(prefix) && k[:len(prefix)] == prefix })
-	return s.fails
+	return s.err
 }
 
 // Queue returns a queue that PutConfig has created.
 func (s *Store) Queue(_ context.Context, brokerID, bridgeID, connection string, b bridges.Bounds) (bridges.Queue, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.fails != nil {
-		return nil, s.fails
+	if s.err != nil {
+		return nil, s.err
 	}
 	q := s.queues[key(brokerID, bridgeID, connection)]
 	if q == nil {
@@ -120,7 +120,7 @@ func (*Store) Identity() string { return "memory" }
 func (s *Store) Err() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.fails
+	return s.err
 }
 
 // queue is a queue in memory.
@@ -129,15 +129,15 @@ type queue struct {
 	name  string
 	ready chan struct{}
 
-	mu     sync.Mutex // guards the fields below; taken while Store.mu is held, never before it
-	opened bool
-	gone   bool
-	bounds bridges.Bounds
-	last   uint64
-	list   []bridges.Entry
-	dead   []broker.DeadLetter
-	from   map[string]bridges.Entry // of dead letters
-	usage  bridges.Usage
+	mu        sync.Mutex // guards the fields below; taken while Store.mu is held, never before it
+	opened    bool
+	isDeleted bool
+	bounds    bridges.Bounds
+	last      uint64
+	list      []bridges.Entry
+	dead      []broker.DeadLetter
+	from      map[string]bridges.Entry // of dead letters
+	usage     bridges.Usage
 }
 
 func (q *queue) open(b bridges.Bounds) error {
@@ -156,7 +156,7 @@ func (q *queue) deleted() bool {
 	if q.opened {
 		panic("bridgestest: a queue is deleted that is open")
 	}
-	q.gone = true
+	q.isDeleted = true
 	return true
 }
 
@@ -164,7 +164,7 @@ func (q *queue) deleted() bool {
 func (q *queue) Put(e bridges.Entry, settle func(error)) {
 	err := q.store.Err()
 	q.mu.Lock()
-	if err == nil && (!q.opened || q.gone) {
+	if err == nil && (!q.opened || q.isDeleted) {
 		err = errors.New("the queue is closed")
 	}
 	if err == nil {

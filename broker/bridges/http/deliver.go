@@ -122,7 +122,7 @@ func (d *delivery) sendBatch(ctx context.Context, l *sequence) {
 	bodies := make([][]byte, 0, len(l.entries))
 	fit := make([]int, 0, len(l.entries))
 	for _, i := range l.entries {
-		body, err := l.mapping.body.Of(d.batch[i].Seen())
+		body, err := l.mapping.body.Of(d.batch[i].MappingMessage())
 		if err != nil {
 			d.setResults([]int{i}, outcome{state: bridges.Rejected, reason: err.Error()})
 			continue
@@ -174,7 +174,7 @@ func (d *delivery) setResults(entries []int, o outcome) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, i := range entries {
-		d.results[i] = bridges.Result{State: o.state, Reason: o.reason, Answer: o.response}
+		d.results[i] = bridges.Result{State: o.state, Reason: o.reason, Response: o.response}
 	}
 	if o.err == nil {
 		d.hasResult = true

@@ -22,7 +22,7 @@ type request struct {
 
 // requestForOne builds the request for one message. The error is the reason why the message is rejected.
 func (c *connector) requestForOne(m *topicMapping, e *bridges.Entry) (*request, error) {
-	msg := e.Seen()
+	msg := e.MappingMessage()
 	r, err := c.newRequest(m, msg)
 	if err != nil {
 		return nil, err
@@ -68,7 +68,7 @@ func (c *connector) newRequest(m *topicMapping, msg *mapping.Message) (*request,
 
 // requestForBatch builds the request for messages from their bodies.
 func (c *connector) requestForBatch(m *topicMapping, first *bridges.Entry, bodies [][]byte) (*request, error) {
-	r, err := c.newRequest(m, first.Seen())
+	r, err := c.newRequest(m, first.MappingMessage())
 	if err != nil {
 		return nil, err
 	}

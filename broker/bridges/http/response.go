@@ -110,5 +110,5 @@ func (c *connector) noResponse(ctx context.Context, err error) outcome {
 		return outcome{reason: reason, err: errors.New(reason), stop: true}
 	}
 	reason := c.explain(err)
-	return outcome{reason: reason, response: c.redact.Replace(target.Answer(err)), err: &bridges.Lost{Err: target.Explain(err, reason)}, stop: true}
+	return outcome{reason: reason, response: c.redact.Replace(target.Response(err)), err: &bridges.Lost{Err: target.Explain(err, reason)}, stop: true}
 }

@@ -39,7 +39,7 @@ func TestStatuses(t *testing.T) {
 			if got := len(s.requests()); got != 1 {
 				t.Errorf("got %d requests, want 1", got)
 			}
-			reason, answer := results[0].Reason, results[0].Answer
+			reason, answer := results[0].Reason, results[0].Response
 			switch {
 			case want == bridges.Delivered && reason != "":
 				t.Errorf("got %q, want no reason", reason)
@@ -60,7 +60,7 @@ func TestLongAnswersAreCut(t *testing.T) {
 	t.Parallel()
 	s := serve(t, status(400, strings.Repeat("é\x00", 100_000)))
 	results, err := deliver(t, connected(t, s.URL, "", "", ""), entries("1"))
-	if err != nil || len(results[0].Answer) > 300 || !strings.HasSuffix(results[0].Answer, "é...") {
+	if err != nil || len(results[0].Response) > 300 || !strings.HasSuffix(results[0].Response, "é...") {
 		t.Errorf("got %v, %v, want the beginning of the answer", results, err)
 	}
 }

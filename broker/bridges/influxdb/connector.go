@@ -105,7 +105,7 @@ func (c *connector) deliver(ctx context.Context, lines [][]byte, some []int, res
 	switch a.status {
 	case nethttp.StatusBadRequest, nethttp.StatusUnprocessableEntity, nethttp.StatusRequestEntityTooLarge:
 		if len(some) == 1 {
-			results[some[0]] = bridges.Result{State: bridges.Rejected, Reason: "InfluxDB does not take the point (" + a.String() + ")", Answer: a.text}
+			results[some[0]] = bridges.Result{State: bridges.Rejected, Reason: "InfluxDB does not take the point (" + a.String() + ")", Response: a.text}
 			return nil
 		}
 		half := len(some) / 2

@@ -40,7 +40,7 @@ var units = map[string]time.Duration{"ns": time.Nanosecond, "us": time.Microseco
 
 // line returns the line of an entry. The error is the reason for a dead letter.
 func (l *plan) line(e *bridges.Entry) ([]byte, error) {
-	m := e.Seen()
+	m := e.MappingMessage()
 	var enc lineprotocol.Encoder
 	name, err := l.measurement.Append(nil, m)
 	if err != nil {

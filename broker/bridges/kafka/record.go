@@ -26,7 +26,7 @@ type plan struct {
 
 // record makes the record for an entry. The error explains why the entry cannot become one.
 func (l *plan) record(e *bridges.Entry) (*kgo.Record, error) {
-	m := e.Seen()
+	m := e.MappingMessage()
 	topic, err := l.topicOf(m)
 	if err != nil {
 		return nil, err

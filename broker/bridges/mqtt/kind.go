@@ -70,4 +70,4 @@ func (k *Kind) Compile(c *bridges.Connection) (bridges.Connector, bridges.Proble
 	return newConnector(k.guard(c.Identity), c, d), nil
 }
 
-var _ bridges.Resident = (*Kind)(nil)
+var _ bridges.BrokerKind = (*Kind)(nil)

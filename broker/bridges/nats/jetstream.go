@@ -110,7 +110,7 @@ func outcome(msg *natsgo.Msg, subject string) (bridges.Result, error) {
 		return bridges.Result{State: bridges.Delivered}, nil
 	case ack.Error.Code == codeMessageTooLarge || ack.Error.Code == codeHeaderTooLarge:
 		return bridges.Result{State: bridges.Rejected, Reason: fmt.Sprintf("the stream does not take it (error %d of JetStream)", ack.Error.Code),
-			Answer: target.Answer(errors.New(ack.Error.Description))}, nil
+			Response: target.Response(errors.New(ack.Error.Description))}, nil
 	default:
 		return pending(target.Explain(errors.New(ack.Error.Description),
 			fmt.Sprintf("the stream of the subject %q does not take messages (error %d of JetStream)", subject, ack.Error.Code)))
@@ -119,8 +119,8 @@ func outcome(msg *natsgo.Msg, subject string) (bridges.Result, error) {
 
 func pending(err error) (bridges.Result, error) {
 	r := bridges.Result{State: bridges.Pending, Reason: err.Error()}
-	if answered, ok := errors.AsType[bridges.Answered](err); ok {
-		r.Answer = answered.Answer()
+	if answered, ok := errors.AsType[bridges.ResponseError](err); ok {
+		r.Response = answered.Response()
 	}
 	return r, err
 }

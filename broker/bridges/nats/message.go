@@ -21,7 +21,7 @@ type plan struct {
 
 // message makes the message for an entry. The error explains why the entry cannot become one.
 func (l *plan) message(e *bridges.Entry, withID bool) (*natsgo.Msg, error) {
-	m := e.Seen()
+	m := e.MappingMessage()
 	subject, err := l.subjectOf(m)
 	if err != nil {
 		return nil, err

@@ -63,7 +63,7 @@ func (c *connector) row(e *bridges.Entry) (row, error) {
 	if p == nil {
 		return row{}, fmt.Errorf("the topic mapping %q is not there any more", e.Mapping)
 	}
-	record, err := p.record.Record(e.Seen())
+	record, err := p.record.Record(e.MappingMessage())
 	if err != nil {
 		return row{}, err
 	}
@@ -96,7 +96,7 @@ func (d *delivery) insert(ctx context.Context, rows []row) error {
 	case class == classDatabase:
 		return target.Explain(err, why)
 	case len(rows) == 1:
-		d.setResult(rows, bridges.Result{State: bridges.Rejected, Reason: why, Answer: target.Answer(err)})
+		d.setResult(rows, bridges.Result{State: bridges.Rejected, Reason: why, Response: target.Response(err)})
 		return nil
 	}
 	half := len(rows) / 2

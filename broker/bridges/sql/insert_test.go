@@ -103,7 +103,7 @@ func testConflictError(t *testing.T, d *peertest.Database) {
 	if diff := cmp.Diff(want, states(results)); diff != "" {
 		t.Errorf("states (-want +got):\n%s", diff)
 	}
-	if !strings.Contains(strings.ToLower(results[1].Answer), "duplicate") {
+	if !strings.Contains(strings.ToLower(results[1].Response), "duplicate") {
 		t.Errorf("got %+v, want it to tell of a duplicate", results[1])
 	}
 }
@@ -293,14 +293,14 @@ func testTrigger(t *testing.T, d *peertest.Database) {
 	r := newRig(t, d).into("t1", "watched", "", "jsonPayload.n", "n")
 	results := deliver(t, r.connected(), r.entries("t1", numbered(1, 3)...))
 	want := []bridges.State{bridges.Delivered, bridges.Rejected, bridges.Delivered}
-	if diff := cmp.Diff(want, states(results)); diff != "" || !strings.Contains(results[1].Answer, "not two") || strings.Contains(results[1].Reason, "not two") {
+	if diff := cmp.Diff(want, states(results)); diff != "" || !strings.Contains(results[1].Response, "not two") || strings.Contains(results[1].Reason, "not two") {
 		t.Errorf("states (-want +got):\n%s%+v", diff, results[1])
 	}
 }
 
 // fullReason returns what an editor sees of a rejected entry: the reason and the database's own
 // message.
-func fullReason(r bridges.Result) string { return r.Reason + ": " + r.Answer }
+func fullReason(r bridges.Result) string { return r.Reason + ": " + r.Response }
 
 // testNullElsewhere has a NULL refused by a domain, and by a table that a trigger fills.
 func testNullElsewhere(t *testing.T, d *peertest.Database) {

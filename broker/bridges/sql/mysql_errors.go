@@ -92,7 +92,7 @@ var mySQLErrorTexts = map[uint16]string{
 }
 
 // errorNumber returns the number of an error. The message is the server's own, see
-// [target.Answer].
+// [target.Response].
 func errorNumber(dbErr *mysql.MySQLError) string { return fmt.Sprintf("error %d", dbErr.Number) }
 
 // classifyError implements session.

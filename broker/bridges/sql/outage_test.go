@@ -20,15 +20,15 @@ import (
 
 // outages are faults of one connection, while the server keeps running for others.
 var outages = map[string]test{
-	"an answer that is lost":          testAnswerLost,
-	"an answer that does not come":    testSilence,
+	"a response that is lost":         testResponseLost,
+	"a response that does not come":   testSilence,
 	"a session that is ended":         testSessionEnded,
 	"a lock that another session has": testLock,
 	"time that is over in a batch":    testTime,
 }
 
-// testAnswerLost has a commit with an unknown outcome. A unique column prevents duplicates.
-func testAnswerLost(t *testing.T, d *peertest.Database) {
+// testResponseLost has a commit with an unknown outcome. A unique column prevents duplicates.
+func testResponseLost(t *testing.T, d *peertest.Database) {
 	createUnique(t, d, "answers")
 	w := newFaultProxy(t, d)
 	r := newRig(t, d).into("t1", "answers", "ignore", "message_id", "id", "jsonPayload.n", "n").into("t2", "answers", "error", "message_id", "id", "jsonPayload.n", "n")

@@ -97,7 +97,7 @@ func (s *postgresSession) classifyError(err error, groups []group) (errorClass, 
 	return class, why
 }
 
-// sqlState returns the SQLSTATE of an error. The message is the server's own, see [target.Answer].
+// sqlState returns the SQLSTATE of an error. The message is the server's own, see [target.Response].
 func sqlState(dbErr *pgconn.PgError) string { return "SQLSTATE " + target.Excerpt(dbErr.Code, 5) }
 
 // missesColumn reports whether the column of a not-null violation is in one of the tables that are

@@ -63,7 +63,7 @@ func (tx *transaction) putDeadLetter(ch *change, r record, why bridges.Rejection
 	if r.origin == 0 {
 		r.origin = why.ID
 	}
-	reason := joinResponse(why.Reason, why.Answer)
+	reason := joinResponse(why.Reason, why.Response)
 	size := int64(r.Size() + len(reason))
 	tx.encoder.reset()
 	tx.encoder.add(r)

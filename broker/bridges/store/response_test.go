@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestAnswersAreKeptApart(t *testing.T) {
+func TestResponsesAreStoredSeparately(t *testing.T) {
 	t.Parallel()
 	for stored, want := range map[string][2]string{
 		joinResponse("it is bad", ""):                                      {"it is bad", ""},
@@ -27,7 +27,7 @@ func TestAnswersAreKeptApart(t *testing.T) {
 	}
 }
 
-func FuzzSplitAnswer(f *testing.F) {
+func FuzzSplitResponse(f *testing.F) {
 	for _, seed := range []string{"", "a", "the server answered 422: x", "a\x1fb", `the server answered 302 and leads to "x"; redirections are not followed`} {
 		f.Add(seed, "answer")
 	}

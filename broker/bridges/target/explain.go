@@ -32,8 +32,8 @@ func (e *explained) Error() string { return e.text }
 // Unwrap returns the cause.
 func (e *explained) Unwrap() error { return e.cause }
 
-// Answer returns what the target sent; see [bridges.Answered].
-func (e *explained) Answer() string { return Answer(e.cause) }
+// Response returns what the target sent; see [bridges.ResponseError].
+func (e *explained) Response() string { return Response(e.cause) }
 
 // Excerpt returns the first bytes of a target's text, on one line and without unprintable
 // characters.

@@ -20,7 +20,7 @@ const maxText = 500
 
 // Reason explains why a target cannot be reached or its connection was lost, and what to do. The
 // text continues a sentence after a colon; "it" is the target. It contains nothing that the
-// target sent, which libraries put into their errors: see [Answer].
+// target sent, which libraries put into their errors: see [Response].
 func Reason(err error) string {
 	if why := knownReason(err); why != "" {
 		return why
@@ -28,9 +28,9 @@ func Reason(err error) string {
 	return "it does not answer as such a server does: check the address"
 }
 
-// Answer returns the text of an error that [Cause] does not know, "" for others. It may contain
+// Response returns the text of an error that [Cause] does not know, "" for others. It may contain
 // what the target sent, which only editors may see.
-func Answer(err error) string {
+func Response(err error) string {
 	if err == nil || knownReason(err) != "" {
 		return ""
 	}

@@ -79,13 +79,13 @@ func TestCause(t *testing.T) {
 		}
 	}
 	unknown := fmt.Errorf("outside: %w", errors.Join(errors.New("first"), fmt.Errorf("last: %w", errors.New("the\ncause"))))
-	if got := target.Answer(unknown); got != "the cause" {
+	if got := target.Response(unknown); got != "the cause" {
 		t.Errorf("got %q, want the innermost cause on one line", got)
 	}
 	if got := target.Reason(unknown); strings.Contains(got, "cause") {
 		t.Errorf("got %q, want nothing of what the target may have said", got)
 	}
-	if got := target.Answer(fmt.Errorf("outside: %w", io.EOF)); got != "" {
+	if got := target.Response(fmt.Errorf("outside: %w", io.EOF)); got != "" {
 		t.Errorf("got %q beside a sentence for it", got)
 	}
 }

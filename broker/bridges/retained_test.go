@@ -9,24 +9,24 @@ import (
 	"signalbox/broker/messaging"
 )
 
-// seeded is a kind that takes retained messages.
-type seeded struct{ *bridgestest.Kind }
+// retainedKind is a kind that takes retained messages.
+type retainedKind struct{ *bridgestest.Kind }
 
-type seededConnector struct {
+type retainedConnector struct {
 	bridges.Connector
 	filters []string
 }
 
-func (c seededConnector) Filters(string) []string { return c.filters }
-func (seededConnector) Retained(string) bool      { return true }
+func (c retainedConnector) Filters(string) []string { return c.filters }
+func (retainedConnector) Retained(string) bool      { return true }
 
 // Enter refuses messages that say so, and marks the others.
-func (seededConnector) Enter(_ string, m *messaging.Message) bool {
+func (retainedConnector) Enter(_ string, m *messaging.Message) bool {
 	m.Properties = []byte("entered")
 	return string(m.Payload) != "not this"
 }
 
-func (k seeded) Compile(c *bridges.Connection) (bridges.Connector, bridges.Problems) {
+func (k retainedKind) Compile(c *bridges.Connection) (bridges.Connector, bridges.Problems) {
 	made, problems := k.Kind.Compile(c)
 	if made == nil {
 		return nil, problems
@@ -41,27 +41,27 @@ func (k seeded) Compile(c *bridges.Connection) (bridges.Connector, bridges.Probl
 	for _, f := range d.TopicMappings[0].MQTTTopics {
 		filters = append(filters, "local/"+f)
 	}
-	return seededConnector{made, filters}, problems
+	return retainedConnector{made, filters}, problems
 }
 
 // TestRetained checks that a new mapping, and a new filter, take retained messages.
 func TestRetained(t *testing.T) {
 	t.Parallel()
 	k := &bridgestest.Kind{}
-	r := bridgestest.Start(t, seeded{k}, disk(t))
+	r := bridgestest.Start(t, retainedKind{k}, disk(t))
 	for i := range 200 {
-		r.Broker.Say(messaging.Message{Topic: fmt.Sprintf("local/a/%d", i), Payload: []byte("kept"), Retain: true})
+		r.Broker.ClientPublish(messaging.Message{Topic: fmt.Sprintf("local/a/%d", i), Payload: []byte("kept"), Retain: true})
 	}
-	r.Broker.Say(messaging.Message{Topic: "local/b/1", Payload: []byte("b"), Retain: true})
+	r.Broker.ClientPublish(messaging.Message{Topic: "local/b/1", Payload: []byte("b"), Retain: true})
 	r.Set(doc(takes("c", "a/#", "a/1")))
 	arrives(t, k.Target("t"), 200)
-	for _, e := range k.Target("t").Got() {
+	for _, e := range k.Target("t").Delivered() {
 		if !e.Retain || e.Mapping != "m" || string(e.Properties) != "entered" {
 			t.Errorf("got %+v, want it with RETAIN", e)
 		}
 	}
-	r.Again()
-	say(r.Broker, "local/a/1", "not this")
+	r.Restart()
+	publishTexts(r.Broker, "local/a/1", "not this")
 	r.Set(doc(takes("c", "a/#", "a/1", "b/+")))
 	if got := arrives(t, k.Target("t"), 201); len(got) != 201 || got[200] != "b" {
 		t.Errorf("got %q, want only what the new filter matches", got[200:])

@@ -5,24 +5,24 @@ import (
 	"testing"
 )
 
-// spoken is a kind whose connections have secrets.
-type spoken struct{}
+// secretKind is a kind whose connections have secrets.
+type secretKind struct{}
 
-func (spoken) ID() string { return "spoken-bridge" }
+func (secretKind) ID() string { return "spoken-bridge" }
 
-func (spoken) Schema() Schema {
+func (secretKind) Schema() Schema {
 	return Schema{Connection: []byte(`{"type":"object","properties":{"credentials":{"$ref":"#/$defs/credentials"},
 		"token":{"type":"string","writeOnly":true},"tokens":{"type":"array","items":{"type":"string","writeOnly":true}}}}`)}
 }
 
-func (spoken) Compile(*Connection) (Connector, Problems) { return nil, nil }
+func (secretKind) Compile(*Connection) (Connector, Problems) { return nil, nil }
 
 // TestScrub redacts secrets in texts of targets, in all encodings.
 func TestScrub(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("eyJhbGciOi", 40)
 	v, _ := readTree([]byte(`{"name":"c","connection":{"credentials":{"username":"u","password":"p/w+\"<&é"},"token":"` + long + `","tokens":["abcdef","abcdefghijkl","abc"]}}`))
-	secrets := newKind(spoken{}).schema().secretsOf(v)
+	secrets := newKind(secretKind{}).schema().secretsOf(v)
 	for text, want := range map[string]string{
 		"plain p/w+\"<&é here":                   "plain ******** here",
 		`quoted "p/w+\"<&é"`:                     `quoted "********"`,
@@ -41,7 +41,7 @@ func TestScrub(t *testing.T) {
 		"the server refuses connections ...":     "the server refuses connections ...",
 		"":                                       "",
 	} {
-		if got := scrub(text, secrets); got != want {
+		if got := redact(text, secrets); got != want {
 			t.Errorf("%q\nbecame %q,\nwant %q", text, got, want)
 		}
 	}

@@ -14,9 +14,9 @@ import (
 // TestRubbishIsRefusedSoon sends documents of half a megabyte that are designed to take long.
 func TestRubbishIsRefusedSoon(t *testing.T) {
 	t.Parallel()
-	const room = 1 << 19
+	const slots = 1 << 19
 	fill := func(before, one, after string) string {
-		return before + strings.TrimSuffix(strings.Repeat(one, (room-len(before)-len(after))/len(one)), ",") + after
+		return before + strings.TrimSuffix(strings.Repeat(one, (slots-len(before)-len(after))/len(one)), ",") + after
 	}
 	counted := func(before, format, after string, n int) string {
 		var b strings.Builder
@@ -26,8 +26,8 @@ func TestRubbishIsRefusedSoon(t *testing.T) {
 		return before + strings.TrimSuffix(b.String(), ",") + after
 	}
 	for name, text := range map[string]string{
-		"many entries below a long name": fill(`{"`+strings.Repeat("n", room/2)+`":[`, `0,`, `]}`),
-		"long names in one another":      strings.Repeat(`{"`+strings.Repeat("n", room/40)+`":`, 39) + "1" + strings.Repeat("}", 39),
+		"many entries below a long name": fill(`{"`+strings.Repeat("n", slots/2)+`":[`, `0,`, `]}`),
+		"long names in one another":      strings.Repeat(`{"`+strings.Repeat("n", slots/40)+`":`, 39) + "1" + strings.Repeat("}", 39),
 		"one member again and again":     fill(`{`, `"a":1,`, `}`),
 		"members that nobody knows":      counted(`{"connections":[{"name":"c","connection":{"address":"t",`, `"%s":1,`, `}}]}`, 20_000),
 		"unknown members of connections": counted(`{"connections":[{"name":"c","connection":{"address":"t"},`, `"x%s":1,`, `}]}`, 20_000),
@@ -37,7 +37,7 @@ func TestRubbishIsRefusedSoon(t *testing.T) {
 		"too many connections":           counted(`{"connections":[`, `{"name":"%s","connection":{"address":"t"}},`, `]}`, 10_000),
 		"empty connections":              fill(`{"connections":[`, `{},`, `]}`),
 		"topics":                         counted(`{"connections":[{"name":"c","connection":{"address":"t"},"topicMappings":[{"name":"m","target":"x","mqttTopics":[`, `"%s",`, `]}]}]}`, 50_000),
-		"deep":                           strings.Repeat("[", room/2) + strings.Repeat("]", room/2),
+		"deep":                           strings.Repeat("[", slots/2) + strings.Repeat("]", slots/2),
 		"numbers":                        fill(`{"connections":[`, `1e400,`, `]}`),
 		"NUL":                            doc(conn("c\x00d")),
 		"a name that leads elsewhere":    doc(conn("..")),

@@ -17,20 +17,20 @@ import (
 
 // validate validates a document with the schema.
 func (s *schema) validate(document any) Problems {
-	root := plain(document)
+	root := toAny(document)
 	err := s.compiled.Validate(root)
 	if err == nil {
 		return nil
 	}
-	failed, ok := errors.AsType[*jsonschema.ValidationError](err)
+	validation, ok := errors.AsType[*jsonschema.ValidationError](err)
 	if !ok {
 		return Problems{{"", "cannot be held against the schema"}}
 	}
-	leaves := leavesOf(failed)
-	meant := meantBy(leaves)
+	leaves := leavesOf(validation)
+	failed := failedPaths(leaves)
 	var problems Problems
 	for _, l := range leaves {
-		if echo(l, meant) {
+		if isConsequence(l, failed) {
 			continue
 		}
 		problems = append(problems, explain(pathOf(root, l.InstanceLocation), l.ErrorKind)...)
@@ -38,19 +38,19 @@ func (s *schema) validate(document any) Problems {
 	return sorted(problems)
 }
 
-// echo reports whether an unknown member is only a consequence of another failure: the schema
+// isConsequence reports whether an unknown member is only a consequence of another failure: the schema
 // that knows the member has failed too.
-func echo(l *jsonschema.ValidationError, meant [][]string) bool {
+func isConsequence(l *jsonschema.ValidationError, failed [][]string) bool {
 	if !isUnknown(l) || len(l.InstanceLocation) == 0 {
 		return false
 	}
 	parent := l.InstanceLocation[:len(l.InstanceLocation)-1]
-	i, _ := slices.BinarySearchFunc(meant, parent, slices.Compare)
-	return i < len(meant) && len(meant[i]) >= len(parent) && slices.Equal(meant[i][:len(parent)], parent)
+	i, _ := slices.BinarySearchFunc(failed, parent, slices.Compare)
+	return i < len(failed) && len(failed[i]) >= len(parent) && slices.Equal(failed[i][:len(parent)], parent)
 }
 
-// meantBy returns the paths of all failures except unknown members, sorted.
-func meantBy(leaves []*jsonschema.ValidationError) [][]string {
+// failedPaths returns the paths of all failures except unknown members, sorted.
+func failedPaths(leaves []*jsonschema.ValidationError) [][]string {
 	var places [][]string
 	for _, l := range leaves {
 		if !isUnknown(l) {
@@ -152,9 +152,9 @@ func pathOf(root any, location []string) string {
 			if err != nil || i < 0 || i >= len(t) {
 				return path
 			}
-			path, v = index(path, i), t[i]
+			path, v = elementPath(path, i), t[i]
 		case map[string]any:
-			path, v = at(path, step), t[step]
+			path, v = memberPath(path, step), t[step]
 		}
 	}
 	return path
@@ -164,25 +164,25 @@ func pathOf(root any, location []string) string {
 func explain(path string, k jsonschema.ErrorKind) Problems {
 	switch k := k.(type) {
 	case *failure.Required:
-		return each(path, k.Missing, "is missing")
+		return forEach(path, k.Missing, "is missing")
 	case *failure.AdditionalProperties:
-		return each(path, k.Properties, "is not known here")
+		return forEach(path, k.Properties, "is not known here")
 	case *failure.DependentRequired:
-		return each(path, k.Missing, "is missing beside "+k.Prop)
+		return forEach(path, k.Missing, "is missing beside "+k.Prop)
 	}
-	return Problems{{path, sentence(k)}}
+	return Problems{{path, valueProblem(k)}}
 }
 
-func each(path string, names []string, msg string) Problems {
+func forEach(path string, names []string, msg string) Problems {
 	problems := make(Problems, 0, len(names))
 	for _, n := range names {
-		problems.Add(at(path, n), msg)
+		problems.Add(memberPath(path, n), msg)
 	}
 	return problems
 }
 
-// sentence returns the problem of a value.
-func sentence(k jsonschema.ErrorKind) string {
+// valueProblem returns the problem of a value.
+func valueProblem(k jsonschema.ErrorKind) string {
 	switch k := k.(type) {
 	case *missing:
 		return "needs one of " + strings.Join(k.names, ", ")
@@ -205,14 +205,14 @@ func sentence(k jsonschema.ErrorKind) string {
 	case *failure.UniqueItems:
 		return fmt.Sprintf("holds the same twice, at %d and %d", k.Duplicates[0], k.Duplicates[1])
 	}
-	if s := measured(k); s != "" {
+	if s := limitProblem(k); s != "" {
 		return s
 	}
 	return "is not as the schema wants it"
 }
 
-// measured returns the problem of a value that is too large or too small.
-func measured(k jsonschema.ErrorKind) string {
+// limitProblem returns the problem of a value that is too large or too small.
+func limitProblem(k jsonschema.ErrorKind) string {
 	switch k := k.(type) {
 	case *failure.Minimum:
 		return "must be at least " + number(k.Want)
@@ -317,8 +317,8 @@ func leadingNumber(s string) (n int, rest string) {
 	return n, s[i:]
 }
 
-// refuse returns the error for an invalid document. Its text has the first few problems.
-func refuse(op string, problems Problems) error {
+// invalidError returns the error for an invalid document. Its text has the first few problems.
+func invalidError(op string, problems Problems) error {
 	const most = 3
 	if len(problems) > maxProblems {
 		problems = append(problems[:maxProblems:maxProblems], Problem{"", "there are more problems than are told at once"})

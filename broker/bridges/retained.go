@@ -6,43 +6,43 @@ import (
 	"signalbox/broker/messaging"
 )
 
-// seed queues retained messages for new routes, if the connector wants them.
-func (l *link) seed(connector Connector, added []route) {
+// takeRetained queues retained messages for new routes, if the connector wants them.
+func (l *link) takeRetained(connector Connector, added []route) {
 	selective, ok := connector.(Selective)
 	if !ok {
 		return
 	}
 	for _, r := range added {
 		if selective.Retained(r.mapping) {
-			l.tasks.Go(func() { l.retained(r) })
+			l.tasks.Go(func() { l.queueRetained(r) })
 		}
 	}
 }
 
-// retained queues the retained messages of a route, each once. It retries while the broker cannot
+// queueRetained queues the retained messages of a route, each once. It retries while the broker cannot
 // be asked, until the link ends or its queue is closed.
-func (l *link) retained(r route) {
+func (l *link) queueRetained(r route) {
 	taken := map[string]bool{}
 	for _, filter := range r.filters {
 		for {
-			err := l.ask(filter, &r, taken)
+			err := l.queueMatching(filter, &r, taken)
 			if err == nil {
 				break
 			}
 			l.log.Debug("what the broker retains could not be read; trying again", "filter", filter, "error", err)
-			if !messaging.Sleep(l.life, retryOpen) {
+			if !messaging.Sleep(l.linkCtx, openRetryDelay) {
 				return
 			}
 		}
 	}
 }
 
-// ask queues retained messages that match a filter and were not taken before. At most seedWindow
+// queueMatching queues retained messages that match a filter and were not taken before. At most seedWindow
 // of them wait to be stored: the queue has no other bound for messages that arrive faster than
 // they are stored.
-func (l *link) ask(filter string, r *route, taken map[string]bool) error {
-	room := make(chan struct{}, seedWindow)
-	for m, err := range l.engine.local.Retained(l.life, filter) {
+func (l *link) queueMatching(filter string, r *route, taken map[string]bool) error {
+	slots := make(chan struct{}, seedWindow)
+	for m, err := range l.engine.local.Retained(l.linkCtx, filter) {
 		switch {
 		case err != nil:
 			return err
@@ -50,17 +50,17 @@ func (l *link) ask(filter string, r *route, taken map[string]bool) error {
 			continue
 		}
 		e := entryOf(r.mapping, m)
-		if !r.admits(&e.Message) {
+		if !r.accepts(&e.Message) {
 			l.skipped.Add(1)
 			continue
 		}
 		select {
-		case room <- struct{}{}:
-		case <-l.life.Done():
+		case slots <- struct{}{}:
+		case <-l.linkCtx.Done():
 			return nil
 		}
 		taken[m.Topic] = true
-		l.put(e, func(error) { <-room })
+		l.enqueue(e, func(error) { <-slots })
 	}
 	return nil
 }

@@ -25,13 +25,13 @@ func (q *queue) Reject(ctx context.Context, list []bridges.Rejection) error {
 		if i < 0 {
 			continue
 		}
-		q.bury(q.list[i], r)
+		q.addDeadLetter(q.list[i], r)
 		q.remove([]uint64{r.ID})
 	}
 	return nil
 }
 
-func (q *queue) bury(e bridges.Entry, r bridges.Rejection) {
+func (q *queue) addDeadLetter(e bridges.Entry, r bridges.Rejection) {
 	if q.from == nil {
 		q.from = map[string]bridges.Entry{}
 	}
@@ -39,7 +39,7 @@ func (q *queue) bury(e bridges.Entry, r bridges.Rejection) {
 	q.from[id] = e
 	q.dead = append(q.dead, broker.DeadLetter{
 		ID: id, Topic: e.Topic, Payload: string(e.Payload), Size: len(e.Payload), QoS: int(e.QoS), Mapping: e.Mapping,
-		ReceivedAt: time.UnixMilli(e.At), RejectedAt: r.At, Attempts: r.Attempts, Reason: r.Reason, Answer: r.Answer,
+		ReceivedAt: time.UnixMilli(e.At), RejectedAt: r.At, Attempts: r.Attempts, Reason: r.Reason, Answer: r.Response,
 	})
 	if over := int64(len(q.dead)) - q.bounds.DeadLetters; over > 0 {
 		q.dead = q.dead[over:]
@@ -63,18 +63,18 @@ func (q *queue) RetryDeadLetters(_ context.Context, ids []string) (int, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	defer q.signal()
-	return q.exhume(ids, func(id string) { q.add(q.from[id]) }), nil
+	return q.removeDeadLetters(ids, func(id string) { q.add(q.from[id]) }), nil
 }
 
 // DeleteDeadLetters deletes dead letters.
 func (q *queue) DeleteDeadLetters(_ context.Context, ids []string) (int, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.exhume(ids, func(string) {}), nil
+	return q.removeDeadLetters(ids, func(string) {}), nil
 }
 
-// exhume removes dead letters, all if ids is empty.
-func (q *queue) exhume(ids []string, each func(id string)) (n int) {
+// removeDeadLetters removes dead letters, all if ids is empty.
+func (q *queue) removeDeadLetters(ids []string, each func(id string)) (n int) {
 	q.dead = slices.DeleteFunc(slices.Clone(q.dead), func(d broker.DeadLetter) bool {
 		if len(ids) > 0 && !slices.Contains(ids, d.ID) {
 			return false

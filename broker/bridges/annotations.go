@@ -6,39 +6,39 @@ import (
 	"strings"
 )
 
-// marks are annotations of a value in a schema.
-type marks struct {
+// flags are annotations of a value in a schema.
+type flags struct {
 	secret  bool // masked when it is read
 	address bool // determines where secrets are sent
 }
 
-// shape is the positions of secrets and addresses in a connection. Alternatives of a schema are
+// annotations is the positions of secrets and addresses in a connection. Alternatives of a schema are
 // merged.
-type shape struct {
-	marks
-	fallback string // fingerprint of the default, "" for none
-	members  map[string]*shape
-	rest     *shape // of the other members
-	items    *shape
+type annotations struct {
+	flags
+	defaultValue string // fingerprint of the default, "" for none
+	members      map[string]*annotations
+	rest         *annotations // of the other members
+	items        *annotations
 }
 
-// newShape reads the marks of a schema.
-func newShape(schema, defs map[string]any, depth int) *shape {
+// newAnnotations reads the annotations of a schema.
+func newAnnotations(schema, defs map[string]any, depth int) *annotations {
 	if depth > maxDepth {
 		panic("bridges: a schema refers to itself")
 	}
-	s := &shape{members: map[string]*shape{}}
+	s := &annotations{members: map[string]*annotations{}}
 	s.secret, _ = schema["writeOnly"].(bool)
 	s.address, _ = schema["x-address"].(bool)
 	if d, ok := schema["default"]; ok {
-		s.fallback = fingerprint(d)
+		s.defaultValue = fingerprint(d)
 	}
 	if ref, ok := schema["$ref"].(string); ok {
 		target, ok := defs[strings.TrimPrefix(ref, "#/$defs/")].(map[string]any)
 		if !ok {
 			panic(fmt.Sprintf("bridges: a schema refers to %s, which is none of its definitions", ref))
 		}
-		s.add(newShape(target, defs, depth+1))
+		s.add(newAnnotations(target, defs, depth+1))
 	}
 	for keyword, v := range schema {
 		s.read(keyword, v, defs, depth+1)
@@ -46,26 +46,26 @@ func newShape(schema, defs map[string]any, depth int) *shape {
 	return s
 }
 
-// read merges the marks of a keyword.
-func (s *shape) read(keyword string, v any, defs map[string]any, depth int) {
+// read merges the annotations of a keyword.
+func (s *annotations) read(keyword string, v any, defs map[string]any, depth int) {
 	list, _ := v.([]any)
 	schemas, _ := v.(map[string]any)
 	switch keyword {
 	case "allOf", "anyOf", "oneOf":
 		for _, e := range list {
-			s.add(newShape(asSchema(e), defs, depth))
+			s.add(newAnnotations(asSchema(e), defs, depth))
 		}
 	case "dependentSchemas":
 		for _, e := range schemas {
-			s.add(newShape(asSchema(e), defs, depth))
+			s.add(newAnnotations(asSchema(e), defs, depth))
 		}
 	case "properties":
 		for name, e := range schemas {
-			s.add(&shape{members: map[string]*shape{name: newShape(asSchema(e), defs, depth)}})
+			s.add(&annotations{members: map[string]*annotations{name: newAnnotations(asSchema(e), defs, depth)}})
 		}
 	case "patternProperties":
 		for _, e := range schemas {
-			s.add(&shape{rest: newShape(asSchema(e), defs, depth)})
+			s.add(&annotations{rest: newAnnotations(asSchema(e), defs, depth)})
 		}
 	}
 	if schemas != nil {
@@ -73,15 +73,15 @@ func (s *shape) read(keyword string, v any, defs map[string]any, depth int) {
 	}
 }
 
-// readSchema merges the marks of a keyword whose value is a schema.
-func (s *shape) readSchema(keyword string, v, defs map[string]any, depth int) {
+// readSchema merges the annotations of a keyword whose value is a schema.
+func (s *annotations) readSchema(keyword string, v, defs map[string]any, depth int) {
 	switch keyword {
 	case "additionalProperties", "unevaluatedProperties":
-		s.add(&shape{rest: newShape(v, defs, depth)})
+		s.add(&annotations{rest: newAnnotations(v, defs, depth)})
 	case "items":
-		s.add(&shape{items: newShape(v, defs, depth)})
+		s.add(&annotations{items: newAnnotations(v, defs, depth)})
 	case "if", "then", "else":
-		s.add(newShape(v, defs, depth))
+		s.add(newAnnotations(v, defs, depth))
 	}
 }
 
@@ -90,11 +90,11 @@ func asSchema(v any) map[string]any {
 	return m
 }
 
-// add merges the marks of another shape.
-func (s *shape) add(o *shape) {
+// add merges other annotations.
+func (s *annotations) add(o *annotations) {
 	s.secret, s.address = s.secret || o.secret, s.address || o.address
-	if s.fallback == "" {
-		s.fallback = o.fallback
+	if s.defaultValue == "" {
+		s.defaultValue = o.defaultValue
 	}
 	for name, m := range o.members {
 		if known := s.members[name]; known != nil {
@@ -103,10 +103,10 @@ func (s *shape) add(o *shape) {
 			s.members[name] = m
 		}
 	}
-	s.rest, s.items = together(s.rest, o.rest), together(s.items, o.items)
+	s.rest, s.items = merge(s.rest, o.rest), merge(s.items, o.items)
 }
 
-func together(a, b *shape) *shape {
+func merge(a, b *annotations) *annotations {
 	if a == nil {
 		return b
 	}
@@ -116,8 +116,8 @@ func together(a, b *shape) *shape {
 	return a
 }
 
-// member returns the shape of a member, nil if it has no marks.
-func (s *shape) member(name string) *shape {
+// member returns the annotations of a member, nil if it has none.
+func (s *annotations) member(name string) *annotations {
 	if s == nil {
 		return nil
 	}
@@ -131,17 +131,17 @@ func (s *shape) member(name string) *shape {
 // names in place of indices, where entries have names, so that it is the same in two documents.
 type leaf struct {
 	path, key string
-	marks
-	fallback bool // equals the schema's default
-	value    any
+	flags
+	isDefault bool // equals the schema's default
+	value     any
 }
 
 // rewrite returns a tree with change applied to every leaf.
-func (s *shape) rewrite(v any, root string, change func(leaf) any) any {
+func (s *annotations) rewrite(v any, root string, change func(leaf) any) any {
 	return s.visit(v, leaf{path: root}, change)
 }
 
-func (s *shape) visit(v any, at leaf, change func(leaf) any) any {
+func (s *annotations) visit(v any, at leaf, change func(leaf) any) any {
 	if s != nil {
 		at.secret, at.address = at.secret || s.secret, at.address || s.address
 	}
@@ -153,7 +153,7 @@ func (s *shape) visit(v any, at leaf, change func(leaf) any) any {
 		}
 		return o
 	case []any:
-		var items *shape
+		var items *annotations
 		if s != nil {
 			items = s.items
 		}
@@ -164,17 +164,17 @@ func (s *shape) visit(v any, at leaf, change func(leaf) any) any {
 		return list
 	}
 	at.value = v
-	at.fallback = s != nil && s.fallback != "" && s.fallback == fingerprint(v)
+	at.isDefault = s != nil && s.defaultValue != "" && s.defaultValue == fingerprint(v)
 	return change(at)
 }
 
 func (l leaf) step(name string) leaf {
-	l.path, l.key = at(l.path, name), at(l.key, name)
+	l.path, l.key = memberPath(l.path, name), memberPath(l.key, name)
 	return l
 }
 
 func (l leaf) entry(i int, v any) leaf {
-	l.path = index(l.path, i)
+	l.path = elementPath(l.path, i)
 	if o, ok := v.(*object); ok {
 		if name, ok := o.get("name").(string); ok {
 			text, _ := json.Marshal(name) //nolint:errchkjson // a string
@@ -182,6 +182,6 @@ func (l leaf) entry(i int, v any) leaf {
 			return l
 		}
 	}
-	l.key = index(l.key, i)
+	l.key = elementPath(l.key, i)
 	return l
 }
