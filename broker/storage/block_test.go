@@ -26,24 +26,3 @@ func TestBlock(t *testing.T) {
 		}
 	}
 }
-
-// TestBlockReader reads what was appended, and zeros after the end.
-func TestBlockReader(t *testing.T) {
-	t.Parallel()
-	block := AppendBytes(make([]byte, BlockHeader), "text")
-	block = append(block, 7, 0xac, 0x02, 0x03)
-	r, err := OpenBlock(SealBlock(block))
-	must(t, err)
-	text := r.Bytes()
-	_ = append(text, 'x') // copies it
-	if string(text) != "text" || r.Byte() != 7 || r.Number() != 300 || r.Signed() != -2 || r.Broken {
-		t.Errorf("read %q and then something else than was written: %+v", text, r)
-	}
-	for _, read := range []func() bool{
-		func() bool { return r.Byte() == 0 }, func() bool { return r.Number() == 0 }, func() bool { return r.Signed() == 0 }, func() bool { return r.Bytes() == nil },
-	} {
-		if r.Broken = false; !read() || !r.Broken {
-			t.Error("read behind the end")
-		}
-	}
-}

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"signalbox/broker/bridges"
+	"signalbox/broker/records"
 	"signalbox/broker/storage"
 )
 
@@ -84,12 +85,12 @@ func (e *encoder) add(r record) {
 		text string
 	}{{sameTopic, r.Topic}, {sameMapping, r.Mapping}, {sameClient, r.ClientID}} {
 		if flags&s.same == 0 {
-			b = storage.AppendBytes(b, s.text)
+			b = records.AppendBytes(b, s.text)
 		}
 	}
 	b = binary.AppendVarint(b, r.At-e.last.At)
 	if flags&hasProperties != 0 {
-		b = storage.AppendBytes(b, r.Properties)
+		b = records.AppendBytes(b, r.Properties)
 	}
 	if flags&hasExpiry != 0 {
 		b = binary.AppendVarint(b, r.ExpiresAt-r.At)
@@ -100,7 +101,7 @@ func (e *encoder) add(r record) {
 	if flags&hasAttempts != 0 {
 		b = binary.AppendUvarint(b, uint64(r.Attempts))
 	}
-	e.body = storage.AppendBytes(b, r.Payload)
+	e.body = records.AppendBytes(b, r.Payload)
 	e.count++
 	e.last = r.Entry
 }
@@ -131,7 +132,7 @@ func decode(block []byte, count, offset int64) ([]record, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := decoder{BlockReader: r, last: predecessor(offset)}
+	d := decoder{Reader: r, last: predecessor(offset)}
 	var all []record
 	for len(d.Rest) > 0 && !d.Broken {
 		r := d.entry()
@@ -146,7 +147,7 @@ func decode(block []byte, count, offset int64) ([]record, error) {
 
 // decoder decodes the entries of a block.
 type decoder struct {
-	storage.BlockReader
+	records.Reader
 	last *bridges.Entry
 }
 

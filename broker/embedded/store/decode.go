@@ -1,12 +1,12 @@
 package store
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
 
 	"signalbox/broker/embedded/engine"
+	"signalbox/broker/records"
 )
 
 // ErrDamaged reports an encoding of changes, or a snapshot, that cannot be decoded.
@@ -16,112 +16,64 @@ var ErrDamaged = errors.New("the encoding is damaged, or a newer release wrote i
 // referred to the same message refer to the same one again. The input is not trusted: a
 // length is compared with the bytes that are left before memory is allocated for it.
 func DecodeChanges(b []byte) ([]*engine.Changes, error) {
-	d := decoder{b: b}
+	d := decoder{Reader: records.Reader{Rest: b}}
 	if d.bits(math.MaxUint8) != codecVersion {
-		d.fail()
+		d.Fail()
 	}
-	group := make([]*engine.Changes, 0, d.count(1))
+	group := make([]*engine.Changes, 0, d.Count(1))
 	for range cap(group) {
-		if d.err != nil {
+		if d.Broken {
 			break
 		}
 		group = append(group, d.changes())
 	}
-	if len(d.b) > 0 {
-		d.fail()
-	}
-	if d.err != nil {
-		return nil, fmt.Errorf("decode changes: %w", d.err)
+	if !d.Done() {
+		return nil, fmt.Errorf("decode changes: %w", ErrDamaged)
 	}
 	return group, nil
 }
 
-// decoder decodes from the beginning of b. After the first error it returns zeros.
+// decoder decodes changes. After the first error it returns zeros.
 type decoder struct {
-	b     []byte
-	err   error
+	records.Reader
 	known []*engine.Message // in order of appearance
 	texts [2]string         // the last publisher and username
 }
 
-func (d *decoder) fail() {
-	d.b, d.err = nil, ErrDamaged
-}
-
-// number decodes a number that is not above a bound.
-func (d *decoder) number(atMost uint64) uint64 {
-	n, size := binary.Uvarint(d.b)
-	if size <= 0 || n > atMost {
-		d.fail()
-		return 0
-	}
-	d.b = d.b[size:]
-	return n
-}
-
 // id decodes an ID, which SQLite stores as a signed integer.
-func (d *decoder) id() uint64 { return d.number(math.MaxInt64) }
-
-// count decodes the number of items that follow, each of at least so many bytes.
-func (d *decoder) count(bytes int) int {
-	n := d.number(math.MaxInt32)
-	if n > uint64(len(d.b)/bytes) {
-		d.fail()
-		return 0
-	}
-	return int(n)
-}
-
-func (d *decoder) time() int64 {
-	n, size := binary.Varint(d.b)
-	if size <= 0 {
-		d.fail()
-		return 0
-	}
-	d.b = d.b[size:]
-	return n
-}
+func (d *decoder) id() uint64 { return d.NumberUpTo(math.MaxInt64) }
 
 // bits decodes a byte that has no bits but those of of.
 func (d *decoder) bits(of byte) byte {
-	if len(d.b) == 0 || d.b[0]&^of != 0 {
-		d.fail()
+	b := d.Byte()
+	if b&^of != 0 {
+		d.Fail()
 		return 0
 	}
-	b := d.b[0]
-	d.b = d.b[1:]
 	return b
 }
 
 // qos returns the QoS in bits.
 func (d *decoder) qos(bits byte) byte {
 	if bits&qosBits == qosBits {
-		d.fail()
+		d.Fail()
 	}
 	return bits & qosBits
 }
 
-// bytes decodes a length and returns so many bytes, without a copy.
-func (d *decoder) bytes() []byte {
-	n := d.count(1)
-	b := d.b[:n]
-	d.b = d.b[n:]
-	return b
-}
-
-func (d *decoder) text() string { return string(d.bytes()) }
-func (d *decoder) blob() []byte { return append([]byte(nil), d.bytes()...) }
+// blob decodes bytes into memory of its own.
+func (d *decoder) blob() []byte { return append([]byte(nil), d.Bytes()...) }
 
 // again decodes a text that is often equal to the one before, which it then reuses.
 func (d *decoder) again(last *string) string {
-	if b := d.bytes(); string(b) != *last {
+	if b := d.Bytes(); string(b) != *last {
 		*last = string(b)
 	}
 	return *last
 }
 
 func (d *decoder) changes() *engine.Changes {
-	has := d.number(hasAll)
+	has := d.NumberUpTo(hasAll)
 	return &engine.Changes{
 		Owed:          has&hasOwed != 0,
 		PutSessions:   decodeList(d, has&hasPutSessions, 13, (*decoder).session),
@@ -143,13 +95,13 @@ func decodeList[T any](d *decoder, has uint64, bytes int, decode func(*decoder) 
 	if has == 0 {
 		return nil
 	}
-	n := d.count(bytes)
+	n := d.Count(bytes)
 	if n == 0 {
-		d.fail()
+		d.Fail()
 		return nil
 	}
 	records := make([]T, n)
-	for i := 0; i < n && d.err == nil; i++ {
+	for i := 0; i < n && !d.Broken; i++ {
 		records[i] = decode(d)
 	}
 	return records
@@ -159,19 +111,19 @@ func (d *decoder) session() (r engine.SessionRecord) {
 	r.ID = d.id()
 	bits := d.bits(sessionAnonymous | sessionClean | sessionWill)
 	r.Anonymous, r.Clean = bits&sessionAnonymous != 0, bits&sessionClean != 0
-	r.ClientID = d.text()
-	r.Username = d.text()
+	r.ClientID = d.Text()
+	r.Username = d.Text()
 	r.Version = d.bits(math.MaxUint8)
-	r.KeepAlive = uint16(d.number(math.MaxUint16))
-	r.ExpiryInterval = uint32(d.number(math.MaxUint32))
-	r.CreatedAt = d.time()
-	r.ConnectedAt = d.time()
-	r.DisconnectedAt = d.time()
-	r.Address = d.text()
+	r.KeepAlive = uint16(d.NumberUpTo(math.MaxUint16))
+	r.ExpiryInterval = uint32(d.NumberUpTo(math.MaxUint32))
+	r.CreatedAt = d.Signed()
+	r.ConnectedAt = d.Signed()
+	r.DisconnectedAt = d.Signed()
+	r.Address = d.Text()
 	if bits&sessionWill != 0 {
 		r.Will = d.will()
 	}
-	r.WillDueAt = d.time()
+	r.WillDueAt = d.Signed()
 	r.SentSeq = d.id()
 	return r
 }
@@ -180,25 +132,25 @@ func (d *decoder) will() *engine.WillRecord {
 	bits := d.bits(qosBits | willRetain | willHasExpiry)
 	return &engine.WillRecord{
 		QoS: d.qos(bits), Retain: bits&willRetain != 0, HasExpiry: bits&willHasExpiry != 0,
-		Topic: d.text(), Payload: d.blob(), Properties: d.blob(),
-		Delay: uint32(d.number(math.MaxUint32)), Expiry: uint32(d.number(math.MaxUint32)),
+		Topic: d.Text(), Payload: d.blob(), Properties: d.blob(),
+		Delay: uint32(d.NumberUpTo(math.MaxUint32)), Expiry: uint32(d.NumberUpTo(math.MaxUint32)),
 	}
 }
 
 func (d *decoder) subscription() engine.SubscriptionRecord {
 	r := d.unsubscription()
 	r.Options = d.bits(math.MaxUint8)
-	r.ID = uint32(d.number(math.MaxUint32))
+	r.ID = uint32(d.NumberUpTo(math.MaxUint32))
 	return r
 }
 
 func (d *decoder) unsubscription() engine.SubscriptionRecord {
-	return engine.SubscriptionRecord{SessionID: d.id(), Filter: d.text()}
+	return engine.SubscriptionRecord{SessionID: d.id(), Filter: d.Text()}
 }
 
 func (d *decoder) message() *engine.Message {
-	i := d.number(uint64(len(d.known)))
-	if d.err != nil {
+	i := d.NumberUpTo(uint64(len(d.known)))
+	if d.Broken {
 		return nil
 	}
 	if i < uint64(len(d.known)) {
@@ -207,11 +159,11 @@ func (d *decoder) message() *engine.Message {
 	m := &engine.Message{ID: d.id()}
 	bits := d.bits(qosBits | messageRetain)
 	m.QoS, m.Retain = d.qos(bits), bits&messageRetain != 0
-	m.Topic = d.text()
+	m.Topic = d.Text()
 	m.Payload = d.blob()
 	m.Properties = d.blob()
-	m.CreatedAt = d.time()
-	m.ExpiresAt = d.time()
+	m.CreatedAt = d.Signed()
+	m.ExpiresAt = d.Signed()
 	m.Publisher = d.again(&d.texts[0])
 	m.Username = d.again(&d.texts[1])
 	d.known = append(d.known, m)
@@ -223,9 +175,9 @@ func (d *decoder) queued() engine.QueueRecord {
 	r.Message = d.message()
 	bits := d.bits(qosBits | queueRetain | queueReleased | queueIDs | queueShare)
 	r.QoS, r.Retain, r.Released = d.qos(bits), bits&queueRetain != 0, bits&queueReleased != 0
-	r.SubscriptionIDs = decodeList(d, uint64(bits&queueIDs), 1, func(d *decoder) uint32 { return uint32(d.number(math.MaxUint32)) })
+	r.SubscriptionIDs = decodeList(d, uint64(bits&queueIDs), 1, func(d *decoder) uint32 { return uint32(d.NumberUpTo(math.MaxUint32)) })
 	if bits&queueShare != 0 {
-		r.Share = d.text()
+		r.Share = d.Text()
 	}
 	return r
 }
@@ -235,20 +187,20 @@ func (d *decoder) queueKey() engine.QueueRecord {
 }
 
 func (d *decoder) incoming() engine.IncomingRecord {
-	return engine.IncomingRecord{SessionID: d.id(), PacketID: uint16(d.number(math.MaxUint16))}
+	return engine.IncomingRecord{SessionID: d.id(), PacketID: uint16(d.NumberUpTo(math.MaxUint16))}
 }
 
 func (d *decoder) retained() (r engine.RetainedRecord) {
-	switch kind := d.number(retainedOther); kind {
+	switch kind := d.NumberUpTo(retainedOther); kind {
 	case retainedSet:
 		if r.Message = d.message(); r.Message != nil {
 			r.Topic = r.Message.Topic
 		}
 	case retainedOther:
-		r.Topic = d.text()
+		r.Topic = d.Text()
 		r.Message = d.message()
 	default:
-		r.Topic = d.text()
+		r.Topic = d.Text()
 	}
 	return r
 }

@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"hash/crc32"
 	"math"
+
+	"signalbox/broker/records"
 )
 
 // State holds the running values of a query's aggregates and the buffers that a
@@ -77,15 +79,15 @@ func (q *Query) Restore(b []byte) (*State, bool) {
 	if !ok {
 		return q.NewState(), false
 	}
-	s, r := q.NewState(), reader{rest: body}
-	if r.byte() != version || r.uint64() != q.fingerprint {
+	s, r := q.NewState(), reader{records.Reader{Rest: body}}
+	if r.Byte() != version || r.uint64() != q.fingerprint {
 		return s, false
 	}
-	s.bucket, s.count = r.varint(), r.varint()
+	s.bucket, s.count = r.Signed(), r.Signed()
 	for i, a := range q.aggregates {
 		s.running[i] = r.running(a, s.count)
 	}
-	if r.broken || len(r.rest) > 0 || s.count < 0 {
+	if !r.Done() || s.count < 0 {
 		return q.NewState(), false
 	}
 	return s, true
@@ -100,44 +102,15 @@ func intact(b []byte) (body []byte, ok bool) {
 	return body, crc32.Checksum(body, table) == binary.LittleEndian.Uint32(b[len(body):])
 }
 
-// reader reads the stored form of a state. Once broken, it reads zeros.
-type reader struct {
-	rest   []byte
-	broken bool
-}
+// reader reads the stored form of a state.
+type reader struct{ records.Reader }
 
-// cut returns the next n bytes.
-func (r *reader) cut(n int) []byte {
-	if n < 0 || n > len(r.rest) {
-		r.rest, r.broken = nil, true
-		return nil
-	}
-	b := r.rest[:n]
-	r.rest = r.rest[n:]
-	return b
-}
-
-func (r *reader) byte() byte {
-	if b := r.cut(1); b != nil {
-		return b[0]
-	}
-	return 0
-}
-
+// uint64 reads eight bytes, the least significant first.
 func (r *reader) uint64() uint64 {
-	if b := r.cut(8); b != nil {
+	if b := r.Take(8); b != nil {
 		return binary.LittleEndian.Uint64(b)
 	}
 	return 0
-}
-
-func (r *reader) varint() int64 {
-	v, n := binary.Varint(r.rest)
-	if n <= 0 {
-		n = -1
-	}
-	r.cut(n)
-	return v
 }
 
 // running reads an aggregate. There is an extreme exactly if there are
@@ -148,35 +121,29 @@ func (r *reader) running(a aggregate, count int64) (v running) {
 		v.sum = r.sum()
 	case functionMin, functionMax:
 		v.extreme = r.extreme()
-		r.broken = r.broken || (len(v.extreme) > 0) != (count > 0)
+		r.Broken = r.Broken || (len(v.extreme) > 0) != (count > 0)
 	}
 	return v
 }
 
 // extreme reads a number, and validates it.
 func (r *reader) extreme() []byte {
-	n, size := binary.Uvarint(r.rest)
-	if size <= 0 || n > maxNumber {
-		r.broken = true
-		return nil
-	}
-	r.cut(size)
-	text := append([]byte(nil), r.cut(int(n))...)
+	text := append([]byte(nil), r.Take(int(r.NumberUpTo(maxNumber)))...)
 	if scan := (scanner{text: text}); len(text) > 0 && !(scan.number() && scan.pos == len(text)) {
-		r.broken = true
+		r.Broken = true
 	}
 	return text
 }
 
 func (r *reader) sum() (s sum) {
-	switch r.byte() {
+	switch r.Byte() {
 	case 0:
-		s.whole = r.varint()
+		s.whole = r.Signed()
 	case 1:
 		s = sum{float: true, value: math.Float64frombits(r.uint64()), compensation: math.Float64frombits(r.uint64())}
-		r.broken = r.broken || !s.finite()
+		r.Broken = r.Broken || !s.finite()
 	default:
-		r.broken = true
+		r.Broken = true
 	}
 	return s
 }

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"signalbox/broker/messaging"
+	"signalbox/broker/records"
 	"signalbox/broker/storage"
 )
 
@@ -78,13 +79,13 @@ func appendMessage(b []byte, m *messaging.Message, distance int64, same bool) []
 	}
 	b = append(b, flags)
 	if !same {
-		b = storage.AppendBytes(b, m.Topic)
+		b = records.AppendBytes(b, m.Topic)
 	}
 	b = binary.AppendUvarint(b, uint64(distance))
 	if len(m.Properties) > 0 {
-		b = storage.AppendBytes(b, m.Properties)
+		b = records.AppendBytes(b, m.Properties)
 	}
-	return storage.AppendBytes(b, m.Payload)
+	return records.AppendBytes(b, m.Payload)
 }
 
 // decode decodes a block and appends its messages to dst. They share the memory
@@ -105,7 +106,7 @@ func decode(dst []messaging.Message, block []byte) ([]messaging.Message, error) 
 }
 
 // decoder reads the runs of a block.
-type decoder struct{ storage.BlockReader }
+type decoder struct{ records.Reader }
 
 // run reads a run. It allocates nothing by the count of messages, which may be
 // damaged.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"signalbox/broker/embedded/engine"
+	"signalbox/broker/records"
 )
 
 // The frames of a link: a byte for the kind, four bytes of length (big-endian) and a body.
@@ -59,12 +60,12 @@ func appendHello(dst []byte, h hello) []byte {
 }
 
 func decodeHello(body []byte) (h hello, err error) {
-	d := decoder{rest: body}
-	if v := d.byte(); d.err == nil && v != version {
+	d := newDecoder(body)
+	if v := d.Byte(); !d.Broken && v != version {
 		return h, fmt.Errorf("the link uses version %d of the format, this release supports %d", v, version)
 	}
-	h.node = int(min(d.uvarint(), 1<<31))
-	h.incarnation = d.fixed()
+	h.node = int(min(d.Number(), 1<<31))
+	h.incarnation = d.Uint64()
 	return h, d.finish()
 }
 
@@ -81,11 +82,11 @@ func appendWelcome(dst []byte, w welcome) []byte {
 }
 
 func decodeWelcome(body []byte) (w welcome, err error) {
-	d := decoder{rest: body}
-	if v := d.byte(); d.err == nil && v != version {
+	d := newDecoder(body)
+	if v := d.Byte(); !d.Broken && v != version {
 		return w, fmt.Errorf("the link uses version %d of the format, this release supports %d", v, version)
 	}
-	w.known, w.received = d.byte()&1 != 0, d.uvarint()
+	w.known, w.received = d.Byte()&1 != 0, d.Number()
 	return w, d.finish()
 }
 
@@ -116,11 +117,11 @@ func appendRoutes(dst []byte, r *routes) []byte {
 }
 
 func decodeRoutes(body []byte) (r routes, err error) {
-	d := decoder{rest: body}
-	b := d.byte()
-	r.full, r.last, r.number = b&1 != 0, b&2 != 0, d.uvarint()
-	for d.err == nil && len(d.rest) > 0 {
-		b := d.byte()
+	d := newDecoder(body)
+	b := d.Byte()
+	r.full, r.last, r.number = b&1 != 0, b&2 != 0, d.Number()
+	for !d.Broken && len(d.Rest) > 0 {
+		b := d.Byte()
 		if b&3 > 2 {
 			return r, errFrame
 		}
@@ -147,9 +148,9 @@ func appendAck(dst []byte, kind byte, n ackFrame) []byte {
 }
 
 func decodeAck(body []byte) (n ackFrame, err error) {
-	d := decoder{rest: body}
-	n.number = d.uvarint()
-	for d.err == nil && len(d.rest) > 0 {
+	d := newDecoder(body)
+	n.number = d.Number()
+	for !d.Broken && len(d.Rest) > 0 {
 		n.names = append(n.names, string(d.text()))
 	}
 	return n, d.finish()
@@ -170,71 +171,19 @@ func appendText(dst []byte, s string) []byte {
 }
 
 // decoder decodes a body. After an error all values are zero.
-type decoder struct {
-	rest []byte
-	err  error
-}
+type decoder struct{ records.Reader }
 
-// finish returns the first error, or one if bytes are left.
+func newDecoder(body []byte) decoder { return decoder{records.Reader{Rest: body}} }
+
+// finish returns errFrame if a value could not be decoded, or if bytes are left.
 func (d *decoder) finish() error {
-	if d.err == nil && len(d.rest) > 0 {
-		d.fail()
+	if !d.Done() {
+		return errFrame
 	}
-	return d.err
-}
-
-func (d *decoder) fail() { d.err, d.rest = errFrame, nil }
-
-func (d *decoder) byte() byte {
-	if len(d.rest) == 0 {
-		d.fail()
-		return 0
-	}
-	b := d.rest[0]
-	d.rest = d.rest[1:]
-	return b
-}
-
-func (d *decoder) uvarint() uint64 {
-	v, n := binary.Uvarint(d.rest)
-	if n <= 0 {
-		d.fail()
-		return 0
-	}
-	d.rest = d.rest[n:]
-	return v
-}
-
-func (d *decoder) varint() int64 {
-	v, n := binary.Varint(d.rest)
-	if n <= 0 {
-		d.fail()
-		return 0
-	}
-	d.rest = d.rest[n:]
-	return v
-}
-
-func (d *decoder) fixed() uint64 {
-	if len(d.rest) < 8 {
-		d.fail()
-		return 0
-	}
-	v := binary.BigEndian.Uint64(d.rest)
-	d.rest = d.rest[8:]
-	return v
+	return nil
 }
 
 // text decodes up to 65,535 bytes without copying them.
 func (d *decoder) text() []byte { return d.bytes(maxText) }
 
-func (d *decoder) bytes(limit uint64) []byte {
-	n := d.uvarint()
-	if d.err != nil || n > limit || n > uint64(len(d.rest)) {
-		d.fail()
-		return nil
-	}
-	b := d.rest[:n]
-	d.rest = d.rest[n:]
-	return b
-}
+func (d *decoder) bytes(limit uint64) []byte { return d.Take(int(d.NumberUpTo(limit))) }

@@ -50,30 +50,30 @@ func appendMessage(dst []byte, p *messageFrame) []byte {
 
 // decodeMessage decodes a message. It copies what it keeps of body.
 func decodeMessage(body []byte, interner *interner) (p messageFrame, err error) {
-	d := decoder{rest: body}
-	b := d.byte()
+	d := newDecoder(body)
+	b := d.Byte()
 	m := &engine.Message{QoS: b >> shiftQoS & 3, Retain: b&bitRetain != 0}
 	p = messageFrame{message: m, late: b&bitLate != 0}
 	p.Direct, p.QoS = b&bitDirect != 0, b>>shiftLevel&3
-	p.number = d.uvarint()
-	m.CreatedAt, m.ExpiresAt, m.Stamp = d.varint(), d.varint(), d.fixed()
+	p.number = d.Number()
+	m.CreatedAt, m.ExpiresAt, m.Stamp = d.Signed(), d.Signed(), d.Uint64()
 	m.Topic, m.Publisher, m.Username = interner.intern(d.text()), interner.intern(d.text()), interner.intern(d.text())
-	n := d.uvarint()
+	n := d.Number()
 	if m.QoS > 2 || p.QoS > m.QoS || (p.QoS > 0) != (p.number > 0) || m.Topic == "" || n > maxShares {
 		return p, errFrame
 	}
 	for range n {
-		if d.err != nil {
-			return p, d.err
+		if d.Broken {
+			return p, errFrame
 		}
 		p.Shares = append(p.Shares, interner.intern(d.text()))
 	}
 	properties := d.bytes(maxFrame)
-	if d.err != nil {
-		return p, d.err
+	if d.Broken {
+		return p, errFrame
 	}
-	buf := make([]byte, len(d.rest)+len(properties))
-	payloadEnd := copy(buf, d.rest)
+	buf := make([]byte, len(d.Rest)+len(properties))
+	payloadEnd := copy(buf, d.Rest)
 	copy(buf[payloadEnd:], properties)
 	m.Payload, m.Properties = buf[:payloadEnd:payloadEnd], buf[payloadEnd:]
 	return p, nil

@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"math"
+
+	"signalbox/broker/records"
 )
 
 // version is the first byte of every request and response. A node does not respond to a
@@ -45,105 +47,31 @@ func (w *writer) bool(v bool) {
 }
 
 // reader decodes. After the first failure, all further values are zero.
-type reader struct {
-	b      []byte
-	failed bool
-}
+type reader struct{ records.Reader }
 
 // newReader returns a reader behind the version and kind.
 func newReader(b []byte) (r *reader, kind byte) {
-	r = &reader{b: b}
-	if r.byte() != version {
-		r.fail()
+	r = &reader{records.Reader{Rest: b}}
+	if r.Byte() != version {
+		r.Fail()
 	}
-	return r, r.byte()
-}
-
-func (r *reader) fail() {
-	r.failed, r.b = true, nil
+	return r, r.Byte()
 }
 
 // finish returns an error unless everything was decoded and nothing is left.
 func (r *reader) finish() error {
-	if r.failed || len(r.b) > 0 {
+	if !r.Done() {
 		return errFormat
 	}
 	return nil
 }
 
-func (r *reader) number() uint64 {
-	v, n := binary.Uvarint(r.b)
-	if n <= 0 {
-		r.fail()
-		return 0
-	}
-	r.b = r.b[n:]
-	return v
-}
-
-func (r *reader) signed() int64 {
-	v, n := binary.Varint(r.b)
-	if n <= 0 {
-		r.fail()
-		return 0
-	}
-	r.b = r.b[n:]
-	return v
-}
-
-// upTo decodes a number that must not exceed a limit.
-func (r *reader) upTo(limit uint64) uint64 {
-	v := r.number()
-	if v > limit {
-		r.fail()
-		return 0
-	}
-	return v
-}
-
-func (r *reader) byte() byte {
-	if len(r.b) == 0 {
-		r.fail()
-		return 0
-	}
-	v := r.b[0]
-	r.b = r.b[1:]
-	return v
-}
-
-func (r *reader) bool() bool {
-	v := r.byte()
-	if v > 1 {
-		r.fail()
-	}
-	return v == 1
-}
-
-// bytes decodes bytes without copying them.
+// bytes decodes bytes without copying them; none are nil.
 func (r *reader) bytes() []byte {
-	n := r.number()
-	if n > uint64(len(r.b)) {
-		r.fail()
-		return nil
+	if b := r.Bytes(); len(b) > 0 {
+		return b
 	}
-	v := r.b[:n:n]
-	r.b = r.b[n:]
-	if len(v) == 0 {
-		return nil
-	}
-	return v
-}
-
-func (r *reader) text() string { return string(r.bytes()) }
-
-// count decodes the number of elements that follow, given their minimum size.
-func (r *reader) count(size int) int {
-	n := r.number()
-	if n > uint64(len(r.b)/size) {
-		r.fail()
-		return 0
-	}
-	return int(n)
+	return nil
 }
 
 // maxSeq bounds sequence numbers, so that adding to them cannot overflow.

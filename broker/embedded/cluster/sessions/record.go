@@ -49,13 +49,13 @@ func (p *page) adjustTimes(offset int64) {
 const minSubscriptionSize = 3
 
 func (r *reader) session() (s engine.StoredSession) {
-	s.ClientID, s.Username, s.Anonymous, s.Version = r.text(), r.text(), r.bool(), r.byte()
-	s.Clean, s.KeepAlive, s.ExpiryInterval = r.bool(), uint16(r.upTo(math.MaxUint16)), uint32(r.upTo(math.MaxUint32))
-	s.CreatedAt, s.ConnectedAt, s.DisconnectedAt = r.signed(), r.signed(), r.signed()
-	s.Address = r.text()
-	for range r.count(minSubscriptionSize) {
+	s.ClientID, s.Username, s.Anonymous, s.Version = r.Text(), r.Text(), r.Bool(), r.Byte()
+	s.Clean, s.KeepAlive, s.ExpiryInterval = r.Bool(), uint16(r.NumberUpTo(math.MaxUint16)), uint32(r.NumberUpTo(math.MaxUint32))
+	s.CreatedAt, s.ConnectedAt, s.DisconnectedAt = r.Signed(), r.Signed(), r.Signed()
+	s.Address = r.Text()
+	for range r.Count(minSubscriptionSize) {
 		s.Subscriptions = append(s.Subscriptions, engine.SubscriptionRecord{
-			Filter: r.text(), Options: r.byte(), ID: uint32(r.upTo(math.MaxUint32)),
+			Filter: r.Text(), Options: r.Byte(), ID: uint32(r.NumberUpTo(math.MaxUint32)),
 		})
 	}
 	return s
@@ -89,11 +89,11 @@ const minQueuedSize = 13
 
 func decodePage(b []byte) (p page, err error) {
 	r, kind := newReader(b)
-	p.more, p.sentSeq = r.bool(), r.upTo(maxSeq)
-	for range r.count(1) {
-		p.incoming = append(p.incoming, uint16(r.upTo(math.MaxUint16)))
+	p.more, p.sentSeq = r.Bool(), r.NumberUpTo(maxSeq)
+	for range r.Count(1) {
+		p.incoming = append(p.incoming, uint16(r.NumberUpTo(math.MaxUint16)))
 	}
-	for range r.count(minQueuedSize) {
+	for range r.Count(minQueuedSize) {
 		p.queue = append(p.queue, r.queued())
 	}
 	if kind != kindFetch {
@@ -144,20 +144,20 @@ func (w *writer) queued(q *engine.QueueRecord) {
 }
 
 func (r *reader) queued() (q engine.QueueRecord) {
-	q.Seq, q.QoS = r.upTo(maxSeq), r.byte()
-	flags := r.byte()
+	q.Seq, q.QoS = r.NumberUpTo(maxSeq), r.Byte()
+	flags := r.Byte()
 	if q.QoS < 1 || q.QoS > 2 || flags > flagsKnown {
-		r.fail()
+		r.Fail()
 	}
 	q.Retain, q.Released = flags&flagRetain != 0, flags&flagReleased != 0
-	for range r.count(1) {
-		q.SubscriptionIDs = append(q.SubscriptionIDs, uint32(r.upTo(math.MaxUint32)))
+	for range r.Count(1) {
+		q.SubscriptionIDs = append(q.SubscriptionIDs, uint32(r.NumberUpTo(math.MaxUint32)))
 	}
-	q.Share = r.text()
-	m := &engine.Message{Topic: r.text(), Payload: bytes.Clone(r.bytes()), Properties: bytes.Clone(r.bytes()), QoS: r.byte(), Retain: flags&flagRetained != 0}
-	m.CreatedAt, m.ExpiresAt, m.Publisher, m.Username = r.signed(), r.signed(), r.text(), r.text()
+	q.Share = r.Text()
+	m := &engine.Message{Topic: r.Text(), Payload: bytes.Clone(r.bytes()), Properties: bytes.Clone(r.bytes()), QoS: r.Byte(), Retain: flags&flagRetained != 0}
+	m.CreatedAt, m.ExpiresAt, m.Publisher, m.Username = r.Signed(), r.Signed(), r.Text(), r.Text()
 	if flags&flagStamp != 0 {
-		m.Stamp = r.number()
+		m.Stamp = r.Number()
 	}
 	q.Message = m
 	return q

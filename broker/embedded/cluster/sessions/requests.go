@@ -20,8 +20,8 @@ func (q claimRequest) encode() []byte {
 }
 
 func decodeClaim(r *reader) (q claimRequest, err error) {
-	q.ClientID, q.Username = r.text(), r.text()
-	q.Anonymous, q.CleanStart, q.Timestamp, q.anyUser = r.bool(), r.bool(), r.number(), r.bool()
+	q.ClientID, q.Username = r.Text(), r.Text()
+	q.Anonymous, q.CleanStart, q.Timestamp, q.anyUser = r.Bool(), r.Bool(), r.Number(), r.Bool()
 	return q, r.finish()
 }
 
@@ -62,12 +62,12 @@ func (a *claimResponse) encode() []byte {
 
 func decodeClaimResponse(b []byte) (a claimResponse, err error) {
 	r, kind := newReader(b)
-	a.outcome = r.byte()
+	a.outcome = r.Byte()
 	if kind != kindClaim || a.outcome < outcomeNone || a.outcome > outcomeBusy {
 		return a, errFormat
 	}
 	if a.outcome == outcomeOffered {
-		a.offer.transferID, a.offer.next, a.offer.arrival = r.number(), r.upTo(maxSeq), r.number()
+		a.offer.transferID, a.offer.next, a.offer.arrival = r.Number(), r.NumberUpTo(maxSeq), r.Number()
 		a.offer.state = r.session()
 	}
 	return a, r.finish()
@@ -89,7 +89,7 @@ func (q transferRequest) encode(kind byte) []byte {
 }
 
 func decodeTransfer(r *reader) (q transferRequest, err error) {
-	q = transferRequest{id: r.number(), after: r.upTo(maxSeq), offset: r.number()}
+	q = transferRequest{id: r.Number(), after: r.NumberUpTo(maxSeq), offset: r.Number()}
 	return q, r.finish()
 }
 
@@ -108,7 +108,7 @@ func (a chunk) encode() []byte {
 
 func decodeChunk(b []byte) (a chunk, err error) {
 	r, kind := newReader(b)
-	a.total, a.bytes = r.number(), r.bytes()
+	a.total, a.bytes = r.Number(), r.bytes()
 	if kind != kindFetch {
 		return a, errFormat
 	}
@@ -138,7 +138,7 @@ func (a reply) encode(kind byte) []byte {
 
 func decodeReply(b []byte) (a reply, err error) {
 	r, _ := newReader(b)
-	a.status, a.upTo = r.byte(), r.upTo(maxSeq)
+	a.status, a.upTo = r.Byte(), r.NumberUpTo(maxSeq)
 	if a.status < replyDone || a.status > replyBusy {
 		return a, errFormat
 	}
@@ -159,7 +159,7 @@ func (q statusRequest) encode() []byte {
 }
 
 func decodeStatus(r *reader) (q statusRequest, err error) {
-	q = statusRequest{clientID: r.text(), transferID: r.number()}
+	q = statusRequest{clientID: r.Text(), transferID: r.Number()}
 	return q, r.finish()
 }
 
@@ -176,9 +176,9 @@ func encodeFlush(to []int) []byte {
 }
 
 func decodeFlush(r *reader) (to []int, err error) {
-	n := min(r.count(1), maxNodes)
+	n := min(r.Count(1), maxNodes)
 	for range n {
-		to = append(to, int(r.upTo(1<<31)))
+		to = append(to, int(r.NumberUpTo(1<<31)))
 	}
 	return to, r.finish()
 }
@@ -198,7 +198,7 @@ func encodePull(clientID string) []byte {
 
 // decodeClientID decodes a request that consists of a client id.
 func decodeClientID(r *reader) (string, error) {
-	s := r.text()
+	s := r.Text()
 	return s, r.finish()
 }
 
@@ -221,10 +221,10 @@ func encodeListResponse(list []engine.Ownership) []byte {
 
 func decodeListResponse(b []byte) (list []engine.Ownership, err error) {
 	r, kind := newReader(b)
-	for range r.count(minListEntrySize) {
+	for range r.Count(minListEntrySize) {
 		list = append(list, engine.Ownership{
-			ClientID: r.text(), Username: r.text(), Anonymous: r.bool(), Connected: r.bool(),
-			CreatedAt: r.signed(), Timestamp: r.number(),
+			ClientID: r.Text(), Username: r.Text(), Anonymous: r.Bool(), Connected: r.Bool(),
+			CreatedAt: r.Signed(), Timestamp: r.Number(),
 		})
 	}
 	if kind != kindList {
