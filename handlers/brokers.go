@@ -170,7 +170,7 @@ func (a *API) CreateBroker(ctx context.Context, r *CreateBrokerRequest) (Identif
 	if err := a.DB.CreateBroker(ctx, row); err != nil {
 		return Identifier{}, err
 	}
-	a.warm(row)
+	a.connectInBackground(row)
 	return Identifier{ID: row.ID}, nil
 }
 
@@ -225,7 +225,7 @@ func (a *API) UpdateBroker(ctx context.Context, r *UpdateBrokerRequest) error {
 		return err
 	}
 	row.Rev++
-	a.warm(row)
+	a.connectInBackground(row)
 	return nil
 }
 

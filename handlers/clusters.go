@@ -82,7 +82,7 @@ func given[T ~string](v T) Opt[T] { return Opt[T]{Value: v, Set: v != ""} }
 func (a *API) nodeTarget(projectID, prefix string, c NewConnectionBody) (broker.Target, error) {
 	bad := c.check(a.CertDir)
 	if len(bad) > 0 {
-		return broker.Target{}, Invalid(under(prefix, bad)...)
+		return broker.Target{}, Invalid(withPrefix(prefix, bad)...)
 	}
 	row, err := a.newRow(projectID, c)
 	if err == nil {
@@ -92,14 +92,14 @@ func (a *API) nodeTarget(projectID, prefix string, c NewConnectionBody) (broker.
 	}
 	if e, ok := errors.AsType[*Error](err); ok {
 		if fields, ok := e.Info["errors"].([]FieldError); ok {
-			return broker.Target{}, Invalid(under(prefix, fields)...)
+			return broker.Target{}, Invalid(withPrefix(prefix, fields)...)
 		}
 	}
 	return broker.Target{}, err
 }
 
-// under returns the fields with a prefix.
-func under(prefix string, fields []FieldError) []FieldError {
+// withPrefix returns the fields with a prefix.
+func withPrefix(prefix string, fields []FieldError) []FieldError {
 	moved := make([]FieldError, len(fields))
 	for i, f := range fields {
 		moved[i] = FieldError{prefix + strings.TrimPrefix(f.Field, "body."), f.Message}

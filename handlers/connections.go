@@ -303,9 +303,9 @@ func (a *API) connect(row db.Broker) (broker.Broker, error) {
 	return a.Brokers.Get(t)
 }
 
-// warm connects in the background, so that the broker's state is known at the next
+// connectInBackground connects in the background, so that the broker's state is known at the next
 // request.
-func (a *API) warm(row db.Broker) {
+func (a *API) connectInBackground(row db.Broker) {
 	if _, err := a.connect(row); err != nil {
 		a.Log.Warn("cannot connect to the broker", "broker", row.ID, "error", err)
 	}
@@ -315,7 +315,7 @@ func (a *API) warm(row db.Broker) {
 func (a *API) ConnectAll(ctx context.Context) error {
 	rows, err := a.DB.AllBrokers(ctx)
 	for _, row := range rows {
-		a.warm(row)
+		a.connectInBackground(row)
 	}
 	return err
 }
@@ -332,7 +332,7 @@ func (a *API) drop(ctx context.Context, id string) {
 	if err := a.Brokers.Drop(ctx, id); err != nil {
 		a.Log.Warn("broker connection was not closed cleanly", "broker", id, "error", err)
 	}
-	for _, own := range a.Own {
+	for _, own := range a.BrokerData {
 		if err := own.Forget(ctx, id); err != nil {
 			a.Log.Error("data of a deleted broker connection could not be deleted", "data", own.Name, "broker", id, "error", err)
 		}

@@ -36,10 +36,10 @@ type API struct {
 	DB       *db.DB
 	Brokers  *broker.Pool
 	Clusters broker.Clusters
-	// Own is what this service stores for brokers itself.
-	Own   []Own
-	Auth  *auth.Auth
-	Vault *vault.Vault
+	// BrokerData is what this service stores for brokers itself.
+	BrokerData []BrokerData
+	Auth       *auth.Auth
+	Vault      *vault.Vault
 	// Embedded is the id of the record of the broker in this process, "" if it is
 	// disabled.
 	Embedded string
@@ -49,8 +49,8 @@ type API struct {
 	Log     *slog.Logger
 }
 
-// Own is what this service stores for brokers itself, such as streams.
-type Own struct {
+// BrokerData is what this service stores for brokers itself, such as streams.
+type BrokerData struct {
 	Name string
 	// Forget deletes everything that belongs to a broker, once the broker is closed.
 	Forget func(ctx context.Context, brokerID string) error

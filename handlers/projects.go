@@ -112,7 +112,7 @@ func (a *API) DeleteProject(ctx context.Context, r *DeleteProjectRequest) error 
 			return conflict("the project holds the embedded broker; switch that off first (broker.enabled)")
 		}
 	}
-	if err := a.endClusters(ctx, r.ProjectID, r.Purge); err != nil {
+	if err := a.dissolveClusters(ctx, r.ProjectID, r.Purge); err != nil {
 		return err
 	}
 	err = a.DB.DeleteProject(ctx, r.ProjectID, r.Purge)
@@ -128,9 +128,9 @@ func (a *API) DeleteProject(ctx context.Context, r *DeleteProjectRequest) error 
 	return nil
 }
 
-// endClusters deletes the clusters of a project to be deleted, or refuses that and
+// dissolveClusters dissolves the clusters of a project to be deleted, or refuses that and
 // names them.
-func (a *API) endClusters(ctx context.Context, projectID string, purge bool) error {
+func (a *API) dissolveClusters(ctx context.Context, projectID string, purge bool) error {
 	rows, err := a.DB.ListClusters(ctx, projectID)
 	if err != nil || len(rows) == 0 {
 		return err

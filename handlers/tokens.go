@@ -136,9 +136,9 @@ func (a *API) CreateToken(ctx context.Context, r *CreateTokenRequest) (NewTokenR
 	return NewTokenRecord{TokenRecord: tokenRecord(t), Token: value}, nil
 }
 
-// outlives reports whether a token with the one end is valid for longer than one with
+// endsLater reports whether a token with the one end is valid for longer than one with
 // the other. The zero time is no end.
-func outlives(end, other time.Time) bool {
+func endsLater(end, other time.Time) bool {
 	return !other.IsZero() && (end.IsZero() || end.After(other))
 }
 
@@ -148,7 +148,7 @@ func (a *API) checkToken(ctx context.Context, r *CreateTokenRequest, now time.Ti
 	if !r.validUntil.IsZero() && !r.validUntil.After(now) {
 		bad = append(bad, FieldError{"body.valid_date", "must lie in the future"})
 	}
-	if parent := auth.From(ctx).Token; parent != nil && outlives(r.validUntil, parent.ValidUntil) {
+	if parent := auth.From(ctx).Token; parent != nil && endsLater(r.validUntil, parent.ValidUntil) {
 		bad = append(bad, FieldError{"body.valid_date", "must not be later than " + parent.ValidUntil.UTC().Format(time.RFC3339) +
 			", when the token that you use ends"})
 	}

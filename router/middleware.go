@@ -91,7 +91,7 @@ func (rt *router) serveSafely(w *responseRecorder, r *http.Request, x *requestIn
 		e.Info = map[string]any{"requestId": x.id}
 		writeError(w, &e)
 	}()
-	rt.mux.ServeHTTP(w, keepSlashes(r))
+	rt.mux.ServeHTTP(w, markEscapedSlashes(r))
 }
 
 // observe writes the access log and updates the metrics. Neither path parameters other

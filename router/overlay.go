@@ -65,8 +65,8 @@ const innerSlash = "\x00"
 // others are ids.
 const givenName = ":connectionName"
 
-// keepSlashes returns the request with escaped slashes replaced.
-func keepSlashes(r *http.Request) *http.Request {
+// markEscapedSlashes returns the request with escaped slashes replaced.
+func markEscapedSlashes(r *http.Request) *http.Request {
 	escaped := r.URL.EscapedPath()
 	if !strings.Contains(strings.ToLower(escaped), "%2f") {
 		return r

@@ -73,7 +73,7 @@ func readEntries[T any](b []byte, into *[]T) error {
 	}
 	*into = make([]T, len(entries))
 	for i, raw := range entries {
-		if err := tolerant(raw, &(*into)[i]); err != nil {
+		if err := decodeTolerant(raw, &(*into)[i]); err != nil {
 			return err
 		}
 	}

@@ -104,7 +104,7 @@ func (m members) nodes() ([]HANode, error) {
 		if err != nil {
 			return nil, err
 		}
-		if slices.ContainsFunc(nodes, n.clashes) {
+		if slices.ContainsFunc(nodes, n.conflictsWith) {
 			return nil, errSameNode
 		}
 		nodes = append(nodes, n)
@@ -112,7 +112,7 @@ func (m members) nodes() ([]HANode, error) {
 	return nodes, nil
 }
 
-// clashes reports whether two nodes cannot be in one cluster.
-func (n HANode) clashes(other HANode) bool {
+// conflictsWith reports whether two nodes cannot be in one cluster.
+func (n HANode) conflictsWith(other HANode) bool {
 	return n.NodeID == other.NodeID || n.Address == other.Address && n.Port == other.Port
 }

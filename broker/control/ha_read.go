@@ -71,7 +71,7 @@ type HAStatus struct{ broker.RaftStatus }
 
 // UnmarshalJSON decodes the record.
 func (s *HAStatus) UnmarshalJSON(b []byte) error {
-	if err := tolerant(b, &s.RaftStatus); err != nil {
+	if err := decodeTolerant(b, &s.RaftStatus); err != nil {
 		return err
 	}
 	if s.Nodes == nil {
@@ -86,7 +86,7 @@ func (c *HACreated) UnmarshalJSON(b []byte) error {
 		Invitations []json.RawMessage `json:"invitations"`
 		Info        string            `json:"info"`
 	}
-	if err := tolerant(b, &r); err != nil {
+	if err := decodeTolerant(b, &r); err != nil {
 		return err
 	}
 	c.Info = r.Info
@@ -102,7 +102,7 @@ func (c *HACreated) UnmarshalJSON(b []byte) error {
 // UnmarshalJSON accepts the record itself, and one in the member cluster or ha.
 func (c *HACluster) UnmarshalJSON(b []byte) error {
 	var inner struct{ Cluster, HA json.RawMessage }
-	if err := tolerant(b, &inner); err != nil {
+	if err := decodeTolerant(b, &inner); err != nil {
 		return err
 	}
 	for _, raw := range []json.RawMessage{inner.Cluster, inner.HA} {
@@ -111,13 +111,13 @@ func (c *HACluster) UnmarshalJSON(b []byte) error {
 		}
 	}
 	type record HACluster
-	return tolerant(b, (*record)(c))
+	return decodeTolerant(b, (*record)(c))
 }
 
 // UnmarshalJSON accepts the member leader as well.
 func (l *HALeader) UnmarshalJSON(b []byte) error {
 	var r struct{ IsLeader, Leader bool }
-	err := tolerant(b, &r)
+	err := decodeTolerant(b, &r)
 	l.IsLeader = r.IsLeader || r.Leader
 	return err
 }

@@ -33,7 +33,7 @@ type clientList struct {
 }
 
 func listClients(ctx context.Context, b broker.Inspector, args dynsec.Object) (any, error) {
-	offset, count := window(args)
+	offset, count := pageBounds(args)
 	page, err := b.InspectClients(ctx, offset, count)
 	if err != nil {
 		return nil, err
@@ -65,8 +65,8 @@ func collect(items iter.Seq2[broker.ConnectedClient, error], verbose bool) ([]js
 	return clients, nil
 }
 
-// window returns the requested part of a list: a negative count is all of it.
-func window(args dynsec.Object) (offset, count int) {
+// pageBounds returns the requested part of a list: a negative count is all of it.
+func pageBounds(args dynsec.Object) (offset, count int) {
 	offset, _ = args.Int("offset")
 	count, ok := args.Int("count")
 	if !ok {

@@ -64,7 +64,7 @@ func Read(payload []byte, correlation string, into any) error {
 			Data            json.RawMessage `json:"data"`
 		} `json:"responses"`
 	}
-	if err := json.Unmarshal(payload, &m); err != nil && !misfit(err) {
+	if err := json.Unmarshal(payload, &m); err != nil && !isTypeError(err) {
 		return fmt.Errorf("read an answer: %w", err)
 	}
 	for _, r := range m.Responses {
@@ -74,17 +74,17 @@ func Read(payload []byte, correlation string, into any) error {
 			return refusalOf(r.Error, r.Fields)
 		case into == nil:
 			return nil
-		case len(r.Data) == 0 || r.Data[0] != opening(into):
+		case len(r.Data) == 0 || r.Data[0] != firstByte(into):
 			return errors.New("answer holds no data")
 		default:
-			return tolerant(r.Data, into)
+			return decodeTolerant(r.Data, into)
 		}
 	}
 	return errors.New("answer not found in its message")
 }
 
-// opening returns the first byte of the data for a value.
-func opening(into any) byte {
+// firstByte returns the first byte of the data for a value.
+func firstByte(into any) byte {
 	if t := reflect.TypeOf(into).Elem(); t.Kind() == reflect.Slice && t != reflect.TypeFor[json.RawMessage]() {
 		return '['
 	}
@@ -104,24 +104,24 @@ func refusalOf(text string, fields json.RawMessage) error {
 	return r
 }
 
-// tolerant decodes JSON and ignores members of an unexpected type, but accepts integers
+// decodeTolerant decodes JSON and ignores members of an unexpected type, but accepts integers
 // that are written with a fraction or an exponent.
-func tolerant(raw []byte, into any) error {
+func decodeTolerant(raw []byte, into any) error {
 	err := json.Unmarshal(raw, into)
-	if !misfit(err) {
+	if !isTypeError(err) {
 		return err
 	}
 	plain, err := integers(raw)
 	if err != nil {
 		return err
 	}
-	if err = json.Unmarshal(plain, into); misfit(err) {
+	if err = json.Unmarshal(plain, into); isTypeError(err) {
 		return nil
 	}
 	return err
 }
 
-func misfit(err error) bool {
+func isTypeError(err error) bool {
 	_, ok := errors.AsType[*json.UnmarshalTypeError](err)
 	return ok
 }

@@ -19,7 +19,7 @@ func (c *Clients) UnmarshalJSON(b []byte) error {
 		TotalCount int               `json:"totalCount"`
 		Clients    []json.RawMessage `json:"clients"`
 	}
-	if err := tolerant(b, &list); err != nil {
+	if err := decodeTolerant(b, &list); err != nil {
 		return err
 	}
 	c.Total, c.Clients = max(list.TotalCount, len(list.Clients)), make([]broker.ConnectedClient, len(list.Clients))
@@ -27,7 +27,7 @@ func (c *Clients) UnmarshalJSON(b []byte) error {
 		if json.Unmarshal(raw, &c.Clients[i].ClientID) == nil {
 			continue
 		}
-		if err := tolerant(raw, &c.Clients[i]); err != nil {
+		if err := decodeTolerant(raw, &c.Clients[i]); err != nil {
 			return err
 		}
 	}
@@ -40,7 +40,7 @@ type Client struct{ broker.ConnectedClientDetail }
 // UnmarshalJSON decodes the record; its lists are never nil.
 func (c *Client) UnmarshalJSON(b []byte) error {
 	d := &c.ConnectedClientDetail
-	if err := tolerant(b, d); err != nil {
+	if err := decodeTolerant(b, d); err != nil {
 		return err
 	}
 	if d.Subscriptions == nil {
@@ -75,7 +75,7 @@ func (t *topic) UnmarshalJSON(b []byte) error {
 		return nil
 	}
 	type record topic
-	return tolerant(b, (*record)(t))
+	return decodeTolerant(b, (*record)(t))
 }
 
 // UnmarshalJSON accepts all forms; the lists are never nil.
@@ -84,7 +84,7 @@ func (t *Topics) UnmarshalJSON(b []byte) error {
 		Publish   topicList `json:"publishTopics"`
 		Subscribe topicList `json:"subscribeTopics"`
 	}
-	if err := tolerant(b, &lists); err != nil {
+	if err := decodeTolerant(b, &lists); err != nil {
 		return err
 	}
 	p, s := &t.PublishTopics, &t.SubscribeTopics

@@ -144,7 +144,7 @@ type streamList struct {
 }
 
 func listStreams(ctx context.Context, s broker.Streams, args dynsec.Object) (any, error) {
-	offset, count := window(args)
+	offset, count := pageBounds(args)
 	verbose, _ := args.Bool("verbose")
 	page, err := s.ListStreams(ctx, broker.ListOptions[broker.Stream]{Offset: offset, Count: count, NamesOnly: !verbose})
 	if err != nil {

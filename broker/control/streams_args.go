@@ -16,11 +16,11 @@ import (
 // queries, which are JSON of any depth, and numbers with a fraction. Their request is
 // parsed a second time for these.
 
-// rereading returns the arguments of the commands of a request, one after the other.
-type rereading struct{ rest []json.RawMessage }
+// argumentReader returns the arguments of the commands of a request, one after the other.
+type argumentReader struct{ rest []json.RawMessage }
 
-func reread(payload []byte) *rereading {
-	var r rereading
+func reread(payload []byte) *argumentReader {
+	var r argumentReader
 	m, err := membersOf(payload)
 	if err != nil || json.Unmarshal(m["commands"], &r.rest) != nil {
 		r.rest = nil // next reports the error
@@ -30,7 +30,7 @@ func reread(payload []byte) *rereading {
 
 // next returns the arguments of the next command of that name, and skips those of
 // others. A request that only the tolerant parser of the envelope accepts has none.
-func (r *rereading) next(name string) (members, error) {
+func (r *argumentReader) next(name string) (members, error) {
 	for len(r.rest) > 0 {
 		m, err := membersOf(r.rest[0])
 		r.rest = r.rest[1:]

@@ -24,12 +24,12 @@ func (l *StreamList) UnmarshalJSON(b []byte) error {
 	var total struct {
 		TotalCount int `json:"totalCount"`
 	}
-	if err := errors.Join(tolerant(b, &list), tolerant(b, &total)); err != nil {
+	if err := errors.Join(decodeTolerant(b, &list), decodeTolerant(b, &total)); err != nil {
 		return err
 	}
 	var entries []json.RawMessage
 	if len(list.Streams) > 0 {
-		if err := tolerant(list.Streams, &entries); err != nil {
+		if err := decodeTolerant(list.Streams, &entries); err != nil {
 			return err
 		}
 	}
@@ -53,7 +53,7 @@ func (r *StreamRecord) UnmarshalJSON(b []byte) error {
 	var inner struct {
 		Stream json.RawMessage `json:"stream"`
 	}
-	if err := tolerant(b, &inner); err != nil {
+	if err := decodeTolerant(b, &inner); err != nil {
 		return err
 	}
 	if bytes.HasPrefix(inner.Stream, []byte("{")) {
@@ -67,10 +67,10 @@ func readStream(raw []byte, s *broker.Stream) error {
 	var r struct {
 		Query json.RawMessage `json:"query"`
 	}
-	if err := tolerant(raw, &r); err != nil {
+	if err := decodeTolerant(raw, &r); err != nil {
 		return err
 	}
-	if err := tolerant(raw, s); err != nil {
+	if err := decodeTolerant(raw, s); err != nil {
 		return err
 	}
 	if s.Query = r.Query; !bytes.HasPrefix(r.Query, []byte("{")) {

@@ -128,7 +128,7 @@ func nodeRefusal(err error) error {
 }
 
 func listTopics(ctx context.Context, t TopicTracker, nodes broker.Topics, args dynsec.Object) (any, error) {
-	offset, count := window(args)
+	offset, count := pageBounds(args)
 	id, err := nodeArg(args, nodes)
 	switch {
 	case err != nil:

@@ -21,7 +21,7 @@ type payload interface {
 
 // listing is the data of the list commands: names or, if verbose, records.
 type listing[T any] struct {
-	of    *noun[T]
+	of    *recordType[T]
 	total int
 	// records if verbose, otherwise names
 	verbose bool
@@ -35,9 +35,9 @@ type details struct {
 	index                  int64
 }
 
-// one is the data of the commands that get one record.
-type one[T any] struct {
-	of     *noun[T]
+// singleRecord is the data of the commands that get one record.
+type singleRecord[T any] struct {
+	of     *recordType[T]
 	record T
 }
 
@@ -47,17 +47,17 @@ type anonymousGroup string
 // defaultAccess is the data of getDefaultACLAccess.
 type defaultAccess []broker.DefaultACL
 
-// noun is a type of record: its singular and plural in JSON, and its form.
-type noun[T any] struct {
+// recordType is a type of record: its singular and plural in JSON, and its form.
+type recordType[T any] struct {
 	one, many string
 	appendTo  func([]byte, T) []byte
 	decode    func(*value) T
 }
 
 var (
-	clientNoun = &noun[broker.Client]{one: "client", many: "clients", appendTo: appendClient, decode: decodeClient}
-	groupNoun  = &noun[broker.Group]{one: "group", many: "groups", appendTo: appendGroup, decode: decodeGroup}
-	roleNoun   = &noun[broker.Role]{one: "role", many: "roles", appendTo: appendRole, decode: decodeRole}
+	clientNoun = &recordType[broker.Client]{one: "client", many: "clients", appendTo: appendClient, decode: decodeClient}
+	groupNoun  = &recordType[broker.Group]{one: "group", many: "groups", appendTo: appendGroup, decode: decodeGroup}
+	roleNoun   = &recordType[broker.Role]{one: "role", many: "roles", appendTo: appendRole, decode: decodeRole}
 )
 
 // Err returns an answer's error as a classified [*broker.Error], or nil.
@@ -106,7 +106,7 @@ func data[P payload](a Answer) (P, error) {
 }
 
 func record[T any](a Answer) (T, error) {
-	p, err := data[one[T]](a)
+	p, err := data[singleRecord[T]](a)
 	return p.record, err
 }
 

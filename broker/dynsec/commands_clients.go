@@ -102,7 +102,7 @@ func (t *Tx) getClient(c *Command, live Connections) (payload, error) {
 	if err != nil {
 		return nil, err
 	}
-	return one[broker.Client]{of: clientNoun, record: live.view(r)}, nil
+	return singleRecord[broker.Client]{of: clientNoun, record: live.view(r)}, nil
 }
 
 func (t *Tx) listClients(c *Command, live Connections) (payload, error) {

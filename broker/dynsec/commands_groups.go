@@ -51,7 +51,7 @@ func (t *Tx) getGroup(c *Command, _ Connections) (payload, error) {
 	if err != nil {
 		return nil, err
 	}
-	return one[broker.Group]{of: groupNoun, record: viewGroup(g)}, nil
+	return singleRecord[broker.Group]{of: groupNoun, record: viewGroup(g)}, nil
 }
 
 func (t *Tx) listGroups(c *Command, _ Connections) (payload, error) {

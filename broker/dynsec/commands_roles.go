@@ -27,15 +27,15 @@ func (t *Tx) createRole(c *Command, _ Connections) (payload, error) {
 		TextName:          a.textName.ptr(),
 		TextDescription:   a.textDescription.ptr(),
 		AllowWildcardSubs: a.wildcardSubs.or(true),
-		ACLs:              soundACLs(a.acls.value),
+		ACLs:              validACLs(a.acls.value),
 	})
 	return nil, nil
 }
 
-// soundACLs returns the ACLs of a list. As in Mosquitto, entries without a known type
+// validACLs returns the ACLs of a list. As in Mosquitto, entries without a known type
 // or without a topic are left out, as are those that repeat a type and topic; the topic
 // is not checked to be a filter. Callers that can report errors check before.
-func soundACLs(args []aclArg) []broker.ACL {
+func validACLs(args []aclArg) []broker.ACL {
 	type key struct {
 		aclType broker.ACLType
 		topic   string
@@ -69,7 +69,7 @@ func (t *Tx) getRole(c *Command, _ Connections) (payload, error) {
 	if err != nil {
 		return nil, err
 	}
-	return one[broker.Role]{of: roleNoun, record: viewRole(r)}, nil
+	return singleRecord[broker.Role]{of: roleNoun, record: viewRole(r)}, nil
 }
 
 func (t *Tx) listRoles(c *Command, _ Connections) (payload, error) {
@@ -88,7 +88,7 @@ func (t *Tx) modifyRole(c *Command, _ Connections) (payload, error) {
 	replace(&next.TextDescription, a.textDescription)
 	next.AllowWildcardSubs = a.wildcardSubs.or(r.AllowWildcardSubs)
 	if a.acls.good {
-		next.ACLs = soundACLs(a.acls.value)
+		next.ACLs = validACLs(a.acls.value)
 	}
 	t.putRole(next)
 	if a.acls.good || next.AllowWildcardSubs != r.AllowWildcardSubs {

@@ -72,16 +72,16 @@ func orNull(v *value) *value {
 	return v
 }
 
-func decodeOne[T any](of *noun[T], v *value) payload {
+func decodeOne[T any](of *recordType[T], v *value) payload {
 	r, ok := v.get(of.one)
 	if !ok {
 		return nil
 	}
-	return one[T]{of: of, record: of.decode(r)}
+	return singleRecord[T]{of: of, record: of.decode(r)}
 }
 
 // decodeListing reads names or records, whichever the list contains.
-func decodeListing[T any](of *noun[T], v *value) payload {
+func decodeListing[T any](of *recordType[T], v *value) payload {
 	items, ok := v.get(of.many)
 	if !ok || items.kind != arrayKind {
 		return nil

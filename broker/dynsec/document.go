@@ -49,7 +49,7 @@ func ParseDocument(b []byte) (Document, []string, error) {
 	var d Document
 	r.object(func(member string) { r.document(&d, member) })
 	r.end()
-	if r.err == nil && d.Defaults == nil && !r.silentDefaults {
+	if r.err == nil && d.Defaults == nil && !r.noDefaults {
 		d.Defaults = &Defaults{}
 		r.warnings = append(r.warnings, "defaultACLAccess is missing: what no ACL decides about is denied")
 	}
@@ -86,7 +86,7 @@ func (r *docReader) document(d *Document, member string) {
 func (r *docReader) settings() *Defaults {
 	d := &Defaults{}
 	if null := !r.object(func(member string) { r.defaults(d, member) }); null {
-		r.silentDefaults = true
+		r.noDefaults = true
 		return nil
 	}
 	return d

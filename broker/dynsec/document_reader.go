@@ -13,14 +13,14 @@ import (
 // line and the path of a fault. The first error stays: after it nothing is read and
 // every value is zero.
 type docReader struct {
-	b              []byte
-	dec            *json.Decoder
-	path           []string
-	err            error
-	warnings       []string
-	silentDefaults bool // the default access is null: it is not specified
-	silent         int  // warnings beyond maxWarnings
-	unknown        map[string]bool
+	b          []byte
+	dec        *json.Decoder
+	path       []string
+	err        error
+	warnings   []string
+	noDefaults bool // the default access is null: it is not specified
+	suppressed int  // warnings beyond maxWarnings
+	unknown    map[string]bool
 }
 
 // maxWarnings bounds how many warnings are kept.
@@ -43,7 +43,7 @@ func (r *docReader) warn(format string, args ...any) {
 	switch {
 	case r.err != nil:
 	case len(r.warnings) == maxWarnings:
-		r.silent++
+		r.suppressed++
 	default:
 		r.warnings = append(r.warnings, r.where()+fmt.Sprintf(format, args...))
 	}
@@ -214,7 +214,7 @@ func (r *docReader) end() {
 	if _, err := r.dec.Token(); !errors.Is(err, io.EOF) {
 		r.fail("something follows after the end of the document")
 	}
-	if r.silent > 0 {
-		r.warnings = append(r.warnings, fmt.Sprintf("%d more of these", r.silent))
+	if r.suppressed > 0 {
+		r.warnings = append(r.warnings, fmt.Sprintf("%d more of these", r.suppressed))
 	}
 }

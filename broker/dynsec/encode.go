@@ -30,7 +30,7 @@ func appendAnswer(b []byte, a Answer) []byte {
 	return append(b, '}')
 }
 
-func (d one[T]) appendTo(b []byte) []byte {
+func (d singleRecord[T]) appendTo(b []byte) []byte {
 	b = append(b, `{"`...)
 	b = append(b, d.of.one...)
 	b = append(b, `":`...)

@@ -137,7 +137,7 @@ func (h heldRole) explain(v broker.Verdict, ev Event, topic string, role broker.
 	if ev == Subscribe && !role.AllowWildcardSubs && hasWildcard(topic) {
 		return denied(v, broker.DecidedByWildcards, "%s allows no subscription with a wildcard", h)
 	}
-	acl := byPlace(role.ACLs)[d.place()]
+	acl := inOrder(role.ACLs)[d.place()]
 	v.ACL, v.Source, v.Allowed = &acl, broker.DecidedByACL, d.allow()
 	verb := "denies"
 	switch {

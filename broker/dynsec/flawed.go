@@ -15,7 +15,7 @@ type flawed struct {
 
 // newFlawed parses a topic that has its first flaw at a position.
 func newFlawed(topic string, at int, v verdict) flawed {
-	f := flawed{dollar: dollar(topic), v: v &^ 1}
+	f := flawed{dollar: isDollarTopic(topic), v: v &^ 1}
 	if i := strings.IndexByte(topic, '#'); i >= 0 && i+1 < len(topic) {
 		return f
 	}
@@ -28,7 +28,7 @@ func newFlawed(topic string, at int, v verdict) flawed {
 // reached reports whether the topic, or filter of a subscription, agrees with the ACL
 // up to the flaw.
 func (f *flawed) reached(topic string) bool {
-	if f.dollar != dollar(topic) {
+	if f.dollar != isDollarTopic(topic) {
 		return false
 	}
 	for _, want := range f.levels {

@@ -39,9 +39,9 @@ func (t *Tx) Import(d Document, replace bool, stored func(username string) strin
 	return r, nil
 }
 
-// kept stands for a stored password whose hash is unknown. It equals no hash that could
+// unknownHash stands for a stored password whose hash is unknown. It equals no hash that could
 // be imported.
-const kept = "kept"
+const unknownHash = "kept"
 
 func keptPassword(s *State, stored func(username string) string) func(username string) string {
 	return func(username string) string {
@@ -52,7 +52,7 @@ func keptPassword(s *State, stored func(username string) string) func(username s
 		if stored != nil && stored(username) != "" {
 			return stored(username)
 		}
-		return kept
+		return unknownHash
 	}
 }
 
@@ -79,7 +79,7 @@ func (t *Tx) importRecords(d Document) {
 	for _, g := range d.Groups {
 		t.importGroup(GroupRecord{
 			GroupName: g.GroupName, TextName: g.TextName, TextDescription: g.TextDescription,
-			Roles: t.ownNames(g.Roles),
+			Roles: t.canonicalNames(g.Roles),
 		})
 		for _, m := range g.Clients {
 			member[m.Username] = append(member[m.Username], broker.GroupRef{GroupName: g.GroupName, Priority: m.Priority})
@@ -89,7 +89,7 @@ func (t *Tx) importRecords(d Document) {
 		t.importClient(ClientRecord{
 			Username: c.Username, ClientID: c.ClientID, TextName: c.TextName, TextDescription: c.TextDescription,
 			Disabled: c.Disabled, HasPassword: c.EncodedPassword != "",
-			Roles: t.ownNames(c.Roles), Groups: orderGroups(member[c.Username]),
+			Roles: t.canonicalNames(c.Roles), Groups: orderGroups(member[c.Username]),
 		}, c.EncodedPassword)
 	}
 }
@@ -128,9 +128,9 @@ func sameClient(a, b ClientRecord) bool {
 
 func sameText(a, b *string) bool { return a == b || a != nil && b != nil && *a == *b }
 
-// ownNames returns the references in order of evaluation, with the names of the roles'
+// canonicalNames returns the references in order of evaluation, with the names of the roles'
 // records, so that each name is in memory once.
-func (t *Tx) ownNames(refs []broker.RoleRef) []broker.RoleRef {
+func (t *Tx) canonicalNames(refs []broker.RoleRef) []broker.RoleRef {
 	l := orderRoles(refs)
 	for i := range l {
 		r, _ := t.s.roles.Get(l[i].RoleName)

@@ -79,7 +79,7 @@ func (t *Tx) replayRoles(refs []broker.RoleRef) ([]broker.RoleRef, error) {
 			return nil, misfit("role", ref.RoleName)
 		}
 	}
-	return t.ownNames(refs), nil
+	return t.canonicalNames(refs), nil
 }
 
 func (t *Tx) replayAnonymousGroup(groupname string) error {

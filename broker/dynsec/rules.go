@@ -52,14 +52,14 @@ type Rules struct {
 // first; of two with the same type and topic only that one counts.
 func CompileRules(r broker.Role) *Rules {
 	c := &Rules{noWildcards: !r.AllowWildcardSubs}
-	for place, a := range byPlace(r.ACLs) {
+	for place, a := range inOrder(r.ACLs) {
 		c.add(a.ACLType, a.Topic, newVerdict(place, a.Allow))
 	}
 	return c
 }
 
-// byPlace returns a role's ACLs in order of their positions.
-func byPlace(acls []broker.ACL) []broker.ACL {
+// inOrder returns a role's ACLs in order of their positions.
+func inOrder(acls []broker.ACL) []broker.ACL {
 	acls = slices.Clone(acls)
 	slices.SortStableFunc(acls, func(a, b broker.ACL) int { return cmp.Compare(b.Priority, a.Priority) })
 	return acls
@@ -130,7 +130,7 @@ type table struct {
 
 // add adds an ACL.
 func (t *table) add(topic string, v verdict) {
-	at := flaw(topic)
+	at := misplacedWildcard(topic)
 	switch {
 	case at >= 0:
 		t.flawed = append(t.flawed, newFlawed(topic, at, v))
@@ -153,7 +153,7 @@ func (t *table) find(q *query) verdict {
 		}
 	}
 	if t.tree != nil {
-		best = t.tree.root(q, best)
+		best = t.tree.search(q, best)
 	}
 	for i := range t.flawed {
 		if f := &t.flawed[i]; f.v < best && f.reached(q.topic) {

@@ -24,7 +24,7 @@ func ValidSubscription(s string) bool { return broker.ValidSubscription(s) }
 // shared subscription is a filter like any other: only a filter that begins with $share
 // covers it. A string that is not a filter covers nothing.
 func FilterCovers(acl, requested string) bool {
-	if !broker.ValidFilter(acl) || !broker.ValidFilter(requested) || dollar(acl) != dollar(requested) {
+	if !broker.ValidFilter(acl) || !broker.ValidFilter(requested) || isDollarTopic(acl) != isDollarTopic(requested) {
 		return false
 	}
 	for {
@@ -49,8 +49,8 @@ func FilterMatches(filter, topic string) bool {
 	return ValidTopic(topic) && FilterCovers(filter, topic)
 }
 
-// flaw returns the position of the first misplaced wildcard in s, or -1.
-func flaw(s string) int {
+// misplacedWildcard returns the position of the first misplaced wildcard in s, or -1.
+func misplacedWildcard(s string) int {
 	for i := range len(s) {
 		switch s[i] {
 		case '#':
@@ -72,6 +72,6 @@ func hasWildcard(s string) bool {
 	return strings.IndexByte(s, '+') >= 0 || strings.IndexByte(s, '#') >= 0
 }
 
-// dollar reports whether a topic or filter is outside the space that a leading wildcard
+// isDollarTopic reports whether a topic or filter is outside the space that a leading wildcard
 // matches [MQTT-4.7.2-1].
-func dollar(s string) bool { return s != "" && s[0] == '$' }
+func isDollarTopic(s string) bool { return s != "" && s[0] == '$' }

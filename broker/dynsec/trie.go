@@ -58,10 +58,10 @@ func made(b **branch) *branch {
 	return *b
 }
 
-// root searches from the top: no wildcard and no placeholder in the first level matches
+// search searches from the top: no wildcard and no placeholder in the first level matches
 // what begins with $.
-func (b *branch) root(q *query, best verdict) verdict {
-	if !dollar(q.topic) {
+func (b *branch) search(q *query, best verdict) verdict {
+	if !isDollarTopic(q.topic) {
 		return b.find(q, q.topic, true, false, best)
 	}
 	level, rest, more := strings.Cut(q.topic, "/")
@@ -93,18 +93,18 @@ func (b *branch) find(q *query, rest string, more, denyOnly bool, best verdict) 
 		best = b.plus.find(q, rest, more, denyOnly, best)
 	}
 	if b.client != nil {
-		best = b.client.stand(q, q.clientID, level, rest, more, denyOnly, best)
+		best = b.client.matchPlaceholder(q, q.clientID, level, rest, more, denyOnly, best)
 	}
 	if b.user != nil {
-		best = b.user.stand(q, q.username, level, rest, more, denyOnly, best)
+		best = b.user.matchPlaceholder(q, q.username, level, rest, more, denyOnly, best)
 	}
 	return best
 }
 
-// stand continues at the branch of a placeholder if its value is the level. A value
+// matchPlaceholder continues at the branch of a placeholder if its value is the level. A value
 // that cannot be one level, because it contains a separator or a wildcard, never allows
 // anything; so that it does not evade a denial either, it then counts as any level.
-func (b *branch) stand(q *query, value, level, rest string, more, denyOnly bool, best verdict) verdict {
+func (b *branch) matchPlaceholder(q *query, value, level, rest string, more, denyOnly bool, best verdict) verdict {
 	if strings.ContainsAny(value, "/+#") {
 		return b.find(q, rest, more, true, best)
 	}

@@ -148,8 +148,8 @@ type Caller struct {
 	token string
 }
 
-// Stranger returns a caller without credentials.
-func (a *API) Stranger() *Caller { return &Caller{api: a} }
+// Anonymous returns a caller without credentials.
+func (a *API) Anonymous() *Caller { return &Caller{api: a} }
 
 // Bearer returns a caller with a token.
 func (a *API) Bearer(token string) *Caller { return &Caller{api: a, token: token} }
@@ -158,7 +158,7 @@ func (a *API) Bearer(token string) *Caller { return &Caller{api: a, token: token
 func (a *API) LogIn(email, password string) *Caller {
 	a.t.Helper()
 	var session struct{ Token string }
-	a.Stranger().Post("/api/auth/login", object{"email": email, "password": password}).Want(200).Decode(&session)
+	a.Anonymous().Post("/api/auth/login", object{"email": email, "password": password}).Want(200).Decode(&session)
 	return a.Bearer(session.Token)
 }
 
@@ -199,23 +199,23 @@ func (a *API) TokenText(role string, brokers ...string) string {
 }
 
 // Get calls with GET.
-func (c *Caller) Get(path string) *Answer { return c.Do("GET", path, nil) }
+func (c *Caller) Get(path string) *Response { return c.Do("GET", path, nil) }
 
 // Delete calls with DELETE.
-func (c *Caller) Delete(path string) *Answer { return c.Do("DELETE", path, nil) }
+func (c *Caller) Delete(path string) *Response { return c.Do("DELETE", path, nil) }
 
 // Put calls with PUT.
-func (c *Caller) Put(path string, body any) *Answer { return c.Do("PUT", path, body) }
+func (c *Caller) Put(path string, body any) *Response { return c.Do("PUT", path, body) }
 
 // Post calls with POST.
-func (c *Caller) Post(path string, body any) *Answer { return c.Do("POST", path, body) }
+func (c *Caller) Post(path string, body any) *Response { return c.Do("POST", path, body) }
 
 // Text is a body that is sent unchanged, and not checked against the document.
 type Text string
 
 // Do calls the API. The response is checked against the document; so is the request, if
 // the service accepted it.
-func (c *Caller) Do(method, path string, body any) *Answer {
+func (c *Caller) Do(method, path string, body any) *Response {
 	c.api.t.Helper()
 	sent := c.encode(body)
 	r, err := http.NewRequestWithContext(c.api.t.Context(), method, c.api.URL+path, bytes.NewReader(sent))
@@ -237,7 +237,7 @@ func (c *Caller) Do(method, path string, body any) *Answer {
 	if err != nil {
 		c.api.t.Fatal(err)
 	}
-	answer := &Answer{Status: res.StatusCode, Header: res.Header, Body: received, t: c.api.t, call: method + " " + path}
+	answer := &Response{Status: res.StatusCode, Header: res.Header, Body: received, t: c.api.t, call: method + " " + path}
 	_, raw := body.(Text)
 	c.api.check(r, sent, answer, raw)
 	return answer
@@ -258,7 +258,7 @@ func (c *Caller) encode(body any) []byte {
 }
 
 // check compares a call with the document.
-func (a *API) check(r *http.Request, sent []byte, answer *Answer, raw bool) {
+func (a *API) check(r *http.Request, sent []byte, answer *Response, raw bool) {
 	a.t.Helper()
 	r.URL.Scheme, r.URL.Host, r.Host = "", "", ""
 	route, params, err := a.routes.FindRoute(r)
@@ -284,8 +284,8 @@ func (a *API) check(r *http.Request, sent []byte, answer *Answer, raw bool) {
 	}
 }
 
-// Answer is a response.
-type Answer struct {
+// Response is a response.
+type Response struct {
 	Status int
 	Header http.Header
 	Body   []byte
@@ -295,7 +295,7 @@ type Answer struct {
 }
 
 // Want ends the test unless the status is this one.
-func (a *Answer) Want(status int) *Answer {
+func (a *Response) Want(status int) *Response {
 	a.t.Helper()
 	if a.Status != status {
 		a.t.Fatalf("%s: got %d %s, want %d", a.call, a.Status, a.Body, status)
@@ -305,7 +305,7 @@ func (a *Answer) Want(status int) *Answer {
 
 // WantError ends the test unless the response is the error object with this status and
 // code.
-func (a *Answer) WantError(status int, code string) *Answer {
+func (a *Response) WantError(status int, code string) *Response {
 	a.t.Helper()
 	e := a.Error()
 	if a.Status != status || e.Code != code || e.Status != status || e.Message == "" {
@@ -315,7 +315,7 @@ func (a *Answer) WantError(status int, code string) *Answer {
 }
 
 // Error decodes the error object.
-func (a *Answer) Error() handlers.ErrorObject {
+func (a *Response) Error() handlers.ErrorObject {
 	a.t.Helper()
 	var e handlers.ErrorObject
 	a.Decode(&e)
@@ -323,7 +323,7 @@ func (a *Answer) Error() handlers.ErrorObject {
 }
 
 // Fields returns the invalid fields that a 400 names.
-func (a *Answer) Fields() []string {
+func (a *Response) Fields() []string {
 	a.t.Helper()
 	var e struct {
 		Info struct{ Errors []handlers.FieldError }
@@ -337,7 +337,7 @@ func (a *Answer) Fields() []string {
 }
 
 // Decode decodes the body.
-func (a *Answer) Decode(into any) {
+func (a *Response) Decode(into any) {
 	a.t.Helper()
 	if err := json.Unmarshal(a.Body, into); err != nil {
 		a.t.Fatalf("%s answered %d %q: %v", a.call, a.Status, a.Body, err)

@@ -26,9 +26,9 @@ func ban(kind, value string) object {
 // tryAs returns the code of the CONNACK.
 func tryAs(t *testing.T, api *apitest.API, id, username string) byte {
 	t.Helper()
-	d := knock(t, api.Listeners[0], nil, 5)
+	d := connectTo(t, api.Listeners[0], nil, 5)
 	defer d.drop()
-	return d.greet(id, user(username, "secret")).ReasonCode
+	return d.sendConnect(id, user(username, "secret")).ReasonCode
 }
 
 // TestBans checks that a ban disconnects only those it applies to, refuses them also
@@ -36,7 +36,7 @@ func tryAs(t *testing.T, api *apitest.API, id, username string) byte {
 func TestBans(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	api := apitest.New(t, manned, apitest.In(dir))
+	api := apitest.New(t, withAdminPassword, apitest.In(dir))
 	account(t, api, "alice")
 	account(t, api, "bob")
 	a1 := join(t, api, 5, "a1", user("alice", "secret"))
@@ -67,7 +67,7 @@ func TestBans(t *testing.T) {
 	before := bansOf(api)
 	api.Stop()
 
-	again := apitest.New(t, manned, apitest.In(dir))
+	again := apitest.New(t, withAdminPassword, apitest.In(dir))
 	if diff := cmp.Diff(before, bansOf(again)); diff != "" {
 		t.Errorf("after a restart (-before +after):\n%s", diff)
 	}
@@ -103,7 +103,7 @@ func TestBanOfAnAddress(t *testing.T) {
 	for _, value := range []string{"127.0.0.1", "127.0.0.0/8", "::ffff:127.0.0.1"} {
 		t.Run(value, func(t *testing.T) {
 			t.Parallel()
-			api := apitest.New(t, manned)
+			api := apitest.New(t, withAdminPassword)
 			d := join(t, api, 5, "c", asAdmin)
 			api.Root.Post(api.At("/bans"), ban("address", value)).Want(204)
 			d.wantEnd(0x8a)
@@ -123,7 +123,7 @@ func TestBanOfAnAddress(t *testing.T) {
 // TestBanEndsByTheClock: a ban expires, and a second one replaces the first.
 func TestBanEndsByTheClock(t *testing.T) {
 	t.Parallel()
-	api := apitest.New(t, manned)
+	api := apitest.New(t, withAdminPassword)
 	account(t, api, "alice")
 	body := ban("username", "alice")
 	api.Root.Post(api.At("/bans"), body).Want(204)
@@ -152,7 +152,7 @@ func TestBanEndsByTheClock(t *testing.T) {
 // TestFlapping bans a client id that connects again and again.
 func TestFlapping(t *testing.T) {
 	t.Parallel()
-	api := apitest.New(t, manned, func(c *appliance.Config) {
+	api := apitest.New(t, withAdminPassword, func(c *appliance.Config) {
 		f := &c.Broker.Limits.Flapping
 		f.MaxConnects, f.Window, f.BanTime = 3, time.Hour, time.Hour
 	})
@@ -163,7 +163,7 @@ func TestFlapping(t *testing.T) {
 	if list := bansOf(api); len(list) != 0 {
 		t.Fatalf("three connects within an hour are allowed: %+v", list)
 	}
-	knock(t, api.Listeners[0], nil, 5).enter("restless", user("alice", "secret"))
+	connectTo(t, api.Listeners[0], nil, 5).connect("restless", user("alice", "secret"))
 	waitFor(t, "the ban", func() bool { return len(bansOf(api)) == 1 })
 	b := bansOf(api)[0]
 	if b.Kind != "clientid" || b.Value != "restless" || b.CreatedBy != "flapping" || b.ExpiresAt.Sub(b.CreatedAt) != time.Hour ||

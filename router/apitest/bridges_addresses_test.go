@@ -69,14 +69,14 @@ func valueAt(o object, path []string) any {
 func TestSecretsStayWhereTheyAre(t *testing.T) {
 	t.Parallel()
 	api := apitest.New(t)
-	certificate, key := ownKey(t)
+	certificate, key := newCertificate(t)
 	for kind, targets := range withSecrets("127.0.0.1:1", certificate, key) {
 		schema := schemaOf(api, kind)
 		at := func(path string) string { return api.At("/bridges/" + kind + path) }
 		refused := func(what, why string, target object, name string) {
 			t.Helper()
 			config := connectionsTo(kind, []string{name}, []object{target})
-			for _, answer := range []*apitest.Answer{api.Root.Put(at("/config"), config), api.Root.Post(at("/test"), config)} {
+			for _, answer := range []*apitest.Response{api.Root.Put(at("/config"), config), api.Root.Post(at("/test"), config)} {
 				if answer.WantError(400, "INVALID_REQUEST"); !strings.Contains(string(answer.Body), why) {
 					t.Errorf("%s with %s is answered with %s", kind, what, answer.Body)
 				}

@@ -14,9 +14,9 @@ import (
 	"signalbox/router/apitest"
 )
 
-// catcher is an HTTP server to which bridges deliver. It can be stopped and started
+// httpTarget is an HTTP server to which bridges deliver. It can be stopped and started
 // again at the same address.
-type catcher struct {
+type httpTarget struct {
 	t      *testing.T
 	URL    string
 	addr   string
@@ -28,18 +28,18 @@ type catcher struct {
 	tokens []string   // that came with them
 }
 
-func newCatcher(t *testing.T) *catcher {
+func newHTTPTarget(t *testing.T) *httpTarget {
 	t.Helper()
-	c := &catcher{t: t, addr: brokertest.FreePort(t, "127.0.0.1")}
+	c := &httpTarget{t: t, addr: brokertest.FreePort(t, "127.0.0.1")}
 	c.status.Store(http.StatusNoContent)
-	c.open()
+	c.start()
 	c.URL = "http://" + c.addr
 	t.Cleanup(func() { c.server.Close() })
 	return c
 }
 
-// open starts the server.
-func (c *catcher) open() {
+// start starts the server.
+func (c *httpTarget) start() {
 	c.t.Helper()
 	l, err := net.Listen("tcp", c.addr)
 	if err != nil {
@@ -49,10 +49,10 @@ func (c *catcher) open() {
 	go c.server.Serve(l) //nolint:errcheck // it ends with Close
 }
 
-// shut stops the server.
-func (c *catcher) shut() { c.server.Close() }
+// stop stops the server.
+func (c *httpTarget) stop() { c.server.Close() }
 
-func (c *catcher) take(w http.ResponseWriter, r *http.Request) {
+func (c *httpTarget) take(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	status := int(c.status.Load())
 	if status < 300 && r.Method == http.MethodPost {
@@ -63,25 +63,25 @@ func (c *catcher) take(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(status)
 }
 
-// got returns the bodies so far.
-func (c *catcher) got() []string {
+// received returns the bodies so far.
+func (c *httpTarget) received() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Clone(c.bodies)
 }
 
 // gotToken reports whether a message had an Authorization header.
-func (c *catcher) gotToken(want string) bool {
+func (c *httpTarget) gotToken(want string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Contains(c.tokens, want)
 }
 
-// waitGot waits for bodies, in order.
-func (c *catcher) waitGot(want ...string) {
+// waitReceived waits for bodies, in order.
+func (c *httpTarget) waitReceived(want ...string) {
 	c.t.Helper()
-	waitFor(c.t, "all messages to be delivered", func() bool { return len(c.got()) >= len(want) })
-	if got := c.got(); !slices.Equal(got, want) {
+	waitFor(c.t, "all messages to be delivered", func() bool { return len(c.received()) >= len(want) })
+	if got := c.received(); !slices.Equal(got, want) {
 		c.t.Fatalf("delivered %q, want %q", got, want)
 	}
 }
@@ -92,8 +92,8 @@ const bridgeSecret = "qqSecretThatNobodyIsShown"
 // mask is shown instead.
 const mask = "********"
 
-// toCatcher is a configuration of the http-bridge with one connection, "c".
-func toCatcher(url, token string, options object) object {
+// toHTTPTarget is a configuration of the http-bridge with one connection, "c".
+func toHTTPTarget(url, token string, options object) object {
 	o := object{"retryMinInsertDelay": 20, "retryMaxInsertDelay": 50}
 	for name, value := range options {
 		o[name] = value

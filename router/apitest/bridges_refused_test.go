@@ -42,7 +42,7 @@ func TestBridgesRefused(t *testing.T) {
 		for _, bridge := range []string{"none-bridge", "http", "%23", "http-bridge%2Fv1"} {
 			api.Root.Do(c.method, strings.Replace(path, "http-bridge", bridge, 1), c.body).WantError(404, "NOT_FOUND")
 		}
-		api.Stranger().Do(c.method, path, c.body).WantError(401, "UNAUTHORIZED")
+		api.Anonymous().Do(c.method, path, c.body).WantError(401, "UNAUTHORIZED")
 		elsewhere.Do(c.method, path, c.body).WantError(403, "FORBIDDEN")
 		if c.role == "editor" {
 			viewer.Do(c.method, path, c.body).WantError(403, "FORBIDDEN")
@@ -51,7 +51,7 @@ func TestBridgesRefused(t *testing.T) {
 		api.Root.Do(c.method, strings.Replace(path, api.Project, unknown, 1), c.body).WantError(404, "NOT_FOUND")
 		api.Root.Do("PATCH", path, nil).WantError(405, "METHOD_NOT_ALLOWED")
 	}
-	api.Stranger().Get(api.At("/bridges")).WantError(401, "UNAUTHORIZED")
+	api.Anonymous().Get(api.At("/bridges")).WantError(401, "UNAUTHORIZED")
 	elsewhere.Get(api.At("/bridges")).WantError(403, "FORBIDDEN")
 	api.Root.Do("PATCH", api.At("/bridges"), nil).WantError(405, "METHOD_NOT_ALLOWED")
 }
@@ -73,12 +73,12 @@ func TestBridgesReadOnly(t *testing.T) {
 // TestBadBridgeConfigs changes nothing and names every invalid member.
 func TestBadBridgeConfigs(t *testing.T) {
 	t.Parallel()
-	api, server := apitest.New(t), newCatcher(t)
+	api, server := apitest.New(t), newHTTPTarget(t)
 	path := bridgeAt(api, api.Embedded, "/config")
-	api.Root.Put(path, toCatcher(server.URL, bridgeSecret, nil)).Want(204)
+	api.Root.Put(path, toHTTPTarget(server.URL, bridgeSecret, nil)).Want(204)
 	was := string(api.Root.Get(path).Want(200).Body)
 	changed := func(change func(connection object)) object {
-		config := toCatcher(server.URL, "x", nil)
+		config := toHTTPTarget(server.URL, "x", nil)
 		change(config["connections"].([]object)[0])
 		return config
 	}
@@ -101,7 +101,7 @@ func TestBadBridgeConfigs(t *testing.T) {
 		"an unknown schema mapping": {changed(func(c object) {
 			c["topicMappings"] = []object{{"name": "m", "mqttTopics": []string{"a"}, "schemaMapping": "none"}}
 		}), []string{"body.connections[0].topicMappings[0].schemaMapping"}},
-		"a secret for another address": {toCatcher("http://127.0.0.1:9", mask, nil), []string{"body.connections[0].connection.token"}},
+		"a secret for another address": {toHTTPTarget("http://127.0.0.1:9", mask, nil), []string{"body.connections[0].connection.token"}},
 	} {
 		for _, to := range []string{"/config", "/test"} {
 			if to == "/test" && c.body == nil {

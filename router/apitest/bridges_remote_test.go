@@ -25,13 +25,13 @@ import (
 // next to a stream.
 func TestBridgesOfMosquitto(t *testing.T) {
 	t.Parallel()
-	dir, server := t.TempDir(), newCatcher(t)
+	dir, server := t.TempDir(), newHTTPTarget(t)
 	api := apitest.New(t, apitest.In(dir))
 	id := addMosquitto(t, api)
 	if got := brokerRecord(api, id).Capabilities; !slices.Contains(got, broker.CapBridges) || isActive(t, api, id) {
 		t.Errorf("capabilities: %q", got)
 	}
-	config := toCatcher(server.URL, "", nil)
+	config := toHTTPTarget(server.URL, "", nil)
 	config["connections"].([]object)[0]["topicMappings"] = []object{{"name": "m", "mqttTopics": []string{"in/#", "streamed"}, "body": "${payload}", "contentType": "text/plain"}}
 	api.Root.Post(api.BrokerAt(id, "/streams"), object{"streamname": "s", "sourceTopic": "in/stream", "targetTopic": "streamed", "persist": true}).Want(204)
 	api.Root.Put(bridgeAt(api, id, "/config"), config).Want(204)
@@ -41,9 +41,9 @@ func TestBridgesOfMosquitto(t *testing.T) {
 	}
 	publish("in/1", "one")
 	publish("in/1", "two")
-	server.waitGot("one", "two")
+	server.waitReceived("one", "two")
 	publish("in/stream", "three")
-	waitFor(t, "what a stream publishes", func() bool { return len(server.got()) == 4 })
+	waitFor(t, "what a stream publishes", func() bool { return len(server.received()) == 4 })
 	waitFor(t, "the queue to be empty", func() bool { return statusOf(t, api, id).QueuedMessages == 0 }) // the bridge has processed each response
 	if !isActive(t, api, id) || isActive(t, api, api.Embedded) {
 		t.Error("active is the bridge of Mosquitto alone")
@@ -51,14 +51,14 @@ func TestBridgesOfMosquitto(t *testing.T) {
 	if s := statusOf(t, api, id); !s.IsConnected || s.Stats.Received != 4 {
 		t.Errorf("status %+v, %+v", s, s.Stats)
 	}
-	server.shut()
+	server.stop()
 	publish("in/1", "five")
 	waitFor(t, "a message to wait", func() bool { return statusOf(t, api, id).QueuedMessages == 1 })
 	api.Stop()
 
 	api = apitest.New(t, apitest.In(dir))
-	server.open()
-	waitFor(t, "what waited to be delivered", func() bool { return slices.Contains(server.got(), "five") })
+	server.start()
+	waitFor(t, "what waited to be delivered", func() bool { return slices.Contains(server.received(), "five") })
 	waitFor(t, "the connection to the broker", func() bool { return brokerRecord(api, id).Status.Connected })
 	api.Root.Put(bridgeAt(api, id, "/config"), object{"connections": []object{}}).Want(204)
 	if isActive(t, api, id) {
@@ -70,14 +70,14 @@ func TestBridgesOfMosquitto(t *testing.T) {
 // another, over the control topics.
 func TestBridgesOfASecondService(t *testing.T) {
 	t.Parallel()
-	first, second, server := apitest.New(t, manned), apitest.New(t), newCatcher(t)
+	first, second, server := apitest.New(t, withAdminPassword), apitest.New(t), newHTTPTarget(t)
 	id := addBroker(t, second, object{"name": "first", "url": "mqtt://" + first.MQTT, "username": mqttAdmin, "password": mqttPassword})
 	waitFor(t, "the connection", func() bool { return brokerRecord(second, id).Status.Connected })
 	far := func(path string) string { return bridgeAt(second, id, path) }
-	second.Root.Put(far("/config"), toCatcher(server.URL, bridgeSecret, object{"maxAttempts": 1})).Want(204)
+	second.Root.Put(far("/config"), toHTTPTarget(server.URL, bridgeSecret, object{"maxAttempts": 1})).Want(204)
 	p := join(t, first, 5, "writer", asAdmin)
 	p.publish("in/1", "one", 1)
-	server.waitGot("one")
+	server.waitReceived("one")
 	server.status.Store(422)
 	p.publish("in/1", "two", 1)
 	p.publish("in/1", "three", 1)
@@ -135,19 +135,19 @@ func TestBridgesOfABrokerThatIsDown(t *testing.T) {
 	}
 }
 
-// lines is a log that a test reads.
-type lines struct {
+// logBuffer is a log that a test reads.
+type logBuffer struct {
 	mu   sync.Mutex // protects text
 	text strings.Builder
 }
 
-func (l *lines) Write(p []byte) (int, error) {
+func (l *logBuffer) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.text.Write(p)
 }
 
-func (l *lines) String() string {
+func (l *logBuffer) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.text.String()
@@ -157,10 +157,10 @@ func (l *lines) String() string {
 // nor in the log, also when the target echoes its input.
 func TestBridgeSecretsAreNeverShown(t *testing.T) {
 	t.Parallel()
-	log, server := &lines{}, newCatcher(t)
-	api := apitest.NewLogged(t, slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})), manned, scraped)
+	log, server := &logBuffer{}, newHTTPTarget(t)
+	api := apitest.NewLogged(t, slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})), withAdminPassword, withScrapeToken)
 	at := func(path string) string { return bridgeAt(api, api.Embedded, path) }
-	config := toCatcher(server.URL, bridgeSecret, nil)
+	config := toHTTPTarget(server.URL, bridgeSecret, nil)
 	connection := config["connections"].([]object)[0]["connection"].(object)
 	connection["secretHeaders"] = object{"X-Key": bridgeSecret}
 	connection["hmac"] = object{"secret": bridgeSecret}
@@ -169,14 +169,14 @@ func TestBridgeSecretsAreNeverShown(t *testing.T) {
 	topic := control.BridgeTopic("http-bridge")
 	d.subscribe(filter(topic+"/response", 0))
 	p.publish("in/1", "one", 1)
-	server.waitGot("one")
+	server.waitReceived("one")
 	server.status.Store(422)
 	p.publish("in/1", "two", 1)
 	waitFor(t, "a dead letter", func() bool { return len(deadLetters(api, api.Embedded, "")) == 1 })
 	connection["url"] = server.URL + "/elsewhere"
 	connection["token"] = mask
 	var shown []string
-	for _, answer := range []*apitest.Answer{
+	for _, answer := range []*apitest.Response{
 		api.Root.Get(at("/config")), api.Root.Get(at("/status")), api.Root.Get(at("/schema")), api.Root.Get(at("/connections/c/deadletters")),
 		api.Root.Get(api.At("/bridges")), api.Root.Get(api.At("/access/export")), api.Root.Get(api.At("")), api.Root.Get("/metrics"),
 		api.Root.Get("/api/projects/" + api.Project + "/settings"), api.Root.Put(at("/config"), config), api.Root.Post(at("/test"), config), api.Root.Post(at("/test"), nil),
@@ -248,11 +248,11 @@ func TestDeletedBrokersForgetTheirBridges(t *testing.T) {
 // TestBridgeMetrics checks the metrics of the messages of each connection.
 func TestBridgeMetrics(t *testing.T) {
 	t.Parallel()
-	api, server := apitest.New(t, manned, scraped), newCatcher(t)
-	api.Root.Put(bridgeAt(api, api.Embedded, "/config"), toCatcher(server.URL, "", nil)).Want(204)
+	api, server := apitest.New(t, withAdminPassword, withScrapeToken), newHTTPTarget(t)
+	api.Root.Put(bridgeAt(api, api.Embedded, "/config"), toHTTPTarget(server.URL, "", nil)).Want(204)
 	p := join(t, api, 5, "writer", asAdmin)
 	p.publish("in/1", "one", 1)
-	server.waitGot("one")
+	server.waitReceived("one")
 	waitFor(t, "the queue to be empty", func() bool { return statusOf(t, api, api.Embedded).QueuedMessages == 0 })
 	all := metrics(api)
 	for name, want := range map[string]string{"connected": "1", "queued_messages": "0", "queued_bytes": "0", "dead_letters": "0", "received_total": "1",
@@ -268,9 +268,9 @@ func TestBridgeMetrics(t *testing.T) {
 // creates no new key.
 func TestBridgesNeedTheirKey(t *testing.T) {
 	t.Parallel()
-	dir, server := t.TempDir(), newCatcher(t)
+	dir, server := t.TempDir(), newHTTPTarget(t)
 	api := apitest.New(t, apitest.In(dir))
-	api.Root.Put(bridgeAt(api, api.Embedded, "/config"), toCatcher(server.URL, bridgeSecret, nil)).Want(204)
+	api.Root.Put(bridgeAt(api, api.Embedded, "/config"), toHTTPTarget(server.URL, bridgeSecret, nil)).Want(204)
 	api.Stop()
 	key := filepath.Join(dir, "secret.key")
 	if err := os.Rename(key, key+".away"); err != nil {

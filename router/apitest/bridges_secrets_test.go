@@ -35,8 +35,8 @@ const (
 	secretSeed = "SUACSSL3UAHUDXKFSNVUZRF5UHPMWZ6BFDTJ7M6USDXIEDNPPQYYYCU3VY" // an example key
 )
 
-// ownKey returns a certificate and its key.
-func ownKey(t *testing.T) (certificate, key string) {
+// newCertificate returns a certificate and its key.
+func newCertificate(t *testing.T) (certificate, key string) {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -57,8 +57,8 @@ func ownKey(t *testing.T) (certificate, key string) {
 	return block("CERTIFICATE", der), block("PRIVATE KEY", keyDER)
 }
 
-// echo returns the address of a server that sends back its input.
-func echo(t *testing.T) string {
+// newEchoServer returns the address of a server that sends back its input.
+func newEchoServer(t *testing.T) string {
 	t.Helper()
 	return suite.Listen(t, func(c net.Conn) {
 		c.SetDeadline(time.Now().Add(200 * time.Millisecond)) //nolint:errcheck // it is open
@@ -66,9 +66,9 @@ func echo(t *testing.T) string {
 	})
 }
 
-// dump returns the address of a server that refuses every request and returns its
+// newRefusingServer returns the address of a server that refuses every request and returns its
 // content.
-func dump(t *testing.T) string {
+func newRefusingServer(t *testing.T) string {
 	t.Helper()
 	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasSuffix(r.URL.Path, "/ping") {
@@ -140,8 +140,8 @@ func connectionsTo(kind string, names []string, targets []object) object {
 	return object{"connections": list}
 }
 
-// spelled returns the forms in which secrets must not appear.
-func spelled(key string) []string {
+// secretForms returns the forms in which secrets must not appear.
+func secretForms(key string) []string {
 	quoted, _ := json.Marshal(secretText)
 	lines := strings.Split(strings.TrimSpace(key), "\n")
 	return []string{secretText, string(quoted[1 : len(quoted)-1]), url.QueryEscape(secretText), url.PathEscape(secretText), secretText[:12],
@@ -153,12 +153,12 @@ func spelled(key string) []string {
 // cannot be reached or that send back their input.
 func TestSecretsOfAllKinds(t *testing.T) {
 	t.Parallel()
-	dir, log := t.TempDir(), &lines{}
-	api := apitest.NewLogged(t, slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})), apitest.In(dir), manned, scraped)
-	certificate, key := ownKey(t)
-	shown := &sayings{}
+	dir, log := t.TempDir(), &logBuffer{}
+	api := apitest.NewLogged(t, slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})), apitest.In(dir), withAdminPassword, withScrapeToken)
+	certificate, key := newCertificate(t)
+	shown := &outputs{}
 	targets := map[string][]object{}
-	for _, addr := range []string{"127.0.0.1:1", echo(t), dump(t)} {
+	for _, addr := range []string{"127.0.0.1:1", newEchoServer(t), newRefusingServer(t)} {
 		for kind, more := range withSecrets(addr, certificate, key) {
 			targets[kind] = append(targets[kind], more...)
 		}
@@ -192,7 +192,7 @@ func TestSecretsOfAllKinds(t *testing.T) {
 		}
 	}
 	for _, text := range shown.texts {
-		for _, secret := range spelled(key) {
+		for _, secret := range secretForms(key) {
 			if i := strings.Index(text, secret); i >= 0 {
 				t.Errorf("a secret is shown: …%q…", text[max(i-300, 0):min(i+100, len(text))])
 			}
@@ -200,13 +200,13 @@ func TestSecretsOfAllKinds(t *testing.T) {
 	}
 }
 
-// sayings are all outputs of a service.
-type sayings struct {
+// outputs are all outputs of a service.
+type outputs struct {
 	mu    sync.Mutex // protects texts
 	texts []string
 }
 
-func (s *sayings) add(a *apitest.Answer) *apitest.Answer {
+func (s *outputs) add(a *apitest.Response) *apitest.Response {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.texts = append(s.texts, string(a.Body))
@@ -217,13 +217,13 @@ func (s *sayings) add(a *apitest.Answer) *apitest.Answer {
 func nameOf(i int) string { return string(rune('a' + i)) }
 
 // configure creates connections to targets, after some attempts that are refused.
-func (s *sayings) configure(t *testing.T, api *apitest.API, kind string, targets []object) {
+func (s *outputs) configure(t *testing.T, api *apitest.API, kind string, targets []object) {
 	at := func(path string) string { return api.At("/bridges/" + kind + path) }
 	var names []string
 	for i := range targets {
 		names = append(names, nameOf(i))
 	}
-	for _, bad := range spoiled(targets) {
+	for _, bad := range misplacedSecrets(targets) {
 		s.add(api.Root.Put(at("/config"), connectionsTo(kind, names, bad))).Want(400)
 		s.add(api.Root.Post(at("/test"), connectionsTo(kind, names, bad))).Want(400)
 	}
@@ -238,7 +238,7 @@ func (s *sayings) configure(t *testing.T, api *apitest.API, kind string, targets
 
 // settled requests states and dead letters, and reports whether the expected ones
 // exist.
-func (s *sayings) settled(api *apitest.API, kind string, n int) bool {
+func (s *outputs) settled(api *apitest.API, kind string, n int) bool {
 	var all []broker.BridgeStatus
 	s.add(api.Root.Get(api.At("/bridges/" + kind + "/status"))).Decode(&all)
 	letters := 0
@@ -249,8 +249,8 @@ func (s *sayings) settled(api *apitest.API, kind string, n int) bool {
 	return len(all) == n && (letters > 0 || kind != "http-bridge")
 }
 
-// spoiled returns targets with secrets in the wrong members.
-func spoiled(targets []object) (all [][]object) {
+// misplacedSecrets returns targets with secrets in the wrong members.
+func misplacedSecrets(targets []object) (all [][]object) {
 	for _, change := range []func(o object){
 		func(o object) { o[secretText[:2]] = secretText },
 		func(o object) { o["tls"] = secretText },

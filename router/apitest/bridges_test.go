@@ -17,12 +17,12 @@ import (
 // others as an editor.
 func TestBridges(t *testing.T) {
 	t.Parallel()
-	api, server := apitest.New(t, manned), newCatcher(t)
+	api, server := apitest.New(t, withAdminPassword), newHTTPTarget(t)
 	viewer, editor, at := api.Token("viewer"), api.Token("editor"), func(path string) string { return bridgeAt(api, api.Embedded, path) }
 	if !slices.Contains(brokerRecord(api, api.Embedded).Capabilities, broker.CapBridges) || isActive(t, api, api.Embedded) {
 		t.Error("a bridge must be offered, and not active before it is configured")
 	}
-	config := toCatcher(server.URL, bridgeSecret, nil)
+	config := toHTTPTarget(server.URL, bridgeSecret, nil)
 	var tested []broker.BridgeTest
 	editor.Post(at("/test"), config).Want(200).Decode(&tested)
 	if diff := cmp.Diff([]broker.BridgeTest{{ConnectionName: "c", IsConnected: true}}, tested); diff != "" {
@@ -37,7 +37,7 @@ func TestBridges(t *testing.T) {
 		p.publish("in/1", fmt.Sprint("payload ", i), byte(i))
 	}
 	p.publish("out/1", "not for it", 1)
-	server.waitGot("payload 0", "payload 1", "payload 2")
+	server.waitReceived("payload 0", "payload 1", "payload 2")
 	waitFor(t, "the queue to be empty", func() bool { return statusOf(t, api, api.Embedded).QueuedMessages == 0 })
 	if s := statusOf(t, api, api.Embedded); !s.IsConnected || s.Error != "" || s.Stats.Received != 3 || s.Stats.Delivered != 3 {
 		t.Errorf("status %+v, %+v", s, s.Stats)
@@ -72,10 +72,10 @@ func TestBridges(t *testing.T) {
 // TestDeadLetters lists, retries and deletes messages that a server does not accept.
 func TestDeadLetters(t *testing.T) {
 	t.Parallel()
-	api, server := apitest.New(t, manned), newCatcher(t)
+	api, server := apitest.New(t, withAdminPassword), newHTTPTarget(t)
 	at := func(path string) string { return bridgeAt(api, api.Embedded, path) }
 	letters := at("/connections/c/deadletters")
-	api.Root.Put(at("/config"), toCatcher(server.URL, "", nil)).Want(204)
+	api.Root.Put(at("/config"), toHTTPTarget(server.URL, "", nil)).Want(204)
 	server.status.Store(422)
 	p := join(t, api, 5, "writer", asAdmin)
 	payloads := []string{"one", "two", "\xff\xfe", strings.Repeat("long ", 1000), "five"}
@@ -95,7 +95,7 @@ func TestDeadLetters(t *testing.T) {
 		t.Errorf("%s in all, page %+v", answer.Header.Get("X-Total-Count"), page)
 	}
 	server.status.Store(200)
-	count := func(a *apitest.Answer) (n struct{ Count int }) {
+	count := func(a *apitest.Response) (n struct{ Count int }) {
 		a.Want(200).Decode(&n)
 		return n
 	}
@@ -103,19 +103,19 @@ func TestDeadLetters(t *testing.T) {
 	if n := count(editor.Post(letters+"/retry", object{"ids": []string{list[1].ID, "none"}})); n.Count != 1 {
 		t.Errorf("%d are tried again, want 1", n.Count)
 	}
-	server.waitGot("two")
+	server.waitReceived("two")
 	if n := count(editor.Delete(letters + "?ids=" + list[0].ID + "," + list[1].ID)); n.Count != 1 {
 		t.Errorf("%d are deleted, want 1", n.Count)
 	}
 	if n := count(editor.Post(letters+"/retry", nil)); n.Count != 3 {
 		t.Errorf("%d are tried again, want 3", n.Count)
 	}
-	server.waitGot("two", payloads[2], payloads[3], payloads[4])
+	server.waitReceived("two", payloads[2], payloads[3], payloads[4])
 	if n := count(editor.Delete(letters)); n.Count != 0 {
 		t.Errorf("%d are deleted, want 0", n.Count)
 	}
 	for _, c := range []struct {
-		answer *apitest.Answer
+		answer *apitest.Response
 		field  string
 	}{
 		{editor.Delete(letters + "?ids="), "query.ids"}, {editor.Delete(letters + "?ids=1,"), "query.ids"},
@@ -131,11 +131,11 @@ func TestDeadLetters(t *testing.T) {
 // TestBridgesAfterARestart still have the messages in their queues.
 func TestBridgesAfterARestart(t *testing.T) {
 	t.Parallel()
-	dir, server := t.TempDir(), newCatcher(t)
-	before := apitest.New(t, manned, apitest.In(dir))
-	before.Root.Put(bridgeAt(before, before.Embedded, "/config"), toCatcher(server.URL, bridgeSecret, nil)).Want(204)
+	dir, server := t.TempDir(), newHTTPTarget(t)
+	before := apitest.New(t, withAdminPassword, apitest.In(dir))
+	before.Root.Put(bridgeAt(before, before.Embedded, "/config"), toHTTPTarget(server.URL, bridgeSecret, nil)).Want(204)
 	shown := string(before.Root.Get(bridgeAt(before, before.Embedded, "/config")).Want(200).Body)
-	server.shut()
+	server.stop()
 	p := join(t, before, 5, "writer", asAdmin)
 	for i := range 5 {
 		if code := p.publish("in/1", fmt.Sprint(i), 1); code >= 0x80 {
@@ -147,7 +147,7 @@ func TestBridgesAfterARestart(t *testing.T) {
 	}
 	before.Stop()
 
-	after := apitest.New(t, manned, apitest.In(dir))
+	after := apitest.New(t, withAdminPassword, apitest.In(dir))
 	if got := string(after.Root.Get(bridgeAt(after, after.Embedded, "/config")).Want(200).Body); got != shown {
 		t.Errorf("configuration %s, want %s", got, shown)
 	}
@@ -155,8 +155,8 @@ func TestBridgesAfterARestart(t *testing.T) {
 	if s := statusOf(t, after, after.Embedded); s.QueuedMessages != 5 || s.IsConnected || !strings.Contains(s.Error, "refuses connections") {
 		t.Errorf("after the restart: %+v", s)
 	}
-	server.open()
-	server.waitGot("0", "1", "2", "3", "4")
+	server.start()
+	server.waitReceived("0", "1", "2", "3", "4")
 	if want := "Bearer " + bridgeSecret; !server.gotToken(want) {
 		t.Error("the secret did not survive the restart")
 	}

@@ -83,7 +83,7 @@ func TestStoredPasswordStaysAtItsAddress(t *testing.T) {
 }
 
 // fieldsOf returns the fields that a response names, in order.
-func fieldsOf(answer *apitest.Answer) []string {
+func fieldsOf(answer *apitest.Response) []string {
 	fields := answer.Fields()
 	slices.Sort(fields)
 	return slices.Compact(fields)
@@ -94,8 +94,8 @@ func fieldsOf(answer *apitest.Answer) []string {
 func TestStoredSecretsOfSecuredConnections(t *testing.T) {
 	t.Parallel()
 	api := apitest.New(t)
-	certificate, key := ownKey(t)
-	otherCertificate, otherKey := ownKey(t)
+	certificate, key := newCertificate(t)
+	otherCertificate, otherKey := newCertificate(t)
 	editor := api.Token("editor")
 	base := object{"name": "b", "url": "mqtts://127.0.0.1:1", "username": "u", "password": "hush-hush",
 		"ca_cert": certificate, "client_cert": certificate, "client_key": key}
@@ -143,7 +143,7 @@ func TestStoredSecretsOfSecuredConnections(t *testing.T) {
 func TestReadRecordIsSentBack(t *testing.T) {
 	t.Parallel()
 	api := apitest.New(t)
-	certificate, key := ownKey(t)
+	certificate, key := newCertificate(t)
 	for _, body := range []object{
 		{"name": "plain", "url": "mqtt://127.0.0.1:1", "username": "u", "password": "hush-hush"},
 		{"name": "secured", "url": "mqtts://127.0.0.1:1", "username": "u", "password": "hush-hush",

@@ -48,9 +48,9 @@ func wantServing(t *testing.T, all []*site) (serving *site) {
 // HTTP.
 func TestFullCluster(t *testing.T) {
 	t.Parallel()
-	all := sites(t, 4)
+	all := startSites(t, 4)
 	first, three := all[0], all[:3]
-	path := unite(t, three, "full")
+	path := formCluster(t, three, "full")
 	if s := wantServing(t, three); s != first {
 		t.Errorf("node %d serves, want the one that the cluster began with", s.id)
 	}
@@ -93,7 +93,7 @@ func TestFullCluster(t *testing.T) {
 // nothing behind.
 func TestFullClusterOverAClosedListener(t *testing.T) {
 	t.Parallel()
-	all := sites(t, 2)
+	all := startSites(t, 2)
 	first := all[0]
 	right := all[1].at
 	all[1].at = addBroker(t, first.API, object{"name": "ordinary", "url": all[1].Listeners[0], "username": mqttAdmin, "password": mqttPassword})
@@ -115,6 +115,6 @@ func TestFullClusterOverAClosedListener(t *testing.T) {
 		waitFor(t, fmt.Sprint("node ", s.id, " serves"), func() bool { return isOpen(s.Listeners[0]) })
 	}
 	all[1].at = right
-	unite(t, all, "full")
+	formCluster(t, all, "full")
 	wantServing(t, all)
 }

@@ -12,9 +12,9 @@ import (
 	"signalbox/router/apitest"
 )
 
-// ways are the two accesses to a site's broker: its own service, and the connection
+// accesses are the two accesses to a site's broker: its own service, and the connection
 // that the first site has.
-func (s *site) ways(first *site) map[string]struct {
+func (s *site) accesses(first *site) map[string]struct {
 	api *apitest.API
 	id  string
 } {
@@ -28,15 +28,15 @@ func (s *site) ways(first *site) map[string]struct {
 // 53: at each node, by its own service and by a connection.
 func TestTopicsOfAnHPCluster(t *testing.T) {
 	t.Parallel()
-	all := sites(t, 3)
+	all := startSites(t, 3)
 	first := all[0]
-	path := unite(t, all, "hp")
+	path := formCluster(t, all, "hp")
 	first.Root.Get(first.At("/topictree")).Want(200) // the first request starts the trees
 	for _, s := range all {
 		s.Root.Post(s.At("/messages"), object{"topic": fmt.Sprint("node/", s.id), "payload": "x", "qos": 1}).Want(204)
 	}
 	for i, s := range all {
-		for name, way := range s.ways(first) {
+		for name, way := range s.accesses(first) {
 			t.Run(fmt.Sprintf("node %d by %s", s.id, name), func(t *testing.T) {
 				c, at := way.api.Token("viewer"), way.api.BrokerAt(way.id, "/topictree")
 				wantTrees(t, c, at)
@@ -46,7 +46,7 @@ func TestTopicsOfAnHPCluster(t *testing.T) {
 	}
 	last := all[2]
 	last.Stop()
-	for _, answer := range []*apitest.Answer{first.Root.Get(first.At("/topictree")), first.Root.Get(first.At("/topictree/ttl")),
+	for _, answer := range []*apitest.Response{first.Root.Get(first.At("/topictree")), first.Root.Get(first.At("/topictree/ttl")),
 		first.Root.Get(first.At("/topictree?nodeid=3")), first.Root.Put(first.At("/topictree/ttl"), object{"ttl_sec": 9})} {
 		if e := answer.WantError(503, "BROKER_UNAVAILABLE").Error(); !strings.HasPrefix(e.Message, "node 3: ") {
 			t.Errorf("the node is not named: %q", e.Message)
@@ -110,8 +110,8 @@ func wantTTLs(t *testing.T, c *apitest.Caller, at string, seconds int) {
 // TestHPCluster publishes over the API to the clients of other nodes.
 func TestHPCluster(t *testing.T) {
 	t.Parallel()
-	all := sites(t, 3)
-	unite(t, all, "hp")
+	all := startSites(t, 3)
+	formCluster(t, all, "hp")
 	for i, s := range all {
 		if r := brokerRecord(s.API, s.Embedded); !r.HA || r.ClusterMode == nil || *r.ClusterMode != "hp" {
 			t.Errorf("node %d of itself: ha %t, clustermode %v", s.id, r.HA, r.ClusterMode)
@@ -184,16 +184,16 @@ func wantLinks(t *testing.T, s *site, others ...*site) {
 // TestSessionThatMoves is counted at both nodes.
 func TestSessionThatMoves(t *testing.T) {
 	t.Parallel()
-	all := sites(t, 2)
-	unite(t, all, "hp")
+	all := startSites(t, 2)
+	formCluster(t, all, "hp")
 	from, to := all[0], all[1]
-	d := join(t, from.API, 5, "mover", asAdmin, lasting)
+	d := join(t, from.API, 5, "mover", asAdmin, persistent)
 	d.subscribe(filter("plant/#", 1))
 	from.waitRoute(t, to)
 	d.drop()
 	waitFor(t, "the session waits", func() bool { return !detail(from.API, "mover").Connected })
 	to.Root.Post(to.At("/messages"), object{"topic": "plant/7", "payload": "x", "qos": 1}).Want(204)
-	join(t, to.API, 5, "mover", asAdmin, lasting).wantMessage("plant/7", "x")
+	join(t, to.API, 5, "mover", asAdmin, persistent).wantMessage("plant/7", "x")
 	if !detail(to.API, "mover").Connected {
 		t.Error("the client is not connected where it is")
 	}

@@ -11,18 +11,18 @@ import (
 	"signalbox/router/apitest"
 )
 
-// HPNodes returns the numbers of the club's nodes, if the member is in one.
-func (m *member) HPNodes(context.Context) ([]int, error) {
-	if m.id == 0 || m.club.mode != broker.SyncHP {
+// HPNodes returns the numbers of the nodes of the broker's cluster, if it is in one.
+func (m *fakeNode) HPNodes(context.Context) ([]int, error) {
+	if m.id == 0 || m.cluster.mode != broker.SyncHP {
 		return nil, nil
 	}
 	return []int{1, 2, 3}, nil
 }
 
 // GetTTL returns the number of the requested node.
-func (m *member) GetTTL(ctx context.Context, nodeID int) ([]int64, error) {
-	m.club.mu.Lock()
-	defer m.club.mu.Unlock()
+func (m *fakeNode) GetTTL(ctx context.Context, nodeID int) ([]int64, error) {
+	m.cluster.mu.Lock()
+	defer m.cluster.mu.Unlock()
 	nodes, err := m.HPNodes(ctx)
 	ask := func(id int) (int64, error) { return int64(100 + id), nil }
 	switch {
@@ -37,7 +37,7 @@ func (m *member) GetTTL(ctx context.Context, nodeID int) ([]int64, error) {
 
 // mode returns the cluster mode in the records of a broker, the single and those in
 // lists; "" for none.
-func (g *gathering) mode(i int) string {
+func (g *nodeFixture) mode(i int) string {
 	g.t.Helper()
 	r := brokerRecord(g.API, g.ids[i])
 	var settings struct {
@@ -61,7 +61,7 @@ func (g *gathering) mode(i int) string {
 	return *r.ClusterMode
 }
 
-func (g *gathering) wantModes(want ...string) {
+func (g *nodeFixture) wantModes(want ...string) {
 	g.t.Helper()
 	got := make([]string, len(g.ids))
 	for i := range got {
@@ -77,7 +77,7 @@ func (g *gathering) wantModes(want ...string) {
 func TestBrokerShowsItsCluster(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{"dynsec", "full", "hp"} {
-		g := gather(t, 4)
+		g := newNodeFixture(t, 4)
 		g.Root.Put(g.BrokerAt(g.ids[0], ""), object{"ha": true, "clustermode": "dynsec"}).Want(204)
 		g.wantModes("dynsec", "", "", "")
 		body := g.body(3)
@@ -95,7 +95,7 @@ func TestBrokerShowsItsCluster(t *testing.T) {
 		g.wantModes(mode, mode, mode, mode)
 		g.Root.Put(g.path("/"+made.ID+"/leave"), object{"nodeid": 2}).Want(204)
 		g.wantModes(mode, "", mode, mode)
-		g.down(true, g.members...)
+		g.down(true, g.nodes...)
 		g.Root.Delete(g.path("/"+made.ID)).WantError(503, "BROKER_UNAVAILABLE")
 		g.wantModes(mode, "", mode, mode)
 		g.Root.Delete(g.path("/" + made.ID + "?purge=true")).Want(200)
@@ -106,7 +106,7 @@ func TestBrokerShowsItsCluster(t *testing.T) {
 // TestClusterThatFailsLeavesNoMode has a node refuse.
 func TestClusterThatFailsLeavesNoMode(t *testing.T) {
 	t.Parallel()
-	g := gather(t, 2)
+	g := newNodeFixture(t, 2)
 	g.ids = append(g.ids, addMosquitto(t, g.API))
 	g.Root.Post(g.path(""), g.body(3)).WantError(405, "NOT_SUPPORTED")
 	g.wantModes("", "", "")
@@ -116,9 +116,9 @@ func TestClusterThatFailsLeavesNoMode(t *testing.T) {
 // the broker knows, and without one.
 func TestNodeIDs(t *testing.T) {
 	t.Parallel()
-	g := gather(t, 3)
+	g := newNodeFixture(t, 3)
 	viewer, ttl := g.Token("viewer"), func(i int, query string) string { return g.BrokerAt(g.ids[i], "/topictree/ttl"+query) }
-	want := func(a *apitest.Answer, body string) {
+	want := func(a *apitest.Response, body string) {
 		t.Helper()
 		if got := strings.TrimSpace(string(a.Want(200).Body)); got != body {
 			t.Errorf("got %s, want %s", got, body)
@@ -147,7 +147,7 @@ func TestNodeIDs(t *testing.T) {
 	body["syncmode"] = "hp"
 	g.Root.Post(g.path(""), body).Want(200)
 	wantAll()
-	g.down(true, g.members...)
+	g.down(true, g.nodes...)
 	g.Root.Delete(g.path("?purge=true")).Want(207)
 	g.wantModes("", "", "")
 	wantAll() // they are still together
@@ -161,7 +161,7 @@ func TestProjectWithClusters(t *testing.T) {
 	var project struct{ ID string }
 	api.Root.Post("/api/projects", object{"name": "plant"}).Want(200).Decode(&project)
 	api.Project = project.ID
-	g := gatherIn(t, api, 2)
+	g := newNodeFixtureIn(t, api, 2)
 	g.create(2)
 	far := broker.Target{ID: "00000000-0000-7000-8000-0000000000ff", Rev: 1, URL: "mqtt://127.0.0.1:1"}
 	own := clusters.Node{Own: true, URL: far.URL, ClusterNodeRef: broker.ClusterNodeRef{BrokerID: "far", NodeID: 1, Address: "a", Port: 7000, Target: far}}
@@ -177,7 +177,7 @@ func TestProjectWithClusters(t *testing.T) {
 	}
 	g.Root.Delete(path + "?purge=true").Want(204)
 	g.Root.Get(path).WantError(404, "NOT_FOUND")
-	for i, m := range g.members {
+	for i, m := range g.nodes {
 		if m.id != 0 {
 			t.Errorf("broker %d is in the cluster still", i+1)
 		}

@@ -26,14 +26,14 @@ type site struct {
 	at   string // id of its broker at the first site
 }
 
-// sites starts services whose brokers can be nodes. The first one knows those of the
+// startSites starts services whose brokers can be nodes. The first one knows those of the
 // others, by their listeners for administrators.
-func sites(t *testing.T, n int, tune ...func(*appliance.Config)) []*site {
+func startSites(t *testing.T, n int, tune ...func(*appliance.Config)) []*site {
 	t.Helper()
 	all := make([]*site, n)
 	for i := range all {
 		s := &site{id: i + 1, port: brokertest.FreePort(t, "127.0.0.1")}
-		s.API = apitest.New(t, manned, scraped, func(c *appliance.Config) {
+		s.API = apitest.New(t, withAdminPassword, withScrapeToken, func(c *appliance.Config) {
 			c.Cluster.Listen, c.Cluster.ElectionTimeout = s.port, 30*time.Second // a busy machine keeps its leader
 			c.Broker.Listen = brokertest.FreePort(t, "127.0.0.1")                // listeners are closed and opened again
 			c.Broker.Listeners = append(c.Broker.Listeners, listen.Config{Protocol: "mqtt", Address: brokertest.FreePort(t, "127.0.0.1"), AdminOnly: true})
@@ -75,8 +75,8 @@ func (s *site) node() object {
 	return object{"broker_id": s.at, "url": "mqtt://x", "nodeid": s.id, "name": fmt.Sprint("n", s.id), "address": host, "port": number}
 }
 
-// unite forms a cluster of the sites' brokers, over the first one's API.
-func unite(t *testing.T, all []*site, mode string) (path string) {
+// formCluster forms a cluster of the sites' brokers, over the first one's API.
+func formCluster(t *testing.T, all []*site, mode string) (path string) {
 	t.Helper()
 	first, nodes := all[0], []object{}
 	for _, s := range all {
@@ -107,7 +107,7 @@ func waitState(t *testing.T, console *site, path, state string, nodes int) {
 // after of a single broker.
 func TestMetricsOfTheCluster(t *testing.T) {
 	t.Parallel()
-	all := sites(t, 2)
+	all := startSites(t, 2)
 	want := func(s *site, want map[string]string) { // eventually: a node that answers late counts as down for a time
 		t.Helper()
 		waitFor(t, fmt.Sprintf("metrics of node %d: %v", s.id, want), func() bool {
@@ -118,7 +118,7 @@ func TestMetricsOfTheCluster(t *testing.T) {
 	const absent = ""
 	alone := map[string]string{"state": "0", "voters": "0", "voters_in_contact": absent, "last_contact_seconds": absent, "term": "0"}
 	want(all[0], alone)
-	path := unite(t, all, "dynsec")
+	path := formCluster(t, all, "dynsec")
 	leader, follower := all[0], all[1]
 	waitFor(t, "both have a vote", func() bool { return metrics(leader.API)["signalbox_cluster_voters_in_contact"] == "2" })
 	info := func(id int) string { return fmt.Sprintf(`info{cluster="plant",node="%d",syncmode="dynsec"}`, id) }
@@ -141,9 +141,9 @@ func TestMetricsOfTheCluster(t *testing.T) {
 // TestClusterLeaderIsSet over HTTP, and a dead node is removed.
 func TestClusterLeaderIsSet(t *testing.T) {
 	t.Parallel()
-	all := sites(t, 3)
+	all := startSites(t, 3)
 	first := all[0]
-	path := unite(t, all, "dynsec")
+	path := formCluster(t, all, "dynsec")
 	leads := func(id int) bool {
 		var c broker.Cluster
 		first.Root.Get(path).Want(200).Decode(&c)
@@ -173,7 +173,7 @@ func TestClusterLeaderIsSet(t *testing.T) {
 // records have an error, and the metrics show the free space.
 func TestNodeWithoutDisk(t *testing.T) {
 	t.Parallel()
-	all := sites(t, 2, func(c *appliance.Config) { c.Cluster.MinFreeDisk = math.MaxInt64 })
+	all := startSites(t, 2, func(c *appliance.Config) { c.Cluster.MinFreeDisk = math.MaxInt64 })
 	first, nodes := all[0], []object{all[0].node(), all[1].node()}
 	first.Root.Get("/readyz").Want(200) // it is in no cluster
 	path := "/api/projects/" + first.Project + "/clusters"
@@ -223,7 +223,7 @@ func wantLog(t *testing.T, m map[string]string) {
 // TestNoMetricsOfAClusterWithoutAPort has a broker that cannot be a node.
 func TestNoMetricsOfAClusterWithoutAPort(t *testing.T) {
 	t.Parallel()
-	if got, ok := metrics(apitest.New(t, scraped))["signalbox_cluster_state"]; ok {
+	if got, ok := metrics(apitest.New(t, withScrapeToken))["signalbox_cluster_state"]; ok {
 		t.Errorf("state %s", got)
 	}
 }
@@ -232,8 +232,8 @@ func TestNoMetricsOfAClusterWithoutAPort(t *testing.T) {
 // is lost with its database.
 func TestClusterIsTakenOver(t *testing.T) {
 	t.Parallel()
-	all := sites(t, 3)
-	unite(t, all, "hp")
+	all := startSites(t, 3)
+	formCluster(t, all, "hp")
 	heir, nodes := all[1], []object{}
 	for _, s := range all {
 		n := s.node()

@@ -13,10 +13,10 @@ import (
 )
 
 // two forms a cluster "one" of the first two brokers, and "two" of the others.
-func (g *gathering) two() (ids [2]string) {
+func (g *nodeFixture) two() (ids [2]string) {
 	g.t.Helper()
-	other := &club{nodes: map[int]*member{}}
-	g.members[2].club, g.members[3].club = other, other
+	other := &fakeCluster{nodes: map[int]*fakeNode{}}
+	g.nodes[2].cluster, g.nodes[3].cluster = other, other
 	for i, name := range []string{"one", "two"} {
 		body := g.body(0)
 		body["clustername"], body["nodes"] = name, []object{g.node(2 * i), g.node(2*i + 1)}
@@ -28,17 +28,17 @@ func (g *gathering) two() (ids [2]string) {
 }
 
 // fail makes brokers fail every command with an error, nil for none.
-func (g *gathering) fail(err error, members ...*member) {
+func (g *nodeFixture) fail(err error, members ...*fakeNode) {
 	for _, m := range members {
-		m.club.mu.Lock()
+		m.cluster.mu.Lock()
 		m.fault = err
-		m.club.mu.Unlock()
+		m.cluster.mu.Unlock()
 	}
 }
 
 // wantOutcomes compares the content of a 207. An error's message must contain the given
 // word.
-func wantOutcomes(t *testing.T, a *apitest.Answer, want ...object) {
+func wantOutcomes(t *testing.T, a *apitest.Response, want ...object) {
 	t.Helper()
 	var got []object
 	a.Want(207).Decode(&got)
@@ -78,11 +78,11 @@ var failures = []struct {
 // Those that show clusters show it at the node.
 func TestClustersThatFail(t *testing.T) {
 	t.Parallel()
-	g := gather(t, 4)
+	g := newNodeFixture(t, 4)
 	made := g.create(3)
 	for _, f := range failures {
-		g.fail(&broker.Error{Kind: f.kind, Op: "x", Msg: "the broker says no"}, g.members...)
-		for name, answer := range map[string]*apitest.Answer{
+		g.fail(&broker.Error{Kind: f.kind, Op: "x", Msg: "the broker says no"}, g.nodes...)
+		for name, answer := range map[string]*apitest.Response{
 			"delete": g.Root.Delete(g.path("/" + made.ID)),
 			"join":   g.Root.Put(g.path("/"+made.ID+"/join"), g.node(3)),
 			"leave":  g.Root.Put(g.path("/"+made.ID+"/leave"), object{"nodeid": 2}),
@@ -105,20 +105,20 @@ func TestClustersThatFail(t *testing.T) {
 // for one and fail for the other.
 func TestOutcomesOfSeveralClusters(t *testing.T) {
 	t.Parallel()
-	g := gather(t, 4)
+	g := newNodeFixture(t, 4)
 	wantOutcomes(t, g.Root.Get(g.path("/status")))
 	wantOutcomes(t, g.Root.Delete(g.path("")))
 	ids := g.two()
 	status := object{"state": 3, "commit_index": 0, "last_applied": 0, "last_stored": 21, "current_term": 0, "syncmode": "dynsec", "errmsg": "",
 		"nodes": []object{{"id": 1, "address": "a", "role": 1}, {"id": 2, "address": "a", "role": 1}}}
 	for _, f := range failures {
-		g.fail(&broker.Error{Kind: f.kind, Op: "x", Msg: "the broker says no"}, g.members[2], g.members[3])
+		g.fail(&broker.Error{Kind: f.kind, Op: "x", Msg: "the broker says no"}, g.nodes[2], g.nodes[3])
 		wantOutcomes(t, g.Token("viewer").Get(g.path("/status")),
 			object{"clusterId": ids[0], "clustername": "one", "status": 200, "data": status},
 			object{"clusterId": ids[1], "clustername": "two", "status": f.status,
 				"error": object{"message": "node 3 (n3): the broker says no", "code": f.code, "status": f.status}})
 	}
-	g.down(true, g.members[2], g.members[3])
+	g.down(true, g.nodes[2], g.nodes[3])
 	wantOutcomes(t, g.Root.Delete(g.path("")),
 		object{"clusterId": ids[0], "clustername": "one", "status": 200, "deleted": true},
 		object{"clusterId": ids[1], "clustername": "two", "status": 503, "deleted": false,
@@ -134,7 +134,7 @@ func TestOutcomesOfSeveralClusters(t *testing.T) {
 // project.
 func TestUnknownCluster(t *testing.T) {
 	t.Parallel()
-	g := gather(t, 2)
+	g := newNodeFixture(t, 2)
 	made := g.create(2)
 	var other struct{ ID string }
 	g.Root.Post("/api/projects", object{"name": "other"}).Want(200).Decode(&other)

@@ -21,30 +21,30 @@ import (
 	"signalbox/router/apitest"
 )
 
-// club is the cluster that scripted brokers are in.
-type club struct {
+// fakeCluster is the cluster that scripted brokers are in.
+type fakeCluster struct {
 	mu     sync.Mutex // protects all that is below, and the members
 	name   string
 	mode   string
 	leader int
-	nodes  map[int]*member
+	nodes  map[int]*fakeNode
 }
 
-// member is a broker that only executes the commands of clusters.
-type member struct {
+// fakeNode is a broker that only executes the commands of clusters.
+type fakeNode struct {
 	broker.Broker
-	club  *club
-	id    int // 0 if it is in no cluster
-	down  bool
-	fault error // the error of every command, nil for none
+	cluster *fakeCluster
+	id      int // 0 if it is in no cluster
+	down    bool
+	fault   error // the error of every command, nil for none
 }
 
-func (m *member) Status() broker.Status             { return broker.Status{Connected: true} }
-func (m *member) Capabilities() []broker.Capability { return []broker.Capability{broker.CapCluster} }
+func (m *fakeNode) Status() broker.Status             { return broker.Status{Connected: true} }
+func (m *fakeNode) Capabilities() []broker.Capability { return []broker.Capability{broker.CapCluster} }
 
-func (m *member) AskHA(ctx context.Context, c control.HACommand, data any) error {
-	m.club.mu.Lock()
-	defer m.club.mu.Unlock()
+func (m *fakeNode) AskHA(ctx context.Context, c control.HACommand, data any) error {
+	m.cluster.mu.Lock()
+	defer m.cluster.mu.Unlock()
 	if m.down {
 		return &broker.Error{Kind: broker.Unavailable, Op: c.Name(), Msg: "the broker refuses connections"}
 	}
@@ -54,59 +54,59 @@ func (m *member) AskHA(ctx context.Context, c control.HACommand, data any) error
 	return control.ReadHA(c, control.HA(ctx, m, c.Encode("x")), "x", data)
 }
 
-func (m *member) sit(nodes []control.HANode) error {
+func (m *fakeNode) join(nodes []control.HANode) error {
 	if m.id != 0 {
 		return control.ErrInCluster
 	}
 	at := slices.IndexFunc(nodes, func(n control.HANode) bool { return n.Mine })
 	m.id = nodes[at].NodeID
-	m.club.nodes[m.id] = m
+	m.cluster.nodes[m.id] = m
 	return nil
 }
 
-func (m *member) CreateCluster(_ context.Context, s control.HASpec) (control.HACreated, error) {
-	err := m.sit(s.Nodes)
-	m.club.name, m.club.mode, m.club.leader = s.ClusterName, s.SyncMode, m.id
+func (m *fakeNode) CreateCluster(_ context.Context, s control.HASpec) (control.HACreated, error) {
+	err := m.join(s.Nodes)
+	m.cluster.name, m.cluster.mode, m.cluster.leader = s.ClusterName, s.SyncMode, m.id
 	return control.HACreated{}, err
 }
-func (m *member) JoinCluster(_ context.Context, s control.HASpec) error { return m.sit(s.Nodes) }
-func (m *member) AddNode(context.Context, string, control.HANode) (control.HAAdded, error) {
+func (m *fakeNode) JoinCluster(_ context.Context, s control.HASpec) error { return m.join(s.Nodes) }
+func (m *fakeNode) AddNode(context.Context, string, control.HANode) (control.HAAdded, error) {
 	return control.HAAdded{}, nil
 }
-func (m *member) RemoveNode(_ context.Context, _ string, n control.HANode) error {
-	gone, ok := m.club.nodes[n.NodeID]
+func (m *fakeNode) RemoveNode(_ context.Context, _ string, n control.HANode) error {
+	gone, ok := m.cluster.nodes[n.NodeID]
 	if !ok {
 		return control.ErrNoNode
 	}
-	delete(m.club.nodes, n.NodeID)
+	delete(m.cluster.nodes, n.NodeID)
 	gone.id = 0
 	return nil
 }
-func (m *member) LeaveCluster(ctx context.Context, name string, n control.HANode) error {
+func (m *fakeNode) LeaveCluster(ctx context.Context, name string, n control.HANode) error {
 	return m.RemoveNode(ctx, name, n)
 }
-func (m *member) DeleteCluster(context.Context, string) error {
-	for _, s := range m.club.nodes {
+func (m *fakeNode) DeleteCluster(context.Context, string) error {
+	for _, s := range m.cluster.nodes {
 		s.id = 0
 	}
-	clear(m.club.nodes)
+	clear(m.cluster.nodes)
 	return nil
 }
-func (m *member) SetLeader(context.Context, string, int) error { return nil }
-func (m *member) GetCluster(context.Context) (control.HACluster, error) {
+func (m *fakeNode) SetLeader(context.Context, string, int) error { return nil }
+func (m *fakeNode) GetCluster(context.Context) (control.HACluster, error) {
 	if m.id == 0 {
 		return control.HACluster{}, control.ErrNoCluster
 	}
-	return control.HACluster{ClusterName: m.club.name}, nil
+	return control.HACluster{ClusterName: m.cluster.name}, nil
 }
-func (m *member) GetRaftStatus(context.Context) (broker.RaftStatus, error) {
+func (m *fakeNode) GetRaftStatus(context.Context) (broker.RaftStatus, error) {
 	s := broker.RaftStatus{Nodes: []broker.RaftNode{}, SyncMode: "dynsec"}
-	for _, id := range slices.Sorted(maps.Keys(m.club.nodes)) {
+	for _, id := range slices.Sorted(maps.Keys(m.cluster.nodes)) {
 		s.Nodes = append(s.Nodes, broker.RaftNode{ID: id, Address: "a", Role: 1})
 	}
 	switch m.id {
 	case 0:
-	case m.club.leader:
+	case m.cluster.leader:
 		s.State = 3
 	default:
 		s.State = 1
@@ -114,27 +114,27 @@ func (m *member) GetRaftStatus(context.Context) (broker.RaftStatus, error) {
 	s.LastStored = int64(7 * s.State)
 	return s, nil
 }
-func (m *member) IsLeader(context.Context) (bool, error) { return m.id == m.club.leader, nil }
+func (m *fakeNode) IsLeader(context.Context) (bool, error) { return m.id == m.cluster.leader, nil }
 
-// gathering is a service whose project has scripted brokers that can be nodes.
-type gathering struct {
+// nodeFixture is a service whose project has scripted brokers that can be nodes.
+type nodeFixture struct {
 	*apitest.API
-	t       *testing.T
-	ids     []string
-	members []*member
+	t     *testing.T
+	ids   []string
+	nodes []*fakeNode
 }
 
-func gather(t *testing.T, n int) *gathering {
+func newNodeFixture(t *testing.T, n int) *nodeFixture {
 	t.Helper()
-	return gatherIn(t, apitest.New(t), n)
+	return newNodeFixtureIn(t, apitest.New(t), n)
 }
 
-// gatherIn adds the brokers to the project of the service.
-func gatherIn(t *testing.T, api *apitest.API, n int) *gathering {
+// newNodeFixtureIn adds the brokers to the project of the service.
+func newNodeFixtureIn(t *testing.T, api *apitest.API, n int) *nodeFixture {
 	t.Helper()
-	g := &gathering{API: api, t: t}
+	g := &nodeFixture{API: api, t: t}
 	g.Handlers.Clusters = clusters.New(g.Handlers.ClusterRows(), slog.New(slog.DiscardHandler))
-	c := &club{nodes: map[int]*member{}}
+	c := &fakeCluster{nodes: map[int]*fakeNode{}}
 	for i := range n {
 		now := time.Now()
 		row := db.Broker{ID: fmt.Sprintf("00000000-0000-7000-8000-00000000000%d", i), ProjectID: g.Project, Type: "self-hosted",
@@ -142,22 +142,22 @@ func gatherIn(t *testing.T, api *apitest.API, n int) *gathering {
 		if err := g.Handlers.DB.CreateBroker(t.Context(), row); err != nil {
 			t.Fatal(err)
 		}
-		m := &member{club: c}
+		m := &fakeNode{cluster: c}
 		g.Handlers.Brokers.Pin(row.ID, m)
-		g.ids, g.members = append(g.ids, row.ID), append(g.members, m)
+		g.ids, g.nodes = append(g.ids, row.ID), append(g.nodes, m)
 	}
 	return g
 }
 
-func (g *gathering) path(rest string) string {
+func (g *nodeFixture) path(rest string) string {
 	return "/api/projects/" + g.Project + "/clusters" + rest
 }
 
-func (g *gathering) node(i int) object {
+func (g *nodeFixture) node(i int) object {
 	return object{"broker_id": g.ids[i], "url": "mqtt://10.9.9.9:1", "nodeid": i + 1, "name": fmt.Sprint("n", i+1), "address": fmt.Sprint("10.0.0.", i+1), "port": 7000}
 }
 
-func (g *gathering) body(n int) object {
+func (g *nodeFixture) body(n int) object {
 	nodes := []object{}
 	for i := range n {
 		nodes = append(nodes, g.node(i))
@@ -165,30 +165,30 @@ func (g *gathering) body(n int) object {
 	return object{"clustername": "ha", "syncmode": "dynsec", "nodes": nodes}
 }
 
-func (g *gathering) create(n int) (c handlers.ClusterConnection) {
+func (g *nodeFixture) create(n int) (c handlers.ClusterConnection) {
 	g.t.Helper()
 	g.Root.Post(g.path(""), g.body(n)).Want(200).Decode(&c)
 	return c
 }
 
-func (g *gathering) cluster(id string) (c broker.Cluster) {
+func (g *nodeFixture) cluster(id string) (c broker.Cluster) {
 	g.t.Helper()
 	g.Token("viewer").Get(g.path("/" + id)).Want(200).Decode(&c)
 	return c
 }
 
-func (g *gathering) down(down bool, members ...*member) {
+func (g *nodeFixture) down(down bool, members ...*fakeNode) {
 	for _, m := range members {
-		m.club.mu.Lock()
+		m.cluster.mu.Lock()
 		m.down = down
-		m.club.mu.Unlock()
+		m.cluster.mu.Unlock()
 	}
 }
 
 // TestClusterLife covers the life cycle of a cluster: operations 1 to 8.
 func TestClusterLife(t *testing.T) {
 	t.Parallel()
-	g := gather(t, 4)
+	g := newNodeFixture(t, 4)
 	viewer, editor := g.Token("viewer"), g.Token("editor")
 	editor.Post(g.path(""), g.body(3)).WantError(403, "FORBIDDEN")
 	made := g.create(3)
@@ -243,25 +243,25 @@ func TestClusterLife(t *testing.T) {
 
 func TestClusterOutOfReach(t *testing.T) {
 	t.Parallel()
-	g := gather(t, 3)
-	g.down(true, g.members[2])
+	g := newNodeFixture(t, 3)
+	g.down(true, g.nodes[2])
 	if e := g.Root.Post(g.path(""), g.body(3)).WantError(503, "BROKER_UNAVAILABLE").Error(); !strings.Contains(e.Message, "node 3 (n3)") {
 		t.Errorf("the node is not named: %q", e.Message)
 	}
-	g.down(false, g.members[2])
+	g.down(false, g.nodes[2])
 	made := g.create(3)
-	g.down(true, g.members[2])
+	g.down(true, g.nodes[2])
 	if c := g.cluster(made.ID); c.State != "degraded" || c.Nodes[2].Error != "the broker refuses connections" {
 		t.Errorf("with one down: got %+v", c)
 	}
-	g.down(true, g.members...)
+	g.down(true, g.nodes...)
 	if c := g.cluster(made.ID); c.State != "inactive" {
 		t.Errorf("with all down: got %+v", c)
 	}
 	g.Root.Delete(g.path("/"+made.ID)).WantError(503, "BROKER_UNAVAILABLE")
 	g.Root.Put(g.path("/"+made.ID+"/leave"), object{"nodeid": 2}).WantError(503, "BROKER_UNAVAILABLE")
 	var outcomes []handlers.ClusterOutcome
-	wantOne := func(answer *apitest.Answer, status int, deleted bool) {
+	wantOne := func(answer *apitest.Response, status int, deleted bool) {
 		t.Helper()
 		outcomes = nil
 		answer.Want(207).Decode(&outcomes)
@@ -280,7 +280,7 @@ func TestClusterOutOfReach(t *testing.T) {
 
 func TestClusterWithFewNodesIsWarnedOf(t *testing.T) {
 	t.Parallel()
-	g := gather(t, 2)
+	g := newNodeFixture(t, 2)
 	if made := g.create(2); !strings.Contains(made.Info, "3") {
 		t.Errorf("info: %q", made.Info)
 	}
@@ -289,7 +289,7 @@ func TestClusterWithFewNodesIsWarnedOf(t *testing.T) {
 // TestClusterRequestThatIsWrong names every invalid field.
 func TestClusterRequestThatIsWrong(t *testing.T) {
 	t.Parallel()
-	g := gather(t, 3)
+	g := newNodeFixture(t, 3)
 	for name, tt := range map[string]struct {
 		change func(body object, nodes []object)
 		want   []string
@@ -324,7 +324,7 @@ func TestClusterRequestThatIsWrong(t *testing.T) {
 		})
 	}
 	made := g.create(2)
-	join := func(change func(object)) *apitest.Answer {
+	join := func(change func(object)) *apitest.Response {
 		n := g.node(2)
 		change(n)
 		return g.Root.Put(g.path("/"+made.ID+"/join"), n).WantError(400, "INVALID_REQUEST")
@@ -344,7 +344,7 @@ func TestClusterRequestThatIsWrong(t *testing.T) {
 // TestClusterOfMosquitto names what is missing.
 func TestClusterOfMosquitto(t *testing.T) {
 	t.Parallel()
-	g := gather(t, 2)
+	g := newNodeFixture(t, 2)
 	g.ids = append(g.ids, addMosquitto(t, g.API))
 	e := g.Root.Post(g.path(""), g.body(3)).WantError(405, "NOT_SUPPORTED").Error()
 	if e.Info["feature"] != "cluster" || !strings.Contains(e.Message, "node 3 (n3)") {
@@ -355,7 +355,7 @@ func TestClusterOfMosquitto(t *testing.T) {
 // TestClusterNodeWithItsOwnSecrets keeps them sealed.
 func TestClusterNodeWithItsOwnSecrets(t *testing.T) {
 	t.Parallel()
-	g := gather(t, 0)
+	g := newNodeFixture(t, 0)
 	rows := g.Handlers.ClusterRows()
 	node := clusters.Node{Own: true, URL: "mqtts://far", ClusterNodeRef: broker.ClusterNodeRef{BrokerID: "far", NodeID: 1, Address: "a", Port: 7000,
 		Target: broker.Target{ID: "00000000-0000-7000-8000-0000000000ff", Rev: 1, URL: "mqtts://far", Username: "u", Password: "hush-hush",
@@ -380,7 +380,7 @@ func TestClusterNodeWithItsOwnSecrets(t *testing.T) {
 // TestConnectionOfAClusterNodeIsKept until the node has left.
 func TestConnectionOfAClusterNodeIsKept(t *testing.T) {
 	t.Parallel()
-	g := gather(t, 3)
+	g := newNodeFixture(t, 3)
 	made := g.create(3)
 	g.Root.Delete(g.BrokerAt(g.ids[2], "")).WantError(400, "CONFLICT")
 	if c := g.cluster(made.ID); c.State != "active" {

@@ -41,8 +41,8 @@ func refused(acltype, topic string) object {
 
 func TestDisconnectClient(t *testing.T) {
 	t.Parallel()
-	api := apitest.New(t, manned)
-	five, old := join(t, api, 5, "five", asAdmin, lasting), join(t, api, 4, "old", asAdmin)
+	api := apitest.New(t, withAdminPassword)
+	five, old := join(t, api, 5, "five", asAdmin, persistent), join(t, api, 4, "old", asAdmin)
 	at := func(id string) string { return api.At("/client-inspect/connection?clientid=" + id) }
 	api.Token("viewer").Delete(at("five")).WantError(403, "FORBIDDEN")
 	editor := api.Token("editor")
@@ -60,8 +60,8 @@ func TestDisconnectClient(t *testing.T) {
 // TestForgetClient deletes sessions: of a connected client, and of an offline one.
 func TestForgetClient(t *testing.T) {
 	t.Parallel()
-	api := apitest.New(t, manned)
-	here, away := join(t, api, 5, "here", asAdmin, lasting), join(t, api, 4, "away", asAdmin, lasting)
+	api := apitest.New(t, withAdminPassword)
+	here, away := join(t, api, 5, "here", asAdmin, persistent), join(t, api, 4, "away", asAdmin, persistent)
 	here.subscribe(filter("t", 1))
 	away.subscribe(filter("t", 1))
 	away.leave()
@@ -83,9 +83,9 @@ func TestForgetClient(t *testing.T) {
 // TestSubscribeForAClient subscribes on behalf of clients, one of them offline.
 func TestSubscribeForAClient(t *testing.T) {
 	t.Parallel()
-	api := apitest.New(t, manned, func(c *appliance.Config) { c.Broker.MaxTopicLevels = 4 })
+	api := apitest.New(t, withAdminPassword, func(c *appliance.Config) { c.Broker.MaxTopicLevels = 4 })
 	account(t, api, "meter", refused("publishClientReceive", "closed"))
-	d := join(t, api, 5, "c", user("meter", "secret"), lasting)
+	d := join(t, api, 5, "c", user("meter", "secret"), persistent)
 	publisher := join(t, api, 5, "p", asAdmin)
 	publisher.publish("kept", "earlier", 1, retained)
 	path := api.At("/client-inspect/subscriptions")
@@ -118,7 +118,7 @@ func TestSubscribeForAClient(t *testing.T) {
 	editor.Delete(path+"?clientid=c&topic=%2B").WantError(404, "NOT_FOUND")
 	publisher.publish("open", "no more", 1)
 	publisher.publish("later", "for you", 1)
-	join(t, api, 5, "c", user("meter", "secret"), lasting).wantMessage("later", "for you")
+	join(t, api, 5, "c", user("meter", "secret"), persistent).wantMessage("later", "for you")
 
 	editor.Post(path, object{"clientid": "nobody", "topic": "a"}).WantError(404, "NOT_FOUND")
 	editor.Delete(path+"?clientid=nobody&topic=a").WantError(404, "NOT_FOUND")
@@ -129,7 +129,7 @@ func TestSubscribeForAClient(t *testing.T) {
 // TestPublish publishes a message with all properties of MQTT 5.
 func TestPublish(t *testing.T) {
 	t.Parallel()
-	api := apitest.New(t, manned)
+	api := apitest.New(t, withAdminPassword)
 	d := join(t, api, 5, "c", asAdmin)
 	d.subscribe(filter("#", 2))
 	raw := []byte{0, 0xff, 'x'}
@@ -167,7 +167,7 @@ func TestPublish(t *testing.T) {
 func TestRetained(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	api := apitest.New(t, manned, apitest.In(dir))
+	api := apitest.New(t, withAdminPassword, apitest.In(dir))
 	d := join(t, api, 5, "sender", asAdmin)
 	d.publish("plant/a", "hello", 1, retained, func(pk *packets.Packet) {
 		pk.Properties.ContentType, pk.Properties.MessageExpiryInterval = "text/plain", 3600
@@ -195,7 +195,7 @@ func TestRetained(t *testing.T) {
 	listener.wantMessage("end", "") // subscribers do not receive deletions
 	api.Stop()
 
-	again := apitest.New(t, manned, apitest.In(dir))
+	again := apitest.New(t, withAdminPassword, apitest.In(dir))
 	answer := again.Root.Get(again.At("/messages/retained")).Want(200)
 	var list []broker.RetainedMessage
 	if answer.Decode(&list); len(list) != 2 || answer.Header.Get("X-Total-Count") != "2" {
@@ -231,9 +231,9 @@ func wantRetained(t *testing.T, api *apitest.API) {
 // TestSubscriptions lists those of all clients, with filters.
 func TestSubscriptions(t *testing.T) {
 	t.Parallel()
-	api := apitest.New(t, manned)
+	api := apitest.New(t, withAdminPassword)
 	account(t, api, "alice", allowed("subscribePattern", "a/#"), allowed("subscribeLiteral", "$share/pool/a/x"))
-	one := join(t, api, 5, "one", asAdmin, lasting)
+	one := join(t, api, 5, "one", asAdmin, persistent)
 	one.subscribe(packets.Subscription{Filter: "b", Qos: 2, NoLocal: true, RetainAsPublished: true, RetainHandling: 1}, filter("a/+", 1))
 	two := join(t, api, 5, "two", user("alice", "secret"))
 	two.subscribe(filter("$share/pool/a/x", 1), filter("A", 0), filter("a/y", 0))

@@ -44,8 +44,8 @@ func keepAlive(seconds uint16) change {
 	return func(pk *packets.Packet) { pk.Connect.Keepalive = seconds }
 }
 
-// lasting requests a session that outlives its connection.
-func lasting(pk *packets.Packet) {
+// persistent requests a session that outlives its connection.
+func persistent(pk *packets.Packet) {
 	pk.Connect.Clean = false
 	pk.Properties.SessionExpiryInterval, pk.Properties.SessionExpiryIntervalFlag = 3600, true
 }
@@ -58,8 +58,8 @@ const (
 
 var asAdmin = user(mqttAdmin, mqttPassword)
 
-// knock connects to a listener and sends nothing yet.
-func knock(t *testing.T, listener string, config *tls.Config, version byte) *device {
+// connectTo connects to a listener and sends nothing yet.
+func connectTo(t *testing.T, listener string, config *tls.Config, version byte) *device {
 	t.Helper()
 	conn, err := open(t, listener, config)
 	if err != nil {
@@ -116,23 +116,23 @@ func (o *overWebSocket) Write(p []byte) (int, error) {
 // join connects over TCP and must be accepted.
 func join(t *testing.T, api *apitest.API, version byte, id string, changes ...change) *device {
 	t.Helper()
-	d := knock(t, api.Listeners[0], nil, version)
-	d.enter(id, changes...)
+	d := connectTo(t, api.Listeners[0], nil, version)
+	d.connect(id, changes...)
 	return d
 }
 
-// enter sends CONNECT and must be accepted.
-func (d *device) enter(id string, changes ...change) packets.Packet {
+// connect sends CONNECT and must be accepted.
+func (d *device) connect(id string, changes ...change) packets.Packet {
 	d.t.Helper()
-	ack := d.greet(id, changes...)
+	ack := d.sendConnect(id, changes...)
 	if ack.ReasonCode != 0 {
 		d.t.Fatalf("%s: CONNACK %#x, want 0", id, ack.ReasonCode)
 	}
 	return ack
 }
 
-// greet sends CONNECT and returns the CONNACK.
-func (d *device) greet(id string, changes ...change) packets.Packet {
+// sendConnect sends CONNECT and returns the CONNACK.
+func (d *device) sendConnect(id string, changes ...change) packets.Packet {
 	d.t.Helper()
 	pk := packets.Packet{FixedHeader: packets.FixedHeader{Type: packets.Connect}}
 	pk.Connect.ProtocolName, pk.Connect.Clean, pk.Connect.ClientIdentifier = []byte("MQTT"), true, id
@@ -158,19 +158,19 @@ func (d *device) send(pk packets.Packet) {
 	if err := encode(&buf); err != nil {
 		d.t.Fatal(err)
 	}
-	d.patient()
+	d.setDeadline()
 	if _, err := d.conn.Write(buf.Bytes()); err != nil {
 		d.t.Fatalf("send: %v", err)
 	}
 }
 
-func (d *device) patient() {
+func (d *device) setDeadline() {
 	d.conn.SetDeadline(time.Now().Add(suite.HangLimit)) //nolint:errcheck // a later read or write fails otherwise
 }
 
 // next returns the next packet, or an error if the connection is closed.
 func (d *device) next() (pk packets.Packet, err error) {
-	d.patient()
+	d.setDeadline()
 	first, err := d.r.ReadByte()
 	if err != nil {
 		return pk, err

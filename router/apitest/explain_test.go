@@ -23,7 +23,7 @@ func ask(api *apitest.API, username, clientID, action, topic string) (v broker.V
 // TestAccessCheckIsTrue requests the access check of actions, and performs them.
 func TestAccessCheckIsTrue(t *testing.T) {
 	t.Parallel()
-	api := apitest.New(t, manned, func(c *appliance.Config) { c.Broker.AllowAnonymous = true })
+	api := apitest.New(t, withAdminPassword, func(c *appliance.Config) { c.Broker.AllowAnonymous = true })
 	account(t, api, "alice", allowed("publishClientSend", "a/#"), object{"acltype": "publishClientSend", "topic": "a/no", "priority": 5, "allow": false},
 		allowed("publishClientSend", "id/%c"), refused("publishClientReceive", "b/no"),
 		allowed("subscribePattern", "b/#"), refused("subscribeLiteral", "b/secret"), refused("unsubscribePattern", "b/keep/#"))
@@ -38,7 +38,7 @@ func TestAccessCheckIsTrue(t *testing.T) {
 	filters := append([]string{"#", "+", "a/#", "b/#", "b/+", "b/keep/+", "$share/g/b/1", "$SYS/#", "$CONTROL/#"}, topics...)
 	seen := map[string]int{}
 	for id, username := range map[string]string{"dev": "alice", "operator": mqttAdmin, "guest": ""} {
-		do := newDoer(t, api, id, username)
+		do := newActor(t, api, id, username)
 		for action, about := range map[string][]string{"publish": topics, "receive": topics, "subscribe": filters, "unsubscribe": filters} {
 			if action == "publish" {
 				about = append(about, "$SYSx/y", "$share/g/t", "$SYS", "$share")
@@ -60,8 +60,8 @@ func TestAccessCheckIsTrue(t *testing.T) {
 	}
 }
 
-// doer performs the actions of a client.
-type doer struct {
+// actor performs the actions of a client.
+type actor struct {
 	t      *testing.T
 	api    *apitest.API
 	id     string
@@ -69,7 +69,7 @@ type doer struct {
 	marks  int
 }
 
-func newDoer(t *testing.T, api *apitest.API, id, username string) *doer {
+func newActor(t *testing.T, api *apitest.API, id, username string) *actor {
 	t.Helper()
 	var changes []change
 	switch username {
@@ -79,14 +79,14 @@ func newDoer(t *testing.T, api *apitest.API, id, username string) *doer {
 	default:
 		changes = append(changes, user(username, "secret"))
 	}
-	d := &doer{t: t, api: api, id: id, client: join(t, api, 5, id, changes...)}
+	d := &actor{t: t, api: api, id: id, client: join(t, api, 5, id, changes...)}
 	d.client.passesOver = true
 	return d
 }
 
-func (d *doer) may(action, topic string) bool {
+func (d *actor) may(action, topic string) bool {
 	d.t.Helper()
-	d.settle()
+	d.discardPending()
 	switch action {
 	case "publish":
 		return d.client.publish(topic, "", 1) < 0x80
@@ -98,8 +98,8 @@ func (d *doer) may(action, topic string) bool {
 	return d.receives(topic)
 }
 
-// settle discards messages for earlier subscriptions and requests.
-func (d *doer) settle() {
+// discardPending discards messages for earlier subscriptions and requests.
+func (d *actor) discardPending() {
 	d.t.Helper()
 	d.client.send(packets.Packet{FixedHeader: packets.FixedHeader{Type: packets.Pingreq}})
 	for {
@@ -116,7 +116,7 @@ func (d *doer) settle() {
 // receives subscribes the client on its behalf, and publishes. A later message on a
 // topic that the client certainly receives shows that the first one is not still in
 // flight.
-func (d *doer) receives(topic string) bool {
+func (d *actor) receives(topic string) bool {
 	d.t.Helper()
 	path := d.api.At("/client-inspect/subscriptions")
 	for _, one := range []string{topic, "mark"} {
@@ -140,7 +140,7 @@ func (d *doer) receives(topic string) bool {
 // whatever the defaults are.
 func TestAccessCheckOfAnonymousClients(t *testing.T) {
 	t.Parallel()
-	api := apitest.New(t, manned)
+	api := apitest.New(t, withAdminPassword)
 	v := ask(api, "", "", "receive", "a")
 	if v.Allowed || v.ACLType != "publishClientReceive" || !strings.Contains(v.Reason, "broker.allow_anonymous") {
 		t.Errorf("where nobody is let in: %+v", v)
@@ -148,11 +148,11 @@ func TestAccessCheckOfAnonymousClients(t *testing.T) {
 	if v := ask(api, "", "", "publish", "a/#"); v.Source != broker.DecidedByTopic {
 		t.Errorf("of what is no topic: %+v", v)
 	}
-	d := knock(t, api.Listeners[0], nil, 5)
-	if code := d.greet("c").ReasonCode; code != 0x87 {
+	d := connectTo(t, api.Listeners[0], nil, 5)
+	if code := d.sendConnect("c").ReasonCode; code != 0x87 {
 		t.Errorf("CONNACK %#x, want 0x87", code)
 	}
-	open := apitest.New(t, manned, func(c *appliance.Config) { c.Broker.AllowAnonymous = true })
+	open := apitest.New(t, withAdminPassword, func(c *appliance.Config) { c.Broker.AllowAnonymous = true })
 	if v := ask(open, "", "", "receive", "a"); !v.Allowed || v.Source != broker.DecidedByDefault {
 		t.Errorf("where they are let in: %+v", v)
 	}
@@ -168,7 +168,7 @@ func denialsOf(api *apitest.API, query string) (list []broker.Denial, total stri
 // helpful reason.
 func TestDenials(t *testing.T) {
 	t.Parallel()
-	api := apitest.New(t, manned)
+	api := apitest.New(t, withAdminPassword)
 	account(t, api, "alice", refused("publishClientSend", "a/no"), refused("unsubscribeLiteral", "u"))
 	account(t, api, "off")
 	api.Root.Put(api.At("/clients/enable"), object{"username": "off", "enable": false}).Want(204)
@@ -180,7 +180,7 @@ func TestDenials(t *testing.T) {
 
 	begin := time.Now()
 	for _, c := range []change{user("alice", "wrong"), user("nobody", "x"), user("off", "secret"), user("bound", "secret"), func(*packets.Packet) {}} {
-		if code := knock(t, api.Listeners[0], nil, 5).greet("c", c).ReasonCode; code != 0x87 {
+		if code := connectTo(t, api.Listeners[0], nil, 5).sendConnect("c", c).ReasonCode; code != 0x87 {
 			t.Fatalf("CONNACK %#x, want 0x87", code)
 		}
 	}
@@ -190,8 +190,8 @@ func TestDenials(t *testing.T) {
 	d.publish("$SYS/broker/version", "", 1)
 	d.subscribe(filter("s/#", 0))
 	d.unsubscribe("u")
-	broken := knock(t, api.Listeners[0], nil, 9) // an unknown version is not a denial
-	broken.greet("broken")
+	broken := connectTo(t, api.Listeners[0], nil, 9) // an unknown version is not a denial
+	broken.sendConnect("broken")
 
 	want := []struct {
 		action                  broker.Action
@@ -233,7 +233,7 @@ func TestDenials(t *testing.T) {
 // TestDenialsAreBounded keeps the newest thousand.
 func TestDenialsAreBounded(t *testing.T) {
 	t.Parallel()
-	api := apitest.New(t, manned)
+	api := apitest.New(t, withAdminPassword)
 	account(t, api, "alice")
 	d := join(t, api, 5, "c", user("alice", "secret"))
 	for i := range 1025 {

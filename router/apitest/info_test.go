@@ -47,7 +47,7 @@ func TestInfoHasMosquittosNames(t *testing.T) {
 // TestInfo reads the figures and waits until there are two samples of them.
 func TestInfo(t *testing.T) {
 	t.Parallel()
-	api := apitest.New(t, manned)
+	api := apitest.New(t, withAdminPassword)
 	d := join(t, api, 5, "d", asAdmin)
 	d.subscribe(filter("a", 0), filter("b", 0))
 	d.publish("kept", "12345", 1, retained)

@@ -38,13 +38,13 @@ func listed(t *testing.T, api *apitest.API, query string) (ids []string, total s
 // the bytes of their ids.
 func TestInspectList(t *testing.T) {
 	t.Parallel()
-	api := apitest.New(t, manned)
+	api := apitest.New(t, withAdminPassword)
 	if ids, total := listed(t, api, ""); ids != nil || total != "0" {
 		t.Errorf("without clients: %q, %s in all", ids, total)
 	}
 	order := []string{"A", "a", "a/1", "b c&d", "z", "é"}
 	for i, id := range slices.Backward(order) {
-		d := join(t, api, 5, id, asAdmin, lasting)
+		d := join(t, api, 5, id, asAdmin, persistent)
 		if i%2 == 0 {
 			d.leave()
 			wantDetail(t, api, id, false, connected)
@@ -67,15 +67,15 @@ func TestInspectList(t *testing.T) {
 	api.Root.Get(api.At("/client-inspect?count=-2")).WantError(400, "INVALID_REQUEST")
 	api.Root.Get(api.At("/client-inspect?offset=x")).WantError(400, "INVALID_REQUEST")
 	api.Token("viewer").Get(api.At("/client-inspect?count=1")).Want(200)
-	api.Stranger().Get(api.At("/client-inspect")).WantError(401, "UNAUTHORIZED")
+	api.Anonymous().Get(api.At("/client-inspect")).WantError(401, "UNAUTHORIZED")
 }
 
 const manySessions = 20_000
 
 func sessionID(i int) string { return fmt.Sprintf("session-%05d", i) }
 
-// furnish stores many sessions in a data directory that no broker has used yet.
-func furnish(t *testing.T, dir string) {
+// storeSessions stores many sessions in a data directory that no broker has used yet.
+func storeSessions(t *testing.T, dir string) {
 	t.Helper()
 	f, err := schema.Open(t.Context(), filepath.Join(dir, embedded.DatabaseFile), slog.New(slog.DiscardHandler))
 	if err != nil {
@@ -107,10 +107,10 @@ func furnish(t *testing.T, dir string) {
 func TestInspectManySessions(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	furnish(t, dir)
-	api := apitest.New(t, manned, apitest.In(dir))
+	storeSessions(t, dir)
+	api := apitest.New(t, withAdminPassword, apitest.In(dir))
 	const back = 12_345
-	subscriber := join(t, api, 5, sessionID(back), asAdmin, lasting)
+	subscriber := join(t, api, 5, sessionID(back), asAdmin, persistent)
 	subscriber.subscribe(filter("t", 0))
 
 	body := beginList(t, api)
@@ -155,7 +155,7 @@ func TestInspectManySessions(t *testing.T) {
 func beginList(t *testing.T, api *apitest.API) io.Reader {
 	t.Helper()
 	var session struct{ Token string }
-	api.Stranger().Post("/api/auth/login", object{"email": apitest.RootEmail, "password": apitest.RootPassword}).Want(200).Decode(&session)
+	api.Anonymous().Post("/api/auth/login", object{"email": apitest.RootEmail, "password": apitest.RootPassword}).Want(200).Decode(&session)
 	r, err := http.NewRequestWithContext(t.Context(), "GET", api.URL+api.At("/client-inspect?count=-1"), nil)
 	if err != nil {
 		t.Fatal(err)

@@ -11,21 +11,23 @@ import (
 	"signalbox/router/appliance"
 )
 
-// small bounds the queue of a client, and its messages in flight.
-func small(messages, window int) apitest.Option {
+// smallQueues bounds the queue of a client, and its messages in flight.
+func smallQueues(messages, window int) apitest.Option {
 	return func(c *appliance.Config) {
 		c.Broker.MaxQueuedMessages, c.Broker.MaxInflightMessages, c.Broker.MaxQueuedBytes = messages, window, 4096
 	}
 }
 
-// load is the queue of a client, its messages in flight, and those that were dropped.
-type load struct {
+// queueState is the queue of a client, its messages in flight, and those that were dropped.
+type queueState struct {
 	Queues   broker.ClientQueueDetail
 	Inflight broker.ClientInflight
 	Dropped  int64
 }
 
-func loadOf(d broker.ConnectedClientDetail) load { return load{d.Queues, d.Inflight, d.NumDropped} }
+func queueStateOf(d broker.ConnectedClientDetail) queueState {
+	return queueState{d.Queues, d.Inflight, d.NumDropped}
+}
 
 // payload makes every message on topic "t" count 100 bytes.
 var payload = strings.Repeat("x", 99)
@@ -34,8 +36,8 @@ var payload = strings.Repeat("x", 99)
 // window of two messages that are acknowledged one by one.
 func TestInspectQueue(t *testing.T) {
 	t.Parallel()
-	api := apitest.New(t, manned, small(10, 3))
-	away := join(t, api, 5, "c", asAdmin, lasting)
+	api := apitest.New(t, withAdminPassword, smallQueues(10, 3))
+	away := join(t, api, 5, "c", asAdmin, persistent)
 	away.subscribe(filter("t", 2))
 	away.leave()
 	wantDetail(t, api, "c", false, connected)
@@ -44,38 +46,38 @@ func TestInspectQueue(t *testing.T) {
 	for _, qos := range []byte{1, 2, 0, 1, 2, 1} { // QoS 0 is not queued for an offline client
 		publisher.publish("t", payload, qos)
 	}
-	want := load{
+	want := queueState{
 		Queues:   broker.ClientQueueDetail{BytesOut: 500, BytesMax: 4096, MessagesOut: 5, MessagesMax: 10, MessagesOutQoS12: 5},
 		Inflight: broker.ClientInflight{MessagesInMax: 3, MessagesOutMax: 3, MessagesMax: 3},
 	}
-	wantDetail(t, api, "c", want, loadOf)
+	wantDetail(t, api, "c", want, queueStateOf)
 	wantListed(t, api, detail(api, "c"))
 
-	here := join(t, api, 5, "c", asAdmin, lasting, func(pk *packets.Packet) { pk.Properties.ReceiveMaximum = 2 })
+	here := join(t, api, 5, "c", asAdmin, persistent, func(pk *packets.Packet) { pk.Properties.ReceiveMaximum = 2 })
 	first := here.wantMessage("t", payload)
 	here.wantMessage("t", payload)
 	want.Queues.BytesOut, want.Queues.MessagesOut, want.Queues.MessagesOutQoS12 = 300, 3, 3
 	want.Inflight.BytesOut, want.Inflight.MessagesOut, want.Inflight.MessagesOutMax = 200, 2, 2
-	wantDetail(t, api, "c", want, loadOf)
+	wantDetail(t, api, "c", want, queueStateOf)
 	wantListed(t, api, detail(api, "c"))
 
 	here.acknowledge(first.PacketID)
 	here.wantMessage("t", payload)
 	want.Queues.BytesOut, want.Queues.MessagesOut, want.Queues.MessagesOutQoS12 = 200, 2, 2
-	wantDetail(t, api, "c", want, loadOf)
+	wantDetail(t, api, "c", want, queueStateOf)
 
 	here.drop() // a closed connection has nothing in flight
 	want.Queues.BytesOut, want.Queues.MessagesOut, want.Queues.MessagesOutQoS12 = 400, 4, 4
 	want.Inflight.BytesOut, want.Inflight.MessagesOut = 0, 0
 	wantDetail(t, api, "c", false, connected)
-	wantDetail(t, api, "c", want, loadOf)
+	wantDetail(t, api, "c", want, queueStateOf)
 }
 
 // TestInspectInflightFromTheClient: a message of QoS 2 is in flight until its sender
 // has released it.
 func TestInspectInflightFromTheClient(t *testing.T) {
 	t.Parallel()
-	api := apitest.New(t, manned)
+	api := apitest.New(t, withAdminPassword)
 	d := join(t, api, 5, "c", asAdmin)
 	for id := range uint16(3) {
 		d.send(packets.Packet{FixedHeader: packets.FixedHeader{Type: packets.Publish, Qos: 2}, TopicName: "t", Payload: []byte("x"), PacketID: id + 1})
@@ -91,8 +93,8 @@ func TestInspectInflightFromTheClient(t *testing.T) {
 // one that does not acknowledge.
 func TestInspectDropsByFullQueue(t *testing.T) {
 	t.Parallel()
-	api := apitest.New(t, manned, small(5, 2))
-	away := join(t, api, 4, "away", asAdmin, lasting)
+	api := apitest.New(t, withAdminPassword, smallQueues(5, 2))
+	away := join(t, api, 4, "away", asAdmin, persistent)
 	away.subscribe(filter("t", 1))
 	away.leave()
 	silent := join(t, api, 4, "silent", asAdmin)
@@ -103,22 +105,22 @@ func TestInspectDropsByFullQueue(t *testing.T) {
 	for range 8 {
 		publisher.publish("t", payload, 1)
 	}
-	want := load{
+	want := queueState{
 		Queues:   broker.ClientQueueDetail{BytesOut: 500, BytesMax: 4096, MessagesOut: 5, MessagesMax: 5, MessagesOutQoS12: 5},
 		Inflight: broker.ClientInflight{MessagesInMax: 65535, MessagesOutMax: 2, MessagesMax: 2},
 		Dropped:  3,
 	}
-	wantDetail(t, api, "away", want, loadOf)
+	wantDetail(t, api, "away", want, queueStateOf)
 	want.Queues.BytesOut, want.Queues.MessagesOut, want.Queues.MessagesOutQoS12 = 300, 3, 3
 	want.Inflight.BytesOut, want.Inflight.MessagesOut = 200, 2
-	wantDetail(t, api, "silent", want, loadOf)
+	wantDetail(t, api, "silent", want, queueStateOf)
 }
 
 // TestInspectDropsByBytes drops what exceeds the bound in bytes.
 func TestInspectDropsByBytes(t *testing.T) {
 	t.Parallel()
-	api := apitest.New(t, manned, small(100, 10))
-	away := join(t, api, 5, "c", asAdmin, lasting)
+	api := apitest.New(t, withAdminPassword, smallQueues(100, 10))
+	away := join(t, api, 5, "c", asAdmin, persistent)
 	away.subscribe(filter("t", 1))
 	away.leave()
 	wantDetail(t, api, "c", false, connected)
@@ -126,19 +128,19 @@ func TestInspectDropsByBytes(t *testing.T) {
 	for range 3 {
 		publisher.publish("t", strings.Repeat("x", 1999), 1)
 	}
-	want := load{
+	want := queueState{
 		Queues:   broker.ClientQueueDetail{BytesOut: 4000, BytesMax: 4096, MessagesOut: 2, MessagesMax: 100, MessagesOutQoS12: 2},
 		Inflight: broker.ClientInflight{MessagesInMax: 10, MessagesOutMax: 10, MessagesMax: 10}, Dropped: 1,
 	}
-	wantDetail(t, api, "c", want, loadOf)
+	wantDetail(t, api, "c", want, queueStateOf)
 }
 
 // TestInspectDropsByExpiry drops messages that have expired when the client connects. A
 // retained message with the same expiry, published later, shows that they have.
 func TestInspectDropsByExpiry(t *testing.T) {
 	t.Parallel()
-	api := apitest.New(t, manned)
-	away := join(t, api, 5, "c", asAdmin, lasting)
+	api := apitest.New(t, withAdminPassword)
+	away := join(t, api, 5, "c", asAdmin, persistent)
 	away.subscribe(filter("t", 1))
 	away.leave()
 	wantDetail(t, api, "c", false, connected)
@@ -151,7 +153,7 @@ func TestInspectDropsByExpiry(t *testing.T) {
 		t.Errorf("an expired message is listed: %s", got)
 	}
 
-	here := join(t, api, 5, "c", asAdmin, lasting)
+	here := join(t, api, 5, "c", asAdmin, persistent)
 	here.wantMessage("t", "lasting")
 	wantDetail(t, api, "c", broker.ClientDrops{Expired: 1}, dropped)
 }
@@ -162,7 +164,7 @@ func dropped(d broker.ConnectedClientDetail) broker.ClientDrops { return *d.Drop
 // [MQTT-3.1.2-25].
 func TestInspectDropsByPacketSize(t *testing.T) {
 	t.Parallel()
-	api := apitest.New(t, manned)
+	api := apitest.New(t, withAdminPassword)
 	d := join(t, api, 5, "c", asAdmin, func(pk *packets.Packet) { pk.Properties.MaximumPacketSize = 100 })
 	d.subscribe(filter("t", 1))
 	publisher := join(t, api, 5, "p", asAdmin)
@@ -183,8 +185,8 @@ func trafficOf(d broker.ConnectedClientDetail) traffic {
 // TestInspectTraffic counts payloads only, over all connections of a session.
 func TestInspectTraffic(t *testing.T) {
 	t.Parallel()
-	api := apitest.New(t, manned)
-	d := join(t, api, 5, "c", asAdmin, lasting)
+	api := apitest.New(t, withAdminPassword)
+	d := join(t, api, 5, "c", asAdmin, persistent)
 	d.subscribe(filter("to/c", 1))
 	for qos := range byte(3) {
 		d.publish("from/c", strings.Repeat("x", 10*int(qos+1)), qos)
@@ -200,7 +202,7 @@ func TestInspectTraffic(t *testing.T) {
 	wantDetail(t, api, "c", traffic{3, 3, 60, 15}, trafficOf)
 	wantDetail(t, api, "p", traffic{3, 0, 15, 0}, trafficOf)
 	d.leave()
-	d = join(t, api, 5, "c", asAdmin, lasting)
+	d = join(t, api, 5, "c", asAdmin, persistent)
 	d.publish("from/c", "more", 0)
 	wantDetail(t, api, "c", traffic{4, 3, 64, 15}, trafficOf)
 }

@@ -20,8 +20,8 @@ import (
 	"signalbox/scripts/suite"
 )
 
-// manned sets the password of the broker's administrator.
-func manned(c *appliance.Config) { c.Broker.AdminPassword = mqttPassword }
+// withAdminPassword sets the password of the broker's administrator.
+func withAdminPassword(c *appliance.Config) { c.Broker.AdminPassword = mqttPassword }
 
 func detail(api *apitest.API, id string) (d broker.ConnectedClientDetail) {
 	api.Root.Get(api.At("/client-inspect/detail?clientid=" + url.QueryEscape(id))).Want(200).Decode(&d)
@@ -49,7 +49,7 @@ func wantDetail[T any](t *testing.T, api *apitest.API, id string, want T, part f
 // listeners of all kinds.
 func TestInspectEveryListener(t *testing.T) {
 	t.Parallel()
-	p := issue(t)
+	p := issueCertificates(t)
 	api := everyListener(t, p)
 	local := func(i int) *broker.ClientListener {
 		return &broker.ClientListener{Port: portOf(t, api.Listeners[i]), BindAddress: "127.0.0.1"}
@@ -70,7 +70,7 @@ func TestInspectEveryListener(t *testing.T) {
 		{id: "tcp-31", version: 3, changes: []change{keepAlive(60)},
 			want: broker.ConnectedClientDetail{Username: "<anonymous>", Address: "127.0.0.1", Protocol: "MQTT", ProtocolVersion: "v3.1",
 				Keepalive: 60, CleanSession: true, Listener: local(0)}},
-		{id: "tcp-311", version: 4, changes: []change{asAdmin, lasting},
+		{id: "tcp-311", version: 4, changes: []change{asAdmin, persistent},
 			want: broker.ConnectedClientDetail{Username: mqttAdmin, Address: "127.0.0.1", Protocol: "MQTT", ProtocolVersion: "v3.1.1", Listener: local(0)}},
 		{id: "tls-5", listener: 1, tls: p13, version: 5, changes: []change{asAdmin, keepAlive(65535)},
 			want: broker.ConnectedClientDetail{Username: mqttAdmin, Address: "127.0.0.1", Protocol: "MQTT", ProtocolVersion: "v5",
@@ -80,7 +80,7 @@ func TestInspectEveryListener(t *testing.T) {
 			want: broker.ConnectedClientDetail{Username: mqttAdmin, Address: "127.0.0.1", Protocol: "MQTT", ProtocolVersion: "v3.1.1",
 				CleanSession: true, Listener: local(2),
 				TLS: &broker.ClientTLS{Version: "TLSv1.2", Ciphers: "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384"}}},
-		{id: "ws-5", listener: 3, path: "/mqtt", version: 5, changes: []change{lasting},
+		{id: "ws-5", listener: 3, path: "/mqtt", version: 5, changes: []change{persistent},
 			want: broker.ConnectedClientDetail{Username: "<anonymous>", Address: "127.0.0.1", Protocol: "MQTT-WS", ProtocolVersion: "v5",
 				Keepalive: 65535, Listener: local(3)}}, // the broker's value, because the client sent none
 		{id: "wss-311", listener: 4, path: "/mqtt", tls: p13, version: 4,
@@ -91,9 +91,9 @@ func TestInspectEveryListener(t *testing.T) {
 				CleanSession: true, Listener: &broker.ClientListener{BindAddress: strings.TrimPrefix(api.Listeners[5], "unix://")}}},
 	} {
 		t.Run(c.id, func(t *testing.T) {
-			d := knock(t, api.Listeners[c.listener]+c.path, c.tls, c.version)
+			d := connectTo(t, api.Listeners[c.listener]+c.path, c.tls, c.version)
 			before := time.Now().UnixMilli()
-			d.enter(c.id, c.changes...)
+			d.connect(c.id, c.changes...)
 			got := detail(api, c.id)
 			if after := time.Now().UnixMilli(); got.LastConnect < before || got.LastConnect > after {
 				t.Errorf("lastConnect %d, want from %d to %d", got.LastConnect, before, after)
@@ -148,9 +148,9 @@ func wantListed(t *testing.T, api *apitest.API, d broker.ConnectedClientDetail) 
 // TestInspectTLSIsNested checks the JSON itself.
 func TestInspectTLSIsNested(t *testing.T) {
 	t.Parallel()
-	p := issue(t)
+	p := issueCertificates(t)
 	api := everyListener(t, p)
-	knock(t, api.Listeners[1], p.config(t, func(*tls.Config) {}), 5).enter("c", asAdmin)
+	connectTo(t, api.Listeners[1], p.config(t, func(*tls.Config) {}), 5).connect("c", asAdmin)
 	var record map[string]any
 	api.Root.Get(api.At("/client-inspect/detail?clientid=c")).Want(200).Decode(&record)
 	nested, ok := record["tls"].(map[string]any)
@@ -179,7 +179,7 @@ func TestInspectTLSIsNested(t *testing.T) {
 // be published.
 func TestInspectWill(t *testing.T) {
 	t.Parallel()
-	api := apitest.New(t, manned)
+	api := apitest.New(t, withAdminPassword)
 	will := func(pk *packets.Packet) {
 		pk.Connect.WillFlag, pk.Connect.WillRetain, pk.Connect.WillQos = true, true, 2
 		pk.Connect.WillTopic, pk.Connect.WillPayload = "pump/7/state", []byte{0, 0xff, 'x'}
@@ -195,15 +195,15 @@ func TestInspectWill(t *testing.T) {
 			{Identifier: "message-expiry-interval", Value: "90"}}}
 	shown := func(d broker.ConnectedClientDetail) *broker.ClientWill { return d.Will }
 
-	d := join(t, api, 5, "c", asAdmin, lasting, will)
+	d := join(t, api, 5, "c", asAdmin, persistent, will)
 	wantDetail(t, api, "c", want, shown)
 	d.drop()
 	wantDetail(t, api, "c", false, connected)
 	wantDetail(t, api, "c", want, shown) // it waits for its delay
-	d = join(t, api, 5, "c", asAdmin, lasting)
+	d = join(t, api, 5, "c", asAdmin, persistent)
 	wantDetail(t, api, "c", nil, shown)
 	d.drop()
-	d = join(t, api, 5, "c", asAdmin, lasting, will)
+	d = join(t, api, 5, "c", asAdmin, persistent, will)
 	d.leave() // which deletes the Will
 	wantDetail(t, api, "c", false, connected)
 	wantDetail(t, api, "c", nil, shown)
@@ -219,8 +219,8 @@ func connected(d broker.ConnectedClientDetail) bool { return d.Connected }
 // TestInspectTimes follows one session over its connections.
 func TestInspectTimes(t *testing.T) {
 	t.Parallel()
-	api := apitest.New(t, manned)
-	d := join(t, api, 5, "c", asAdmin, lasting, keepAlive(30))
+	api := apitest.New(t, withAdminPassword)
+	d := join(t, api, 5, "c", asAdmin, persistent, keepAlive(30))
 	first := detail(api, "c")
 	if first.LastDisconnect != nil || !first.Connected {
 		t.Errorf("on its first connection: %+v", first)
@@ -238,7 +238,7 @@ func TestInspectTimes(t *testing.T) {
 	}
 	wantListed(t, api, away)
 
-	join(t, api, 5, "c", asAdmin, lasting)
+	join(t, api, 5, "c", asAdmin, persistent)
 	back := detail(api, "c")
 	if back.LastConnect < *away.LastDisconnect || back.LastDisconnect == nil || *back.LastDisconnect != *away.LastDisconnect || !back.Connected {
 		t.Errorf("back again: %+v, was away: %+v", back, away)
@@ -256,7 +256,7 @@ func TestInspectTimes(t *testing.T) {
 // client, if it could.
 func TestInspectKeepAlive(t *testing.T) {
 	t.Parallel()
-	api := apitest.New(t, manned, func(c *appliance.Config) { c.Broker.MaxKeepAlive = 30 * time.Second })
+	api := apitest.New(t, withAdminPassword, func(c *appliance.Config) { c.Broker.MaxKeepAlive = 30 * time.Second })
 	for id, c := range map[string]struct {
 		version byte
 		asked   uint16
@@ -274,9 +274,9 @@ func TestInspectKeepAlive(t *testing.T) {
 func TestInspectWebSocketThatIsAway(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	api := everyListener(t, issue(t), apitest.In(dir))
-	d := knock(t, api.Listeners[3]+"/mqtt", nil, 5)
-	d.enter("c", asAdmin, lasting)
+	api := everyListener(t, issueCertificates(t), apitest.In(dir))
+	d := connectTo(t, api.Listeners[3]+"/mqtt", nil, 5)
+	d.connect("c", asAdmin, persistent)
 	d.leave()
 	protocol := func(d broker.ConnectedClientDetail) string { return d.Protocol }
 	wantDetail(t, api, "c", false, connected)
@@ -284,7 +284,7 @@ func TestInspectWebSocketThatIsAway(t *testing.T) {
 	want := detail(api, "c")
 	want.Protocol = "MQTT"
 	api.Stop()
-	again := apitest.New(t, manned, apitest.In(dir))
+	again := apitest.New(t, withAdminPassword, apitest.In(dir))
 	wantDetail(t, again, "c", want, func(d broker.ConnectedClientDetail) broker.ConnectedClientDetail { return d })
 }
 
@@ -292,7 +292,7 @@ func TestInspectWebSocketThatIsAway(t *testing.T) {
 // which is not the same as Clean Start in MQTT 5.
 func TestInspectCleanSession(t *testing.T) {
 	t.Parallel()
-	api := apitest.New(t, manned)
+	api := apitest.New(t, withAdminPassword)
 	for _, c := range []struct {
 		name    string
 		version byte
@@ -315,9 +315,9 @@ func TestInspectCleanSession(t *testing.T) {
 
 func TestInspectSubscriptions(t *testing.T) {
 	t.Parallel()
-	api := apitest.New(t, manned)
+	api := apitest.New(t, withAdminPassword)
 	api.Root.Put(api.At("/acldefault"), []object{{"acltype": "subscribe", "allow": true}}).Want(204)
-	d := join(t, api, 5, "c", asAdmin, lasting)
+	d := join(t, api, 5, "c", asAdmin, persistent)
 	d.subscribe(filter("b/+", 1), filter("a/#", 0), filter("$share/g/c", 2), filter("a/#", 2))
 	shown := func(d broker.ConnectedClientDetail) []string {
 		if int(d.NumSubscriptions) != len(d.Subscriptions) {

@@ -15,16 +15,16 @@ import (
 	"signalbox/router/appliance"
 )
 
-// papers are the certificates of a broker and of a client.
-type papers struct {
+// certificates are the certificates of a broker and of a client.
+type certificates struct {
 	ca, server, client brokertest.KeyPair
 	dir                string
 }
 
-func issue(t *testing.T) papers {
+func issueCertificates(t *testing.T) certificates {
 	t.Helper()
 	ca := brokertest.NewCA(t)
-	p := papers{dir: t.TempDir(), ca: brokertest.KeyPair{Cert: ca.PEM},
+	p := certificates{dir: t.TempDir(), ca: brokertest.KeyPair{Cert: ca.PEM},
 		server: ca.Issue(t, brokertest.CertOptions{Subject: "broker", Names: []string{"127.0.0.1"}}),
 		client: ca.Issue(t, brokertest.CertOptions{Subject: "pump-7"})}
 	for name, content := range map[string][]byte{"ca.pem": p.ca.Cert, "cert.pem": p.server.Cert, "key.pem": p.server.Key} {
@@ -35,10 +35,10 @@ func issue(t *testing.T) papers {
 	return p
 }
 
-func (p papers) file(name string) string { return filepath.Join(p.dir, name) }
+func (p certificates) file(name string) string { return filepath.Join(p.dir, name) }
 
 // config is a client's configuration that trusts the broker and has its certificate.
-func (p papers) config(t *testing.T, change func(*tls.Config)) *tls.Config {
+func (p certificates) config(t *testing.T, change func(*tls.Config)) *tls.Config {
 	t.Helper()
 	pair, err := tls.X509KeyPair(p.client.Cert, p.client.Key)
 	if err != nil {
@@ -52,7 +52,7 @@ func (p papers) config(t *testing.T, change func(*tls.Config)) *tls.Config {
 
 // everyListener starts a broker with a listener of each kind: mqtt, mqtts with client
 // certificates, mqtts, ws, wss.
-func everyListener(t *testing.T, p papers, options ...apitest.Option) *apitest.API {
+func everyListener(t *testing.T, p certificates, options ...apitest.Option) *apitest.API {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "sbx") // a socket's path must be short
 	if err != nil {
@@ -63,7 +63,7 @@ func everyListener(t *testing.T, p papers, options ...apitest.Option) *apitest.A
 	identified, web := secured, secured
 	identified.CAFile, identified.RequireCertificate = p.file("ca.pem"), true
 	web.Protocol, web.Path = listen.WSS, "/mqtt"
-	return apitest.New(t, append(options, manned, func(c *appliance.Config) {
+	return apitest.New(t, append(options, withAdminPassword, func(c *appliance.Config) {
 		c.Broker.AllowAnonymous = true
 		c.Broker.Listeners = []listen.Config{identified, secured, {Protocol: listen.WS, Address: "127.0.0.1:0", Path: "/mqtt"}, web,
 			{Protocol: listen.Unix, Address: filepath.Join(dir, "mqtt.sock")}}

@@ -16,7 +16,7 @@ import (
 // scraper is the token of the scraper.
 const scraper = "scrape-me-now"
 
-func scraped(c *appliance.Config) { c.HTTP.MetricsToken = scraper }
+func withScrapeToken(c *appliance.Config) { c.HTTP.MetricsToken = scraper }
 
 // metrics reads the series with their values.
 func metrics(api *apitest.API) map[string]string {
@@ -32,8 +32,8 @@ func metrics(api *apitest.API) map[string]string {
 
 func TestWhoReadsMetrics(t *testing.T) {
 	t.Parallel()
-	api := apitest.New(t, scraped)
-	api.Stranger().Get("/metrics").WantError(401, "UNAUTHORIZED")
+	api := apitest.New(t, withScrapeToken)
+	api.Anonymous().Get("/metrics").WantError(401, "UNAUTHORIZED")
 	api.Bearer(scraper+"x").Get("/metrics").WantError(401, "UNAUTHORIZED")
 	for _, role := range []string{"viewer", "editor", "admin"} {
 		api.Token(role).Get("/metrics").WantError(403, "FORBIDDEN")
@@ -49,11 +49,11 @@ func TestWhoReadsMetrics(t *testing.T) {
 // TestMetricsOfTheBroker are in the same response as those of the API, and are correct.
 func TestMetricsOfTheBroker(t *testing.T) {
 	t.Parallel()
-	api := apitest.New(t, manned, scraped)
+	api := apitest.New(t, withAdminPassword, withScrapeToken)
 	d := join(t, api, 5, "d", asAdmin)
 	d.subscribe(filter("a", 0))
 	d.publish("kept", "12345", 1, retained)
-	if code := knock(t, api.Listeners[0], nil, 5).greet("x", user("nobody", "x")).ReasonCode; code == 0 {
+	if code := connectTo(t, api.Listeners[0], nil, 5).sendConnect("x", user("nobody", "x")).ReasonCode; code == 0 {
 		t.Fatal("a stranger was let in")
 	}
 	got := metrics(api)
@@ -77,14 +77,14 @@ func TestMetricsOfTheBroker(t *testing.T) {
 // TestMetricsAreBounded has many clients and topics: no series is named after one.
 func TestMetricsAreBounded(t *testing.T) {
 	t.Parallel()
-	api := apitest.New(t, manned, scraped)
+	api := apitest.New(t, withAdminPassword, withScrapeToken)
 	crowd := func(from, to int) {
 		for i := from; i < to; i++ {
 			name := fmt.Sprint("name-", i)
 			d := join(t, api, 5, name, asAdmin)
 			d.subscribe(filter(name+"/y", 0))
 			d.publish(name+"/x", name, 1, retained)
-			knock(t, api.Listeners[0], nil, 5).greet(name+"x", user(name, name))
+			connectTo(t, api.Listeners[0], nil, 5).sendConnect(name+"x", user(name, name))
 			api.Root.Get("/api/" + name).Want(404)
 			api.Root.Get(api.At("/clients?username=" + name)).Want(404)
 		}

@@ -21,11 +21,11 @@ type setup struct {
 	reasons map[broker.Capability]string                    // a part of the reason why something is missing
 }
 
-// everywhere are the capabilities that need no plugin.
-var everywhere = []broker.Capability{broker.CapStreams, broker.CapTopicTree, broker.CapTTL, broker.CapBridges, broker.CapMessages}
+// baseCapabilities are the capabilities that need no plugin.
+var baseCapabilities = []broker.Capability{broker.CapStreams, broker.CapTopicTree, broker.CapTTL, broker.CapBridges, broker.CapMessages}
 
-// managed are the capabilities of dynamic security.
-var managed = []broker.Capability{broker.CapDynamicSecurity, broker.CapAccessCheck}
+// dynsecCapabilities are the capabilities of dynamic security.
+var dynsecCapabilities = []broker.Capability{broker.CapDynamicSecurity, broker.CapAccessCheck}
 
 // asAdminOf are the credentials of a server's admin.
 func asAdminOf(s *brokertest.Server) object {
@@ -45,9 +45,9 @@ const openACL = "user admin\ntopic readwrite #\ntopic read $SYS/#\n"
 func setups() []setup {
 	noPlugin := map[broker.Capability]string{broker.CapDynamicSecurity: "\nplugin_opt_config_file "}
 	return []setup{
-		{name: "dynsec init", options: []brokertest.Option{brokertest.InitiatedDynsec()}, want: managed,
+		{name: "dynsec init", options: []brokertest.Option{brokertest.InitiatedDynsec()}, want: dynsecCapabilities,
 			reasons: map[broker.Capability]string{broker.CapListeners: `"admin" may not publish to $CONTROL/broker/v1`}},
-		{name: "dynsec init, max_queued_messages 0", want: managed,
+		{name: "dynsec init, max_queued_messages 0", want: dynsecCapabilities,
 			options: []brokertest.Option{brokertest.InitiatedDynsec(), brokertest.WithConfig("max_queued_messages 0")},
 			reasons: map[broker.Capability]string{broker.CapListeners: `"admin" may not publish to $CONTROL/broker/v1`}},
 		{name: "password_file and acl_file", options: []brokertest.Option{brokertest.WithPasswordFile(openACL)}, reasons: noPlugin},
@@ -55,20 +55,20 @@ func setups() []setup {
 			options: []brokertest.Option{brokertest.WithPasswordFile(openACL), brokertest.WithConfig("max_queued_messages 0")}},
 		{name: "anonymous", options: []brokertest.Option{brokertest.WithoutPlugin()}, reasons: noPlugin,
 			reach: func(_ *testing.T, s *brokertest.Server) object { return object{"url": s.URL} }},
-		{name: "client certificates", options: []brokertest.Option{brokertest.WithClientCertificates()}, want: managed,
+		{name: "client certificates", options: []brokertest.Option{brokertest.WithClientCertificates()}, want: dynsecCapabilities,
 			reach: func(t *testing.T, s *brokertest.Server) object {
 				pair := s.CA.Issue(t, brokertest.CertOptions{Subject: "signalbox"})
 				o := secured(s.TLSURL, s)
 				o["client_cert"], o["client_key"] = string(pair.Cert), string(pair.Key)
 				return o
 			}},
-		{name: "WebSockets", options: []brokertest.Option{brokertest.WithWebSockets()}, want: managed,
+		{name: "WebSockets", options: []brokertest.Option{brokertest.WithWebSockets()}, want: dynsecCapabilities,
 			reach: func(_ *testing.T, s *brokertest.Server) object { o := asAdminOf(s); o["url"] = s.WSURL; return o }},
-		{name: "WebSockets with TLS", options: []brokertest.Option{brokertest.WithWebSockets(), brokertest.WithTLS()}, want: managed,
+		{name: "WebSockets with TLS", options: []brokertest.Option{brokertest.WithWebSockets(), brokertest.WithTLS()}, want: dynsecCapabilities,
 			reach: func(_ *testing.T, s *brokertest.Server) object { return secured(s.WSSURL, s) }},
-		{name: "per_listener_settings", options: []brokertest.Option{brokertest.PerListener(), brokertest.WithTLS()}, want: managed,
+		{name: "per_listener_settings", options: []brokertest.Option{brokertest.PerListener(), brokertest.WithTLS()}, want: dynsecCapabilities,
 			reach: func(_ *testing.T, s *brokertest.Server) object { return secured(s.TLSURL, s) }},
-		{name: "no $SYS, nothing above QoS 0", options: []brokertest.Option{brokertest.WithConfig("sys_interval 0", "max_qos 0")}, want: managed},
+		{name: "no $SYS, nothing above QoS 0", options: []brokertest.Option{brokertest.WithConfig("sys_interval 0", "max_qos 0")}, want: dynsecCapabilities},
 	}
 }
 
@@ -87,11 +87,11 @@ func TestMosquittoSetups(t *testing.T) {
 				members = s.reach(t, server)
 			}
 			x := addSetup(t, api, members)
-			x.wantCapabilities(append(slices.Clone(everywhere), s.want...))
+			x.wantCapabilities(append(slices.Clone(baseCapabilities), s.want...))
 			for feature, reason := range s.reasons {
 				x.wantReason(feature, reason)
 			}
-			x.exercise()
+			x.useAll()
 		})
 	}
 }
@@ -106,8 +106,8 @@ func TestMosquittoWithBridges(t *testing.T) {
 		near := brokertest.Mosquitto(t, brokertest.WithConfig("connection up", "address "+far.Addr, "topic in/# out 1", "topic back/# in 1",
 			"try_private "+private, "notifications true", "restart_timeout 1"))
 		x := addSetup(t, api, asAdminOf(near))
-		x.wantCapabilities(append(slices.Clone(everywhere), managed...))
-		x.exercise()
+		x.wantCapabilities(append(slices.Clone(baseCapabilities), dynsecCapabilities...))
+		x.useAll()
 	}
 }
 
@@ -119,16 +119,16 @@ func TestMosquittoWithUsernamesAsClientIDs(t *testing.T) {
 	api := apitest.New(t)
 	server := brokertest.Mosquitto(t, brokertest.WithConfig("use_username_as_clientid true"))
 	x := addSetup(t, api, asAdminOf(server))
-	requests := []func() *apitest.Answer{
-		func() *apitest.Answer {
+	requests := []func() *apitest.Response{
+		func() *apitest.Response {
 			return api.Root.Post(x.at("/streams"), object{"streamname": "s", "sourceTopic": "a", "targetTopic": "b"})
 		},
-		func() *apitest.Answer {
-			return api.Root.Put(bridgeAt(api, x.id, "/config"), toCatcher("http://127.0.0.1:1", "", nil))
+		func() *apitest.Response {
+			return api.Root.Put(bridgeAt(api, x.id, "/config"), toHTTPTarget("http://127.0.0.1:1", "", nil))
 		},
-		func() *apitest.Answer { return api.Root.Get(x.at("/topictree")) },
-		func() *apitest.Answer { return api.Root.Get(x.at("/topictree/ttl")) },
-		func() *apitest.Answer { return api.Root.Get(x.at("/messages/retained")) },
+		func() *apitest.Response { return api.Root.Get(x.at("/topictree")) },
+		func() *apitest.Response { return api.Root.Get(x.at("/topictree/ttl")) },
+		func() *apitest.Response { return api.Root.Get(x.at("/messages/retained")) },
 	}
 	var since int64
 	for i, request := range requests {
@@ -142,7 +142,7 @@ func TestMosquittoWithUsernamesAsClientIDs(t *testing.T) {
 	}
 	r := brokerRecord(api, x.id)
 	x.capabilities, x.missing = r.Capabilities, r.Status.Missing
-	x.wantCapabilities(append(slices.Clone(managed), broker.CapMessages))
+	x.wantCapabilities(append(slices.Clone(dynsecCapabilities), broker.CapMessages))
 	for _, feature := range []broker.Capability{broker.CapStreams, broker.CapBridges, broker.CapTopicTree, broker.CapTTL} {
 		x.wantReason(feature, "use_username_as_clientid")
 	}
@@ -153,8 +153,8 @@ func TestMosquittoWithUsernamesAsClientIDs(t *testing.T) {
 	}
 }
 
-// exercised is an added broker, with its reported capabilities.
-type exercised struct {
+// addedBroker is an added broker, with its reported capabilities.
+type addedBroker struct {
 	t            *testing.T
 	api          *apitest.API
 	id           string
@@ -163,11 +163,11 @@ type exercised struct {
 }
 
 // addSetup adds a broker and waits until its state is correct.
-func addSetup(t *testing.T, api *apitest.API, members object) *exercised {
+func addSetup(t *testing.T, api *apitest.API, members object) *addedBroker {
 	t.Helper()
 	members["name"] = t.Name()
 	from := time.Now()
-	x := &exercised{t: t, api: api, id: addBroker(t, api, members)}
+	x := &addedBroker{t: t, api: api, id: addBroker(t, api, members)}
 	brokertest.WaitFor(t, "the connection", func() bool { return brokerRecord(api, x.id).Status.Connected })
 	t.Logf("the state is true after %v", time.Since(from).Round(time.Millisecond))
 	r := brokerRecord(api, x.id)
@@ -178,12 +178,12 @@ func addSetup(t *testing.T, api *apitest.API, members object) *exercised {
 	return x
 }
 
-func (x *exercised) at(path string) string { return x.api.BrokerAt(x.id, path) }
+func (x *addedBroker) at(path string) string { return x.api.BrokerAt(x.id, path) }
 
-func (x *exercised) has(c broker.Capability) bool { return slices.Contains(x.capabilities, c) }
+func (x *addedBroker) has(c broker.Capability) bool { return slices.Contains(x.capabilities, c) }
 
 // wantCapabilities checks the capabilities, and that everything else has a reason.
-func (x *exercised) wantCapabilities(want []broker.Capability) {
+func (x *addedBroker) wantCapabilities(want []broker.Capability) {
 	x.t.Helper()
 	for _, c := range want {
 		if !x.has(c) {
@@ -204,7 +204,7 @@ func (x *exercised) wantCapabilities(want []broker.Capability) {
 }
 
 // wantReason checks a part of the reason why something is missing.
-func (x *exercised) wantReason(feature broker.Capability, part string) {
+func (x *addedBroker) wantReason(feature broker.Capability, part string) {
 	x.t.Helper()
 	i := slices.IndexFunc(x.missing, func(m broker.Missing) bool { return m.Feature == feature })
 	if i < 0 || !strings.Contains(x.missing[i].Reason+": "+x.missing[i].Remedy, part) {
@@ -219,8 +219,8 @@ var uses = map[broker.Capability]string{
 	broker.CapDenials: "/denials", broker.CapBans: "/bans",
 }
 
-// exercise uses all capabilities.
-func (x *exercised) exercise() {
+// useAll uses all capabilities.
+func (x *addedBroker) useAll() {
 	x.t.Helper()
 	for feature, path := range uses {
 		if x.has(feature) {
@@ -245,7 +245,7 @@ func (x *exercised) exercise() {
 }
 
 // manage uses access control, and allows an admin who may only manage to publish.
-func (x *exercised) manage() {
+func (x *addedBroker) manage() {
 	x.t.Helper()
 	root, at := x.api.Root, x.at
 	root.Post(at("/roles"), object{"rolename": "sensor", "acls": []object{
@@ -275,7 +275,7 @@ func (x *exercised) manage() {
 }
 
 // streams republishes messages over a stream.
-func (x *exercised) streams() {
+func (x *addedBroker) streams() {
 	x.t.Helper()
 	x.api.Root.Post(x.at("/streams"), object{"streamname": "s", "sourceTopic": "plant/+", "targetTopic": "all", "persist": true}).Want(204)
 	brokertest.WaitFor(x.t, "a message to pass through the stream", func() bool {
@@ -288,25 +288,25 @@ func (x *exercised) streams() {
 }
 
 // bridges delivers messages over HTTP.
-func (x *exercised) bridges() {
+func (x *addedBroker) bridges() {
 	x.t.Helper()
-	server := newCatcher(x.t)
-	x.api.Root.Put(bridgeAt(x.api, x.id, "/config"), toCatcher(server.URL, "", nil)).Want(204)
+	server := newHTTPTarget(x.t)
+	x.api.Root.Put(bridgeAt(x.api, x.id, "/config"), toHTTPTarget(server.URL, "", nil)).Want(204)
 	brokertest.WaitFor(x.t, "a message to pass over the bridge", func() bool {
 		x.publish("in/1", "over", false)
-		return slices.Contains(server.got(), "over")
+		return slices.Contains(server.received(), "over")
 	})
 	x.api.Root.Put(bridgeAt(x.api, x.id, "/config"), object{"version": "v1", "connections": []object{}}).Want(204)
 }
 
 // publish publishes with a QoS that every broker supports.
-func (x *exercised) publish(topic, payload string, retain bool) {
+func (x *addedBroker) publish(topic, payload string, retain bool) {
 	x.t.Helper()
 	x.api.Root.Post(x.at("/messages"), object{"topic": topic, "payload": payload, "qos": 0, "retain": retain}).Want(204)
 }
 
 // messages publishes a retained message, finds it and deletes it.
-func (x *exercised) messages() {
+func (x *addedBroker) messages() {
 	x.t.Helper()
 	x.publish("kept/1", "k", true)
 	var list []broker.RetainedMessage
@@ -318,7 +318,7 @@ func (x *exercised) messages() {
 }
 
 // topics finds published topics in the topic tree.
-func (x *exercised) topics() {
+func (x *addedBroker) topics() {
 	x.t.Helper()
 	brokertest.WaitFor(x.t, "the topic tree to show a topic", func() bool {
 		x.publish("tree/1", "t", false)

@@ -24,9 +24,9 @@ func TestOtherBrokers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			x := addSetup(t, apitest.New(t), object{"url": "mqtt://" + start(t)})
-			x.wantCapabilities(slices.Clone(everywhere))
+			x.wantCapabilities(slices.Clone(baseCapabilities))
 			x.wantReason(broker.CapDynamicSecurity, "its own tools")
-			x.exercise()
+			x.useAll()
 		})
 	}
 }

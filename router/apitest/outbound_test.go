@@ -11,14 +11,14 @@ import (
 	"signalbox/router/appliance"
 )
 
-// inland denies the service all connections to its own machine.
-func inland(c *appliance.Config) { c.Outbound.Deny = []string{"127.0.0.0/8", "::1"} }
+// denyLoopback denies the service all connections to its own machine.
+func denyLoopback(c *appliance.Config) { c.Outbound.Deny = []string{"127.0.0.0/8", "::1"} }
 
 // TestOutboundOfBrokers scans the service's machine as an administrator of a project,
 // which any user can be.
 func TestOutboundOfBrokers(t *testing.T) {
 	t.Parallel()
-	api := apitest.New(t, inland)
+	api := apitest.New(t, denyLoopback)
 	inside := newRecorder(t)
 	_, port, _ := net.SplitHostPort(inside.addr)
 	admin := api.Token("admin")
@@ -55,9 +55,9 @@ func TestOutboundOfMetadata(t *testing.T) {
 // viewer, who may write their configurations.
 func TestOutboundOfBridges(t *testing.T) {
 	t.Parallel()
-	api := apitest.New(t, inland)
+	api := apitest.New(t, denyLoopback)
 	inside, viewer, editor := newRecorder(t), api.Token("viewer"), api.Token("editor")
-	certificate, key := ownKey(t)
+	certificate, key := newCertificate(t)
 	for kind, targets := range withSecrets(inside.addr, certificate, key) {
 		var names []string
 		for i := range targets {
@@ -101,7 +101,7 @@ func TestProjectCreators(t *testing.T) {
 		"a list":   {[]string{"ANN@example.com"}, true, false},
 	} {
 		api := apitest.New(t, func(a *appliance.Config) { a.Auth.ProjectCreators = c.creators })
-		for who, may := range map[person]bool{addPerson(t, api, "ann"): c.ann, addPerson(t, api, "bob"): c.bob} {
+		for who, may := range map[testUser]bool{addTestUser(t, api, "ann"): c.ann, addTestUser(t, api, "bob"): c.bob} {
 			answer := who.Post("/api/projects", object{"name": "mine"})
 			if may {
 				answer.Want(200)
@@ -118,7 +118,7 @@ func TestProjectCreators(t *testing.T) {
 func TestOutboundOfClusters(t *testing.T) {
 	t.Parallel()
 	inside := newRecorder(t)
-	all := sites(t, 2, func(c *appliance.Config) { c.Outbound.Deny = []string{inside.addr} })
+	all := startSites(t, 2, func(c *appliance.Config) { c.Outbound.Deny = []string{inside.addr} })
 	all[1].port = inside.addr
 	answer := all[0].Root.Post("/api/projects/"+all[0].Project+"/clusters", object{"clustername": "plant", "syncmode": "dynsec",
 		"nodes": []object{all[0].node(), all[1].node()}})

@@ -60,7 +60,7 @@ func TestWhoMayNotLogIn(t *testing.T) {
 		{"email": apitest.RootEmail, "password": "wrong"}, {"email": "nobody@example.com", "password": "password1"},
 		{"email": "new@example.com", "password": "password1"}, {"email": "sso@example.com", "password": "password1"},
 	} {
-		e := api.Stranger().Post("/api/auth/login", credentials).WantError(401, "UNAUTHORIZED").Error()
+		e := api.Anonymous().Post("/api/auth/login", credentials).WantError(401, "UNAUTHORIZED").Error()
 		if wording == "" {
 			wording = e.Message
 		}
@@ -177,7 +177,7 @@ func TestProjectsAndMembers(t *testing.T) {
 
 // decodeProject decodes the project of the settings; services have no Go type to decode
 // into.
-func decodeProject(t *testing.T, a *apitest.Answer, into *handlers.ProjectSettings) {
+func decodeProject(t *testing.T, a *apitest.Response, into *handlers.ProjectSettings) {
 	t.Helper()
 	var parts struct {
 		Project  json.RawMessage

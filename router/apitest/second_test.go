@@ -16,11 +16,11 @@ import (
 // another, which reaches it over MQTT.
 func TestSecondServiceSeesTheSame(t *testing.T) {
 	t.Parallel()
-	first, second := apitest.New(t, manned), apitest.New(t)
+	first, second := apitest.New(t, withAdminPassword), apitest.New(t)
 	id := addBroker(t, second, object{"name": "first", "url": "mqtt://" + first.MQTT, "username": mqttAdmin, "password": mqttPassword})
 	waitFor(t, "the connection", func() bool { return brokerRecord(second, id).Status.Connected })
 	at := func(path string) string { return second.BrokerAt(id, path) }
-	d := join(t, first, 5, "pump 7&", asAdmin, lasting, func(pk *packets.Packet) {
+	d := join(t, first, 5, "pump 7&", asAdmin, persistent, func(pk *packets.Packet) {
 		pk.Connect.WillFlag, pk.Connect.WillTopic, pk.Connect.WillPayload = true, "gone", []byte{0xff}
 		pk.Connect.WillProperties.WillDelayInterval = 5
 	})

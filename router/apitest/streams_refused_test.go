@@ -42,7 +42,7 @@ func TestStreamsRefused(t *testing.T) {
 		if !c.unnamed {
 			api.Root.Do(c.method, api.At(c.path), c.body).WantError(404, "NOT_FOUND")
 		}
-		api.Stranger().Do(c.method, api.At(c.path), c.body).WantError(401, "UNAUTHORIZED")
+		api.Anonymous().Do(c.method, api.At(c.path), c.body).WantError(401, "UNAUTHORIZED")
 		elsewhere.Do(c.method, api.At(c.path), c.body).WantError(403, "FORBIDDEN")
 		api.Root.Do(c.method, api.BrokerAt(unknown, c.path), c.body).WantError(404, "NOT_FOUND")
 		api.Root.Do(c.method, strings.Replace(api.At(c.path), api.Project, unknown, 1), c.body).WantError(404, "NOT_FOUND")
@@ -77,7 +77,7 @@ func TestStreamsReadOnly(t *testing.T) {
 func TestBadStreams(t *testing.T) {
 	t.Parallel()
 	api := apitest.New(t)
-	makeStream(t, api, keeping("s", "in"))
+	makeStream(t, api, storingStream("s", "in"))
 	twice := object{"streamname": "n", "sourceTopic": "a", "sourcetopic": "b", "targetTopic": "c", "targettopic": "d"}
 	badQuery := object{"select": []object{{"source": "[a", "target": "[x]"}, {"source": "[a]", "target": "[y]", "function": object{"name": "median"}}},
 		"where": []object{{"operator": "~", "left": "[a]", "right": 1}}}
@@ -163,7 +163,7 @@ func TestStreamLoops(t *testing.T) {
 // TestStreamControl manages streams over the broker's control topic.
 func TestStreamControl(t *testing.T) {
 	t.Parallel()
-	api := apitest.New(t, manned)
+	api := apitest.New(t, withAdminPassword)
 	d, p := join(t, api, 5, "admin's", asAdmin), join(t, api, 5, "writer", asAdmin)
 	d.subscribe(filter(control.StreamTopic+control.ResponseSuffix, 0), filter("again", 0))
 	ask := func(command string) string {

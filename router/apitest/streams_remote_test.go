@@ -55,7 +55,7 @@ func TestStreamsOfMosquitto(t *testing.T) {
 // another, over the control topic.
 func TestStreamsOfASecondService(t *testing.T) {
 	t.Parallel()
-	first, second := apitest.New(t, manned), apitest.New(t)
+	first, second := apitest.New(t, withAdminPassword), apitest.New(t)
 	id := addBroker(t, second, object{"name": "first", "url": "mqtt://" + first.MQTT, "username": mqttAdmin, "password": mqttPassword})
 	waitFor(t, "the connection", func() bool { return brokerRecord(second, id).Status.Connected })
 	far := func(path string) string { return second.BrokerAt(id, path) }

@@ -11,7 +11,7 @@ import (
 func TestStreamsAfterARestart(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	before := apitest.New(t, manned, apitest.In(dir))
+	before := apitest.New(t, withAdminPassword, apitest.In(dir))
 	query := object{"select": []object{{"source": "[v]", "target": "[sum]", "function": object{"name": "sum"}}}}
 	makeStream(t, before, object{"streamname": "kept", "sourceTopic": "in", "targetTopic": "out", "persist": true, "query": query})
 	makeStream(t, before, object{"streamname": "passing", "sourceTopic": "in", "targetTopic": "passed", "query": query})

@@ -21,8 +21,8 @@ func makeStream(t *testing.T, api *apitest.API, body object) {
 	api.Root.Post(api.At("/streams"), body).Want(204)
 }
 
-// keeping is a stream that stores the messages below a topic.
-func keeping(name, source string) object {
+// storingStream is a stream that stores the messages below a topic.
+func storingStream(name, source string) object {
 	return object{"streamname": name, "sourceTopic": source, "persist": true}
 }
 
@@ -68,7 +68,7 @@ func noReplay(t *testing.T, api *apitest.API, name string) {
 // TestStreams covers the life cycle of a stream: operations 9 to 14 as a viewer.
 func TestStreams(t *testing.T) {
 	t.Parallel()
-	api := apitest.New(t, manned)
+	api := apitest.New(t, withAdminPassword)
 	viewer, at := api.Token("viewer"), api.At
 	d, p := join(t, api, 5, "reader", asAdmin), join(t, api, 5, "writer", asAdmin)
 	d.subscribe(filter("out", 2), filter("again", 0))
@@ -160,7 +160,7 @@ func TestStreamList(t *testing.T) {
 // TestStreamRecord has all members, of the specified types.
 func TestStreamRecord(t *testing.T) {
 	t.Parallel()
-	api := apitest.New(t, manned)
+	api := apitest.New(t, withAdminPassword)
 	makeStream(t, api, object{"streamname": "s", "sourceTopic": "in"})
 	var members map[string]json.RawMessage
 	api.Root.Get(api.At("/streams/detail?streamname=s")).Want(200).Decode(&members)
@@ -241,8 +241,8 @@ func TestUpdateStream(t *testing.T) {
 // TestReplayStream tries every member of a replay.
 func TestReplayStream(t *testing.T) {
 	t.Parallel()
-	api := apitest.New(t, manned)
-	makeStream(t, api, keeping("s", "in"))
+	api := apitest.New(t, withAdminPassword)
+	makeStream(t, api, storingStream("s", "in"))
 	d, p := join(t, api, 5, "reader", asAdmin), join(t, api, 5, "writer", asAdmin)
 	d.subscribe(filter("again", 0))
 	before := fill(t, p, "in", 4)
@@ -300,9 +300,9 @@ func (d *device) wantAny(kinds ...byte) packets.Packet {
 // TestStopStreamReplay has one replay at a time, until it is stopped.
 func TestStopStreamReplay(t *testing.T) {
 	t.Parallel()
-	api := apitest.New(t, manned)
+	api := apitest.New(t, withAdminPassword)
 	viewer := api.Token("viewer")
-	makeStream(t, api, keeping("s", "in"))
+	makeStream(t, api, storingStream("s", "in"))
 	fill(t, join(t, api, 5, "writer", asAdmin), "in", 2)
 	stop := api.At("/streams/replay?streamname=s")
 	viewer.Delete(stop).WantError(400, "CONFLICT")
@@ -321,8 +321,8 @@ func TestStopStreamReplay(t *testing.T) {
 // TestClearStreamRange deletes by time.
 func TestClearStreamRange(t *testing.T) {
 	t.Parallel()
-	api := apitest.New(t, manned)
-	makeStream(t, api, keeping("s", "in"))
+	api := apitest.New(t, withAdminPassword)
+	makeStream(t, api, storingStream("s", "in"))
 	d, p := join(t, api, 5, "reader", asAdmin), join(t, api, 5, "writer", asAdmin)
 	d.subscribe(filter("again", 0))
 	before := fill(t, p, "in", 5)

@@ -41,7 +41,7 @@ func TestLicenseOfTheEmbeddedBroker(t *testing.T) {
 // TestListenersWithCertificates shows all listeners with their certificates.
 func TestListenersWithCertificates(t *testing.T) {
 	t.Parallel()
-	p := issue(t)
+	p := issueCertificates(t)
 	api := everyListener(t, p)
 	block, _ := pem.Decode(p.server.Cert)
 	sum := sha256.Sum256(block.Bytes)

@@ -16,16 +16,16 @@ import (
 	"signalbox/router/apitest"
 )
 
-// person is a user and its session.
-type person struct {
+// testUser is a user and its session.
+type testUser struct {
 	id    string
 	email string
 	*apitest.Caller
 }
 
-func addPerson(t *testing.T, api *apitest.API, name string) person {
+func addTestUser(t *testing.T, api *apitest.API, name string) testUser {
 	t.Helper()
-	p := person{email: name + "@example.com"}
+	p := testUser{email: name + "@example.com"}
 	var made handlers.Identifier
 	api.Root.Post("/api/users", object{"firstname": name, "email": p.email, "password": "password of " + name}).Want(200).Decode(&made)
 	p.id = made.ID
@@ -41,8 +41,8 @@ func memberAt(api *apitest.API, id string) string {
 	return "/api/projects/" + api.Project + "/members/" + id
 }
 
-// mint creates a token as a caller.
-func mint(t *testing.T, api *apitest.API, as *apitest.Caller, more object) (*apitest.Caller, handlers.NewTokenRecord) {
+// createToken creates a token as a caller.
+func createToken(t *testing.T, api *apitest.API, as *apitest.Caller, more object) (*apitest.Caller, handlers.NewTokenRecord) {
 	t.Helper()
 	body := object{"name": "ci", "role": "admin", "type": "unrestricted"}
 	for name, v := range more {
@@ -58,15 +58,15 @@ func mint(t *testing.T, api *apitest.API, as *apitest.Caller, more object) (*api
 func TestTokenEndsWithItsMaker(t *testing.T) {
 	t.Parallel()
 	api := apitest.New(t)
-	for name, end := range map[string]func(eve person){
-		"removed from the project":  func(eve person) { api.Root.Delete(memberAt(api, eve.id)).Want(204) },
-		"deleted":                   func(eve person) { api.Root.Delete("/api/users/" + eve.id).Want(204) },
-		"no longer allowed to sign": func(eve person) { api.Root.Put("/api/users/"+eve.id, object{"verified": false}).Want(204) },
+	for name, end := range map[string]func(eve testUser){
+		"removed from the project":  func(eve testUser) { api.Root.Delete(memberAt(api, eve.id)).Want(204) },
+		"deleted":                   func(eve testUser) { api.Root.Delete("/api/users/" + eve.id).Want(204) },
+		"no longer allowed to sign": func(eve testUser) { api.Root.Put("/api/users/"+eve.id, object{"verified": false}).Want(204) },
 	} {
-		eve := addPerson(t, api, strings.ReplaceAll(name, " ", "."))
+		eve := addTestUser(t, api, strings.ReplaceAll(name, " ", "."))
 		api.Root.Put(memberAt(api, eve.id), object{"role": "admin"}).Want(204)
-		token, _ := mint(t, api, eve.Caller, nil)
-		child, _ := mint(t, api, token, nil)
+		token, _ := createToken(t, api, eve.Caller, nil)
+		child, _ := createToken(t, api, token, nil)
 		child.Get(tokensAt(api, "")).Want(200)
 		end(eve)
 		for which, c := range map[string]*apitest.Caller{"token": token, "token that it made": child} {
@@ -86,9 +86,9 @@ func TestTokenEndsWithItsMaker(t *testing.T) {
 func TestTokenOfAnAdministratorThatWas(t *testing.T) {
 	t.Parallel()
 	api := apitest.New(t)
-	eve := addPerson(t, api, "eve")
+	eve := addTestUser(t, api, "eve")
 	api.Root.Put("/api/users/admins?email="+eve.email, nil).Want(204)
-	token, _ := mint(t, api, eve.Caller, nil)
+	token, _ := createToken(t, api, eve.Caller, nil)
 	token.Get(tokensAt(api, "")).Want(200)
 	api.Root.Delete("/api/users/admins?email=" + eve.email).Want(204)
 	token.Get(tokensAt(api, "")).WantError(401, "UNAUTHORIZED")
@@ -98,9 +98,9 @@ func TestTokenOfAnAdministratorThatWas(t *testing.T) {
 func TestTokenDoesNoMoreThanItsMaker(t *testing.T) {
 	t.Parallel()
 	api := apitest.New(t)
-	eve := addPerson(t, api, "eve")
+	eve := addTestUser(t, api, "eve")
 	api.Root.Put(memberAt(api, eve.id), object{"role": "admin"}).Want(204)
-	token, record := mint(t, api, eve.Caller, nil)
+	token, record := createToken(t, api, eve.Caller, nil)
 	api.Root.Put(memberAt(api, eve.id), object{"role": "viewer"}).Want(204)
 	token.Post(tokensAt(api, ""), object{"name": "x", "role": "viewer", "type": "unrestricted"}).WantError(403, "FORBIDDEN")
 	token.Put("/api/projects/"+api.Project, object{"name": "mine"}).WantError(403, "FORBIDDEN")
@@ -133,7 +133,7 @@ func TestTokenMakesNoneThatLivesLonger(t *testing.T) {
 	t.Parallel()
 	api := apitest.New(t)
 	end := time.Now().Add(time.Hour).UTC().Truncate(time.Second)
-	short, parent := mint(t, api, api.Root, object{"name": "short", "valid_date": end.Format(time.RFC3339)})
+	short, parent := createToken(t, api, api.Root, object{"name": "short", "valid_date": end.Format(time.RFC3339)})
 	body := func(until string) object {
 		return object{"name": "long", "role": "viewer", "type": "unrestricted", "valid_date": until}
 	}
@@ -143,8 +143,8 @@ func TestTokenMakesNoneThatLivesLonger(t *testing.T) {
 			t.Errorf("until %q: named %v", until, got)
 		}
 	}
-	child, first := mint(t, api, short, object{"name": "first", "valid_date": end.Format(time.RFC3339)})
-	grandchild, second := mint(t, api, child, object{"name": "second", "role": "viewer", "valid_date": end.Add(-time.Minute).Format(time.RFC3339)})
+	child, first := createToken(t, api, short, object{"name": "first", "valid_date": end.Format(time.RFC3339)})
+	grandchild, second := createToken(t, api, child, object{"name": "second", "role": "viewer", "valid_date": end.Add(-time.Minute).Format(time.RFC3339)})
 	if got := tokenRecordOf(t, api, second.ID); got.ParentID == nil || *got.ParentID != first.ID {
 		t.Errorf("record %+v, want parent %s", got, first.ID)
 	}
@@ -167,12 +167,12 @@ func TestTokenMakesNoneThatLivesLonger(t *testing.T) {
 func TestTokenIsTakenOver(t *testing.T) {
 	t.Parallel()
 	api := apitest.New(t)
-	eve, ann := addPerson(t, api, "eve"), addPerson(t, api, "ann")
+	eve, ann := addTestUser(t, api, "eve"), addTestUser(t, api, "ann")
 	api.Root.Put(memberAt(api, eve.id), object{"role": "admin"}).Want(204)
 	api.Root.Put(memberAt(api, ann.id), object{"role": "admin"}).Want(204)
-	first, _ := mint(t, api, eve.Caller, nil)
-	second, record := mint(t, api, first, nil)
-	third, _ := mint(t, api, second, nil)
+	first, _ := createToken(t, api, eve.Caller, nil)
+	second, record := createToken(t, api, first, nil)
+	third, _ := createToken(t, api, second, nil)
 	taking := tokensAt(api, "/"+record.ID+"/owner")
 	first.Put(taking, nil).WantError(403, "FORBIDDEN") // a token cannot become an owner
 	ann.Put(tokensAt(api, "/unknown/owner"), nil).WantError(404, "NOT_FOUND")
@@ -243,18 +243,18 @@ func (a *pendingRequest) finish() (int, string) {
 func TestTokenMadeWhileItsMakerIsRemoved(t *testing.T) {
 	t.Parallel()
 	api := apitest.New(t)
-	for name, end := range map[string]func(eve person){
-		"removed": func(eve person) { api.Root.Delete(memberAt(api, eve.id)).Want(204) },
-		"lowered": func(eve person) { api.Root.Put(memberAt(api, eve.id), object{"role": "editor"}).Want(204) },
+	for name, end := range map[string]func(eve testUser){
+		"removed": func(eve testUser) { api.Root.Delete(memberAt(api, eve.id)).Want(204) },
+		"lowered": func(eve testUser) { api.Root.Put(memberAt(api, eve.id), object{"role": "editor"}).Want(204) },
 	} {
 		for _, by := range []string{"user", "token"} {
-			eve := addPerson(t, api, name+"."+by)
+			eve := addTestUser(t, api, name+"."+by)
 			api.Root.Put(memberAt(api, eve.id), object{"role": "admin"}).Want(204)
-			_, parent := mint(t, api, eve.Caller, nil)
+			_, parent := createToken(t, api, eve.Caller, nil)
 			secret := parent.Token
 			if by == "user" {
 				var session handlers.LoginRecord
-				api.Stranger().Post("/api/auth/login", object{"email": eve.email, "password": "password of " + name + "." + by}).Want(200).Decode(&session)
+				api.Anonymous().Post("/api/auth/login", object{"email": eve.email, "password": "password of " + name + "." + by}).Want(200).Decode(&session)
 				secret = session.Token
 			}
 			making := sendHeader(t, api, secret, "POST", tokensAt(api, ""), object{"name": "late", "role": "admin", "type": "unrestricted"})

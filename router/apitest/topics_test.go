@@ -59,7 +59,7 @@ var payloads = []struct {
 
 func TestTopicTree(t *testing.T) {
 	t.Parallel()
-	api := apitest.New(t, manned)
+	api := apitest.New(t, withAdminPassword)
 	account(t, api, "sharer", allowed("subscribePattern", "quiet/#"), allowed("subscribeLiteral", "$share/g/quiet/x"))
 	one, two := join(t, api, 5, "one", asAdmin), join(t, api, 4, "two", user("sharer", "secret"))
 	one.subscribe(filter("quiet/#", 0), filter("quiet/+", 1))
@@ -93,7 +93,7 @@ func TestTopicTree(t *testing.T) {
 }
 
 // wantTreeMembers checks the names of members, and that none is omitted.
-func wantTreeMembers(t *testing.T, a *apitest.Answer) {
+func wantTreeMembers(t *testing.T, a *apitest.Response) {
 	t.Helper()
 	var lists map[string]struct {
 		Data []map[string]json.RawMessage
@@ -184,7 +184,7 @@ func wantExpiry(t *testing.T, c *apitest.Caller, path string, publish func(topic
 
 func TestTTLOfTheEmbeddedBroker(t *testing.T) {
 	t.Parallel()
-	api := apitest.New(t, manned, apitest.ViewerReadOnly)
+	api := apitest.New(t, withAdminPassword, apitest.ViewerReadOnly)
 	d := join(t, api, 5, "d", asAdmin)
 	editor := api.Token("editor")
 	changeTTL(t, editor, api.At(""))
@@ -202,7 +202,7 @@ func TestTTLOfTheEmbeddedBroker(t *testing.T) {
 // which tracks them itself: the setting has no effect.
 func TestTopicTreeOfAnotherSignalbox(t *testing.T) {
 	t.Parallel()
-	far, near := apitest.New(t, manned), apitest.New(t)
+	far, near := apitest.New(t, withAdminPassword), apitest.New(t)
 	d := join(t, far, 5, "d", asAdmin)
 	for i, p := range payloads {
 		d.publish(fmt.Sprintf("a/%d", i), p.sent, byte(i%3))
@@ -284,7 +284,7 @@ func settledSubscriptions(t *testing.T, api *apitest.API, id string) (count stri
 // wantNoTree expects no topic tree of a broker.
 func wantNoTree(t *testing.T, api *apitest.API, id string) {
 	t.Helper()
-	for feature, answers := range map[string][]*apitest.Answer{
+	for feature, answers := range map[string][]*apitest.Response{
 		"topic-tree": {api.Root.Get(api.BrokerAt(id, "/topictree"))},
 		"ttl":        {api.Root.Get(api.BrokerAt(id, "/topictree/ttl")), api.Root.Put(api.BrokerAt(id, "/topictree/ttl"), object{"ttl_sec": 5})},
 	} {

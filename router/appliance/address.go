@@ -14,8 +14,8 @@ import (
 // need it when the port was chosen by the system.
 const addressFile = "http.address"
 
-// keepAddress writes the address of the API to a file, until the service stops.
-func (a *Appliance) keepAddress() error {
+// writeAddress writes the address of the API to a file, until the service stops.
+func (a *Appliance) writeAddress() error {
 	path := filepath.Join(a.cfg.DataDir, addressFile)
 	if err := writeDurably(path, a.server.Addr()+"\n"); err != nil {
 		return fmt.Errorf("write down the address of the API: %w", err)

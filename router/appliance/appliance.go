@@ -55,7 +55,7 @@ type Appliance struct {
 	files    *datadir.Watcher
 	server   *router.Server
 	broker   *embedded.Broker // nil if it is disabled
-	undo     stops
+	undo     cleanup
 }
 
 // Program is the part of the program that the service shows.
@@ -77,12 +77,12 @@ const stopTime = 10 * time.Second
 // rest of its request must not prevent the databases from being closed.
 const drainTime = 5 * time.Second
 
-// stops are the steps of a stop, executed in reverse order.
-type stops []func(context.Context) error
+// cleanup are the steps of a stop, executed in reverse order.
+type cleanup []func(context.Context) error
 
-func (s *stops) add(f func() error) { *s = append(*s, func(context.Context) error { return f() }) }
+func (s *cleanup) add(f func() error) { *s = append(*s, func(context.Context) error { return f() }) }
 
-func (s *stops) addBounded(f func(context.Context) error) { *s = append(*s, f) }
+func (s *cleanup) addBounded(f func(context.Context) error) { *s = append(*s, f) }
 
 // Start builds and starts everything. If it fails, nothing runs; if the reason is a
 // used port, a locked data directory or a database that is newer than the program,
@@ -181,7 +181,7 @@ func (a *Appliance) openAPI(ctx context.Context) error {
 	}
 	pool := broker.NewPool(dialer.Dial)
 	a.undo.addBounded(pool.Close)
-	a.API = &handlers.API{DB: d, Brokers: pool, Own: a.own(), Auth: users, Vault: v,
+	a.API = &handlers.API{DB: d, Brokers: pool, BrokerData: a.brokerData(), Auth: users, Vault: v,
 		CertDir: in("certs"), Now: time.Now, Log: a.log}
 	a.API.Clusters = clusters.New(a.API.ClusterRows(), a.log)
 	return nil
@@ -285,7 +285,7 @@ func (a *Appliance) startServer(ctx context.Context) error {
 	}
 	a.server = server
 	a.URL = server.URL()
-	return a.keepAddress()
+	return a.writeAddress()
 }
 
 // isReady returns an error if a part is not ready.

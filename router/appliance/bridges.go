@@ -48,7 +48,7 @@ func (l *lateSealer) Seal(plain, aad []byte) []byte { return l.vault.Seal(plain,
 // Unseal calls the vault.
 func (l *lateSealer) Unseal(sealed, aad []byte) ([]byte, error) { return l.vault.Unseal(sealed, aad) }
 
-// own returns what this service stores for brokers itself.
-func (a *Appliance) own() []handlers.Own {
-	return []handlers.Own{{Name: "streams", Forget: a.streams.Forget}, {Name: "bridges", Forget: a.bridges.Forget}}
+// brokerData returns what this service stores for brokers itself.
+func (a *Appliance) brokerData() []handlers.BrokerData {
+	return []handlers.BrokerData{{Name: "streams", Forget: a.streams.Forget}, {Name: "bridges", Forget: a.bridges.Forget}}
 }

@@ -22,7 +22,7 @@ import (
 // claim checks, before anything is changed, that no other process uses the data
 // directory or our ports, that certificates can be read, and that the databases are
 // writable and not newer than the program. It locks the data directory.
-func claim(ctx context.Context, c Config, undo *stops) error {
+func claim(ctx context.Context, c Config, undo *cleanup) error {
 	lock := func() error {
 		unlock, err := lockData(c.DataDir)
 		if err == nil {

@@ -14,9 +14,9 @@ import (
 	"signalbox/scripts/suite"
 )
 
-// TestAnswersOfTargetsAreForEditors points a bridge, as a viewer, at a server that only
+// TestResponsesOfTargetsAreForEditors points a bridge, as a viewer, at a server that only
 // this service reaches, to read its responses.
-func TestAnswersOfTargetsAreForEditors(t *testing.T) {
+func TestResponsesOfTargetsAreForEditors(t *testing.T) {
 	t.Parallel()
 	const inside = "qq-inside-qq"
 	page := inside + strings.Repeat("x", 100_000)
@@ -32,7 +32,7 @@ func TestAnswersOfTargetsAreForEditors(t *testing.T) {
 		t.Cleanup(server.Close)
 		api := apitest.New(t)
 		viewer, editor := api.Token("viewer"), api.Token("editor")
-		viewer.Put(bridgeAt(api, api.Embedded, "/config"), toCatcher(server.URL, "", object{"maxAttempts": 2})).Want(204)
+		viewer.Put(bridgeAt(api, api.Embedded, "/config"), toHTTPTarget(server.URL, "", object{"maxAttempts": 2})).Want(204)
 		editor.Post(api.At("/messages"), object{"topic": "in/1", "payload": "x", "qos": 1}).Want(204)
 		letters := func(c *apitest.Caller) (list []broker.DeadLetter, body string) {
 			a := c.Get(bridgeAt(api, api.Embedded, "/connections/c/deadletters")).Want(200)
@@ -80,8 +80,8 @@ func newBanner(t *testing.T, text string) (addr string) {
 	return newServer(t, func(c net.Conn) { io.WriteString(c, text) }) //nolint:errcheck // the peer may have closed
 }
 
-// newAnswer listens and sends the same text to every client that has sent something.
-func newAnswer(t *testing.T, text string) (addr string) {
+// newResponder listens and sends the same text to every client that has sent something.
+func newResponder(t *testing.T, text string) (addr string) {
 	t.Helper()
 	return newServer(t, func(c net.Conn) {
 		if _, err := c.Read(make([]byte, 1)); err == nil {
@@ -108,7 +108,7 @@ func TestBannersOfTargetsAreForEditors(t *testing.T) {
 	const inside = "qq-inside-qq"
 	api := apitest.New(t)
 	viewer, editor := api.Token("viewer"), api.Token("editor")
-	certificate, key := ownKey(t)
+	certificate, key := newCertificate(t)
 	var tested strings.Builder // everything that an editor receives
 	for banner, text := range banners(inside) {
 		addr := newBanner(t, text)
@@ -147,7 +147,7 @@ func TestBannersInDeadLetters(t *testing.T) {
 	const inside = "qq-inside-qq"
 	api := apitest.New(t)
 	viewer, editor := api.Token("viewer"), api.Token("editor")
-	viewer.Put(bridgeAt(api, api.Embedded, "/config"), toCatcher("http://"+newAnswer(t, banners(inside)["ssh"]), "", object{"maxAttempts": 1})).Want(204)
+	viewer.Put(bridgeAt(api, api.Embedded, "/config"), toHTTPTarget("http://"+newResponder(t, banners(inside)["ssh"]), "", object{"maxAttempts": 1})).Want(204)
 	editor.Post(api.At("/messages"), object{"topic": "in/1", "payload": "x", "qos": 1}).Want(204)
 	var letters []broker.DeadLetter
 	waitFor(t, "a dead letter", func() bool {
