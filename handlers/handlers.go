@@ -30,8 +30,8 @@ import (
 	"signalbox/handlers/vault"
 )
 
-// API has the dependencies of the operations. All fields but Own and Embedded are
-// required.
+// API has the dependencies of the operations. All fields but BrokerData and Embedded
+// are required.
 type API struct {
 	DB       *db.DB
 	Brokers  *broker.Pool
