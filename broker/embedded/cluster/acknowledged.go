@@ -10,29 +10,28 @@ import (
 	"signalbox/broker/embedded/cluster/raftlog"
 )
 
-// keptAcknowledged is the name under which a node keeps the last entry that it has
+// keptAcknowledged is the name of the stored position of the last entry that the node has
 // acknowledged, while it does not have all entries up to it.
 const nameAcknowledged = "cluster/acknowledged"
 
-// position is an entry of the log.
+// position is the position of an entry in the log.
 type position struct {
 	Index uint64 `json:"index"`
 	Term  uint64 `json:"term"`
 }
 
-// reaches reports whether a log that ends here has at least what one has that ends
-// at p, as Raft compares logs in elections (§5.4.1).
+// reaches reports whether a log that ends at this position is at least as up-to-date as one
+// that ends at p (Raft §5.4.1).
 func (a position) reaches(p position) bool {
 	return a.Term > p.Term || a.Term == p.Term && a.Index >= p.Index
 }
 
 var errIncomplete = errors.New("the node lacks entries that it has acknowledged, and does not stand for election until it has them again")
 
-// dropIncomplete deletes a log that does not begin behind the latest snapshot:
-// releases before this one lost entries that way, and raft does not start with such
-// a log. What the node has acknowledged counts for the majority that committed it,
-// so the node must not help to elect a leader that does not have it. It remembers
-// the end of the log it had for that.
+// dropIncomplete deletes a log that lacks entries behind the latest snapshot: earlier
+// releases lost entries that way, and raft does not start with such a log. Entries that the
+// node has acknowledged count for the majority that committed them, so the node must not help
+// to elect a leader that lacks them. For that it stores the end of the deleted log.
 func (n *Node) dropIncomplete() error {
 	last, missing, err := n.store.Incomplete()
 	if err != nil || !missing {
@@ -55,7 +54,7 @@ func (n *Node) dropIncomplete() error {
 	return n.store.ClearLog(raftlog.Changes{nameAcknowledged: text})
 }
 
-// loadAcknowledged returns what dropIncomplete has kept, nil for nothing.
+// loadAcknowledged returns the position that dropIncomplete has stored, nil for none.
 func (n *Node) loadAcknowledged() (*position, error) {
 	text, err := n.store.Value(nameAcknowledged)
 	if err != nil || text == nil {
@@ -68,7 +67,7 @@ func (n *Node) loadAcknowledged() (*position, error) {
 	return p, nil
 }
 
-// regained forgets what the node had acknowledged once it has that again.
+// regained deletes the stored position once the node has the log up to it again.
 func (s *membership) regained() {
 	p := s.acknowledged.Load()
 	if p == nil || s.raft.LastIndex() < p.Index {
@@ -82,8 +81,8 @@ func (s *membership) regained() {
 	s.node.log.Info("the node has all entries again that it has acknowledged", "last", p.Index)
 }
 
-// abstain returns the answer to a request for a vote that the node must not give,
-// nil where raft decides.
+// abstain returns the response to a request for a vote that the node must not grant, nil if
+// raft decides.
 func (s *membership) abstain(request any) any {
 	p := s.acknowledged.Load()
 	if p == nil {
@@ -103,7 +102,7 @@ func (s *membership) abstain(request any) any {
 	return nil
 }
 
-// mayStand is nil if the node may be elected.
+// mayStand returns nil if the node may be elected.
 func (s *membership) mayStand() error {
 	if s.acknowledged.Load() != nil {
 		return errIncomplete

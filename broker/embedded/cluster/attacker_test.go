@@ -30,7 +30,7 @@ import (
 	"signalbox/scripts/suite"
 )
 
-// attacker has a copy of all that a node had stored, and tries what can be made of it.
+// attacker has a copy of everything that a node had stored, and tries to use it.
 type attacker struct {
 	t     testing.TB
 	uuid  string
@@ -88,7 +88,7 @@ func (a *attacker) found(block *pem.Block) {
 	}
 }
 
-// mint makes a certificate that names a node, for a key, signed by another.
+// mint returns a certificate of a node for a key, signed by another key.
 func (a *attacker) mint(r memberRef, of crypto.PublicKey, parent *x509.Certificate, signer crypto.Signer) []byte {
 	serial, _ := rand.Int(rand.Reader, big.NewInt(1<<62))
 	c := &x509.Certificate{
@@ -105,7 +105,7 @@ func (a *attacker) mint(r memberRef, of crypto.PublicKey, parent *x509.Certifica
 	return der
 }
 
-// identities are all that can be made for the names of some nodes.
+// identities returns all certificates that can be made for the names of some nodes.
 func (a *attacker) identities(names ...memberRef) map[string]tls.Certificate {
 	own, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	must(a.t, err)
@@ -129,7 +129,7 @@ func (a *attacker) identities(names ...memberRef) map[string]tls.Certificate {
 	return all
 }
 
-// connect opens a connection with a certificate. The other side may refuse it later.
+// connect opens a connection with a certificate. The other node may refuse it later.
 func (a *attacker) connect(addr, protocol string, as tls.Certificate) (*tls.Conn, error) {
 	raw, err := new(net.Dialer).DialContext(a.t.Context(), "tcp", addr)
 	must(a.t, err)
@@ -145,7 +145,7 @@ func (a *attacker) connect(addr, protocol string, as tls.Certificate) (*tls.Conn
 	return conn, nil
 }
 
-// ask puts a request.
+// ask sends a request.
 func (a *attacker) ask(addr string, as tls.Certificate, kind byte, payload string) (frame, error) {
 	conn, err := a.connect(addr, protocolRPC, as)
 	if err != nil {
@@ -162,7 +162,7 @@ func (a *attacker) ask(addr string, as tls.Certificate, kind byte, payload strin
 	return f, f.err()
 }
 
-// isLetIn reports whether a connection for the consensus or for data is kept.
+// isLetIn reports whether a connection for raft or for data is accepted.
 func (a *attacker) isLetIn(addr, protocol string, as tls.Certificate) bool {
 	conn, err := a.connect(addr, protocol, as)
 	if err != nil {
@@ -174,7 +174,7 @@ func (a *attacker) isLetIn(addr, protocol string, as tls.Certificate) bool {
 	return ok && timeout.Timeout()
 }
 
-// onlyReportsRemoval checks that an answer says no more than that the node was removed.
+// onlyReportsRemoval checks that a response reports only that the node was removed.
 func onlyReportsRemoval(f frame) error {
 	var got map[string]any
 	if err := json.Unmarshal(f.payload, &got); err != nil {
@@ -192,8 +192,8 @@ func onlyReportsRemoval(f frame) error {
 	return nil
 }
 
-// TestRemovedNodeHasNoPower takes a copy of all that a node has, removes the node, and
-// tries to connect with it: under its own name, those of members, and new ones.
+// TestRemovedNodeHasNoPower copies everything that a node has, removes the node, and tries to
+// connect with the copy: under its own name, those of members, and new ones.
 func TestRemovedNodeHasNoPower(t *testing.T) {
 	t.Parallel()
 	received := make(chan NodeID, 100)
@@ -259,8 +259,8 @@ func TestRemovedNodeHasNoPower(t *testing.T) {
 	}
 }
 
-// TestRemovedNodeHoldsNothing has a node that was removed connect: it learns that by one
-// answer, and can neither keep the connection nor have much read.
+// TestRemovedNodeHoldsNothing connects a removed node: it learns of its removal by one response,
+// and can neither keep the connection nor send a large request.
 func TestRemovedNodeHoldsNothing(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t).formWith(calm, 1, 2, 3)
@@ -281,7 +281,7 @@ func TestRemovedNodeHoldsNothing(t *testing.T) {
 	defer conn.Close()
 	r := bufio.NewReader(conn)
 	for i := range uint64(2) {
-		conn.Write(frame{id: i, kind: callStatus, number: 5000}.append(nil)) //nolint:errcheck // reading says whether it came
+		conn.Write(frame{id: i, kind: callStatus, number: 5000}.append(nil)) //nolint:errcheck // reading fails if it was not sent
 		if _, err := readFrame(r); (err == nil) != (i == 0) {
 			t.Errorf("request %d on one connection: %v", i, err)
 		}
@@ -299,7 +299,7 @@ func TestRemovedNodeHoldsNothing(t *testing.T) {
 }
 
 // TestUnknownConnectionsKeepNoMemberOut opens as many connections as there may be, and more. A
-// member is let in at once, and strangers make room for it.
+// member is accepted at once, and a connection that is not a member's is closed for it.
 func TestUnknownConnectionsKeepNoMemberOut(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t).form(1, 2)
@@ -326,12 +326,12 @@ func TestUnknownConnectionsKeepNoMemberOut(t *testing.T) {
 	}
 	p.mu.Unlock()
 	if unknown < maxConns/2 {
-		t.Errorf("%d strangers are left: more than make room for the member were cut off", unknown)
+		t.Errorf("%d unknown connections are left: more than necessary for the member were closed", unknown)
 	}
 }
 
-// TestMemberSendsNoLongKey has a member ask for a key that is none, and would stay in the
-// log, in the state of all nodes and in what they tell each other.
+// TestMemberSendsNoLongKey requests an invalid key, which would stay in the log, in the state of
+// all nodes and in their messages.
 func TestMemberSendsNoLongKey(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t).form(1)

@@ -7,9 +7,9 @@ import (
 	"fmt"
 )
 
-// certifyBy has the authority of a cluster that was made by an earlier release sign a
-// node's certificate. All members have its key, so it ends as soon as all of them run a
-// release that knows members by their keys (see pinAll).
+// certifyBy signs a node's certificate with the authority of a cluster that an earlier release
+// created. All members have its key, so it ends as soon as all of them run a release that
+// identifies members by their keys (see pinAll).
 func (i *identity) certifyBy(s *state, key crypto.Signer) error {
 	ca, err := parseCerts(s.CACert)
 	if err != nil {

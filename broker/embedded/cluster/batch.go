@@ -7,29 +7,27 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// BatchMachine is a machine that applies several commands at once faster than one
-// by one.
+// BatchMachine is a machine that applies several commands together faster than one by one.
 type BatchMachine interface {
 	Machine
 
-	// ApplyBatch applies commands in their order and returns an answer to each, as Apply
-	// would one by one. The changes and the last index are stored together or not at
-	// all. Where it answers with an ApplyError, that command and all
-	// behind it must not have been applied.
+	// ApplyBatch applies commands in order and returns the result of each, as Apply would.
+	// The changes and the last index are stored atomically. If a result is an ApplyError,
+	// that command and all behind it must not have been applied.
 	ApplyBatch(commands []Command) (answers []any)
 }
 
-// Command is a command of the log at its place there. Indices grow and have gaps.
+// Command is a command with its index in the log. Indices grow and have gaps.
 type Command struct {
 	Index uint64
 	Data  []byte
 }
 
-// A batch has as many commands as raft hands over at once, or fewer, so that those
-// who read the machine beside it do not wait for too long.
+// A batch has at most as many commands as raft applies at once, and is bounded so that readers
+// of the machine do not wait for long.
 const maxBatchBytes = 4 << 20 // a single command may have more
 
-// ApplyBatch applies entries of the log in their order. The answers are outcomes.
+// ApplyBatch applies entries of the log in order. The results are outcomes.
 func (f *fsm) ApplyBatch(logs []*raft.Log) []any {
 	answers := make([]any, len(logs))
 	machine, batches := f.machine.(BatchMachine)
@@ -48,14 +46,13 @@ func (f *fsm) ApplyBatch(logs []*raft.Log) []any {
 	return answers
 }
 
-// isForMachine reports whether an entry is a command for the machine that can be applied
-// in a batch.
+// isForMachine reports whether an entry is a command that the machine can apply in a batch.
 func (f *fsm) isForMachine(l *raft.Log) bool {
 	return len(l.Data) >= machineHeader && l.Data[0] == forMachine && l.Index > f.machineIndex &&
 		binary.BigEndian.Uint64(l.Data[1:]) == l.Term && !f.state.Load().Dissolved && f.applyError.Load() == nil
 }
 
-// batch is what is about to be applied to the machine.
+// batch is the commands that are about to be applied.
 type batch struct {
 	fsm      *fsm
 	machine  BatchMachine
@@ -74,7 +71,7 @@ func (b *batch) add(place int, l *raft.Log) {
 	b.bytes += len(l.Data)
 }
 
-// flush applies what was added.
+// flush applies the commands of the batch.
 func (b *batch) flush() {
 	f := b.fsm
 	if len(b.commands) == 0 {
@@ -94,8 +91,8 @@ func (b *batch) flush() {
 	*b = batch{fsm: f, machine: b.machine, answers: b.answers}
 }
 
-// conclude returns the outcome of a command that the machine has answered. After one that
-// it could not apply there are no more.
+// conclude returns the outcome of a command for its result. After an ApplyError all later
+// commands fail.
 func (f *fsm) conclude(index uint64, answer any) outcome {
 	if stop := f.applyError.Load(); stop != nil {
 		return outcome{err: unconfirmed(stop.Err)}

@@ -16,14 +16,15 @@ import (
 	"signalbox/broker/embedded/cluster/raftlog"
 )
 
-// genesis is the index at which a cluster begins: its first entry is a snapshot,
-// so that whoever joins receives the machine's state of the node that made it.
+// genesis is the index at which a cluster begins. Its first entry is a snapshot, so that every
+// node that joins receives the machine's state of the node that created the cluster.
 const genesis = 1
 
-// Create makes a cluster of which this node is the first member. Its machine's
-// state becomes everybody's: from here on until Create returns, nobody may change
-// the machine. The others come in with the invitations; until a majority of those
-// who came has agreed, nothing more is needed than this node.
+// Create creates a cluster with this node as the first member, and returns invitations for the
+// others. The state of its machine becomes that of the cluster, so the machine must not be
+// changed until Create returns. The node writes a snapshot of the machine at index 1, its
+// identity and term 1 in one transaction, and restores the snapshot itself, too. It is the only
+// voter until others have joined.
 func (n *Node) Create(ctx context.Context, spec Spec) ([]Invitation, error) {
 	if err := spec.Check(); err != nil {
 		return nil, err
@@ -60,8 +61,8 @@ func (n *Node) Create(ctx context.Context, spec Spec) ([]Invitation, error) {
 	return known.inviteAll(self)
 }
 
-// checkNotClustered checks that the node is in no cluster, and discards what is left of
-// an earlier one. The caller holds the transition lock.
+// checkNotClustered checks that the node is in no cluster, and deletes what is left of an
+// earlier one. The caller holds the transition lock.
 func (n *Node) checkNotClustered() error {
 	if _, err := n.running(); !errors.Is(err, ErrNotClustered) {
 		return ErrClustered
@@ -93,7 +94,7 @@ func (n *Node) rollBack(cause error) error {
 		n.log.Error("the traces of a cluster cannot be cleared", "error", err)
 	}
 	if len(n.listTombstones()) == 0 {
-		n.closePort() //nolint:errcheck // it is closed whatever it says
+		n.closePort() //nolint:errcheck // it is closed even with an error
 	}
 	return cause
 }
@@ -103,7 +104,7 @@ func clearedValues() raftlog.Changes {
 	return raftlog.Changes{nameIdentity: nil, nameState: nil, nameDeparture: nil, nameAcknowledged: nil}
 }
 
-// newClusterState returns the state with which a cluster begins.
+// newClusterState returns the initial state of a cluster.
 func newClusterState(spec Spec) (*state, error) {
 	id, err := uuid.NewV7()
 	if err != nil {
@@ -130,11 +131,11 @@ func newClusterState(spec Spec) (*state, error) {
 	return s, nil
 }
 
-// identify returns what a member needs to take part.
+// identify returns a new identity for a member, with a new key.
 func (s *state) identify(m Member) (*identity, error) { return s.identifyWith(m, s.secrets[m.ref()]) }
 
-// identifyWith returns it for a key. In a cluster of an earlier release the authority
-// signs it.
+// identifyWith returns the identity of a member for a key. In a cluster of an earlier release
+// the authority signs its certificate.
 func (s *state) identifyWith(m Member, key crypto.Signer) (id *identity, err error) {
 	id = &identity{UUID: s.UUID, Self: m, Known: s.Members, Keys: s.Keys}
 	if s.Keys == nil {
@@ -194,9 +195,9 @@ func (n *Node) bootstrap(ctx context.Context, known *state, id *identity) error 
 	return n.store.Bootstrap(meta, func(w io.Writer) error { return v.write(w) }, changes)
 }
 
-// Join accepts an invitation. When it returns nil, this node's machine has the
-// state of the cluster. If the context ends before that, the error is ErrWaiting:
-// the node has joined, and waits on. After ErrInvitation it is at rest again.
+// Join accepts an invitation. When it returns nil, this node's machine has the state of the
+// cluster. If the context ends before that, the error is ErrWaiting: the node has joined, and
+// continues to wait. After ErrInvitation it is at rest again.
 func (n *Node) Join(ctx context.Context, spec Spec, inv Invitation) error {
 	if err := spec.Check(); err != nil {
 		return err
@@ -221,7 +222,7 @@ func (n *Node) Join(ctx context.Context, spec Spec, inv Invitation) error {
 		case errors.Is(err, ErrClosed):
 			return err
 		}
-		pause(ctx, n.options.Timing.Heartbeat/16) // it is started anew
+		pause(ctx, n.options.Timing.Heartbeat/16) // the membership is being restarted
 	}
 	return fmt.Errorf("%w: %w", ErrWaiting, context.Cause(ctx))
 }

@@ -94,8 +94,8 @@ func calm(o *Options) {
 	o.Timing.Heartbeat, o.Timing.Lease = 20*time.Second, 20*time.Second
 }
 
-// gaps writes at the leader while something is done. It tells for how long nothing
-// was acknowledged at most, and how much was.
+// gaps writes at the leader while a function runs. It returns the longest time without an
+// acknowledgement, and the number of acknowledgements.
 func (f *fleet) gaps(during func()) (longest time.Duration, n int) {
 	ctx, stop := context.WithCancel(f.t.Context())
 	done := make(chan struct{})
@@ -115,8 +115,8 @@ func (f *fleet) gaps(during func()) (longest time.Duration, n int) {
 	return longest, n
 }
 
-// TestLargeSnapshot has a large and slow snapshot written, sent and taken over
-// under load. Nobody else comes to lead meanwhile, and writes go on.
+// TestLargeSnapshot writes, sends and restores a large and slow snapshot under load. The leader
+// stays the same, and writes continue.
 func TestLargeSnapshot(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
@@ -164,7 +164,7 @@ func TestLargeSnapshot(t *testing.T) {
 		wrote.Round(time.Millisecond), restored.Round(time.Millisecond), longest.Round(time.Millisecond), n)
 }
 
-// sponge is a machine that knows how much it was given.
+// sponge is a machine that counts what it has applied.
 type sponge struct {
 	mu       sync.Mutex
 	applied  uint64
@@ -220,8 +220,8 @@ func sponges(t testing.TB) (*fleet, map[NodeID]*sponge) {
 	return f, all
 }
 
-// TestLargeEntries has entries of half a mebibyte under way, and one of eight,
-// while a follower is away. Nobody else comes to lead meanwhile.
+// TestLargeEntries replicates entries of 512 KiB, and one of 8 MiB, while a follower is away. The
+// leader stays the same.
 func TestLargeEntries(t *testing.T) {
 	t.Parallel()
 	f, all := sponges(t)
@@ -258,8 +258,8 @@ func TestLargeEntries(t *testing.T) {
 	t.Logf("%d MiB in %v; a follower that lacked them had them after %v", sum/mebibyte, took.Round(time.Millisecond), time.Since(began).Round(time.Millisecond))
 }
 
-// TestLogIsBounded takes snapshots when the entries since the last one are large,
-// and lets go of them.
+// TestLogIsBounded takes a snapshot when the entries since the last one are large, and deletes
+// them.
 func TestLogIsBounded(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)

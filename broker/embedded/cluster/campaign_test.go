@@ -15,9 +15,8 @@ import (
 	"signalbox/scripts/suite"
 )
 
-// campaign writes at each of three nodes, by clients that stay with theirs, and
-// keeps account of what came of it. The nodes have nearly the timing of the
-// product.
+// campaign writes at each of three nodes, by clients that stay with their node, and records the
+// outcomes. The nodes have nearly the timing of the product.
 type campaign struct {
 	*fleet
 	stop context.CancelFunc
@@ -96,8 +95,8 @@ func (c *campaign) end() {
 	c.wg.Wait()
 }
 
-// again waits until so many more writes were acknowledged at nodes, and gives how
-// long that took.
+// again waits until so many more writes were acknowledged at nodes, and returns how long that
+// took.
 func (c *campaign) again(n int64, at ...NodeID) time.Duration {
 	c.t.Helper()
 	began := time.Now()
@@ -113,8 +112,7 @@ func (c *campaign) again(n int64, at ...NodeID) time.Duration {
 	return time.Since(began).Round(time.Millisecond)
 }
 
-// check holds all nodes against what was acknowledged and refused, and says what
-// came of it.
+// check compares all nodes with what was acknowledged and refused, and logs the result.
 func (c *campaign) check(what string) {
 	c.t.Helper()
 	c.end()
@@ -166,7 +164,7 @@ func TestCampaignCutOff(t *testing.T) {
 	c.check(fmt.Sprintf("leader cut off: %v until the others acknowledged, %v until it did after it was back", took, back))
 }
 
-// slowDisk is a log that takes its time.
+// slowDisk is a log with slow writes.
 type slowDisk struct {
 	raft.LogStore
 	slow *atomic.Int64 // nanoseconds for each write
@@ -181,9 +179,9 @@ func (s slowDisk) StoreLogs(logs []*raft.Log) error {
 
 func (slowDisk) IsMonotonic() bool { return true }
 
-// TestCampaignSlowDisk has the disk of a follower, and then that of the leader, take three
-// sevenths of the time after which there is an election for each write. Nobody else comes
-// to lead. All times are seven times those of the product: the machine may be busy.
+// TestCampaignSlowDisk makes each write of a follower's disk, and then of the leader's, take three
+// sevenths of the heartbeat timeout. The leader stays the same. All times are seven times those of
+// the product, because the machine may be busy.
 func TestCampaignSlowDisk(t *testing.T) {
 	t.Parallel()
 	const heartbeat = 7 * 700 * time.Millisecond
@@ -210,8 +208,8 @@ func TestCampaignSlowDisk(t *testing.T) {
 		latency, usually, follower, leader))
 }
 
-// TestCampaignClockSteps has the clocks of nodes step by days, forward and back. Nobody
-// else comes to lead.
+// TestCampaignClockSteps steps the clocks of nodes by days, forward and back. The leader stays the
+// same.
 func TestCampaignClockSteps(t *testing.T) {
 	t.Parallel()
 	steps := map[NodeID]*atomic.Int64{1: {}, 2: {}, 3: {}}
@@ -237,7 +235,7 @@ func TestCampaignClockSteps(t *testing.T) {
 	c.check("clocks of the leader and a follower stepped by 400 days forward and back")
 }
 
-// TestCampaignTwoDown has two of three nodes go down and come back.
+// TestCampaignTwoDown stops two of three nodes and starts them again.
 func TestCampaignTwoDown(t *testing.T) {
 	t.Parallel()
 	c := newCampaign(t, nil)
@@ -261,7 +259,7 @@ func TestCampaignTwoDown(t *testing.T) {
 	c.check(fmt.Sprintf("two of three down: %v until the first write was acknowledged after one was back", took))
 }
 
-// TestCampaignFolderLost has a node lose all it had, and come in again, under load.
+// TestCampaignFolderLost deletes everything of a node, and adds it again, under load.
 func TestCampaignFolderLost(t *testing.T) {
 	t.Parallel()
 	c := newCampaign(t, func(_ NodeID, o *Options) { calm(o) })

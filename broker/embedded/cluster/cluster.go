@@ -1,10 +1,9 @@
-// Package cluster is one node of a cluster: it agrees with the other nodes on an
-// order of commands (by hashicorp/raft), has its machine apply them, and keeps the
-// cluster's members. Nodes speak with each other on one port, under certificates
-// of an authority of the cluster's own.
+// Package cluster is one node of a cluster: it replicates commands to the other nodes (with
+// hashicorp/raft), lets its machine apply them, and manages the members of the cluster. Nodes
+// communicate on one port with mutual TLS; the log has the keys of the members.
 //
-// It does not know what the commands mean. Of this module it must import nothing
-// but broker/embedded/cluster/raftlog: no dynsec, no MQTT, no HTTP.
+// It does not interpret the commands. Of this module it must import only
+// broker/embedded/cluster/raftlog: no dynsec, no MQTT, no HTTP.
 package cluster
 
 import (
@@ -28,77 +27,76 @@ import (
 // NodeID is the number of a node in its cluster, at least 1.
 type NodeID int
 
-// Machine is what is replicated: the same commands in the same order on every
-// node. All methods but Applied are called by one goroutine at a time.
+// Machine is the replicated state machine: every node applies the same commands in the same
+// order. All methods except Applied are called by one goroutine at a time, without locks.
 type Machine interface {
-	// Apply applies a command and returns its answer, which must follow from the
-	// machine's state and the command alone. The change and its index are stored
-	// together or not at all; what a power failure undoes is applied again.
-	// A machine that cannot apply answers with an ApplyError.
+	// Apply applies a command and returns its result, which must depend only on the
+	// machine's state and the command. So passwords must be hashed, and times and random
+	// values chosen, before a command is proposed. The change and its index are stored
+	// atomically; they need not be on the disk, because what a loss of power undoes is
+	// applied again. A command may have 8 MiB; a machine should split one of more than
+	// 512 KiB. A machine that cannot apply returns an ApplyError.
 	Apply(index uint64, command []byte) (answer any)
 
-	// Applied returns the index of the last command that was applied, or of the
-	// snapshot that was restored since. Commands up to it are not given again.
+	// Applied returns the index of the last command that was applied, or of the snapshot
+	// that was restored since. Commands up to it are not applied again.
 	Applied() uint64
 
-	// Snapshot returns a view of the state that later commands do not change.
+	// Snapshot returns a snapshot of the state, which later commands do not change.
 	Snapshot(ctx context.Context) (Snapshot, error)
 
-	// Restore replaces the whole state by that of a snapshot, and Applied by index,
-	// whatever it was. It is on the disk when it returns nil; otherwise nothing has
-	// changed.
+	// Restore replaces the whole state by a snapshot, and Applied by index, whatever it
+	// was. The result is on the disk when it returns nil; otherwise nothing has changed.
 	Restore(ctx context.Context, index uint64, r io.Reader) error
 }
 
-// Snapshot is a machine's state at one moment. WriteTo is called at most once,
-// beside Apply; Release always, at last.
+// Snapshot is a machine's state at one moment. WriteTo is called at most once, concurrently
+// with Apply; Release is always called last.
 type Snapshot interface {
 	io.WriterTo
 	Release()
 }
 
-// ApplyError is the answer of a machine that cannot apply a command now, for example
-// because its disk is full or a newer release made the command. Its node suspends its
-// participation, without leaving the cluster, and tries again by itself.
+// ApplyError is the result of a machine that cannot apply a command now, for example because
+// its disk is full or a newer release made the command. Its node suspends its participation,
+// without leaving the cluster, and tries again after Timing.Retry.
 type ApplyError struct{ Err error }
 
-// Options are what a node is made of. All but Dir, Listen and Machine have
-// defaults.
+// Options configure a node. All except Dir, Listen and Machine have defaults.
 type Options struct {
-	Dir     string // a folder of its own
+	Dir     string // a directory of its own
 	Listen  string // host:port of the cluster port, which is open while the node is in a cluster; see dialer
-	Version string // of the program, told to the others
+	Version string // of the program, reported to the other nodes
 	Machine Machine
 
-	// Serve answers requests that nodes forward to the leader, at any number at
-	// once. If its error is ErrNotLeader or ErrNoLeader nothing has been done, and
-	// the request is given to the next leader.
+	// Serve handles requests that nodes forward to the leader, concurrently. If it returns
+	// ErrNotLeader or ErrNoLeader nothing has been done, and the request goes to the next
+	// leader.
 	Serve func(ctx context.Context, from NodeID, request []byte) ([]byte, error)
 
-	// Answer answers what other nodes ask this one, at any number at once.
+	// Answer handles requests that other nodes send with Ask, concurrently.
 	Answer func(ctx context.Context, from NodeID, request []byte) ([]byte, error)
 
-	// Data takes a connection over that another node has opened with Dial. It is
-	// called on a goroutine of its own, and may leave the connection open when it
-	// returns. Whoever has the connection must close it once reading or writing fails:
-	// Close waits for that. Without Data there are no such connections.
+	// Data handles a connection that another node has opened with Dial. It is called on a
+	// goroutine of its own, and may leave the connection open when it returns. The
+	// connection must be closed once reading or writing fails: Close waits for that.
+	// Without Data such connections are refused.
 	Data func(from NodeID, conn net.Conn)
 
-	// Changed is called after the node has come into a cluster or left it, and when
-	// the leader or the members have changed; several changes may be one call. It
-	// must not block, nor call what changes the membership.
+	// Changed is called after the node has joined or left a cluster, and when the leader or
+	// the members have changed; several changes may be one call. It may be called with the
+	// transition lock, so it must not block, nor change the membership.
 	Changed func()
 
-	// Beyond these bounds Healthy says what is wrong. 0 is no bound.
+	// Beyond these bounds Healthy returns an error. 0 means no bound.
 	MaxLag      uint64 // entries that may be committed and not applied here
 	MinFreeDisk int64  // bytes that should be free on the disk that Dir is on
 
-	// Allowed returns what is asked whether an address, found for the host and port of
-	// another node, may be connected to. Without it any may.
+	// Allowed returns the check of the addresses to which the host and port of another node
+	// resolve. Without it every address is allowed.
 	Allowed func(hostPort string) Control
 
-	// Seal hides the node's key where it is stored. Without it the key is stored as it
-	// is.
+	// Seal encrypts the node's stored key. Without it the key is stored in plain text.
 	Seal Sealer
 
 	Log    *slog.Logger
@@ -106,38 +104,38 @@ type Options struct {
 	Timing Timing
 
 	dial func(ctx context.Context, hostPort string) (net.Conn, error) // to other nodes, over TCP
-	logs func(raft.LogStore) raft.LogStore                            // what raft's log is to be seen through
+	logs func(raft.LogStore) raft.LogStore                            // wraps raft's log
 
-	diskFree func(dir string) int64 // bytes, below 0 where that is not known
+	diskFree func(dir string) int64 // bytes, below 0 if not known
 
 	handshake time.Duration // of the cluster port; see port
 }
 
-// Control looks at an address that is about to be dialled, as [net.Dialer.ControlContext].
+// Control checks an address that is about to be dialled, as [net.Dialer.ControlContext].
 type Control = func(ctx context.Context, network, address string, c syscall.RawConn) error
 
-// Timing says how patient a node is; zero values have defaults.
+// Timing is the timeouts and intervals of a node. Zero values mean the defaults.
 type Timing struct {
-	Heartbeat time.Duration // without a word from the leader, after which there is an election; 700 ms
-	Election  time.Duration // after which an undecided election is repeated; as Heartbeat
-	Lease     time.Duration // without a word from the majority, after which a leader steps down; 3/4 of Heartbeat
-	Commit    time.Duration // after which followers learn of what was committed last; 50 ms
-	Transport time.Duration // for one message between the nodes' consensus; 10 s
-	Probe     time.Duration // between a leader's looks at its members; 1 s
-	Call      time.Duration // for the answer to such a look, and for a connection; 2 s
-	Request   time.Duration // for a proposal or a forwarded request whose context has no end; 10 s
-	NoLeader  time.Duration // without a leader, after which forwarded requests are refused and do not wait for one; 5 s
-	Settle    time.Duration // for members to end with a cluster that is deleted; 5 s
-	Tell      time.Duration // between attempts to tell those that were not there; 15 s
-	Retry     time.Duration // before a node that had to stop tries again; 5 s
+	Heartbeat time.Duration // without contact with the leader until an election; 700 ms
+	Election  time.Duration // until an undecided election is repeated; as Heartbeat
+	Lease     time.Duration // without contact with the majority until a leader steps down; 3/4 of Heartbeat
+	Commit    time.Duration // until followers get the commit index without another entry; 50 ms
+	Transport time.Duration // for one message of raft; 10 s
+	Probe     time.Duration // between a leader's status requests to the members; 1 s
+	Call      time.Duration // for the response to a status request, and for a connection; 2 s
+	Request   time.Duration // for a proposal or a forwarded request whose context has no deadline; 10 s
+	NoLeader  time.Duration // without a leader until forwarded requests are refused at once; 5 s
+	Settle    time.Duration // for members to learn that the cluster is dissolved; 5 s
+	Tell      time.Duration // between announcements of a dissolution to members that were away; 15 s
+	Retry     time.Duration // until a suspended node tries again; 5 s
 
-	Certificate time.Duration // for which a certificate of a connection lasts, in the time of the cluster; 7 days
+	Certificate time.Duration // validity of a certificate of connections, in the cluster's time; 7 days
 
-	SnapshotEvery time.Duration // between looks whether a snapshot is due; 30 s
-	SnapshotAfter uint64        // entries since the last one that make one due; 8192
-	SnapshotBytes int64         // of the entries since the last one that make one due, if that one has not more; 64 MiB
-	Trailing      uint64        // entries that stay for those who are behind, at most; 10240
-	TrailingBytes int64         // of the entries that stay, or twice those of the last snapshot; 64 MiB
+	SnapshotEvery time.Duration // between checks whether a snapshot is due; 30 s
+	SnapshotAfter uint64        // entries since the last snapshot until one is due; 8192
+	SnapshotBytes int64         // bytes of these entries until one is due, if the last snapshot is smaller; 64 MiB
+	Trailing      uint64        // maximum of entries that stay for followers that are behind; 10240
+	TrailingBytes int64         // bytes of the entries that stay, or twice those of the last snapshot; 64 MiB
 }
 
 func (o *Options) fill() {
@@ -189,8 +187,8 @@ func (t *Timing) fill() {
 	t.TrailingBytes = cmp.Or(t.TrailingBytes, 64<<20)
 }
 
-// Node is this process as a member of a cluster, or at rest where it is in none. All
-// methods are safe for concurrent use.
+// Node is this process as a node of a cluster, or at rest if it is in none. All methods are
+// safe for concurrent use.
 type Node struct {
 	options Options
 	log     *slog.Logger
@@ -198,7 +196,7 @@ type Node struct {
 	figures counters
 	clock   *clock
 
-	stop context.CancelFunc // ends what the node has started
+	stop context.CancelFunc // ends the node's goroutines
 	wg   sync.WaitGroup
 	wake chan struct{} // holds one entry while maintain has something to check
 
@@ -214,7 +212,7 @@ type Node struct {
 	errmsg       string                     // why the node is not taking part, though it should
 }
 
-// Open opens a node in its folder. If it is in a cluster, it takes part again.
+// Open opens a node in its directory. If it is in a cluster, it takes part again.
 func Open(ctx context.Context, o Options) (*Node, error) {
 	o.fill()
 	store, err := raftlog.Open(ctx, o.Dir, o.Log)
@@ -261,9 +259,8 @@ func (n *Node) resume(ctx context.Context) error {
 	return nil
 }
 
-// Close leaves the cluster's work to the others, without leaving the cluster: a
-// leader hands over first. Its context bounds the waiting for that, and for the outcome of
-// proposals.
+// Close stops the node, without leaving the cluster. A leader transfers its leadership first.
+// The context bounds the wait for that, and for the outcome of proposals.
 func (n *Node) Close(ctx context.Context) error { return n.shut(ctx, true) }
 
 // shut closes the node, with or without a transfer of the leadership.
@@ -280,7 +277,7 @@ func (n *Node) shut(ctx context.Context, handOver bool) error {
 	}
 	n.stop()
 	n.wg.Wait()
-	n.transition <- struct{}{} // its holder ends soon, and no other caller gets it any more
+	n.transition <- struct{}{} // the present holder ends soon, and no other caller gets it any more
 	defer func() { <-n.transition }()
 	n.stopMembership(ctx)
 	return errors.Join(n.closePort(), n.store.Close())

@@ -63,7 +63,7 @@ type contextReadWriter struct {
 	io.Writer
 }
 
-// Read reads on.
+// Read reads unless the context has ended.
 func (l contextReadWriter) Read(p []byte) (int, error) {
 	if l.ctx.Err() != nil {
 		return 0, context.Cause(l.ctx)
@@ -71,7 +71,7 @@ func (l contextReadWriter) Read(p []byte) (int, error) {
 	return l.Reader.Read(p)
 }
 
-// Write writes on.
+// Write writes unless the context has ended.
 func (l contextReadWriter) Write(p []byte) (int, error) {
 	if l.ctx.Err() != nil {
 		return 0, context.Cause(l.ctx)

@@ -96,8 +96,8 @@ func (l *rpcConn) begin() (id uint64, answer chan frame, err error) {
 	return l.last, answer, nil
 }
 
-// ask sends a request and waits for its answer. Its errors are ErrUnconfirmed
-// unless surely nothing was sent.
+// ask sends a request and waits for the response. Its errors are ErrUnconfirmed unless nothing
+// was sent.
 func (l *rpcConn) ask(ctx context.Context, kind byte, payload []byte) (frame, error) {
 	deadline, ok := ctx.Deadline()
 	if !ok {
@@ -120,7 +120,7 @@ func (l *rpcConn) ask(ctx context.Context, kind byte, payload []byte) (frame, er
 	case <-l.ended:
 	}
 	select {
-	case f := <-answer: // it came before the end
+	case f := <-answer: // received before the end of the connection
 		return f, nil
 	default:
 		return frame{}, unconfirmed(errConnEnded)
@@ -133,7 +133,7 @@ func (l *rpcConn) write(f frame, deadline time.Time) error {
 	defer l.writing.Unlock()
 	l.conn.SetWriteDeadline(deadline)
 	if _, err := l.conn.Write(b); err != nil {
-		l.close() // part of the frame may have gone
+		l.close() // a part of the frame may have been sent
 		return err
 	}
 	return nil
@@ -142,7 +142,7 @@ func (l *rpcConn) write(f frame, deadline time.Time) error {
 // connPool holds one connection to each node.
 type connPool struct {
 	credentials *credentials
-	ctx         context.Context // ends what is being connected
+	ctx         context.Context // of connection attempts
 	call        time.Duration   // for a connection
 
 	mu      sync.Mutex // guards the fields below
@@ -157,7 +157,7 @@ type poolEntry struct {
 	conn *rpcConn
 }
 
-// newConnPool returns a pool whose connections show credentials, until a context ends.
+// newConnPool returns a pool whose connections use credentials, until a context ends.
 func newConnPool(ctx context.Context, b *credentials, call time.Duration) *connPool {
 	return &connPool{credentials: b, ctx: ctx, call: call, entries: map[Member]*poolEntry{}}
 }
@@ -188,7 +188,7 @@ type noCloseNotify struct{ *tls.Conn }
 // Close ends the connection.
 func (a noCloseNotify) Close() error { return a.NetConn().Close() }
 
-// ask asks a node. Its errors are ErrUnconfirmed unless surely nothing was sent.
+// ask sends a request to a node. Its errors are ErrUnconfirmed unless nothing was sent.
 func (x *connPool) ask(ctx context.Context, m Member, kind byte, payload []byte) (frame, error) {
 	l, err := x.get(ctx, m)
 	if err != nil {
@@ -197,7 +197,7 @@ func (x *connPool) ask(ctx context.Context, m Member, kind byte, payload []byte)
 	return l.ask(ctx, kind, payload)
 }
 
-// get returns the connection to a node, and makes it if necessary.
+// get returns the connection to a node, and opens it if necessary.
 func (x *connPool) get(ctx context.Context, m Member) (*rpcConn, error) {
 	e, err := x.lockEntry(ctx, m)
 	if err != nil {
@@ -247,7 +247,7 @@ func (x *connPool) lockEntry(ctx context.Context, m Member) (*poolEntry, error) 
 		if isCurrent {
 			return e, nil
 		}
-		<-e.lock // the entry was removed meanwhile, and close does not know it any more
+		<-e.lock // the entry was removed meanwhile, so close would miss it
 	}
 }
 
@@ -301,7 +301,7 @@ func (x *connPool) drop(m Member) {
 }
 
 // detach removes the connection to a node from the pool and returns it, nil for none. The
-// caller closes it. The next request to that node makes another one.
+// caller closes it. The next request to that node opens another one.
 func (x *connPool) detach(m Member) *rpcConn {
 	x.mu.Lock()
 	e := x.entries[m]
@@ -315,7 +315,7 @@ func (x *connPool) detach(m Member) *rpcConn {
 	return e.conn
 }
 
-// closeUnwanted closes the connections to nodes that may not have one any more.
+// closeUnwanted closes the connections to nodes that are no longer members.
 func (x *connPool) closeUnwanted(unwanted func(to memberRef) bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -16,32 +16,33 @@ import (
 // maxChain bounds the certificates that a node shows.
 const maxChain = 6
 
-// credentials is what a node shows to others of its cluster, and goes by when they show
-// theirs.
+// credentials are the certificates that a node presents to the nodes of its cluster, and what
+// it needs to verify theirs.
 type credentials struct {
 	uuid  string
 	self  memberRef
 	own   atomic.Pointer[ownKey]
 	leaf  atomic.Pointer[leaf]
-	roots *x509.CertPool // of a cluster made by an earlier release; nil for none
-	life  time.Duration  // of the certificates shown on connections
+	roots *x509.CertPool // of a cluster that an earlier release created; nil for none
+	life  time.Duration  // of the certificates of connections
 	clock *clock
 	dial  func(ctx context.Context, hostPort string) (net.Conn, error)
 
-	known           func() *state           // what is known of the cluster
-	vouched         func(p *presented) bool // whether other members know one that is not known here; nil for no others
-	vouch           func(p *presented) bool // asks them; nil for no others
-	reportedRemoved func(r memberRef) bool  // whether other members know that a node was removed; nil for no others
+	known           func() *state           // the state of the cluster, as far as it is known here
+	vouched         func(p *presented) bool // whether other members have reported a node that is not known here as a member; nil for no others
+	vouch           func(p *presented) bool // asks the other members; nil for no others
+	reportedRemoved func(r memberRef) bool  // whether other members have reported that a node was removed; nil for no others
 }
 
-// ownKey is a node's own key. The chain is its certificate and, where the key took the
-// place of another, those of the keys before.
+// ownKey is a node's own key. The chain is its certificate and, if the key has replaced
+// others, the certificates of those.
 type ownKey struct {
 	key   crypto.Signer
 	chain [][]byte
 }
 
-// credentials returns what is shown as that identity, to those whom the identity knows.
+// credentials returns the credentials of an identity, which verify by the state that the
+// identity has.
 func (i *identity) credentials() (*credentials, error) {
 	b := &credentials{uuid: i.UUID, self: i.Self.ref(), life: certificateLife, clock: newClock(time.Now, time.Time{})}
 	b.known = func() *state { return i.state() }
@@ -79,25 +80,25 @@ func (i *identity) credentials() (*credentials, error) {
 	return b, nil
 }
 
-// presented is who is at the other end of a connection, by what it shows: it has one of
-// the keys.
+// presented is the node at the other end of a connection, by the certificates that it
+// presented: it has one of the keys.
 type presented struct {
 	memberRef
 	name string   // of ref
 	keys []string // fingerprints, the latest first
 	leaf *x509.Certificate
 	root *x509.Certificate // the last of its certificates
-	ends time.Time         // when the first of them does
+	ends time.Time         // when the first of its certificates ends
 
-	certified atomic.Bool               // by the authority of a cluster that was made by an earlier release
+	certified atomic.Bool               // by the authority of a cluster that an earlier release created
 	admitted  atomic.Bool               // it was a member with one of the keys
-	isTold    atomic.Bool               // it is told on this connection, which this node has made, that it was removed
-	replaced  atomic.Pointer[time.Time] // since when it has another key, as far as was noticed
+	isTold    atomic.Bool               // this node has opened the connection, to notify the other that it was removed
+	replaced  atomic.Pointer[time.Time] // when it was noticed that the node has another key
 }
 
 var errNotMember = errors.New("it is not known to be a member of this cluster")
 
-// nameOf returns the node that a certificate names, if it is of this cluster.
+// nameOf returns the node of a certificate, if that is of this cluster.
 func (b *credentials) nameOf(cert *x509.Certificate) (memberRef, error) {
 	if len(cert.URIs) != 1 || cert.URIs[0].Scheme != scheme || cert.URIs[0].Host != b.uuid {
 		return memberRef{}, fmt.Errorf("%w: its certificate does not name a node of it", errNotMember)
@@ -113,9 +114,9 @@ func (b *credentials) nameOf(cert *x509.Certificate) (memberRef, error) {
 	return r, nil
 }
 
-// read reads what the other end of a connection has shown: a certificate for the
-// connection and those of the node's keys, each signed by the next one; or the node's
-// alone. Nothing is said about whether the node is a member.
+// read verifies the certificates of the other end of a connection: one for the connection and
+// those of the node's keys, each signed by the next one; or only one of the node's key. It does
+// not check whether the node is a member.
 func (b *credentials) read(cs tls.ConnectionState) (*presented, error) {
 	certs := cs.PeerCertificates
 	if len(certs) == 0 || len(certs) > maxChain {
@@ -137,7 +138,7 @@ func (b *credentials) read(cs tls.ConnectionState) (*presented, error) {
 		if err != nil || other != r {
 			return nil, fmt.Errorf("%w: its certificates do not belong together: %w", errNotMember, err)
 		}
-		if c.NotAfter.Before(p.ends) { // the key of a connection may not sign for longer than it lasts
+		if c.NotAfter.Before(p.ends) { // a key of connections must not sign certificates that end later
 			p.ends = c.NotAfter
 		}
 		p.keys = append(p.keys, fingerprint(c))
@@ -145,7 +146,7 @@ func (b *credentials) read(cs tls.ConnectionState) (*presented, error) {
 	return p, nil
 }
 
-// isMember checks that a node is a member now and has a key by which the cluster knows it.
+// isMember checks that a node is a member now and has one of its member's keys.
 func (b *credentials) isMember(p *presented) error {
 	if p.isTold.Load() {
 		return nil
@@ -166,12 +167,12 @@ func (b *credentials) isMember(p *presented) error {
 	return b.checkTime(p)
 }
 
-// replaceTime is how long a connection may go on whose node has another key since it
-// was made, so that what is under way on it comes to its end.
+// replaceTime is how long a connection may continue after its node's key was replaced, so that
+// pending requests can complete.
 const replaceTime = 10 * time.Second
 
-// isReplaced reports whether a member was admitted with a key that was replaced a moment
-// ago.
+// isReplaced reports whether a member was admitted with a key that was replaced less than
+// replaceTime ago.
 func (p *presented) isReplaced() bool {
 	if !p.admitted.Load() {
 		return false
@@ -181,8 +182,8 @@ func (p *presented) isReplaced() bool {
 	return now.Sub(*p.replaced.Load()) < replaceTime
 }
 
-// isCertified checks that a node has a certificate of the authority of a cluster that
-// was made by an earlier release, and may be a member.
+// isCertified checks that a node has a certificate of the authority of a cluster that an
+// earlier release created, and may be a member.
 func (b *credentials) isCertified(p *presented) error {
 	if p.certified.Load() {
 		return nil
@@ -200,7 +201,7 @@ func (b *credentials) isCertified(p *presented) error {
 	return nil
 }
 
-// admit decides about who is at the other end of a new connection.
+// admit checks whether the node at the other end of a new connection is a member.
 func (b *credentials) admit(cs tls.ConnectionState) (*presented, error) {
 	p, err := b.read(cs)
 	if err != nil {
@@ -218,19 +219,19 @@ func (b *credentials) admit(cs tls.ConnectionState) (*presented, error) {
 	return p, nil
 }
 
-// The protocols of the cluster port. Each newer form has a name of its own.
+// The protocols of the cluster port (ALPN). Each new version gets a new name.
 const (
 	protocolRaft = "raft"
 	protocolRPC  = "rpc"
 	protocolData = "data"
 )
 
-// server is how this node receives others of its cluster. Who was a member once is let
-// in to be told so.
+// server returns the TLS configuration for inbound connections. A removed member is accepted,
+// so that it can be notified of its removal.
 func (b *credentials) server() *tls.Config {
 	c := b.config(protocolRaft, protocolRPC, protocolData)
 	c.GetCertificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return b.show() }
-	c.ClientAuth = tls.RequireAnyClientCert // which VerifyConnection checks
+	c.ClientAuth = tls.RequireAnyClientCert // VerifyConnection checks it
 	c.VerifyConnection = func(cs tls.ConnectionState) error {
 		p, err := b.admit(cs)
 		if err != nil && p != nil && b.known().wasMember(p) {
@@ -242,8 +243,9 @@ func (b *credentials) server() *tls.Config {
 	return c
 }
 
-// client is how this node goes to another one. The usual check goes by names of
-// hosts and by clocks; VerifyConnection goes by the cluster and the node.
+// client returns the TLS configuration for a connection to another node. The standard
+// verification uses host names and the time of day; VerifyConnection uses the cluster, the node
+// and the cluster's time instead.
 func (b *credentials) client(to memberRef, protocol string) *tls.Config {
 	c := b.config(protocol)
 	c.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return b.show() }
@@ -268,24 +270,24 @@ func (b *credentials) client(to memberRef, protocol string) *tls.Config {
 func (b *credentials) config(protocols ...string) *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS13, NextProtos: protocols,
-		DynamicRecordSizingDisabled: true, // it helps who reads while it comes; here whole messages are waited for
+		DynamicRecordSizingDisabled: true, // small records help only readers that do not wait for whole messages
 	}
 }
 
-// checked is a connection whose other end is looked at whenever something goes over it:
-// it ends with the membership of that node, or with its certificate.
+// checked is a connection that checks the node at its other end on every read and write: it
+// ends with the membership of that node, or with its certificate.
 type checked struct {
 	net.Conn
 	credentials *credentials
 	peer        *presented
-	own         *ownKey // with which this node made the connection
+	own         *ownKey // of this node when it opened the connection
 }
 
-// isStale reports whether another connection should take the place of this one: for one
-// of both nodes has another key, or the certificate of the other one will end.
+// isStale reports whether another connection should replace this one: because one of the nodes
+// has another key, or the certificate of the other node will end soon.
 func (c checked) isStale() bool {
 	if c.own != c.credentials.own.Load() {
-		return true // the other node ends it soon
+		return true // the other node closes it soon
 	}
 	known := c.credentials.known()
 	if known.Keys == nil {
@@ -294,7 +296,7 @@ func (c checked) isStale() bool {
 	return !known.trusts(c.peer) || c.credentials.clock.time().After(c.peer.leaf.NotBefore.Add(c.credentials.life*2/3))
 }
 
-// Read reads, from a member.
+// Read reads if the other node is a member.
 func (c checked) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	if err == nil {
@@ -305,7 +307,7 @@ func (c checked) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Write writes, to a member.
+// Write writes if the other node is a member.
 func (c checked) Write(p []byte) (int, error) {
 	if err := c.credentials.isMember(c.peer); err != nil {
 		return 0, err

@@ -19,15 +19,15 @@ const (
 	reasonLeft      = "left"
 )
 
-// departure is the stored decision that a node has to leave its cluster. One of another
-// cluster is ignored: it came too late.
+// departure is the stored decision that a node has to leave its cluster. One for another
+// cluster is out of date, and is ignored.
 type departure struct {
 	UUID  string   `json:"uuid,omitzero"` // of the cluster; "" in files of earlier releases
 	Why   string   `json:"why"`
-	Heard []NodeID `json:"heard,omitzero"` // which nodes know that the cluster is dissolved
+	Heard []NodeID `json:"heard,omitzero"` // nodes that have acknowledged the dissolution
 }
 
-// depart stores that the node has to leave its cluster, which happens soon, also after a
+// depart stores that the node has to leave its cluster. maintain does it soon, also after a
 // restart.
 func (s *membership) depart(why string) error { return s.node.depart(s.credentials.uuid, why) }
 
@@ -89,8 +89,8 @@ func (n *Node) maintain(ctx context.Context) {
 	}
 }
 
-// checkMembership leaves the cluster where the node is no longer a member, and starts the
-// node again where it was suspended.
+// checkMembership leaves the cluster if the node is no longer a member, and resumes a suspended
+// node.
 func (n *Node) checkMembership(ctx context.Context) {
 	n.expireTombstones(ctx)
 	s := n.membership.Load()
@@ -144,8 +144,8 @@ func (n *Node) closeRemovedMembers(ctx context.Context, s *membership) {
 	s.notify()
 }
 
-// suspend stops to take part in the consensus, without leaving the cluster, because a
-// command cannot be applied here.
+// suspend stops taking part in the consensus, without leaving the cluster, because a command
+// cannot be applied here.
 func (n *Node) suspend(ctx context.Context, s *membership, cause error) {
 	if n.lock(ctx) != nil {
 		return
@@ -184,8 +184,8 @@ func (n *Node) resumeSuspended(ctx context.Context) {
 	n.setErrMsg("")
 }
 
-// finishDeparture leaves the cluster: it deletes what the node has stored about it, in
-// one transaction, in which a tombstone may be stored.
+// finishDeparture leaves the cluster: in one transaction it deletes what the node has stored
+// about the cluster, and may store a tombstone.
 func (n *Node) finishDeparture(ctx context.Context, s *membership, why string, g *tombstone) {
 	if n.lock(ctx) != nil {
 		return
@@ -227,8 +227,8 @@ func (n *Node) closeUnusedPort() {
 	}
 }
 
-// finishDissolution leaves a dissolved cluster. A leader first waits for the others to
-// learn of it from the log, and announces it.
+// finishDissolution leaves a dissolved cluster. A leader first announces the dissolution, and
+// waits until the others that respond have it from the log.
 func (n *Node) finishDissolution(ctx context.Context, s *membership) {
 	index := s.dissolvedAt.Load()
 	if known := s.fsm.state.Load(); known.Dissolved {

@@ -9,16 +9,16 @@ import (
 	"time"
 )
 
-// tcpTimeout is how long data that was sent may stay unacknowledged before the connection
-// fails. Without it that takes a quarter of an hour, in which nothing else goes to a node
-// that has been back for long.
+// tcpTimeout is how long sent data may stay unacknowledged before the connection fails. Without
+// it that takes a quarter of an hour, in which nothing else is sent to a node that may be back
+// for long.
 const tcpTimeout = 5 * time.Second
 
 // keepAlive detects a lost peer on a connection that is idle.
 var keepAlive = net.KeepAliveConfig{Enable: true, Idle: tcpTimeout, Interval: tcpTimeout / 3, Count: 3}
 
-// dialer returns how other nodes are reached from a cluster port: over the network of the
-// port, where that listens on one address.
+// dialer returns the dialer for connections to other nodes. If the cluster port listens on one
+// address, connections are made from that address, so that both directions use its network.
 func dialer(listen string, allowed func(hostPort string) Control) func(ctx context.Context, hostPort string) (net.Conn, error) {
 	host, _, _ := net.SplitHostPort(listen)
 	own, err := netip.ParseAddr(host)
@@ -33,7 +33,8 @@ func dialer(listen string, allowed func(hostPort string) Control) func(ctx conte
 	}
 }
 
-// controlOf returns what a connection to another node goes through before it is made.
+// controlOf returns the function that checks and configures the socket of a connection to
+// another node.
 func controlOf(hostPort string, allowed func(hostPort string) Control) Control {
 	if allowed == nil {
 		return setTCPUserTimeout

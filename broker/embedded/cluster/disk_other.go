@@ -2,5 +2,5 @@
 
 package cluster
 
-// diskFree returns -1: how much is free is not known on this system.
+// diskFree returns -1: the free space is not known on this system.
 func diskFree(string) int64 { return -1 }

@@ -4,8 +4,8 @@ package cluster
 
 import "golang.org/x/sys/unix"
 
-// diskFree returns how many bytes a user without privileges may write to the disk
-// that a folder is on, -1 where that cannot be found out.
+// diskFree returns how many bytes a user without privileges may write to the disk of a
+// directory, -1 if that cannot be determined.
 func diskFree(dir string) int64 {
 	var s unix.Statfs_t
 	if err := unix.Statfs(dir, &s); err != nil {

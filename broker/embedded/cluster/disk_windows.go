@@ -2,8 +2,8 @@ package cluster
 
 import "golang.org/x/sys/windows"
 
-// diskFree returns how many bytes the user may write to the disk that a folder is
-// on, -1 where that cannot be found out.
+// diskFree returns how many bytes the user may write to the disk of a directory, -1 if that
+// cannot be determined.
 func diskFree(dir string) int64 {
 	path, err := windows.UTF16PtrFromString(dir)
 	if err != nil {

@@ -29,14 +29,14 @@ func (s *membership) speedUpElections() {
 		pause(s.ctx, time.Duration(1+rank)*turn-time.Since(began))
 		if left, _ := s.untilHeartbeatTimeout(); left <= 0 {
 			s.setElectionTimeouts(true)
-			s.setElectionTimeouts(false) // upon which raft looks
+			s.setElectionTimeouts(false) // makes raft check for its leader
 		}
 		pause(s.ctx, turn)
 	}
 }
 
-// untilHeartbeatTimeout returns the time until the leader of this node has missed a
-// heartbeat timeout, if nothing is received from it, and whether the node has a leader.
+// untilHeartbeatTimeout returns the time until the heartbeat timeout of this node's leader, if
+// nothing is received from it, and reports whether the node has a leader.
 func (s *membership) untilHeartbeatTimeout() (left time.Duration, follows bool) {
 	t, contact := s.node.options.Timing, s.raft.LastContact()
 	leader, _ := s.raft.LeaderWithID()
@@ -46,8 +46,8 @@ func (s *membership) untilHeartbeatTimeout() (left time.Duration, follows bool) 
 	return time.Until(contact.Add(t.Heartbeat)), true
 }
 
-// electionRank returns how many other voters check for the leader before this node, as
-// far as they answer in time.
+// electionRank returns how many other voters, of those that respond in time, check for the
+// leader before this node.
 func (s *membership) electionRank(atMost time.Duration) int {
 	ctx, cancel := context.WithTimeout(s.ctx, atMost)
 	defer cancel()

@@ -6,8 +6,8 @@ import (
 	"fmt"
 )
 
-// What can come of an operation. After all but ErrUnconfirmed and ErrWaiting,
-// nothing has happened.
+// The errors of operations. After all except ErrUnconfirmed and ErrWaiting, nothing has
+// happened.
 var (
 	ErrClosed       = errors.New("the node is closed")
 	ErrClustered    = errors.New("this broker is already part of a cluster")
@@ -23,21 +23,21 @@ var (
 	ErrBusy         = errors.New("too many requests wait for the other node")
 	ErrUnreachable  = errors.New("the node cannot be reached at the moment")
 
-	// ErrUnconfirmed says that something was begun of which the end is not known.
+	// ErrUnconfirmed reports that an operation was begun and its outcome is not known.
 	ErrUnconfirmed = errors.New("it is not known whether it was done")
 
-	// ErrWaiting says that a node has joined, and goes on to wait for its members.
+	// ErrWaiting reports that a node has joined, and continues to wait for the other members.
 	ErrWaiting = errors.New("the node has joined and waits for the cluster's leader")
 )
 
-// RemoteError is what a leader's Serve answered to another node. Its text may be
-// shown to whoever asked there.
+// RemoteError is an error of Serve or Answer at another node. Its text may be shown to the user
+// who made the request.
 type RemoteError struct{ Text string }
 
 // Error returns the text.
 func (e *RemoteError) Error() string { return e.Text }
 
-// invalid is an ErrInvalid that says what is wrong.
+// invalid is an ErrInvalid with a description.
 func invalid(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrInvalid, fmt.Sprintf(format, args...))
 }
@@ -45,8 +45,8 @@ func invalid(format string, args ...any) error {
 // unconfirmed is an ErrUnconfirmed with its cause.
 func unconfirmed(cause error) error { return fmt.Errorf("%w: %w", ErrUnconfirmed, cause) }
 
-// notBegun reports whether a request can be given to the next leader. Of one that
-// was begun the cause may be that there is no leader any more.
+// notBegun reports whether a request was not begun, so that it can go to the next leader. The
+// cause of an ErrUnconfirmed may be ErrNoLeader; such a request was begun.
 func notBegun(err error) bool {
 	return (errors.Is(err, ErrNotLeader) || errors.Is(err, ErrNoLeader)) && !errors.Is(err, ErrUnconfirmed)
 }

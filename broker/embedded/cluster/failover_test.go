@@ -47,8 +47,7 @@ func TestFailOver(t *testing.T) {
 	}
 }
 
-// TestNoMajority refuses changes soon where there is no majority, and says who is
-// missing.
+// TestNoMajority refuses changes soon without a majority, with the nodes that are missing.
 func TestNoMajority(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t).formWith(func(o *Options) { o.Timing.NoLeader = 300 * time.Millisecond }, 1, 2, 3)

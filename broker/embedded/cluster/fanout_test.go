@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// TestForwardedAtOnce forwards requests from a node that learns what was committed
-// only after a long time, unless the leader tells it at once.
+// TestForwardedAtOnce forwards requests from a node that would get the commit index only after a
+// long time, if the leader did not append an entry at once.
 func TestForwardedAtOnce(t *testing.T) {
 	t.Parallel()
 	const late, requests = 20 * time.Second, 20

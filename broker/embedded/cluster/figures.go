@@ -5,28 +5,27 @@ import (
 	"time"
 )
 
-// Figures are what is measured of a node.
+// Figures are the measurements of a node.
 type Figures struct {
 	Voters    int  // members with a vote; 0 at rest
-	InContact int  // of them, those that the leader, this node, is in contact with, itself included
-	Leading   bool // whether this node leads, as only then InContact is known
+	InContact int  // voters with which this node, as the leader, is in contact, itself included
+	Leading   bool // this node leads; InContact is known only then
 
-	Refused uint64 // connections to the cluster port that were refused since the start, as their nodes are not members
+	Refused uint64 // refused connections to the cluster port since the start, of nodes that are not members
 
-	LastContact time.Duration // since this node heard from the leader; 0 if it leads, or never did
+	LastContact time.Duration // since the last contact with the leader; 0 if this node leads or had none
 	Forwarded   uint64        // requests that Forward was given
 	Applied     Latency       // of proposals at this node, until it had applied them
 }
 
-// Latency is how long something took: how often it was done, in how many seconds
-// together, and how often in at most so many seconds.
+// Latency is a histogram of durations, in seconds.
 type Latency struct {
 	Count   uint64
 	Sum     float64
 	Buckets map[float64]uint64
 }
 
-// bounds are those of the buckets, in seconds.
+// bounds are the upper bounds of the buckets, in seconds.
 var bounds = [...]float64{0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10}
 
 // counters are counted since the node was opened.
@@ -35,10 +34,10 @@ type counters struct {
 	refused   refusals
 	applied   stopwatch
 
-	appendFailures atomic.Uint64 // changes of the log that could not be stored
+	appendFailures atomic.Uint64 // log changes that could not be stored
 }
 
-// stopwatch counts how long something took.
+// stopwatch counts durations.
 type stopwatch struct {
 	nanoseconds atomic.Int64
 	in          [len(bounds) + 1]atomic.Uint64 // the last is for all that took longer
@@ -64,7 +63,7 @@ func (w *stopwatch) latency() Latency {
 	return l
 }
 
-// Figures returns what is measured.
+// Figures returns the measurements.
 func (n *Node) Figures() Figures {
 	f := Figures{Forwarded: n.figures.forwarded.Load(), Refused: n.figures.refused.all.Load(), Applied: n.figures.applied.latency()}
 	s := n.membership.Load()

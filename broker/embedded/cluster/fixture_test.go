@@ -40,7 +40,7 @@ func must(t testing.TB, errs ...error) {
 	}
 }
 
-// eventually waits until a condition holds, which says why it does not.
+// eventually waits until a condition returns nil.
 func eventually(t testing.TB, condition func() error) {
 	t.Helper()
 	ticks := time.NewTicker(5 * time.Millisecond)
@@ -59,7 +59,7 @@ func eventually(t testing.TB, condition func() error) {
 	}
 }
 
-// within gives a context for one operation of a test.
+// within returns a context for one operation of a test.
 func within(t testing.TB, d time.Duration) context.Context {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), d)
 	t.Cleanup(cancel)
@@ -169,7 +169,7 @@ func (s *station) serve(ctx context.Context, _ NodeID, request []byte) ([]byte, 
 // close stops the node as a process that ends in good order does.
 func (s *station) close() { s.shut(true) }
 
-// kill stops the node without a word to the others.
+// kill stops the node without notifying the others.
 func (s *station) kill() { s.shut(false) }
 
 func (s *station) shut(handOver bool) {
@@ -191,7 +191,7 @@ func (s *station) lose() {
 	must(s.fleet.t, os.RemoveAll(filepath.Join(s.fleet.dir, fmt.Sprint("node", s.id))))
 }
 
-// member gives a node as the others know it.
+// member returns the Member of a node.
 func member(id NodeID) Member {
 	return Member{NodeID: id, Address: fmt.Sprintf("node%d.test", id), Port: 7000}
 }
@@ -257,7 +257,7 @@ func (f *fleet) leader(among ...NodeID) *station {
 	return found
 }
 
-// follower gives a node that runs and does not lead.
+// follower returns a node that runs and does not lead.
 func (f *fleet) follower() *station {
 	l := f.leader()
 	for _, s := range f.nodes {

@@ -8,13 +8,12 @@ import (
 	"time"
 )
 
-// Forward has the leader's Serve answer a request, here or at another node. What
-// the leader had applied when it answered is applied here, too, when Forward
-// returns without an error.
+// Forward sends a request to the leader's Serve, here or at another node, and returns its
+// response. When Forward returns without an error, this node has applied everything that the
+// leader had applied when it responded.
 //
-// A request is given to the next leader as long as it was surely not begun. After
-// ErrUnconfirmed it may have been done; a *RemoteError is what another node's
-// Serve says.
+// A request goes to the next leader as long as it was not begun. After ErrUnconfirmed it may
+// have been done; a *RemoteError is an error of another node's Serve.
 func (n *Node) Forward(ctx context.Context, request []byte) ([]byte, error) {
 	if len(request) > maxPayload {
 		return nil, invalid("a request has at most %d bytes", maxPayload)
@@ -79,7 +78,7 @@ func (s *membership) forward(ctx context.Context, request []byte) ([]byte, error
 // transferred its leadership may still answer.
 func (s *membership) askLeader(ctx context.Context, m Member, request []byte) (frame, error) {
 	l := s.observed.Load()
-	if l.Member != m { // observe is behind
+	if l.Member != m { // observe has not noticed the new leader yet
 		return s.conns.ask(ctx, m, callForward, request)
 	}
 	connecting, cancel := context.WithCancel(ctx)
@@ -141,14 +140,14 @@ func reply(payload []byte, err error) frame {
 			f = frame{kind: kind}
 		}
 	}
-	if errors.Is(err, ErrUnconfirmed) { // whatever else it is
+	if errors.Is(err, ErrUnconfirmed) { // takes precedence over other errors
 		f = frame{kind: statusUnconfirmed}
 	}
 	return f
 }
 
-// answer answers a request of another node of a cluster that this one is, or was,
-// in. Who is no member any more is told that, and nothing else.
+// answer handles a request of another node of a cluster that this one is, or was, in. A node
+// that is no longer a member is notified of that and of nothing else.
 func (n *Node) answer(ctx context.Context, b *credentials, from *presented, request frame) frame {
 	s := n.membership.Load()
 	if s == nil || s.credentials != b {
@@ -192,12 +191,12 @@ func (s *membership) statusFor(from memberRef) peerStatus {
 	}
 }
 
-// isRemoved reports whether a node is not a member any more.
+// isRemoved reports whether a node is no longer a member.
 func (s *membership) isRemoved(from memberRef) bool {
 	return s.fsm.state.Load().Index > 0 && !s.admits(from)
 }
 
-// answer answers a member.
+// answer handles a request of a member.
 func (s *membership) answer(ctx context.Context, from memberRef, request frame) ([]byte, error) {
 	switch request.kind {
 	case callForward:
@@ -209,7 +208,7 @@ func (s *membership) answer(ctx context.Context, from memberRef, request frame) 
 		if err := json.Unmarshal(request.payload, &m); err != nil {
 			return nil, fmt.Errorf("read which node to remove: %w", err)
 		}
-		if m.ref() != from { // it asks for itself; others are removed by the leader alone
+		if m.ref() != from { // a node may only request its own removal
 			return nil, errNotMember
 		}
 		return nil, s.remove(ctx, m.NodeID, m.Generation)
@@ -231,8 +230,8 @@ func (s *membership) answer(ctx context.Context, from memberRef, request frame) 
 	return nil, fmt.Errorf("request %d is not known to this release", request.kind)
 }
 
-// dissolved leaves the dissolved cluster, with everything that was committed if it
-// arrives in time. Most of the time is for that, and a little is left for the response.
+// dissolved leaves the dissolved cluster, after the node has applied everything that was
+// committed if that arrives in time. A little of the time is reserved for the response.
 func (s *membership) dissolved(ctx context.Context, from memberRef, index uint64) error {
 	if s.dissolvedAt.Load() < index {
 		s.dissolvedAt.Store(index)
@@ -246,7 +245,7 @@ func (s *membership) dissolved(ctx context.Context, from memberRef, index uint64
 	return s.depart(reasonDissolved)
 }
 
-// since returns how long ago something was, 0 where it never was.
+// since returns the time since t, 0 for the zero time.
 func since(now, at time.Time) time.Duration {
 	if at.IsZero() {
 		return 0

@@ -8,15 +8,15 @@ import (
 	"io"
 )
 
-// maxPayload bounds one request or answer between nodes.
+// maxPayload bounds one request or response between nodes.
 const maxPayload = 16 << 20
 
-// frame is a request of the protocol "rpc", or its answer: a length of what
-// follows (4 bytes), an id that the answer has in common with its request (8), a
-// kind (1), a number (8), and a payload; all big endian.
+// frame is a request of the protocol "rpc", or its response: the length of the rest (4 bytes),
+// an id that the response has in common with its request (8), a kind (1), a number (8), and a
+// payload; all big endian.
 //
-// The number of a request is how long it may take, in milliseconds; that of an
-// answer is the index up to which the other node has applied everything.
+// The number of a request is its time limit in milliseconds; that of a response is the index up
+// to which the other node has applied everything.
 type frame struct {
 	id      uint64
 	kind    byte
@@ -29,15 +29,15 @@ const frameHeader = 8 + 1 + 8
 // The kinds of requests.
 const (
 	callForward   = 1 // a request for the leader's Serve
-	callStatus    = 2 // how the other node stands, and how it sees this one
-	callRemove    = 3 // the leader shall remove a node
+	callStatus    = 2 // the status of the other node, and what it knows of this one
+	callRemove    = 3 // requests the leader to remove a node
 	callDissolved = 4 // the cluster is dissolved
 	callRemoved   = 5 // the other node is removed
 	callAsk       = 6 // a request for the other node's Answer
-	callKey       = 7 // the leader shall change the key of the node that asks
+	callKey       = 7 // requests the leader to change the key of the requesting node
 )
 
-// The kinds of answers. Of those up to statusBusy nothing was done.
+// The kinds of responses. With those up to statusBusy, nothing was done.
 const (
 	statusOK = iota
 	statusNotLeader
@@ -45,7 +45,7 @@ const (
 	statusNotClustered
 	statusBusy
 	statusUnconfirmed
-	statusFailed // the payload says why
+	statusFailed // the payload is the reason
 )
 
 // append appends the frame's encoding.
@@ -59,8 +59,8 @@ func (f frame) append(b []byte) []byte {
 
 var errFrame = errors.New("what came is no frame")
 
-// readFrame reads one frame. What it takes in memory grows with what comes, not
-// with what is announced.
+// readFrame reads one frame. Its memory grows with what arrives, not with the length that the
+// frame claims.
 func readFrame(r io.Reader) (frame, error) {
 	var front [4 + frameHeader]byte
 	if _, err := io.ReadFull(r, front[:]); err != nil {

@@ -15,8 +15,8 @@ import (
 	"signalbox/broker/embedded/cluster/raftlog"
 )
 
-// The first byte of a command of the log is its addressee. A command for the
-// machine has, behind it, the term in which it was made (8 bytes, big endian).
+// The first byte of a command of the log is its addressee. In a command for the machine, the
+// term in which it was proposed follows (8 bytes, big endian).
 const (
 	forMachine = 1
 	forCluster = 2
@@ -26,8 +26,8 @@ const machineHeader = 1 + 8
 
 var _ raft.BatchingFSM = (*fsm)(nil)
 
-// fsm is what raft applies the log to: the machine, and the cluster's own state.
-// raft calls its methods on one goroutine.
+// fsm is raft's state machine: the machine, and the cluster's own state. raft calls its methods
+// on one goroutine.
 type fsm struct {
 	ctx        context.Context // of the machine's longer work
 	machine    Machine
@@ -35,12 +35,12 @@ type fsm struct {
 	log        *slog.Logger
 	notify     func() // called after changes
 	state      atomic.Pointer[state]
-	applyError atomic.Pointer[ApplyError] // why nothing is applied any more
+	applyError atomic.Pointer[ApplyError] // why no further entry is applied
 
-	machineIndex uint64 // of the machine
+	machineIndex uint64 // Applied of the machine
 
 	mu      sync.Mutex // guards the fields below
-	applied uint64     // up to which command all are applied
+	applied uint64     // index up to which all commands are applied
 	waiting []waiter
 }
 
@@ -63,7 +63,7 @@ func newFSM(ctx context.Context, n *Node, s *state) *fsm {
 	return f
 }
 
-// Apply applies one entry of the log. An answer is an outcome.
+// Apply applies one entry of the log. The result is an outcome.
 func (f *fsm) Apply(l *raft.Log) any {
 	if stop := f.applyError.Load(); stop != nil {
 		return outcome{err: unconfirmed(stop.Err)}
@@ -87,9 +87,8 @@ func (f *fsm) apply(l *raft.Log) outcome {
 	return outcome{answer: ApplyError{fmt.Errorf("entry %d of the cluster's log is not known to this release", l.Index)}}
 }
 
-// applyToMachine skips commands that were made in an earlier term. A leader makes
-// commands from the state it sees; if another node has led since, the command would meet
-// another state.
+// applyToMachine skips commands that were proposed in an earlier term. A leader makes commands
+// from its state; if another node has led since, the state may have changed.
 func (f *fsm) applyToMachine(l *raft.Log) outcome {
 	switch {
 	case f.state.Load().Dissolved:
@@ -97,7 +96,7 @@ func (f *fsm) applyToMachine(l *raft.Log) outcome {
 	case binary.BigEndian.Uint64(l.Data[1:]) != l.Term:
 		return outcome{err: ErrNotLeader}
 	case l.Index <= f.machineIndex:
-		return outcome{} // applied before the node was opened, so nobody waits
+		return outcome{} // applied before the node was opened, so no caller waits
 	}
 	answer := f.machine.Apply(l.Index, l.Data[machineHeader:])
 	if _, stop := answer.(ApplyError); !stop {
@@ -136,7 +135,7 @@ func (f *fsm) storeState(s *state) error {
 	return nil
 }
 
-// stopApplying makes every later entry fail until the node takes part anew.
+// stopApplying makes every later entry fail until the node takes part again.
 func (f *fsm) stopApplying(stop ApplyError, index uint64) {
 	f.log.Error("the node suspends its participation in the cluster: a command cannot be applied", "index", index, "error", stop.Err)
 	f.applyError.Store(&stop)
@@ -192,7 +191,7 @@ func (f *fsm) appliedIndex() uint64 {
 	return f.applied
 }
 
-// Snapshot takes a view of both states.
+// Snapshot returns a snapshot of both states.
 func (f *fsm) Snapshot() (raft.FSMSnapshot, error) {
 	if stop := f.applyError.Load(); stop != nil {
 		return nil, stop.Err
@@ -239,8 +238,8 @@ func (f *fsm) Restore(r io.ReadCloser) error {
 	return errors.New("the snapshot does not say which it is")
 }
 
-// restore takes over the machine's part first: as long as the cluster's own state
-// is older than the snapshot, the node takes it over again when it is opened.
+// restore restores the machine first: as long as the cluster's own state is older than the
+// snapshot, the node restores the snapshot again when it is opened (see catchUp).
 func (f *fsm) restore(index uint64, r io.Reader) error {
 	h, err := readHeader(r)
 	if err != nil {
@@ -259,8 +258,8 @@ func (f *fsm) restore(index uint64, r io.Reader) error {
 	return nil
 }
 
-// catchUp restores the latest snapshot if the node has not done so, or has lost that
-// state again, and makes sure that the rest is in the log.
+// catchUp restores the latest snapshot unless both states are at least as new, and checks that
+// the log has the entries behind them.
 func (f *fsm) catchUp() error {
 	all, err := f.store.List()
 	if err != nil || len(all) == 0 {

@@ -9,21 +9,20 @@ import (
 	"io"
 )
 
-// magic begins every snapshot; its last byte is the format.
+// magic is the beginning of every snapshot; its last byte is the format.
 const magic = "sbclus\x00\x01"
 
-// maxHeader bounds what is read as the header of a snapshot.
+// maxHeader bounds the header of a snapshot.
 const maxHeader = 1 << 20
 
-// header is what a snapshot holds before the machine's part: the cluster's own
-// state, and up to which command the machine had applied its own.
+// header precedes the machine's part of a snapshot: the cluster's own state, and the index up to
+// which the machine had applied its commands.
 type header struct {
 	State   state  `json:"state"`
 	Machine uint64 `json:"machine"`
 }
 
-// write writes the magic, the length of the rest (4 bytes, big endian), and the
-// rest as JSON.
+// write writes the magic, the length of the JSON (4 bytes, big endian), and the header as JSON.
 func (h header) write(w io.Writer) error {
 	text, err := json.Marshal(h)
 	if err != nil {
@@ -36,7 +35,7 @@ func (h header) write(w io.Writer) error {
 
 var errSnapshot = errors.New("it is no snapshot of a cluster that this release knows")
 
-// readHeader reads what write wrote, and nothing behind it.
+// readHeader reads a header, and nothing behind it.
 func readHeader(r io.Reader) (header, error) {
 	front := make([]byte, len(magic)+4)
 	if _, err := io.ReadFull(r, front); err != nil {

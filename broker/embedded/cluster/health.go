@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 )
 
-// What may be wrong with a node that takes part in its cluster.
+// Problems of a node that takes part in its cluster.
 var (
 	ErrAppend  = errors.New("the node cannot store the cluster's log")
 	ErrLag     = errors.New("the node has yet to apply changes of the cluster")
@@ -15,13 +15,13 @@ var (
 
 // Health is what an operator should know of a node that takes part in its cluster.
 type Health struct {
-	AppendErr error  // why the log cannot be stored, nil since the last time that it could
+	AppendErr error  // why the log cannot be stored, nil if the last change was stored
 	Failures  uint64 // changes of the log that could not be stored since the node was opened
 	Lag       uint64 // entries that are committed, as far as the node knows, and not applied here
-	DiskFree  int64  // bytes that are free on the disk of the node's files, below 0 where that is not known
+	DiskFree  int64  // bytes that are free on the disk of the node's files, below 0 if not known
 }
 
-// Health returns what is known of the node. At rest, only of its disk.
+// Health returns the health of the node; at rest, only that of its disk.
 func (n *Node) Health() Health {
 	h := Health{DiskFree: n.options.diskFree(n.options.Dir), Failures: n.figures.appendFailures.Load()}
 	if s := n.membership.Load(); s != nil {
@@ -30,9 +30,8 @@ func (n *Node) Health() Health {
 	return h
 }
 
-// Healthy returns what keeps the node from doing its part in its cluster: an
-// ErrAppend, an ErrLag or an ErrLowDisk, several of them, or nil. It is nil at
-// rest.
+// Healthy returns what keeps the node from working in its cluster: an ErrAppend, an ErrLag or an
+// ErrLowDisk, several of them, or nil. It is nil at rest.
 func (n *Node) Healthy() error {
 	if n.membership.Load() == nil {
 		return nil

@@ -33,9 +33,9 @@ func (d *limitedDisk) StoreLogs(logs []*raft.Log) error {
 
 func (*limitedDisk) IsMonotonic() bool { return true }
 
-// TestFollowerDiskFull has the disk of a follower full for so long that its leader
-// would have gone back to the begin of its log. The follower says what is wrong, and
-// catches up when there is room, without a restart and without a snapshot.
+// TestFollowerDiskFull fills the disk of a follower for so long that the leader would have gone
+// back to the beginning of its log. The follower reports the problem, and catches up when there is
+// space, without a restart and without a snapshot.
 func TestFollowerDiskFull(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)

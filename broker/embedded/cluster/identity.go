@@ -13,7 +13,7 @@ import (
 	"signalbox/broker/embedded/cluster/raftlog"
 )
 
-// The names under which the node keeps what it has to remember.
+// The names of the node's stored values.
 const (
 	nameIdentity   = "cluster/identity"
 	nameState      = "cluster/state"
@@ -22,32 +22,31 @@ const (
 	nameClock      = "cluster/clock"
 )
 
-// Sealer hides what is secret. What was sealed for some data beside it opens only with
-// that.
+// Sealer encrypts secrets. What was sealed with additional data opens only with the same data.
 type Sealer interface {
 	Seal(plain, aad []byte) []byte
 	Unseal(sealed, aad []byte) ([]byte, error)
 }
 
-// identity is who this node is in its cluster: what it needs before it knows the
-// cluster's state. It is replaced, not changed.
+// identity is the node's identity in its cluster: what it needs before it has the cluster's
+// state. It is replaced, not changed.
 type identity struct {
 	UUID   string `json:"uuid"`
 	Self   Member `json:"self"`
-	CACert []byte `json:"ca_cert,omitempty"` // PEM, as the two below; of a cluster made by an earlier release
-	Cert   []byte `json:"cert"`              // of the key and, if it took the place of another, of those before
-	Key    []byte `json:"key,omitempty"`     // as it is stored: only where nothing seals it
-	Next   []byte `json:"next,omitempty"`    // the key that is about to take its place, stored in the same way
-	Own    bool   `json:"own,omitempty"`     // this node has made the key itself, so no other one ever had it
+	CACert []byte `json:"ca_cert,omitempty"` // PEM, as the two below; of a cluster that an earlier release created
+	Cert   []byte `json:"cert"`              // of the key and of the keys that it has replaced
+	Key    []byte `json:"key,omitempty"`     // in plain text only if there is no Sealer
+	Next   []byte `json:"next,omitempty"`    // the key that is about to replace it, stored in the same way
+	Own    bool   `json:"own,omitempty"`     // this node has made the key itself, so no other node ever had it
 
 	SealedKey  []byte `json:"sealed_key,omitempty"`
 	SealedNext []byte `json:"sealed_next,omitempty"`
 
-	Known []Member       `json:"known"`          // who was a member when it joined
-	Keys  map[string]pin `json:"keys,omitempty"` // of these
+	Known []Member       `json:"known"`          // the members when it joined
+	Keys  map[string]pin `json:"keys,omitempty"` // of these members
 }
 
-// state is what an identity knows of the cluster.
+// state returns the state of the cluster that an identity has.
 func (i *identity) state() *state {
 	return &state{Format: stateFormat, UUID: i.UUID, Members: i.Known, Keys: i.Keys}
 }
@@ -66,7 +65,7 @@ func (i *identity) setKey(key crypto.Signer, signer crypto.Signer, before ...[]b
 	return nil
 }
 
-// credentials returns what this node shows to others as that identity.
+// credentials returns the node's credentials for an identity.
 func (n *Node) credentials(i *identity) (*credentials, error) {
 	b, err := i.credentials()
 	if err == nil {
@@ -75,7 +74,7 @@ func (n *Node) credentials(i *identity) (*credentials, error) {
 	return b, err
 }
 
-// aad binds a sealed key to the node whose it is.
+// aad returns the additional data that binds a sealed key to its node.
 func (i *identity) aad() []byte {
 	return fmt.Appendf(nil, "cluster/identity/%s/%v", i.UUID, i.Self.ref())
 }
@@ -94,8 +93,8 @@ func (i *identity) seal(with Sealer) *identity {
 	return &sealed
 }
 
-// unseal is the inverse of seal. It reports whether the keys were stored as they ought
-// to be.
+// unseal is the inverse of seal. It reports whether the keys were stored in the way that the
+// Sealer requires.
 func (i *identity) unseal(with Sealer) (asWanted bool, err error) {
 	asWanted = with == nil || i.Key == nil && i.Next == nil
 	for sealed, to := range map[*[]byte]*[]byte{&i.SealedKey: &i.Key, &i.SealedNext: &i.Next} {
@@ -123,8 +122,8 @@ func (i *identity) encode(with Sealer) []byte {
 	return text
 }
 
-// loadIdentity returns who this node is, nil at rest. A key that an earlier release has
-// stored as it is, is sealed.
+// loadIdentity returns the node's identity, nil at rest. It seals a key that an earlier release
+// has stored in plain text.
 func (n *Node) loadIdentity() (*identity, error) {
 	text, err := n.store.Value(nameIdentity)
 	if err != nil || text == nil {
@@ -165,7 +164,7 @@ func IsSealed(ctx context.Context, dir string) (is bool, err error) {
 	return is, nil
 }
 
-// loadState returns what this node knows of its cluster.
+// loadState returns the stored state of the node's cluster.
 func (n *Node) loadState() (*state, error) {
 	text, err := n.store.Value(nameState)
 	if err != nil {

@@ -17,39 +17,38 @@ import (
 	"time"
 )
 
-// The identity of a node lasts as long as its membership, which is in the log: its
-// certificate says nothing about time (RFC 5280, 4.1.2.5). What is used on
-// connections ends, see leaf.go.
+// The identity of a node lasts as long as its membership, which is in the log: its certificate
+// has no expiry (RFC 5280, 4.1.2.5). The certificates of connections expire, see leaf.go.
 var (
 	notBefore = time.Unix(0, 0).UTC()
 	notAfter  = time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)
 )
 
-// scheme of the URI in a node's certificate: signalbox://<cluster's uuid>/node/3.118.
+// scheme is that of the URI in a node's certificate: signalbox://<cluster's uuid>/node/3.118.
 const scheme = "signalbox"
 
 // pin is the public key by which the cluster knows a member.
 type pin struct {
-	Key    string `json:"key"`              // its fingerprint
-	Former string `json:"former,omitempty"` // that of the key before, until the member uses the new one
+	Key    string `json:"key"`              // fingerprint of the key
+	Former string `json:"former,omitempty"` // fingerprint of the key before, until the member uses the new one
 }
 
-// admits reports whether the member may show a key.
+// admits reports whether the member may use a key.
 func (p pin) admits(key string) bool { return key != "" && (key == p.Key || key == p.Former) }
 
-// fingerprint names a public key: the SHA-256 of its SubjectPublicKeyInfo, in hex.
+// fingerprint returns the SHA-256 of the SubjectPublicKeyInfo of a public key, in hex.
 func fingerprint(cert *x509.Certificate) string {
 	sum := sha256.Sum256(cert.RawSubjectPublicKeyInfo)
 	return hex.EncodeToString(sum[:])
 }
 
-// isFingerprint reports whether a text may be the fingerprint of a key.
+// isFingerprint reports whether a text has the form of a fingerprint.
 func isFingerprint(s string) bool {
 	sum, err := hex.DecodeString(s)
 	return err == nil && len(sum) == sha256.Size
 }
 
-// fingerprintOf is the fingerprint of a key.
+// fingerprintOf returns the fingerprint of a key.
 func fingerprintOf(key crypto.Signer) (string, error) {
 	der, err := x509.MarshalPKIXPublicKey(key.Public())
 	if err != nil {
@@ -67,8 +66,7 @@ func newKey() (crypto.Signer, error) {
 	return key, nil
 }
 
-// certify makes a certificate that says that a public key is a node's, signed by a key
-// of that node.
+// certify returns a certificate of a node for a public key, signed by a key of that node.
 func certify(uuid string, r memberRef, of crypto.PublicKey, signer crypto.Signer, from, until time.Time) ([]byte, error) {
 	serial, _ := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127)) // rand.Reader does not fail
 	c := &x509.Certificate{

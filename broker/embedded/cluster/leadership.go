@@ -18,11 +18,12 @@ type Leadership struct {
 	term uint64
 }
 
-// Lead returns the current leadership of this node, once everything that earlier
-// leaders have committed is applied here. What is then read from the machine is what
-// the next proposal of the leadership will meet, as long as proposals are made one
-// after the other. The error is ErrNotLeader where another node leads, ErrNoLeader
-// where no node does.
+// Lead returns the current leadership of this node, once everything that earlier leaders have
+// committed is applied here (a barrier, once in a term). A command that is made from the
+// machine's state carries the term, and all nodes skip it if it is in the log of another term:
+// then another leader may have changed the state. So, with one proposal after the other, a
+// command may be evaluated on the leader as safely as when it is applied. The error is
+// ErrNotLeader if another node leads, ErrNoLeader if no node does.
 func (n *Node) Lead(ctx context.Context) (Leadership, error) {
 	s, err := n.running()
 	if err != nil {
@@ -54,7 +55,7 @@ func (s *membership) lead(ctx context.Context) (Leadership, error) {
 	}
 }
 
-// notLeader returns ErrNotLeader where another node leads, else ErrNoLeader.
+// notLeader returns ErrNotLeader if another node leads, else ErrNoLeader.
 func (s *membership) notLeader() error {
 	if _, ok := s.leader(); ok {
 		return ErrNotLeader
@@ -89,8 +90,8 @@ func (l Leadership) Confirm(ctx context.Context) error {
 	return err
 }
 
-// Propose is [Node.Propose] for a command that was made from what the machine held
-// during this leadership. If that has ended, the error is ErrNotLeader.
+// Propose is [Node.Propose] for a command that was made from the machine's state during this
+// leadership. If the leadership has ended, the error is ErrNotLeader.
 func (l Leadership) Propose(ctx context.Context, command []byte) (answer any, index uint64, err error) {
 	s, err := l.node.running()
 	if err != nil {
@@ -101,11 +102,10 @@ func (l Leadership) Propose(ctx context.Context, command []byte) (answer any, in
 	return s.propose(ctx, l.entry(command), time.Now())
 }
 
-// Begin is Propose for many commands under way: it hands a command to the consensus,
-// and wait returns its outcome. wait may be called any number of times, or never.
-// Commands are applied in the order of the calls. Begin itself waits while 1024
-// commands or 16 MiB of them are under way, at most as long as a proposal may take; a
-// command that cannot be handed over in that time fails with ErrNoLeader.
+// Begin is Propose for many concurrent commands: it proposes a command, and wait returns its
+// outcome. wait may be called any number of times, or never. Commands are applied in the order
+// of the calls. Begin itself waits while 1024 commands or 16 MiB of them are pending, at most
+// for Timing.Request; a command that cannot be proposed in that time fails with ErrNoLeader.
 //
 // Commands after one that failed may still be applied while the leadership lasts: a
 // caller that needs all or none stops at the first failure.
@@ -137,9 +137,9 @@ func (l Leadership) entry(command []byte) []byte {
 	return append(entry, command...)
 }
 
-// handOver transfers the leadership, if this node has it, to another voter. It begins
-// nothing once ctx has ended: raft does not answer what it has not begun when it is
-// shut down.
+// handOver transfers the leadership, if this node has it, to another voter. It begins nothing
+// once ctx has ended, because raft does not complete operations that it has not begun when it
+// is shut down.
 func (s *membership) handOver(ctx context.Context) {
 	if s.raft.State() != raft.Leader || s.voters() < 2 || ctx.Err() != nil {
 		return
@@ -160,8 +160,7 @@ func (s *membership) leader() (Member, bool) {
 	return m, ok && m.Generation == r.generation
 }
 
-// observedLeader is the member that leads as this node sees it, during the time in
-// which it sees no other one.
+// observedLeader is the leader that this node knows, until it changes.
 type observedLeader struct {
 	Member // with the number 0 while no node leads
 	since  time.Time
@@ -207,7 +206,7 @@ func (s *membership) observe() {
 		select {
 		case <-seen:
 		case <-s.changed:
-		case <-ticks.C: // an observation may have found no room
+		case <-ticks.C: // raft drops observations if the channel is full
 		case <-s.ctx.Done():
 		}
 	}

@@ -7,25 +7,25 @@ import (
 	"time"
 )
 
-// clock is the time by which certificates begin and end: how long nodes of the cluster
-// have run, in all. It begins with the time of day and then grows with what passes
-// while this node runs, and with what other members are ahead, so it is about the same
-// on all of them. A step of the time of day does not change it.
+// clock is the cluster's time, by which certificates of connections begin and end. It begins
+// with the time of day of the first node, grows with the time that passes while nodes run, and
+// advances to that of any member that is ahead, by the certificates that are presented; so it is
+// about the same at all members. A wrong or stepped time of day does not change it.
 type clock struct {
 	wall func() time.Time
 
 	mu   sync.Mutex // guards what follows; an innermost lock
 	now  time.Time
-	last time.Time // of wall
-	kept time.Time // as it was stored last
+	last time.Time // last reading of wall
+	kept time.Time // the stored value
 }
 
-// certificateLife is how long a certificate of a connection lasts, unless a test says
-// otherwise. It is renewed after a third of that.
+// certificateLife is the validity of a certificate of connections. It is renewed after a third
+// of that. Someone who steals such a key from memory can use it for that long.
 const certificateLife = 7 * 24 * time.Hour
 
-// maxTick is how much may pass between two looks at the clock, which is looked at every
-// second while the node takes part: more is a step.
+// maxTick is the longest time between two readings of the clock, which is read every second
+// while the node takes part. More is a step of the time of day.
 const maxTick = time.Hour
 
 // lastTime is where the clock stops. Certificates can name no time after the year 9999
@@ -33,7 +33,7 @@ const maxTick = time.Hour
 // others without certificates for good.
 var lastTime = time.Date(9000, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// newClock returns a clock that goes on from a time; zero for the time of day.
+// newClock returns a clock that continues from a time; zero for the time of day.
 func newClock(wall func() time.Time, from time.Time) *clock {
 	c := &clock{wall: wall, now: from, last: wall(), kept: from}
 	if from.IsZero() {
@@ -61,8 +61,8 @@ func (c *clock) time() time.Time {
 	return c.now
 }
 
-// observe notes the time of another member, which may be ahead. A time that is not
-// possible is ignored.
+// observe advances the clock to the time of another member, if that is ahead. It ignores times
+// after lastTime.
 func (c *clock) observe(t time.Time) {
 	if t.After(lastTime) {
 		return
@@ -86,15 +86,15 @@ func (c *clock) due() (now time.Time, is bool) {
 	return now, is
 }
 
-// leaf is what a node shows on connections: a key that is in memory only, and a
-// certificate of it that the node's own key has signed, which ends.
+// leaf is the key and certificate that a node presents on connections. The key is in memory
+// only, and the certificate, signed by the node's own key, expires.
 type leaf struct {
 	tls.Certificate
-	own   *ownKey   // that has signed it
-	renew time.Time // from then on there should be another one
+	own   *ownKey   // that signed the certificate
+	renew time.Time // when the leaf is to be replaced
 }
 
-// newLeaf makes one. chain is that of the node's own key.
+// newLeaf returns a leaf signed by the node's own key.
 func (b *credentials) newLeaf(now time.Time) (*leaf, error) {
 	key, err := newKey()
 	if err != nil {
@@ -110,8 +110,8 @@ func (b *credentials) newLeaf(now time.Time) (*leaf, error) {
 	return l, nil
 }
 
-// show returns what is shown on the next connection. A cluster of an earlier release is
-// shown the certificate of its authority.
+// show returns the certificate for the next connection. In a cluster that an earlier release
+// created it is the one that the authority has signed.
 func (b *credentials) show() (*tls.Certificate, error) {
 	if b.known().Keys == nil {
 		own := b.own.Load()
@@ -129,8 +129,8 @@ func (b *credentials) show() (*tls.Certificate, error) {
 	return &l.Certificate, nil
 }
 
-// checkTime checks that none of a node's certificates has ended. One that begins later
-// shows that its node's clock is ahead.
+// checkTime checks that none of a node's certificates has expired. One that begins in the future
+// advances the clock.
 func (b *credentials) checkTime(p *presented) error {
 	if now := b.clock.time(); now.After(p.ends) {
 		return fmt.Errorf("%w: its certificate has ended %v ago", errNotMember, now.Sub(p.ends).Round(time.Second))

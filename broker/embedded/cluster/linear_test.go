@@ -95,8 +95,7 @@ func TestCampaignLinearizable(t *testing.T) {
 	t.Logf("%d operations", len(history))
 }
 
-// ask reads or writes at one of the nodes and gives the operation, none where
-// nothing was done.
+// ask reads or writes at one of the nodes and returns the operation, none if nothing was done.
 func (f *fleet) ask(client, i int, began time.Time) []porcupine.Operation {
 	in := asked{key: fmt.Sprint("k", rand.IntN(3))}
 	request := []byte("read " + in.key)
@@ -140,11 +139,11 @@ func (f *fleet) disturb(work func()) {
 		f.start(killed.id)
 		f.settled(3)
 		next := f.follower()
-		f.leader().node.SetLeader(within(f.t, suite.HangLimit), next.id) //nolint:errcheck // whoever leads, it goes on
+		f.leader().node.SetLeader(within(f.t, suite.HangLimit), next.id) //nolint:errcheck // the test continues with either leader
 	}
 }
 
-// others gives the nodes beside one.
+// others returns all nodes except one.
 func (f *fleet) others(id NodeID) (all []NodeID) {
 	for other := range f.nodes {
 		if other != id {

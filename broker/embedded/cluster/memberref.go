@@ -8,7 +8,9 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// memberRef names a node in one generation, as in "3.118".
+// memberRef identifies a node in one generation, as in "3.118". A node that has lost its data
+// and is added again has another generation, so that for raft it is another node, which has not
+// voted.
 type memberRef struct {
 	id         NodeID
 	generation uint64
@@ -30,8 +32,8 @@ func parseMemberRef(s string) (r memberRef, ok bool) {
 	return r, r.String() == s
 }
 
-// serverAddress is a node's address for the consensus, as in "3.118@host:port",
-// so that whoever connects knows whom to expect there.
+// serverAddress is a node's address for raft, as in "3.118@host:port", so that a connection to it
+// can be verified.
 func (m Member) serverAddress() raft.ServerAddress {
 	return raft.ServerAddress(m.ref().String() + "@" + m.hostPort())
 }

@@ -9,11 +9,10 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// AddNode makes a node a member and returns its invitation. The node takes part as soon
-// as it has joined, and has a vote as soon as it holds what the others hold. A member
-// that does not answer, because it has lost its data or has not yet joined, gets a new
-// generation: earlier invitations of it are void. Only the leader does this.
-// Member.Generation is ignored.
+// AddNode makes a node a member and returns its invitation. The node takes part as soon as it has
+// joined, and gets a vote when it has the state of the others. A member that does not respond,
+// because it has lost its data or has not yet joined, gets a new generation, which invalidates
+// earlier invitations. Only the leader can do this. Member.Generation is ignored.
 func (n *Node) AddNode(ctx context.Context, m Member) (Invitation, error) {
 	ctx, cancel := n.bounded(ctx)
 	defer cancel()
@@ -64,9 +63,9 @@ func (n *Node) leadingMembership(ctx context.Context) (*membership, error) {
 	return s, nil
 }
 
-// RemoveNode ends a node's membership: it comes to rest with its machine's data
-// as they are, at once or when it can be reached. Only the leader does this; if
-// it is to go itself, another one leads first.
+// RemoveNode ends a node's membership. The node comes to rest with its machine's data, at once or
+// when it can be reached. Only the leader can do this; if it is to be removed itself, it
+// transfers the leadership first.
 func (n *Node) RemoveNode(ctx context.Context, id NodeID) error {
 	ctx, cancel := n.bounded(ctx)
 	defer cancel()
@@ -91,12 +90,12 @@ func (s *membership) remove(ctx context.Context, id NodeID, generation uint64) e
 	}
 	m, ok := s.fsm.state.Load().member(id)
 	if !ok || m.Generation != generation {
-		return nil // it is gone already
+		return nil // it was removed before
 	}
 	if id == s.id.Self.NodeID {
-		return ErrNotLeader // it asks itself; another one has to lead
+		return ErrNotLeader // another node has to lead and remove this one
 	}
-	l := s.conns.detach(m) // later no connection is made to it
+	l := s.conns.detach(m) // a removed node gets no new connection
 	if l != nil {
 		defer l.close()
 	}
@@ -123,10 +122,9 @@ func (s *membership) tellRemoved(ctx context.Context, l *rpcConn) error {
 	return err
 }
 
-// Leave ends this node's membership. The others remove it if there is a leader;
-// if there has been none for long, or none can be found before half of the time has
-// passed, it comes to rest alone and stays a member that is away to them. The only node
-// of a cluster is deleted with it.
+// Leave ends this node's membership. The leader removes it. If there has been no leader for long,
+// or none is found in half of the time of ctx, the node comes to rest alone, and stays a member
+// that is away for the others. If it is the only member, the cluster is deleted.
 func (n *Node) Leave(ctx context.Context) error {
 	ctx, cancel := n.bounded(ctx)
 	defer cancel()
@@ -142,7 +140,7 @@ func (n *Node) Leave(ctx context.Context) error {
 		return err
 	}
 	id, err := n.loadIdentity()
-	if err != nil || id == nil { // it has been told already
+	if err != nil || id == nil { // it has learnt of its removal and left
 		return err
 	}
 	if err := n.depart(id.UUID, reasonLeft); err != nil {
@@ -178,7 +176,7 @@ func (s *membership) leave(ctx context.Context) error {
 		switch {
 		case ctx.Err() != nil, s.leaderlessTooLong():
 			return ErrNoLeader
-		case s.ctx.Err() != nil: // it has heard of its removal before the answer came
+		case s.ctx.Err() != nil: // it learnt of its removal before the response arrived
 			return nil
 		}
 	}
@@ -189,10 +187,9 @@ func withHalfDeadline(ctx context.Context) (context.Context, context.CancelFunc)
 	return context.WithTimeout(ctx, timeLeft(ctx)/2)
 }
 
-// Delete dissolves the cluster. Each node comes to rest with its machine's data as
-// they are: those that can be reached with all that was agreed upon, the others
-// when they come back. Only the leader does this. When Delete returns nil, this
-// node is at rest.
+// Delete dissolves the cluster. Each node comes to rest with its machine's data: those that can be
+// reached after they have applied everything that was committed, the others when they are back.
+// Only the leader can do this. When Delete returns nil, this node is at rest.
 func (n *Node) Delete(ctx context.Context) error {
 	ctx, cancel := n.bounded(ctx)
 	defer cancel()
@@ -220,7 +217,7 @@ func (n *Node) awaitDeparture(ctx context.Context) error {
 	}
 }
 
-// SetLeader has another node lead. Only the leader does this.
+// SetLeader transfers the leadership to another node. Only the leader can do this.
 func (n *Node) SetLeader(ctx context.Context, id NodeID) error {
 	ctx, cancel := n.bounded(ctx)
 	defer cancel()

@@ -13,8 +13,8 @@ import (
 	"signalbox/scripts/suite"
 )
 
-// TestCreateTakesOver gives a joining node, whose machine has a past of its own,
-// the state of the one that created the cluster.
+// TestCreateTakesOver replaces the state of a joining node's machine by that of the node that
+// created the cluster.
 func TestCreateTakesOver(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
@@ -30,8 +30,8 @@ func TestCreateTakesOver(t *testing.T) {
 	f.agree(map[string]string{"of a": "1", "own": "", "new": "2"})
 }
 
-// TestRestartComesBack closes all nodes and opens them again: nothing is lost, and
-// nothing is restored that was there.
+// TestRestartComesBack closes all nodes and opens them again: nothing is lost, and no snapshot is
+// restored.
 func TestRestartComesBack(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t).form(1, 2, 3)
@@ -57,8 +57,7 @@ func TestRestartComesBack(t *testing.T) {
 	}
 }
 
-// TestAddAndRemove has a fourth node come in, and one go that comes to rest with
-// its data.
+// TestAddAndRemove adds a fourth node, and removes one, which comes to rest with its data.
 func TestAddAndRemove(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t).formWith(calm, 1, 2, 3)
@@ -105,8 +104,8 @@ func (f *fleet) atRest(s *station) {
 	}
 }
 
-// TestRemovedIsToldAtOnce removes a node that would ask what has become of the cluster
-// only long after it hears from no leader any more.
+// TestRemovedIsToldAtOnce removes a node that would ask for its membership only long after it has
+// lost contact with the leader.
 func TestRemovedIsToldAtOnce(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t).formWith(func(o *Options) {
@@ -118,7 +117,7 @@ func TestRemovedIsToldAtOnce(t *testing.T) {
 	f.atRest(gone)
 }
 
-// TestRemovedWhileAway has a node learn of its removal when it comes back.
+// TestRemovedWhileAway starts a node that was removed while it was away: it learns of that.
 func TestRemovedWhileAway(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t).formWith(calm, 1, 2, 3)
@@ -129,8 +128,8 @@ func TestRemovedWhileAway(t *testing.T) {
 	f.atRest(f.start(gone.id, calm))
 }
 
-// TestLostDirectory has a node that lost all it had come in again, under its
-// number. Who still answers is not replaced.
+// TestLostDirectory adds a node that has lost everything again, under its id. A node that still
+// answers is not replaced.
 func TestLostDirectory(t *testing.T) {
 	t.Parallel()
 	patient := func(o *Options) {
@@ -153,7 +152,7 @@ func TestLostDirectory(t *testing.T) {
 	f.agree(map[string]string{"k": "v", "l": "w"})
 }
 
-// TestStaleInvitation has an invitation refused that a later one replaced.
+// TestStaleInvitation refuses an invitation that a later one replaced.
 func TestStaleInvitation(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t).form(1)
@@ -170,7 +169,7 @@ func TestStaleInvitation(t *testing.T) {
 	f.settled(2)
 }
 
-// TestJoinWaits has a node wait for a cluster that is away, over a restart.
+// TestJoinWaits joins while the other members are away: the node waits, also after a restart.
 func TestJoinWaits(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t).form(1)
@@ -191,8 +190,8 @@ func TestJoinWaits(t *testing.T) {
 	f.settled(2)
 }
 
-// TestLeave has followers and the leader leave, one after the other, until the
-// last one's leaving is the end of the cluster.
+// TestLeave makes followers and the leader leave, one after the other, until the last one ends the
+// cluster.
 func TestLeave(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t).form(1, 2, 3)
@@ -214,8 +213,8 @@ func TestLeave(t *testing.T) {
 	}
 }
 
-// TestLeaveAlone has a node leave that finds no others. Once there has been no leader for
-// long, it does not wait for one for half of the time it has.
+// TestLeaveAlone makes a node leave that reaches no others. Once there has been no leader for
+// long, it does not wait for one for half of its time.
 func TestLeaveAlone(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t).formWith(func(o *Options) { o.Timing.NoLeader = time.Second }, 1, 2, 3)
@@ -229,8 +228,8 @@ func TestLeaveAlone(t *testing.T) {
 	f.atRest(gone)
 }
 
-// TestDelete dissolves a cluster. All who are there come to rest with the same
-// data; who is away does so when it comes back.
+// TestDelete dissolves a cluster. All nodes that can be reached come to rest with the same data; a
+// node that is away does so when it is back.
 func TestDelete(t *testing.T) {
 	t.Parallel()
 	patient := func(o *Options) {
@@ -282,7 +281,7 @@ func TestDeleteWithoutMajority(t *testing.T) {
 	}
 }
 
-// TestSetLeader has each node lead in turn.
+// TestSetLeader makes each node lead in turn.
 func TestSetLeader(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t).formWith(calm, 1, 2, 3)
@@ -300,7 +299,7 @@ func TestSetLeader(t *testing.T) {
 	}
 }
 
-// TestOnlyTheLeader has a follower refuse what is the leader's to do.
+// TestOnlyTheLeader checks that a follower refuses what only the leader can do.
 func TestOnlyTheLeader(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t).formWith(calm, 1, 2, 3)
@@ -317,7 +316,7 @@ func TestOnlyTheLeader(t *testing.T) {
 	}
 }
 
-// TestRefusedSpecs names what is wrong.
+// TestRefusedSpecs refuses invalid specs with a reason.
 func TestRefusedSpecs(t *testing.T) {
 	t.Parallel()
 	s := newFleet(t).start(1)
@@ -339,7 +338,7 @@ func TestRefusedSpecs(t *testing.T) {
 	}
 }
 
-// TestChanged tells of coming, going and leaders.
+// TestChanged checks that Changed is called for members that join or leave and for leaders.
 func TestChanged(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
@@ -360,8 +359,8 @@ func TestChanged(t *testing.T) {
 	}
 }
 
-// TestLateEnding has a node stay in its cluster when it hears, late, of the end of
-// one that it was in before.
+// TestLateEnding keeps a node in its cluster when it learns, late, of the dissolution of an
+// earlier one.
 func TestLateEnding(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t).form(1)
@@ -381,7 +380,7 @@ func TestLateEnding(t *testing.T) {
 	f.agree(map[string]string{"k": "v", "l": "w"})
 }
 
-// late is a register that takes its time to apply.
+// late is a register that applies slowly.
 type late struct{ *register }
 
 func (l late) Apply(index uint64, command []byte) any {
@@ -389,8 +388,8 @@ func (l late) Apply(index uint64, command []byte) any {
 	return l.register.Apply(index, command)
 }
 
-// TestDeleteWaitsForTheLate has a node that lags behind end with all that was
-// agreed upon before the cluster was dissolved, whoever tells it of that.
+// TestDeleteWaitsForTheLate dissolves a cluster while a node lags: it comes to rest with
+// everything that was committed, whichever node announces the dissolution.
 func TestDeleteWaitsForTheLate(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t).formWith(func(o *Options) {

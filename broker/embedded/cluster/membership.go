@@ -18,8 +18,9 @@ import (
 // be pending, and as much again for those that are behind.
 const recent = 2 * maxUnderwayBytes
 
-// membership is this node's participation in a cluster. It is made anew each time the
-// node starts to take part.
+// membership is this node's participation in a cluster, from its start to its stop. While the
+// node is open, only Node.maintain stops it: because the node was removed or leaves, because the
+// cluster is dissolved, or because its machine cannot continue.
 type membership struct {
 	node        *Node
 	id          *identity
@@ -48,22 +49,22 @@ type membership struct {
 	changed chan struct{} // holds one entry while the members may have changed
 	awaited chan struct{} // holds one entry while another node waits for what is applied here
 
-	lastPromotion promotion // used by watchPeers alone
+	lastPromotion promotion // used by watchPeers only
 
-	reached      reachability  // by the consensus' heartbeats
+	reached      reachability  // by heartbeats
 	leaderCommit atomic.Uint64 // the commit index that the leader has reported
 
 	keysWake  chan struct{}            // holds one entry while the keys are to be checked
 	current   atomic.Pointer[identity] // id, with the key that the node has now
-	asked     chan struct{}            // closed when the others were asked once
-	warned    atomic.Int64             // when a member was last logged that others say was removed
-	vouching  sync.Mutex               // guards vouchedAt; held while others are asked
+	asked     chan struct{}            // closed when the other members were asked once
+	warned    atomic.Int64             // when a member was last logged that others report as removed
+	vouching  sync.Mutex               // guards vouchedAt; held while other members are asked
 	vouchedAt time.Time
 
 	toldUpTo       atomic.Uint64 // the highest index up to which another node has reported that it knows the members
 	reliesOnOthers atomic.Bool   // a node is admitted because another member reports that it is one
 
-	acknowledged atomic.Pointer[position] // nil where the node has all that it has acknowledged
+	acknowledged atomic.Pointer[position] // nil if the node has everything that it has acknowledged
 
 	mu        sync.Mutex // guards the fields below
 	closed    bool
@@ -110,7 +111,7 @@ func (n *Node) startMembership(ctx context.Context, id *identity) (err error) {
 		return errors.Join(err, s.trans.Close())
 	}
 	go s.pending.run()
-	n.membership.Store(s) // the port asks for it
+	n.membership.Store(s) // the port needs it
 	if err := n.openPort(ctx); err != nil {
 		n.stopMembership(ctx)
 		return err
@@ -155,7 +156,7 @@ func (s *membership) startRaft() error {
 	return nil
 }
 
-// openPort opens the cluster port, unless it is open.
+// openPort opens the cluster port if it is closed.
 func (n *Node) openPort(ctx context.Context) error {
 	if n.port != nil {
 		return nil
@@ -178,8 +179,7 @@ func (n *Node) closePort() error {
 	return err
 }
 
-// credentialsOf returns what the node shows to the nodes of a cluster, nil for a cluster
-// that it does not know.
+// credentialsOf returns the node's credentials for a cluster, nil for an unknown one.
 func (n *Node) credentialsOf(uuid string) *credentials {
 	if s := n.membership.Load(); s != nil && s.credentials.uuid == uuid {
 		return s.credentials
@@ -208,17 +208,16 @@ func (n *Node) data(b *credentials, from *presented, conn net.Conn) bool {
 	return true
 }
 
-// admits reports whether a node may be a member, by its name alone: trusts decides about
-// a connection. A node that was added after the last command that this one has applied is
-// a member to the others already.
+// admits reports whether a node may be a member, by its generation only; trusts also checks the
+// key. A node that was added after the last command that this one has applied may be a member.
 func (s *membership) admits(from memberRef) bool {
 	upTo := s.fsm.appliedIndex() // before the state, which may be newer
 	return from.generation > upTo || s.fsm.state.Load().has(from)
 }
 
-// stopMembership stops to take part, without leaving the cluster. Pending proposals get
-// their outcome as far as it is known before ctx ends. The caller holds the transition
-// lock.
+// stopMembership stops taking part, without leaving the cluster. In this order: no new proposals
+// are accepted, pending ones are waited for as long as ctx lasts, no more connections are made,
+// raft stops, the port closes. The caller holds the transition lock.
 func (n *Node) stopMembership(ctx context.Context) {
 	s := n.membership.Load()
 	if s == nil {

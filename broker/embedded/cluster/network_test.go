@@ -8,8 +8,8 @@ import (
 	"sync"
 )
 
-// network connects the nodes of a fleet. Between two nodes it can be cut: what
-// is sent then is held, without a word to either, until it is mended.
+// network connects the nodes of a fleet. It can be cut between two nodes: what is sent then is
+// held, without an error at either, until it is mended.
 type network struct {
 	fleet   *fleet
 	wg      sync.WaitGroup
@@ -22,14 +22,14 @@ type network struct {
 	closed bool
 }
 
-// set says who is reached as a node, nil for nobody.
+// set sets which station is reached as a node, nil for none.
 func (w *network) set(id NodeID, n *Node) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.nodes[id] = n
 }
 
-// at gives who is reached as a node, nil for nobody.
+// at returns which station is reached as a node, nil for none.
 func (w *network) at(id NodeID) *Node {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -119,8 +119,7 @@ type held struct {
 	pair    [2]NodeID
 }
 
-// Read gives what was sent once the way is free. The end of a connection is held,
-// too.
+// Read returns what was sent while the network is not cut. The end of a connection is held, too.
 func (h *held) Read(p []byte) (int, error) {
 	n, err := h.Conn.Read(p)
 	w := h.network

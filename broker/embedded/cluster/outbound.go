@@ -5,14 +5,14 @@ import (
 	"sync"
 )
 
-// outbound holds the connections of one protocol that this node has opened.
+// outbound has the connections of one protocol that this node has opened.
 type outbound struct {
 	mu     sync.Mutex // guards the fields below
 	closed bool
 	all    map[*outboundConn]struct{}
 }
 
-// outboundConn is one of them, until it is closed.
+// outboundConn is a connection of an outbound, until it is closed.
 type outboundConn struct {
 	net.Conn
 	to memberRef
@@ -29,7 +29,7 @@ func (c *outboundConn) Close() error {
 
 func newOutbound() *outbound { return &outbound{all: map[*outboundConn]struct{}{}} }
 
-// add counts a connection. After close it closes the connection and reports false.
+// add adds a connection. After close it closes the connection and returns false.
 func (o *outbound) add(conn net.Conn, to memberRef) (c *outboundConn, ok bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -42,8 +42,8 @@ func (o *outbound) add(conn net.Conn, to memberRef) (c *outboundConn, ok bool) {
 	return c, true
 }
 
-// closeUnwanted closes the connections to nodes that may not have one any more. Their
-// users remove them.
+// closeUnwanted closes the connections to nodes that are no longer members. Their users remove
+// them.
 func (o *outbound) closeUnwanted(unwanted func(to memberRef) bool) {
 	o.mu.Lock()
 	var out []*outboundConn
@@ -58,7 +58,7 @@ func (o *outbound) closeUnwanted(unwanted func(to memberRef) bool) {
 	}
 }
 
-// close ends all of them, and all that are added from now on.
+// close closes all connections, and those that are added from now on.
 func (o *outbound) close() {
 	o.mu.Lock()
 	o.closed = true

@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-// Peers returns the members beside this node, by their numbers, none at rest.
+// Peers returns the other members, in order of their ids, none at rest.
 func (n *Node) Peers() []Member {
 	s := n.membership.Load()
 	if s == nil {
@@ -26,9 +26,10 @@ func (n *Node) Term() uint64 {
 	return s.raft.CurrentTerm()
 }
 
-// Ask has the Answer of one given member answer a request, whoever leads. After
-// ErrUnreachable, ErrBusy and ErrUnknownNode nothing has happened; after
-// ErrUnconfirmed it may have been done; a *RemoteError is what the Answer says.
+// Ask sends a request to the Answer of a given member, which need not lead, and returns its
+// response. It uses connections of its own, because a request may take long. After
+// ErrUnreachable, ErrBusy and ErrUnknownNode nothing has happened; after ErrUnconfirmed it may
+// have been done; a *RemoteError is an error of the Answer.
 func (n *Node) Ask(ctx context.Context, to NodeID, request []byte) ([]byte, error) {
 	if len(request) > maxPayload {
 		return nil, invalid("a request has at most %d bytes", maxPayload)
@@ -77,9 +78,9 @@ func unreachable(id NodeID, cause error) error {
 	return fmt.Errorf("%w: node %d: %w", ErrUnreachable, id, cause)
 }
 
-// Dial opens a connection to another member, whose Data gets the other end. It is
-// encrypted, and both know who the other one is. It ends when either node leaves
-// the cluster or closes. A node takes 16 of them from each other one.
+// Dial opens a connection to another member, whose Data gets the other end. It is encrypted, and
+// both nodes are authenticated. It ends when either node leaves the cluster or closes. A node
+// accepts 16 of them from each other node.
 func (n *Node) Dial(ctx context.Context, to NodeID) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, n.options.Timing.Call)
 	defer cancel()
@@ -99,7 +100,7 @@ func (n *Node) Dial(ctx context.Context, to NodeID) (net.Conn, error) {
 	if !ok {
 		return nil, unreachable(to, ErrClosed)
 	}
-	if !s.admits(d.to) { // it went meanwhile
+	if !s.admits(d.to) { // it was removed meanwhile
 		d.Close()
 		return nil, fmt.Errorf("node %d: %w", to, ErrUnknownNode)
 	}

@@ -15,7 +15,7 @@ import (
 	"signalbox/scripts/suite"
 )
 
-// inbox keeps the connections that a node was handed.
+// inbox has the connections that Data was called with.
 type inbox struct {
 	mu    sync.Mutex
 	conns []net.Conn
@@ -23,7 +23,7 @@ type inbox struct {
 	asked chan NodeID // who waits for an answer
 }
 
-// echo takes connections over and sends back what comes, until they end.
+// echo sends back what it receives, until the connection ends.
 func (i *inbox) echo(from NodeID, conn net.Conn) {
 	i.mu.Lock()
 	i.conns = append(i.conns, conn)
@@ -64,8 +64,8 @@ func talkers(t *testing.T, ids ...NodeID) (*fleet, *inbox) {
 	return f, in
 }
 
-// TestAsk asks each node, whoever leads, and says what may have happened where
-// there is no answer.
+// TestAsk asks each node, the leader or not, and returns what may have happened if there is no
+// answer.
 func TestAsk(t *testing.T) {
 	t.Parallel()
 	f, in := talkers(t, 1, 2, 3)
@@ -167,7 +167,7 @@ func TestDial(t *testing.T) {
 	}
 }
 
-// TestDialIsBounded closes what a node opens beyond its share.
+// TestDialIsBounded closes connections of a node beyond the bound.
 func TestDialIsBounded(t *testing.T) {
 	t.Parallel()
 	f, in := talkers(t, 1, 2)
@@ -189,8 +189,8 @@ func TestDialIsBounded(t *testing.T) {
 	}
 }
 
-// TestDataEndsWithMembership cuts the connections of a node that is removed, at
-// both ends of both kinds, and lets nobody in who is none.
+// TestDataEndsWithMembership closes the connections of a removed node, at both ends and of both
+// kinds, and accepts none from a node that is not a member.
 func TestDataEndsWithMembership(t *testing.T) {
 	t.Parallel()
 	f, in := talkers(t, 1, 2, 3)
@@ -229,7 +229,7 @@ func TestDataEndsWithMembership(t *testing.T) {
 	}
 }
 
-// TestPeers tells of members that come and go.
+// TestPeers lists members that join and leave.
 func TestPeers(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)

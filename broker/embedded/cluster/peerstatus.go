@@ -12,35 +12,35 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// maxPromotionLag is how many entries a node may lack when it becomes a voter: it has
-// them before its vote counts.
+// maxPromotionLag is how many entries a node may lack when it becomes a voter: it has them
+// before its vote counts.
 const maxPromotionLag = 64
 
 // peerStatus is what a node reports about itself, and about the node that asks.
 type peerStatus struct {
 	Version string `json:"version"`
 	Applied uint64 `json:"applied"`
-	Held    uint64 `json:"held,omitzero"`   // up to which entry of the log, of any kind, it has dealt with all; 0 in earlier releases
+	Held    uint64 `json:"held,omitzero"`   // index up to which it has applied all entries, of any kind; 0 in earlier releases
 	Stored  uint64 `json:"stored,omitzero"` // the last entry of its log
 	Leader  NodeID `json:"leader,omitzero"`
 	Seeded  bool   `json:"seeded"`           // it has received the cluster's state
-	Removed bool   `json:"removed,omitzero"` // the one that asks is no member any more
+	Removed bool   `json:"removed,omitzero"` // the node that asks is no longer a member
 
 	Key   string         `json:"key,omitempty"`   // fingerprint of its own key; "" in earlier releases
-	Known uint64         `json:"known,omitempty"` // up to which command it knows the members
+	Known uint64         `json:"known,omitempty"` // index of the last command that its list of members includes
 	Keys  map[string]pin `json:"keys,omitempty"`  // of these
 }
 
-// contact is the last that a member has reported.
+// contact is the last report of a member.
 type contact struct {
 	peerStatus
 	at  time.Time // when it answered last, zero if never
-	err error     // why it did not answer since
+	err error     // why it has not answered since
 }
 
-// checkPeers runs after a change and periodically. A leader brings the consensus in line
-// with the members, one step at a time; a node without a leader asks whether it is still
-// a member.
+// checkPeers runs after a change and periodically. A leader brings raft's configuration in line
+// with the members, one step at a time, so that the next leader can continue; a node without a
+// leader asks whether it is still a member.
 func (s *membership) checkPeers() {
 	if s.raft.State() == raft.Leader {
 		s.askAll()
@@ -72,8 +72,7 @@ func (s *membership) askAgain() {
 	}
 }
 
-// others returns the members beside this one. A node that has just joined knows those of
-// its invitation.
+// others returns the other members. A node that has just joined has those of its invitation.
 func (s *membership) others() (all []Member) {
 	known := s.fsm.state.Load()
 	members := known.Members
@@ -164,7 +163,7 @@ func (s *membership) recordContact(m Member, st peerStatus, err error) {
 	s.mu.Unlock()
 	if known := s.fsm.state.Load().Index; known > 0 && st.Known > known {
 		raise(&s.toldUpTo, st.Known)
-		s.node.notify() // it may say that another one was removed
+		s.node.notify() // it may have reported that another node was removed
 	}
 	switch {
 	case err != nil && (!asked || old.err == nil):
@@ -181,9 +180,10 @@ func (s *membership) contactsByRef() map[memberRef]contact {
 	return maps.Clone(s.contacts)
 }
 
-// reconcileVoters makes one change to the configuration of the consensus, and reports
-// whether more may be needed: nodes that are not members are removed; members that answer
-// are added without a vote, and become voters once they have what all have.
+// reconcileVoters makes one change to raft's configuration, and reports whether more may be
+// needed: nodes that are not members are removed; members that answer are added without a vote,
+// and become voters once they have the state and nearly the whole log. A member that has never
+// answered is not in the configuration, so that no vote waits for it.
 func (s *membership) reconcileVoters() bool {
 	known, heard := s.fsm.state.Load(), s.contactsByRef()
 	if known.Dissolved {
@@ -250,8 +250,8 @@ func (s *membership) votersAgree(r memberRef, heard map[memberRef]contact) bool 
 	return true
 }
 
-// promotion is the last one that this node has made in the term in which it leads, or the
-// beginning of that term.
+// promotion is the last promotion to voter in the term in which this node leads, or the beginning
+// of that term.
 type promotion struct {
 	term, index uint64
 	at          time.Time

@@ -15,20 +15,19 @@ import (
 	"time"
 )
 
-// Bounds of the cluster port. A connection beyond the first waits until another
-// one ends; a request beyond the second keeps its own connection waiting; a
-// connection beyond the third is closed.
+// Bounds of the cluster port. A connection beyond the first waits until another one ends, or the
+// oldest that is not a member's is closed for it; a request beyond the second delays further
+// requests of its connection; a connection beyond the third is closed.
 const (
 	maxConns   = 512
 	maxServing = 64 // on one connection
 	maxData    = 16 // of one node, for data
 )
 
-// handshakeTime is how long a connection may take to say who it is, where a port has no
-// time of its own.
+// handshakeTime is the default time limit of a handshake.
 const handshakeTime = 5 * time.Second
 
-// maxFormerPayload bounds the request of a node that is not a member any more.
+// maxFormerPayload bounds the request of a node that is no longer a member.
 const maxFormerPayload = 4 << 10
 
 // acceptLogInterval bounds how often failures to accept are logged.
@@ -41,13 +40,13 @@ type port struct {
 	listener net.Listener
 	log      *slog.Logger
 
-	credentials func(uuid string) *credentials                                                  // nil where the node has none
-	consensus   func(b *credentials, from *presented, conn net.Conn) bool                       // takes a connection of protocolRaft over; false refuses it
-	data        func(b *credentials, from *presented, conn net.Conn) bool                       // takes a connection of protocolData over; false refuses it
-	answer      func(ctx context.Context, b *credentials, from *presented, request frame) frame // answers one request of protocolRPC
+	credentials func(uuid string) *credentials                                                  // for a cluster; nil for an unknown one
+	consensus   func(b *credentials, from *presented, conn net.Conn) bool                       // accepts a connection of protocolRaft; false refuses it
+	data        func(b *credentials, from *presented, conn net.Conn) bool                       // accepts a connection of protocolData; false refuses it
+	answer      func(ctx context.Context, b *credentials, from *presented, request frame) frame // handles one request of protocolRPC
 
 	refusals  *refusals
-	handshake time.Duration // for a connection to say who it is, and to take an answer; 0 is handshakeTime
+	handshake time.Duration // time limit of a handshake, and of writing a response; 0 is handshakeTime
 
 	ctx   context.Context // of the answers
 	stop  context.CancelFunc
@@ -57,7 +56,7 @@ type port struct {
 	mu     sync.Mutex // guards the fields below
 	closed bool
 	conns  map[*inboundConn]struct{}
-	count  uint64 // of all that there were
+	count  uint64 // of all connections since open
 }
 
 // inboundConn is a connection that another node has opened.
@@ -67,8 +66,8 @@ type inboundConn struct {
 	onClose  func()
 	once     sync.Once
 
-	began     uint64 // a number that grows from connection to connection
-	uuid      string // set once it is known, as the three below
+	began     uint64 // number of the connection, in order
+	uuid      string // of the cluster; set after the handshake, as the three below
 	from      *presented
 	protocol  string
 	isMember  bool
@@ -83,7 +82,7 @@ func (g *inboundConn) Close() error {
 	return err
 }
 
-// open begins to listen. The caller has set all but what is made here.
+// open begins to listen. The caller has set the callbacks and options.
 func (p *port) open(ctx context.Context, address string) error {
 	listening := net.ListenConfig{KeepAliveConfig: keepAlive, Control: func(network, address string, c syscall.RawConn) error {
 		return setTCPUserTimeout(ctx, network, address, c)
@@ -109,7 +108,7 @@ func (p *port) accept() {
 		if errors.Is(err, net.ErrClosed) {
 			return
 		}
-		if err != nil { // of the system's: no descriptor is left, say
+		if err != nil { // an error of the system, for example no free descriptor
 			<-p.slots
 			if now := time.Now(); now.Sub(logged) >= acceptLogInterval {
 				logged = now
@@ -141,7 +140,7 @@ func (p *port) reserve() bool {
 	}
 }
 
-// evictOldest closes the oldest connection that is not known to be a member's.
+// evictOldest closes the oldest connection that is not a member's.
 func (p *port) evictOldest() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -159,7 +158,7 @@ func (p *port) evictOldest() {
 
 var errTooMany = errors.New("there are too many connections to the cluster port, and this one was not a member's")
 
-// causeOf returns why a connection failed: the error that it has shown, or what ended it.
+// causeOf returns why a connection failed: its error, or the reason why it was closed.
 func (p *port) causeOf(g *inboundConn, err error) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -169,7 +168,7 @@ func (p *port) causeOf(g *inboundConn, err error) error {
 	return err
 }
 
-// pause waits, or until the context ends.
+// pause waits for a duration or until the context ends.
 func pause(ctx context.Context, d time.Duration) {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -179,7 +178,7 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// track counts a connection until it is closed. It returns nil after close.
+// track adds a connection until it is closed. It returns nil after close.
 func (p *port) track(conn net.Conn) *inboundConn {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -202,7 +201,7 @@ func (p *port) track(conn net.Conn) *inboundConn {
 	return g
 }
 
-// handle identifies the node at the other end and serves the protocol that it has chosen.
+// handle authenticates the node at the other end and serves the protocol that it has chosen.
 func (p *port) handle(g *inboundConn) {
 	b, from, protocol, err := p.identify(g)
 	if err != nil {
@@ -253,14 +252,14 @@ func (p *port) identify(g *inboundConn) (b *credentials, from *presented, protoc
 	}
 	p.mu.Lock()
 	g.Conn, g.uuid, g.from, g.protocol = conn, b.uuid, from, cs.NegotiatedProtocol
-	if g.protocol != protocolRPC { // where each request is looked at
+	if g.protocol != protocolRPC { // which checks each request instead
 		g.Conn = checked{conn, b, from, b.own.Load()}
 	}
 	p.mu.Unlock()
 	return b, from, cs.NegotiatedProtocol, nil
 }
 
-// hasTooMany reports whether a node has too many connections for data, with this one.
+// hasTooMany reports whether a node has too many connections for data, including this one.
 func (p *port) hasTooMany(g *inboundConn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -276,7 +275,7 @@ func (p *port) hasTooMany(g *inboundConn) bool {
 	return n > maxData
 }
 
-// admitted notes whether a connection is a member's.
+// admitted records whether a connection is a member's.
 func (p *port) admitted(b *credentials, g *inboundConn) bool {
 	is := b.isMember(g.from) == nil
 	p.mu.Lock()
@@ -285,8 +284,8 @@ func (p *port) admitted(b *credentials, g *inboundConn) bool {
 	return is
 }
 
-// answerOnce answers one request of a node that was a member once. It may learn of that,
-// and not keep anything here waiting.
+// answerOnce handles one request of a removed node, which may only learn of its removal. The
+// request is bounded in size and time.
 func (p *port) answerOnce(b *credentials, from *presented, g *inboundConn) {
 	g.SetDeadline(time.Now().Add(p.handshake))
 	f, err := readFrame(io.LimitReader(g, maxFormerPayload))
@@ -299,11 +298,11 @@ func (p *port) answerOnce(b *credentials, from *presented, g *inboundConn) {
 	}
 }
 
-// serve answers requests until the connection ends.
+// serve handles requests until the connection ends.
 func (p *port) serve(b *credentials, from *presented, g *inboundConn) {
 	ctx, cancel := context.WithCancel(p.ctx)
 	var wg sync.WaitGroup
-	defer wg.Wait() // what is answered by then is still written
+	defer wg.Wait() // responses are still written
 	defer cancel()
 	serving := make(chan struct{}, maxServing)
 	var writing sync.Mutex
@@ -326,7 +325,7 @@ func (p *port) serve(b *credentials, from *presented, g *inboundConn) {
 	}
 }
 
-// answerInTime answers a request within the time that it has.
+// answerInTime handles a request within its time limit.
 func (p *port) answerInTime(ctx context.Context, b *credentials, from *presented, f frame) frame {
 	const most = uint64(10 * time.Minute / time.Millisecond)
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(min(f.number, most))*time.Millisecond)
@@ -336,7 +335,7 @@ func (p *port) answerInTime(ctx context.Context, b *credentials, from *presented
 	return a
 }
 
-// closeUnwanted closes the connections of nodes that may not have one any more.
+// closeUnwanted closes the connections of nodes that are no longer members.
 func (p *port) closeUnwanted(unwanted func(uuid string, from *presented) bool) {
 	p.mu.Lock()
 	var out []*inboundConn
@@ -351,9 +350,9 @@ func (p *port) closeUnwanted(unwanted func(uuid string, from *presented) bool) {
 	}
 }
 
-// finish ends the connections of a cluster that this node does not take part in any more.
-// Requests that were begun are answered before: one may be what this node leaves for, and
-// then the other side waits to hear that this one knows.
+// finish closes the connections of a cluster in which this node no longer takes part. Requests
+// that were begun are answered before: one may be the reason why this node leaves, for which the
+// other node waits for an acknowledgement.
 func (p *port) finish(uuid string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -361,14 +360,14 @@ func (p *port) finish(uuid string) {
 		switch {
 		case g.uuid != uuid:
 		case g.protocol == protocolRPC:
-			g.raw.SetReadDeadline(time.Unix(1, 0)) // no more requests come
+			g.raw.SetReadDeadline(time.Unix(1, 0)) // ends the reading of requests
 		default:
 			g.raw.Close() // its user closes it
 		}
 	}
 }
 
-// close ends all connections, and waits for what was begun on them.
+// close closes all connections, and waits for the requests that were begun.
 func (p *port) close() error {
 	err := p.listener.Close()
 	p.stop()

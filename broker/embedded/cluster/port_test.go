@@ -16,14 +16,13 @@ import (
 	"signalbox/scripts/suite"
 )
 
-// visitor is somebody who connects to a cluster port.
+// visitor is a client that connects to a cluster port.
 type visitor struct {
 	t    testing.TB
 	addr string
 }
 
-// ask connects with a configuration and asks how the node stands. It gives what
-// went wrong.
+// ask connects with a configuration and requests the node's status. It returns the error.
 func (v visitor) ask(c *tls.Config) error {
 	v.t.Helper()
 	raw, err := new(net.Dialer).DialContext(v.t.Context(), "tcp", v.addr)
@@ -44,7 +43,7 @@ func (v visitor) ask(c *tls.Config) error {
 	return f.err()
 }
 
-// TestUnknownConnections lets nobody speak but a node of the cluster.
+// TestUnknownConnections refuses every client that is not a node of the cluster.
 func TestUnknownConnections(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t).form(1, 2)
@@ -94,7 +93,7 @@ func TestUnknownConnections(t *testing.T) {
 	}
 }
 
-// TestRemovedMayOnlyAsk has a node that is no member told so, and nothing else.
+// TestRemovedMayOnlyAsk notifies a removed node of its removal, and of nothing else.
 func TestRemovedMayOnlyAsk(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t).form(1)
@@ -118,8 +117,8 @@ func TestRemovedMayOnlyAsk(t *testing.T) {
 	}
 }
 
-// TestAnswerBeforeEnd has a node leave its cluster because of what it is asked: who has
-// asked hears that it was done.
+// TestAnswerBeforeEnd sends a request because of which a node leaves its cluster: the request is
+// still answered.
 func TestAnswerBeforeEnd(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t).form(1, 2)

@@ -9,29 +9,29 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// Bounds of the pending proposals. One more waits, and fails with ErrNoLeader when its
-// time is over.
+// Bounds of the pending proposals. A further one waits, and fails with ErrNoLeader at its
+// deadline.
 const (
 	maxUnderway      = 1024
-	maxUnderwayBytes = 16 << 20 // a single entry may have more, alone
+	maxUnderwayBytes = 16 << 20 // a single entry that is larger may be pending alone
 )
 
-// pendingProposals are the entries that were handed to raft, in the order in which raft
-// completes them. One goroutine waits for all of them.
+// pendingProposals has the entries that were passed to raft, in the order in which raft completes
+// them. One goroutine waits for all of them.
 type pendingProposals struct {
 	membership  *membership
-	submitting  chan struct{}  // a lock, held while an entry is handed to raft
-	queue       chan *proposal // handed to raft
+	submitting  chan struct{}  // a lock, held while an entry is passed to raft
+	queue       chan *proposal // passed to raft
 	bytes       atomic.Int64   // of them
 	freed       chan struct{}  // holds one entry after bytes has decreased
-	raftStopped chan struct{}  // closed when raft has ended and completes nothing any more
+	raftStopped chan struct{}  // closed when raft has stopped and completes nothing any more
 }
 
-// proposal is an entry that was handed to raft.
+// proposal is an entry that was passed to raft.
 type proposal struct {
 	future raft.ApplyFuture
 	size   int64
-	began  time.Time // zero where it is not measured
+	began  time.Time // zero if it is not measured
 
 	done   chan struct{} // closed once the fields below are set
 	answer any
@@ -46,8 +46,8 @@ func newPendingProposals(s *membership) *pendingProposals {
 	}
 }
 
-// submit hands an entry to raft. Entries complete in the order of the calls. It waits
-// while too many are pending; after an error nothing was begun.
+// submit passes an entry to raft. Entries complete in the order of the calls. It waits while too
+// many are pending; after an error nothing was begun.
 func (a *pendingProposals) submit(ctx context.Context, entry []byte, began time.Time) (*proposal, error) {
 	if !a.membership.beginProposal() {
 		return nil, ErrNoLeader
@@ -72,11 +72,11 @@ func (a *pendingProposals) handOver(ctx context.Context, entry []byte, began tim
 	p := &proposal{size: int64(len(entry)), began: began, done: make(chan struct{})}
 	p.future = a.membership.raft.Apply(entry, timeLeft(ctx))
 	a.bytes.Add(p.size)
-	a.queue <- p // awaitCapacity has made sure of that
+	a.queue <- p // awaitCapacity ensures that it does not block
 	return p, nil
 }
 
-// awaitCapacity waits until an entry of some size may be handed to raft. The caller holds
+// awaitCapacity waits until an entry of a size may be passed to raft. The caller holds
 // submitting.
 func (a *pendingProposals) awaitCapacity(ctx context.Context, size int64) error {
 	for {
@@ -92,8 +92,8 @@ func (a *pendingProposals) awaitCapacity(ctx context.Context, size int64) error 
 	}
 }
 
-// run completes proposals until raft has ended. Raft completes no more afterwards; the
-// callers of wait return.
+// run completes proposals until raft has stopped. Raft may stop without completing all, if its
+// disk or the machine hang; then the callers of wait return.
 func (a *pendingProposals) run() {
 	for {
 		select {
@@ -106,7 +106,7 @@ func (a *pendingProposals) run() {
 	}
 }
 
-// drop counts out what is still queued, so that awaitProposals ends.
+// drop removes the queued proposals, so that awaitProposals ends.
 func (a *pendingProposals) drop() {
 	for {
 		select {
@@ -153,10 +153,9 @@ func (a *pendingProposals) wait(ctx context.Context, p *proposal) (answer any, i
 	}
 }
 
-// Propose has all nodes apply a command, and waits until this node, the leader, has
-// applied it. It returns the machine's answer and the index of the command. After
-// ErrNotLeader and ErrNoLeader nothing has happened; after ErrUnconfirmed the command may
-// have been applied, or may still be.
+// Propose replicates a command, and waits until this node, the leader, has applied it. It returns
+// the machine's result and the index of the command. After ErrNotLeader and ErrNoLeader nothing
+// has happened; after ErrUnconfirmed the command may have been applied, or may still be.
 func (n *Node) Propose(ctx context.Context, command []byte) (answer any, index uint64, err error) {
 	l, err := n.Lead(ctx)
 	if err != nil {
@@ -172,8 +171,8 @@ func (s *membership) order(ctx context.Context, o order) (m Member, index uint64
 	return m, index, err
 }
 
-// propose hands an entry to raft and waits until it is applied. began is zero where the
-// latency is not measured.
+// propose passes an entry to raft and waits until it is applied. began is zero if the latency is
+// not measured.
 func (s *membership) propose(ctx context.Context, entry []byte, began time.Time) (answer any, index uint64, err error) {
 	p, err := s.pending.submit(ctx, entry, began)
 	if err != nil {
@@ -182,7 +181,7 @@ func (s *membership) propose(ctx context.Context, entry []byte, began time.Time)
 	return s.pending.wait(ctx, p)
 }
 
-// await begins an operation of raft and waits for its end, or for that of the context.
+// await begins an operation of raft and waits until it or the context ends.
 func (s *membership) await(ctx context.Context, begin func() raft.Future) error {
 	if !s.beginProposal() {
 		return ErrNoLeader
@@ -213,7 +212,7 @@ func (s *membership) translate(err error) error {
 	return unconfirmed(err)
 }
 
-// timeLeft returns how long raft may take before it begins, 0 for no bound.
+// timeLeft returns how long raft may wait before it begins, 0 for no limit.
 func timeLeft(ctx context.Context) time.Duration {
 	deadline, ok := ctx.Deadline()
 	if !ok {

@@ -13,7 +13,7 @@ import (
 	"signalbox/scripts/suite"
 )
 
-// TestBegin has many commands under way, which are applied in their order.
+// TestBegin proposes many commands concurrently, which are applied in order.
 func TestBegin(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t).formWith(calm, 1, 2, 3)
@@ -29,7 +29,7 @@ func TestBegin(t *testing.T) {
 	}
 	for i, wait := range waits {
 		if i%3 == 0 {
-			continue // nobody has to
+			continue // wait need not be called
 		}
 		answer, err := wait(within(t, suite.HangLimit))
 		if want := fmt.Sprint(i - 1); err != nil || answer != want {
@@ -57,8 +57,8 @@ func (g gated) Apply(index uint64, command []byte) any {
 	return g.register.Apply(index, command)
 }
 
-// TestBeginIsBounded has Begin wait while too much is under way, and refuse what
-// finds no room.
+// TestBeginIsBounded checks that Begin waits while too much is pending, and refuses commands at
+// their deadline.
 func TestBeginIsBounded(t *testing.T) {
 	t.Parallel()
 	f, gate := newFleet(t), make(chan struct{})
@@ -91,8 +91,8 @@ func TestBeginIsBounded(t *testing.T) {
 	}
 }
 
-// TestBeginWithoutLeadership refuses what was made in a leadership that has ended, and
-// what nobody leads.
+// TestBeginWithoutLeadership refuses commands of a leadership that has ended, and commands without
+// a leader.
 func TestBeginWithoutLeadership(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t).formWith(calm, 1, 2, 3)

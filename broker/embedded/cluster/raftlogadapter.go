@@ -9,16 +9,16 @@ import (
 	"github.com/hashicorp/go-hclog"
 )
 
-// raftLog returns a logger for raft that writes to slog. Most of raft's errors mean that
-// another node is away, and repeat with each attempt; so they are warnings here, each at
-// most once a minute. Its routine messages are for debugging.
+// raftLog returns a logger for raft that writes to slog. Most of raft's errors mean that another
+// node is away, and repeat with each attempt; so they are logged as warnings, each at most once a
+// minute. Its other messages are logged for debugging.
 func raftLog(to *slog.Logger, now func() time.Time) hclog.Logger {
 	l := hclog.NewInterceptLogger(&hclog.LoggerOptions{Name: "raft", Level: hclog.Off, Output: io.Discard})
 	l.RegisterSink(&raftLogAdapter{to: to.With("of", "raft"), now: now, logged: map[string]time.Time{}})
 	return l
 }
 
-// raftLogAdapter passes raft's log to slog.
+// raftLogAdapter writes raft's log messages to slog.
 type raftLogAdapter struct {
 	to  *slog.Logger
 	now func() time.Time
@@ -29,10 +29,10 @@ type raftLogAdapter struct {
 
 const (
 	repeatInterval = time.Minute
-	maxLogged      = 64 // messages that are remembered
+	maxLogged      = 64 // messages whose time is remembered
 )
 
-// Accept logs one message of raft's.
+// Accept logs a message of raft.
 func (s *raftLogAdapter) Accept(_ string, level hclog.Level, msg string, args ...any) {
 	switch {
 	case level < hclog.Info:
@@ -58,7 +58,7 @@ func (s *raftLogAdapter) isDue(msg string) bool {
 	return true
 }
 
-// plain makes values of raft's own formatting readable to slog.
+// plain converts values with hclog's formatting for slog.
 func plain(args []any) []any {
 	for i, a := range args {
 		if f, ok := a.(hclog.Format); ok && len(f) > 0 {

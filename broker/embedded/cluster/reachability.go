@@ -8,15 +8,14 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// reachability is how a leader's replication waits for a node that it does not reach.
+// reachability lets a leader's replication wait for contact with a node.
 //
 // raft 1.8.0 pauses after each message that could not be sent, twice as long as
 // after the one before, up to 10 s. After a long partition, a node that is in
 // contact again would receive nothing for that long, though the heartbeats
 // succeed. So a message to a node that is not in contact fails only when a
 // heartbeat has reached that node, and raft counts one failure for the whole
-// partition. It is still a failure: nothing counts as contact but the heartbeat
-// itself.
+// partition. The message still fails: only the heartbeat itself counts as contact.
 type reachability struct {
 	mu    sync.Mutex
 	heard map[raft.ServerID]chan struct{} // closed at the next contact
@@ -35,7 +34,7 @@ func (r *reachability) next(id raft.ServerID) <-chan struct{} {
 	return r.heard[id]
 }
 
-// note notes that a node has answered.
+// note records contact with a node.
 func (r *reachability) note(id raft.ServerID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -45,7 +44,7 @@ func (r *reachability) note(id raft.ServerID) {
 	}
 }
 
-// await waits for contact with a node, as long as there is a reason for that.
+// await waits for contact with a node, as long as this node replicates to it.
 func (r *reachability) await(ctx context.Context, heard <-chan struct{}, every time.Duration, reason func() bool) {
 	again := time.NewTicker(every)
 	defer again.Stop()
@@ -60,8 +59,7 @@ func (r *reachability) await(ctx context.Context, heard <-chan struct{}, every t
 	}
 }
 
-// replicates reports whether this node leads in a term, and another one is among
-// those that it sends its log to.
+// replicates reports whether this node leads in a term and replicates its log to another node.
 func (s *membership) replicates(to raft.ServerID, term uint64) bool {
 	if s.raft.State() != raft.Leader || s.raft.CurrentTerm() != term {
 		return false

@@ -20,13 +20,14 @@ import (
 //     ones: it looks for the entry before them in the log only. The leader then goes
 //     back to its own snapshot, and sends that for ever.
 //   - raft answers a failed write as if its log did not match the leader's, so that
-//     the leader goes back entry by entry. The leader is told of an error instead, on
-//     which it sends the same again.
-//   - raft takes heartbeats while it begins an election, and then remembers their
-//     sender as the leader until it hears of another one. If that sender is gone, it
-//     denies its vote to everyone else for ever.
+//     the leader goes back entry by entry. The receiver returns an error instead,
+//     after which the leader sends the same again.
+//   - raft accepts heartbeats while it begins an election, and then keeps their sender
+//     as the leader until it knows another one. If that sender has failed, it denies
+//     its vote to all candidates for ever. The receiver makes it begin another election,
+//     which clears the leader, before it passes a request for a vote on.
 //
-// It sees raft only between two messages, while the log does not change.
+// It reads raft's state only between two messages, while the log does not change.
 type receiver struct {
 	membership *membership
 	log        *watchedLog
@@ -34,8 +35,8 @@ type receiver struct {
 	out        chan raft.RPC   // to raft
 }
 
-// errStale is why a node takes part in the consensus anew: raft remembers another
-// end of the log than the log has.
+// errStale is why a node restarts its participation: the end of the log that raft remembers is
+// not that of the log.
 var errStale = errors.New("the end of the cluster's log is read again")
 
 func (r *receiver) run() {
@@ -50,8 +51,8 @@ func (r *receiver) run() {
 	}
 }
 
-// standAtOnce has raft begin an election if no other node has a vote: there is no leader
-// to wait for, and the node is elected by its own vote.
+// standAtOnce makes raft begin an election if no other node has a vote: there is no leader to wait
+// for, and the node is elected by its own vote.
 func (r *receiver) standAtOnce() {
 	s := r.membership
 	for _, server := range s.servers() {
@@ -80,8 +81,8 @@ func (r *receiver) pass(rpc raft.RPC) {
 	}
 }
 
-// forgetLeader has raft forget a leader that it remembers though it stands for election
-// itself. A leader that is alive is known again with its next heartbeat.
+// forgetLeader makes raft clear the leader that it keeps though it is a candidate itself. A leader
+// that is alive is known again with its next heartbeat.
 func (r *receiver) forgetLeader() {
 	s := r.membership
 	if leader, _ := s.raft.LeaderWithID(); leader == "" || s.raft.State() != raft.Candidate {
@@ -90,7 +91,7 @@ func (r *receiver) forgetLeader() {
 	r.stand("a leader that is gone is still taken for the leader")
 }
 
-// stand has raft begin an election. If it does not, the consequence is logged.
+// stand makes raft begin an election. If it does not, the consequence is logged.
 func (r *receiver) stand(consequence string) {
 	header := raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax}
 	if _, err := r.ask(&raft.TimeoutNowRequest{RPCHeader: header}, nil); err != nil && r.membership.ctx.Err() == nil {
@@ -98,7 +99,7 @@ func (r *receiver) stand(consequence string) {
 	}
 }
 
-// ask has raft answer a request.
+// ask passes a request to raft and returns its response.
 func (r *receiver) ask(request any, body io.Reader) (any, error) {
 	answer := make(chan raft.RPCResponse, 1)
 	ctx := r.membership.ctx
@@ -115,14 +116,14 @@ func (r *receiver) ask(request any, body io.Reader) (any, error) {
 	}
 }
 
-// append has raft take entries, or a word from the leader that has none.
+// append passes entries to raft, or a heartbeat without entries.
 func (r *receiver) append(request *raft.AppendEntriesRequest) (any, error) {
-	if isHeartbeat(request) { // they go to raft beside this, as a rule
+	if isHeartbeat(request) { // usually passed to raft without the receiver
 		return r.ask(request, nil)
 	}
 	raise(&r.membership.leaderCommit, request.LeaderCommitIndex)
 	if r.membership.fsm.applyError.Load() != nil {
-		return nil, errStale // or another cause for which the node is about to leave the consensus
+		return nil, errStale // or the membership is about to stop for another reason
 	}
 	r.skipCommitted(request)
 	failures := r.log.failures.Load()
@@ -159,7 +160,7 @@ func (r *receiver) skipCommitted(request *raft.AppendEntriesRequest) {
 	request.LeaderCommitIndex = min(request.LeaderCommitIndex, upTo)
 }
 
-// install has raft install a snapshot, unless this node has all that is in it.
+// install passes a snapshot to raft, unless this node has everything that is in it.
 func (r *receiver) install(rpc raft.RPC, request *raft.InstallSnapshotRequest) (any, error) {
 	if !r.covers(request.LastLogIndex, request.LastLogTerm) {
 		response, err := r.ask(request, rpc.Reader)
@@ -169,7 +170,7 @@ func (r *receiver) install(rpc raft.RPC, request *raft.InstallSnapshotRequest) (
 		}
 		return response, err
 	}
-	if _, err := io.Copy(io.Discard, rpc.Reader); err != nil { // the next message is behind it
+	if _, err := io.Copy(io.Discard, rpc.Reader); err != nil { // the next message follows the snapshot
 		return nil, fmt.Errorf("skip a snapshot: %w", err)
 	}
 	// raft answers it as a heartbeat, with its term and whether that is the sender's.
@@ -191,13 +192,12 @@ func (r *receiver) covers(index, term uint64) bool {
 	return r.log.GetLog(index, &l) == nil && l.Term == term
 }
 
-// reread has the node leave the consensus and take part anew, if raft remembers
-// entries that the log does not have: raft does not notice when it has deleted
-// entries and could not store others in their place, or has installed a snapshot
-// that its log contradicts.
+// reread restarts the node's participation if raft remembers entries that the log does not have:
+// raft does not notice when it has deleted entries and could not store others in their place, or
+// has installed a snapshot that its log contradicts.
 func (r *receiver) reread() {
 	s := r.membership
-	remembered := s.raft.LastIndex() // before the log, which grows first
+	remembered := s.raft.LastIndex() // read before the log, which grows first
 	last, err := s.node.store.LastIndex()
 	if err != nil || remembered <= last {
 		return

@@ -36,7 +36,7 @@ func TestSnapshotAgain(t *testing.T) {
 	l.propose(1)
 	entries, err = l.append(7, 7)
 	accepted(t, entries.Success, err)
-	entries, err = l.append(7, 7) // which says that it is committed
+	entries, err = l.append(7, 7) // with the commit index
 	accepted(t, entries.Success, err)
 	l.agree()
 	l.restart()
@@ -45,8 +45,8 @@ func TestSnapshotAgain(t *testing.T) {
 	l.agree()
 }
 
-// TestCandidateForgetsLeader has a node take a heartbeat while it begins an election. Its
-// sender is never heard of again, so another candidate gets the node's vote.
+// TestCandidateForgetsLeader sends a node a heartbeat while it begins an election. The sender sends
+// nothing more, so another candidate gets the node's vote.
 func TestCandidateForgetsLeader(t *testing.T) {
 	t.Parallel()
 	l := newScripted(t, nil)

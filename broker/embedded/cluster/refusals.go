@@ -12,17 +12,17 @@ import (
 // refusedEvery is how often refused connections are logged at most.
 const refusedEvery = time.Minute
 
-// refusals counts connections that were refused, and bounds how often that is logged.
+// refusals counts refused connections, and limits how often they are logged.
 type refusals struct {
 	all atomic.Uint64
 
 	mu     sync.Mutex // guards what follows
 	logged time.Time
-	since  int // refused since one was logged
+	since  int // refused since the last log entry
 }
 
-// note counts a refusal. It reports whether it is to be logged, with how many others
-// were not since the last one.
+// note counts a refusal. It reports whether it is to be logged, and returns how many others were
+// not since the last log entry.
 func (r *refusals) note(now time.Time) (others int, isLogged bool) {
 	r.all.Add(1)
 	r.mu.Lock()
@@ -35,8 +35,8 @@ func (r *refusals) note(now time.Time) (others int, isLogged bool) {
 	return others, true
 }
 
-// refuse logs that a connection is refused, once a minute. One that ends by itself
-// before its node is known is not counted.
+// refuse counts a refused connection and logs it, at most once a minute. A connection that ends by
+// itself before its node is known is not counted.
 func (p *port) refuse(g *inboundConn, why error) {
 	if errors.Is(why, io.EOF) || errors.Is(why, syscall.ECONNRESET) || p.ctx.Err() != nil {
 		return

@@ -11,10 +11,10 @@ import (
 	"signalbox/broker/embedded/cluster/raftlog"
 )
 
-// keyChange asks the leader for another key of the node that asks.
+// keyChange is the request of a node to the leader to change its key.
 type keyChange struct {
 	Was string `json:"was"`
-	Key string `json:"key,omitempty"` // "" to end the key before Was
+	Key string `json:"key,omitempty"` // "" to remove the key before Was
 }
 
 // watchKeys checks the keys periodically, and when those of the members have changed.
@@ -31,8 +31,8 @@ func (s *membership) watchKeys() {
 	}
 }
 
-// checkKeys makes the next step towards the state in which the cluster knows its members
-// by their keys, and each member has made its own.
+// checkKeys makes the next step towards the state in which members are identified by their keys,
+// and each member has made its own key.
 func (s *membership) checkKeys() {
 	if now, is := s.node.clock.due(); is {
 		s.node.storeClock(now)
@@ -48,8 +48,8 @@ func (s *membership) checkKeys() {
 	}
 }
 
-// pinAll ends the authority of a cluster that was made by an earlier release, once all
-// members answer and run a release that knows them by their keys. Only the leader does.
+// pinAll ends the authority of a cluster that an earlier release created, once all members answer
+// and run a release that identifies them by their keys. Only the leader does this.
 func (s *membership) pinAll() error {
 	known, heard := s.fsm.state.Load(), s.contactsByRef()
 	if !s.node.IsLeader() || known.Index == 0 || known.Dissolved {
@@ -63,7 +63,7 @@ func (s *membership) pinAll() error {
 	for _, m := range s.others() {
 		c := heard[m.ref()]
 		if c.err != nil || !isFingerprint(c.Key) {
-			return nil // the log says which; it is looked at again
+			return nil // tried again by the next check
 		}
 		keys[m.ref().String()] = pin{Key: c.Key}
 	}
@@ -74,14 +74,13 @@ func (s *membership) pinAll() error {
 	return err
 }
 
-// ownKey gives the node a key that it has made itself, where it has one that came with
-// its invitation.
+// ownKey replaces a key that came with the node's invitation by one that the node makes itself.
 func (s *membership) ownKey() error {
 	id, self := s.current.Load(), s.credentials.self.String()
 	p, ok := s.fsm.state.Load().Keys[self]
 	switch {
 	case !ok:
-		return nil // it was removed, and will hear of it
+		return nil // the node was removed, and will learn of it
 	case id.Own && p.Former != "":
 		return s.changeKey(keyChange{Was: p.Key})
 	case id.Own:
@@ -103,7 +102,7 @@ func (s *membership) ownKey() error {
 	return s.changeKey(keyChange{Was: p.Key, Key: name})
 }
 
-// prepareKey makes the next key and stores it, before any other node hears of it.
+// prepareKey makes the next key and stores it, before any other node knows it.
 func (s *membership) prepareKey(id *identity) error {
 	key, err := newKey()
 	if err != nil {
@@ -121,7 +120,7 @@ func (s *membership) prepareKey(id *identity) error {
 	return nil
 }
 
-// useNext has the next key take the place of the one that the node has.
+// useNext replaces the node's key by the next one.
 func (s *membership) useNext(id *identity) error {
 	next, err := parseKey(id.Next)
 	if err != nil {
@@ -147,11 +146,11 @@ func (s *membership) useNext(id *identity) error {
 	return nil
 }
 
-// changeKey has the leader change this node's key.
+// changeKey requests the leader to change this node's key.
 func (s *membership) changeKey(c keyChange) error {
 	m, ok := s.leader()
 	if !ok {
-		return nil // it is looked at again
+		return nil // tried again by the next check
 	}
 	ctx, cancel := context.WithTimeout(s.ctx, s.node.options.Timing.Request)
 	defer cancel()
@@ -172,7 +171,7 @@ func (s *membership) changeKey(c keyChange) error {
 	return nil
 }
 
-// orderKey changes a member's key. Only the leader does.
+// orderKey changes a member's key. Only the leader does this.
 func (s *membership) orderKey(ctx context.Context, of memberRef, c keyChange) error {
 	if !isFingerprint(c.Was) || c.Key != "" && !isFingerprint(c.Key) {
 		return errors.New("change a key: the fingerprint of a key has 64 hexadecimal digits")
@@ -184,7 +183,7 @@ func (s *membership) orderKey(ctx context.Context, of memberRef, c keyChange) er
 	return err
 }
 
-// withPins returns the identity with what the node knows of the other members now.
+// withPins returns the identity with the present members and their keys.
 func (i *identity) withPins(known *state) *identity {
 	if known.Index == 0 {
 		return i
@@ -205,7 +204,7 @@ func (n *Node) storeClock(now time.Time) {
 	}
 }
 
-// loadClock begins with the cluster's time as it was stored, or with the time of day.
+// loadClock sets the clock to the stored time of the cluster, or to the time of day.
 func (n *Node) loadClock() error {
 	text, err := n.store.Value(nameClock)
 	if err != nil {

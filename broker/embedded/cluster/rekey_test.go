@@ -10,8 +10,8 @@ import (
 	"signalbox/scripts/suite"
 )
 
-// stopping is a Sealer that tells a test when a node is about to store its keys for the
-// n-th time, and waits for it.
+// stopping is a Sealer that notifies the test when a node is about to store its keys for the n-th
+// time, and waits for the test.
 type stopping struct {
 	reversed
 	calls   *atomic.Int64
@@ -111,7 +111,7 @@ func TestCertificateOfTheFormerKey(t *testing.T) {
 	must(t, err)
 	next := *c.own.Load()
 	c.own.Store(&next)
-	c.leaf.Store(former) // by whoever had begun before
+	c.leaf.Store(former) // by a call that had begun before
 	shown, err := c.show()
 	must(t, err)
 	if shown == &former.Certificate {

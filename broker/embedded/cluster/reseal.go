@@ -11,8 +11,8 @@ import (
 	"signalbox/broker/embedded/cluster/raftlog"
 )
 
-// Reseal seals the keys that the node in a directory has stored in another way, and
-// returns how many there are. The node must not be open.
+// Reseal seals the stored keys of the node in a directory with another Sealer, and returns their
+// number. The node must not be open.
 func Reseal(ctx context.Context, dir string, reseal func(sealed, aad []byte) ([]byte, error)) (n int, err error) {
 	if _, err := os.Stat(dir); errors.Is(err, os.ErrNotExist) {
 		return 0, nil
@@ -51,7 +51,7 @@ func Reseal(ctx context.Context, dir string, reseal func(sealed, aad []byte) ([]
 	return n, store.Update(changes)
 }
 
-// readKept reads what is stored under a name, if anything is.
+// readKept reads the value of a name, if there is one.
 func readValue(store *raftlog.Store, name string, to any) error {
 	text, err := store.Value(name)
 	if err != nil || text == nil {
@@ -63,7 +63,7 @@ func readValue(store *raftlog.Store, name string, to any) error {
 	return nil
 }
 
-// reseal seals the keys of an identity, as it is stored, in another way.
+// reseal seals the keys of a stored identity with another Sealer.
 func (i *identity) reseal(reseal func(sealed, aad []byte) ([]byte, error)) (n int, err error) {
 	for _, sealed := range []*[]byte{&i.SealedKey, &i.SealedNext} {
 		if *sealed == nil {

@@ -8,13 +8,12 @@ import (
 	"strconv"
 )
 
-// maxMembers is how many nodes a cluster may have. Every further one makes
-// changes slower; seven survive the loss of three.
+// maxMembers is how many nodes a cluster may have. Each further one makes changes slower; seven
+// tolerate the loss of three.
 const maxMembers = 7
 
-// Member is a node as the others know it. Generation is the index of the command
-// that made it a member, 1 for those that made the cluster together: a node that
-// is added again is another one to the consensus.
+// Member is a node of a cluster. Generation is the index of the command that made it a member, 1
+// for the first members: a node that is added again is another one for raft.
 type Member struct {
 	NodeID     NodeID `json:"nodeid"`
 	Address    string `json:"address"`
@@ -22,13 +21,13 @@ type Member struct {
 	Generation uint64 `json:"generation,omitzero"`
 }
 
-// hostPort returns where the member's cluster port is reached.
+// hostPort returns the address of the member's cluster port.
 func (m Member) hostPort() string { return net.JoinHostPort(m.Address, strconv.Itoa(m.Port)) }
 
-// ref names the member to the consensus.
+// ref returns the member's identity for raft.
 func (m Member) ref() memberRef { return memberRef{m.NodeID, m.Generation} }
 
-// Spec describes a cluster to be made or joined. Self is this node.
+// Spec describes a cluster to be created or joined. Self is this node.
 type Spec struct {
 	Name     string
 	SyncMode string
@@ -57,7 +56,7 @@ func (s Spec) Check() error {
 	return nil
 }
 
-// check returns what is wrong with a member beside others.
+// check returns what is wrong with a member among others.
 func (m Member) check(others []Member) error {
 	switch {
 	case m.NodeID < 1:
@@ -76,8 +75,7 @@ func (m Member) check(others []Member) error {
 	return nil
 }
 
-// Warning returns what an operator should know about a cluster of so many nodes, ""
-// where that is nothing.
+// Warning returns what an operator should know about a cluster of so many nodes, or "".
 func (s Spec) Warning() string { return warning(len(s.Members)) }
 
 func warning(members int) string {
@@ -90,18 +88,18 @@ func warning(members int) string {
 	return ""
 }
 
-// Invitation is what a node needs to join. It holds a private key: it is handed
-// over on a connection that nobody listens to, and kept nowhere else.
+// Invitation is what a node needs to join. It has a private key, so it must be sent on an
+// encrypted connection, and not be stored.
 type Invitation struct {
 	UUID       string   `json:"uuid"` // of the cluster
 	NodeID     NodeID   `json:"nodeid"`
 	Generation uint64   `json:"generation"`
-	CACert     string   `json:"ca_cert,omitempty"` // PEM, as the two below
+	CACert     string   `json:"ca_cert,omitempty"` // PEM, as the two below; of a cluster that an earlier release created
 	Cert       string   `json:"cert"`
 	Key        string   `json:"key"`
-	Nodes      []Member `json:"nodes"` // who may be asked for the leader
+	Nodes      []Member `json:"nodes"` // the members when it was made
 
-	Keys map[string]pin `json:"keys,omitempty"` // of these; nil in a cluster made by an earlier release
+	Keys map[string]pin `json:"keys,omitempty"` // of these members; nil in a cluster that an earlier release created
 }
 
 // String leaves out the key.

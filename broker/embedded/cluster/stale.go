@@ -8,12 +8,12 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// A node that was away may take a member for one that was removed meanwhile, who could
-// then send it entries of a log that no majority has agreed upon. So after a start it asks
-// the members that it knows of before it lets any of them in, and goes by what they say as
-// long as they are ahead of it. Who does not answer is asked again.
+// A node that was away may not know that a member was removed meanwhile. That member could send it
+// entries that no majority has committed, with which this node could win an election. So after a
+// start the node asks the members that it knows before it accepts connections, and uses their
+// reports as long as they are ahead of it. Members that do not answer are asked again.
 
-// awaitAsked waits until the other members were asked once since the node takes part.
+// awaitAsked waits until the other members were asked once since the start, at most 2 s.
 func (s *membership) awaitAsked(ctx context.Context) bool {
 	select {
 	case <-s.asked:
@@ -30,10 +30,10 @@ func (s *membership) checkPeersFirst() {
 	close(s.asked)
 }
 
-// reportedRemoved reports whether a member was removed, as nodes report that know more
-// than this one. Where as many report that it was not, it is refused as well: an operator
-// has to decide. A report counts until this node knows as much itself, whether or not the
-// member that made it still answers.
+// reportedRemoved reports whether a member was removed, according to members that are ahead of
+// this node. If as many report that it was not, it is refused as well, and an operator has to
+// decide: a removed node that makes false reports can at most keep a returning node out. A report
+// counts until this node is as far itself, whether or not the member that made it still answers.
 func (s *membership) reportedRemoved(r memberRef) bool {
 	known := s.fsm.state.Load()
 	if known.Keys == nil || s.toldUpTo.Load() <= known.Index || s.leadsWithAll() {
@@ -46,7 +46,7 @@ func (s *membership) reportedRemoved(r memberRef) bool {
 		}
 		if _, ok := c.Keys[name]; ok {
 			there++
-		} else if c.Known >= r.generation { // else it has not heard of it yet, either
+		} else if c.Known >= r.generation { // otherwise it may not know the member yet
 			gone++
 		}
 	}
@@ -57,8 +57,8 @@ func (s *membership) reportedRemoved(r memberRef) bool {
 	return wasRemoved
 }
 
-// leadsWithAll reports whether this node leads and has applied everything that was
-// committed before, so that no other node can know more.
+// leadsWithAll reports whether this node leads and has applied everything that was committed
+// before, so that no other node can be ahead.
 func (s *membership) leadsWithAll() bool {
 	return s.raft.State() == raft.Leader && s.barrierTerm.Load() == s.raft.CurrentTerm()
 }
@@ -85,8 +85,8 @@ func (s *membership) unanswered() []Member {
 	return slices.DeleteFunc(s.others(), func(m Member) bool { return !heard[m.ref()].at.IsZero() })
 }
 
-// warnDisowned logs a member that is refused though it is one as far as is known here,
-// once a minute.
+// warnDisowned logs, at most once a minute, that a member by this node's state is refused because
+// of reports.
 func (s *membership) warnReportedRemoved(r memberRef) {
 	last, now := s.warned.Load(), time.Now().UnixNano()
 	if now-last > int64(refusedEvery) && s.warned.CompareAndSwap(last, now) {

@@ -103,8 +103,8 @@ func blockable(to *atomic.Value) func(*Options) {
 	}
 }
 
-// TestReturningNodeIsNotTalkedOut has a removed node tell one that comes back that it is
-// the one that was removed.
+// TestReturningNodeIsNotTalkedOut starts a node to which a removed node reports that the returning
+// node was removed.
 func TestReturningNodeIsNotTalkedOut(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)

@@ -7,30 +7,29 @@ import (
 	"slices"
 )
 
-// The forms in which the cluster's own state is kept and sent. A node stops rather
-// than guess at a newer one.
+// The formats of the cluster's own state. A node stops at a format that it does not know.
 const (
-	authorityFormat = 1 // of clusters made by earlier releases, which have an authority
-	keyedFormat     = 2 // members are known by their keys
+	authorityFormat = 1 // of clusters that earlier releases created, which have an authority
+	keyedFormat     = 2 // members are identified by their keys
 	stateFormat     = keyedFormat
 )
 
-// state is what all nodes know of the cluster. It is replaced, never changed.
+// state is the replicated state of the cluster itself. It is replaced, never changed.
 type state struct {
 	Format    int      `json:"format"`
 	UUID      string   `json:"uuid"`
 	Name      string   `json:"name"`
 	SyncMode  string   `json:"syncmode"`
 	Members   []Member `json:"members"`           // by node id
-	CACert    []byte   `json:"ca_cert,omitempty"` // of a cluster made by an earlier release
+	CACert    []byte   `json:"ca_cert,omitempty"` // of a cluster that an earlier release created
 	CAKey     []byte   `json:"ca_key,omitempty"`
 	Dissolved bool     `json:"dissolved,omitzero"`
-	Index     uint64   `json:"index"` // up to which commands it is known to hold all; 0 while nothing was received
+	Index     uint64   `json:"index"` // index up to which it includes all commands; 0 while nothing was received
 
-	secrets map[memberRef]crypto.Signer // keys of those who are invited; of the node that makes the cluster, and not stored
+	secrets map[memberRef]crypto.Signer // keys of the invitations, at the node that creates the cluster; not stored
 
-	Keys   map[string]pin `json:"keys,omitempty"`   // of the members, by ref; nil in a cluster made by an earlier release
-	Former []former       `json:"former,omitempty"` // members that were removed, the latest last
+	Keys   map[string]pin `json:"keys,omitempty"`   // of the members, by ref; nil in a cluster that an earlier release created
+	Former []former       `json:"former,omitempty"` // removed members, the latest last
 }
 
 // member finds a node.
@@ -42,7 +41,7 @@ func (s *state) member(id NodeID) (Member, bool) {
 	return s.Members[i], true
 }
 
-// has reports whether a node is a member in just this generation.
+// has reports whether a node is a member in this generation.
 func (s *state) has(r memberRef) bool {
 	m, ok := s.member(r.id)
 	return ok && m.Generation == r.generation
@@ -53,8 +52,8 @@ const (
 	opPut      = "put"
 	opRemove   = "remove"
 	opDissolve = "dissolve"
-	opPin      = "pin" // members are known by their keys from now on
-	opKey      = "key" // a member has another key
+	opPin      = "pin" // members are identified by their keys from now on
+	opKey      = "key" // changes the key of a member
 )
 
 // order is a command to the cluster's own state.
@@ -62,11 +61,11 @@ type order struct {
 	Format int    `json:"format"`
 	Op     string `json:"op"`
 	Member Member `json:"member,omitzero"`
-	Was    uint64 `json:"was,omitzero"` // the generation that put replaces, or remove and key mean, 0 for a new member
+	Was    uint64 `json:"was,omitzero"` // the present generation of the member, 0 for a new member
 
-	Key    string         `json:"key,omitempty"`     // fingerprint: of the new member, or the new one
-	WasKey string         `json:"was_key,omitempty"` // that key replaces
-	Keys   map[string]pin `json:"keys,omitempty"`    // of pin: those of all members
+	Key    string         `json:"key,omitempty"`     // fingerprint of the new key
+	WasKey string         `json:"was_key,omitempty"` // fingerprint of the key that it replaces
+	Keys   map[string]pin `json:"keys,omitempty"`    // keys of all members, for pin
 }
 
 // encode returns the order as a command of the log.
@@ -82,7 +81,7 @@ func (o order) encode() []byte {
 	return append([]byte{forCluster}, text...)
 }
 
-// decodeOrder reads an order. Its error means that a newer release made it.
+// decodeOrder decodes an order. An error means that a newer release made it.
 func decodeOrder(text []byte) (order, error) {
 	var o order
 	if err := json.Unmarshal(text, &o); err != nil {
@@ -94,8 +93,8 @@ func decodeOrder(text []byte) (order, error) {
 	return o, nil
 }
 
-// apply carries an order out. The state that it gives is s where err is not nil:
-// the order came too late, or says nothing that can be done.
+// apply returns the state after an order. With an error it is s: the order is out of date, or
+// not valid.
 func (s *state) apply(index uint64, o order) (next *state, m Member, err error) {
 	if s.Dissolved {
 		return s, Member{}, ErrNotClustered
@@ -150,7 +149,7 @@ func (s *state) apply(index uint64, o order) (next *state, m Member, err error) 
 	return &copied, m, nil
 }
 
-// encode returns the state in the form in which it is kept.
+// encode returns the stored form of the state.
 func (s *state) encode() []byte {
 	text, err := json.Marshal(s)
 	if err != nil {

@@ -12,9 +12,9 @@ import (
 
 // The roles of a node in the consensus.
 const (
-	RoleStandby = 0 // it receives the log and has no vote
+	RoleStandby = 0 // receives the log and has no vote
 	RoleVoter   = 1
-	RoleSpare   = 2 // it has not come in yet
+	RoleSpare   = 2 // has not joined yet
 )
 
 // The states of a node.
@@ -25,7 +25,7 @@ const (
 	StateLeader      = 3
 )
 
-// Info is what a node knows of its cluster.
+// Info describes a cluster as a node knows it.
 type Info struct {
 	Name     string
 	UUID     string
@@ -34,10 +34,10 @@ type Info struct {
 	Self     NodeID
 	Leader   NodeID // 0 while there is none
 	Nodes    []Member
-	Warning  string // what an operator should know of a cluster of so few nodes, "" where that is nothing
+	Warning  string // what an operator should know about a cluster of so few nodes, or ""
 }
 
-// Info returns what the node knows of its cluster, ErrNotClustered at rest.
+// Info returns the Info of the node's cluster, ErrNotClustered at rest.
 func (n *Node) Info() (Info, error) {
 	s, err := n.running()
 	if err != nil {
@@ -56,8 +56,7 @@ func (n *Node) Info() (Info, error) {
 	return info, nil
 }
 
-// Leader returns which node leads, as far as this one knows. It reports false while none
-// does.
+// Leader returns the leader, as far as this node knows. It returns false if there is none.
 func (n *Node) Leader() (NodeID, bool) {
 	s := n.membership.Load()
 	if s == nil {
@@ -73,7 +72,7 @@ func (n *Node) IsLeader() bool {
 	return s != nil && s.raft.State() == raft.Leader
 }
 
-// Status is the consensus as one node sees it.
+// Status is the state of the consensus as one node knows it.
 type Status struct {
 	Nodes       []NodeStatus
 	State       int // one of StateUnavailable to StateLeader
@@ -82,16 +81,16 @@ type Status struct {
 	LastStored  uint64
 	Term        uint64
 	SyncMode    string
-	ErrMsg      string // why this node, or one of the others, does not take part
+	ErrMsg      string // why this node or another one does not take part
 }
 
 // NodeStatus is a member in the consensus. Only a leader knows of contacts.
 type NodeStatus struct {
 	Member
 	Role        int           // one of RoleStandby to RoleSpare
-	Version     string        // of its program, "" where that is not known
-	LastApplied uint64        // when it was last asked
-	LastContact time.Duration // since it last answered, 0 where it never did or is not asked
+	Version     string        // of its program, "" if not known
+	LastApplied uint64        // in its last answer
+	LastContact time.Duration // since its last answer, 0 if there was none
 	Err         error         // why it does not answer
 }
 
@@ -122,7 +121,7 @@ func (n *Node) Status() Status {
 	return st
 }
 
-// errMsg returns why this node cannot do its work, "" if it can.
+// errMsg returns why this node does not work, or "".
 func (s *membership) errMsg() string {
 	if stop := s.fsm.applyError.Load(); stop != nil {
 		return stop.Err.Error()

@@ -16,7 +16,7 @@ type streamLayer struct {
 	call        time.Duration // for a connection
 	inbox       chan net.Conn
 
-	ctx  context.Context // ended when nothing is connected any more
+	ctx  context.Context // ended by Close
 	stop context.CancelFunc
 
 	out *outbound
@@ -30,7 +30,7 @@ func newStreamLayer(ctx context.Context, b *credentials, self raft.ServerAddress
 	return l
 }
 
-// deliver passes a connection to raft. It reports false after Close.
+// deliver passes a connection to raft. It returns false after Close.
 func (l *streamLayer) deliver(conn net.Conn) bool {
 	select {
 	case l.inbox <- conn:
@@ -50,13 +50,13 @@ func (l *streamLayer) Accept() (net.Conn, error) {
 	}
 }
 
-// Dial connects to a node, and makes sure that it is that node.
+// Dial connects to a node and authenticates it.
 func (l *streamLayer) Dial(address raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
 	to, hostPort, ok := parseServerAddress(address)
 	if !ok {
 		return nil, fmt.Errorf("%q names no node", address)
 	}
-	ctx, cancel := context.WithTimeout(l.ctx, min(timeout, l.call)) // then the other side may be there again
+	ctx, cancel := context.WithTimeout(l.ctx, min(timeout, l.call)) // short, because the next attempt may succeed
 	defer cancel()
 	conn, err := dial(ctx, l.credentials, to, hostPort, protocolRaft)
 	if err != nil {
@@ -69,11 +69,11 @@ func (l *streamLayer) Dial(address raft.ServerAddress, timeout time.Duration) (n
 	return o, nil
 }
 
-// deadlineScale is for how many bytes of a message its deadline is meant: that of
-// a message with more is later by as many times.
+// deadlineScale is the number of bytes for which raft's deadline of a message is meant. A larger
+// message gets the same time for each deadlineScale bytes.
 const deadlineScale = 256 << 10
 
-// scaledConn is a connection that raft sends messages on. raft gives each message the
+// scaledConn is a connection for raft's messages. raft allows each message the
 // same time, however large its entries are; a link that does not transmit an entry of
 // some MiB within it would never transmit it, nor anything behind it. Snapshots have
 // more time the larger they are, and so does every message on this connection.
@@ -111,7 +111,7 @@ func (l *streamLayer) Close() error {
 	return nil
 }
 
-// address is a node's own, for raft.
+// address is a node's address for raft.
 type address string
 
 // Network returns the name of the network.

@@ -8,8 +8,8 @@ import (
 	"signalbox/scripts/suite"
 )
 
-// TestTCPUserTimeout has both ends of a connection given up when the other one says
-// nothing.
+// TestTCPUserTimeout checks that both ends of a connection fail when the other end does not
+// respond.
 func TestTCPUserTimeout(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t).form(1)

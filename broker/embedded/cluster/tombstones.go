@@ -14,20 +14,20 @@ import (
 	"signalbox/broker/embedded/cluster/raftlog"
 )
 
-// tombstone is a dissolved cluster some of whose members may not know that. When a node
-// has announced it to another, both know that the other knows; as the last
-// acknowledgement may be lost, a tombstone stays for a while when all have acknowledged.
-// It is replaced, not changed.
+// tombstone is a dissolved cluster whose members may not all know of the dissolution. An
+// announcement to another node and its response acknowledge it in both directions. As the last
+// acknowledgement may be lost, a tombstone stays for a while after all have acknowledged. It is
+// replaced, not changed.
 type tombstone struct {
 	id          *identity
 	credentials *credentials
 	pending     []Member
 	until       time.Time
-	index       uint64 // up to which command the cluster went, 0 where that is not known
+	index       uint64 // of the last command of the cluster, 0 if not known
 }
 
-// A tombstone expires after a month, and the oldest one when there are too many: a node
-// that is back later has to leave by itself.
+// A tombstone expires after a month, and the oldest one when there are too many. A node that is
+// back later has to leave by Leave.
 const (
 	tombstoneTTL  = 30 * 24 * time.Hour
 	maxTombstones = 8
@@ -86,8 +86,7 @@ func (n *Node) listTombstones() []*tombstone {
 	return n.tombstones
 }
 
-// setTombstones sets the tombstones that are stored, and forgets who has acknowledged
-// those that have expired.
+// setTombstones sets the stored tombstones, and deletes the acknowledgements of others.
 func (n *Node) setTombstones(all []*tombstone) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -99,7 +98,7 @@ func (n *Node) setTombstones(all []*tombstone) {
 	n.tombstones = all
 }
 
-// setAcknowledged notes that a node knows that a cluster is dissolved.
+// setAcknowledged records that a node has acknowledged the dissolution of a cluster.
 func (n *Node) setAcknowledged(uuid string, id NodeID) {
 	n.mu.Lock()
 	if n.acknowledged[uuid] == nil {
@@ -110,14 +109,14 @@ func (n *Node) setAcknowledged(uuid string, id NodeID) {
 	n.notify()
 }
 
-// acknowledgedBy returns the nodes that know that a cluster is dissolved.
+// acknowledgedBy returns the nodes that have acknowledged the dissolution of a cluster.
 func (n *Node) acknowledgedBy(uuid string) []NodeID {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return slices.Sorted(maps.Keys(n.acknowledged[uuid]))
 }
 
-// unacknowledged returns the members that may not know that their cluster is dissolved.
+// unacknowledged returns the members that have not acknowledged the dissolution.
 func (n *Node) unacknowledged(uuid string, members []Member) (all []Member) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -129,7 +128,7 @@ func (n *Node) unacknowledged(uuid string, members []Member) (all []Member) {
 	return all
 }
 
-// expireTombstones deletes the tombstones that all have acknowledged, or that are too
+// expireTombstones deletes the tombstones that all members have acknowledged, or that are too
 // old.
 func (n *Node) expireTombstones(ctx context.Context) {
 	if err := n.updateTombstones(ctx); err != nil {
@@ -145,7 +144,7 @@ func (n *Node) expireTombstones(ctx context.Context) {
 	n.closeUnusedPort()
 }
 
-// updateTombstones stores which tombstones are left, and who has acknowledged them.
+// updateTombstones stores the remaining tombstones and their acknowledgements.
 func (n *Node) updateTombstones(ctx context.Context) error {
 	if err := n.lock(ctx); err != nil {
 		return err
@@ -173,12 +172,12 @@ func (n *Node) updateTombstones(ctx context.Context) error {
 	return nil
 }
 
-// tombstoneExpiry returns until when a tombstone stays that all have acknowledged: a node
-// whose acknowledgement was lost announces the dissolution again meanwhile.
+// tombstoneExpiry returns when a tombstone expires that all have acknowledged: a node whose
+// acknowledgement was lost announces the dissolution again until then.
 func (n *Node) tombstoneExpiry() time.Time { return n.options.Now().Add(3 * n.options.Timing.Tell) }
 
-// announceDissolutions announces each dissolution again to the members that may not know
-// of it.
+// announceDissolutions announces each dissolution again to the members that have not
+// acknowledged it.
 func (n *Node) announceDissolutions(ctx context.Context) {
 	for _, g := range n.listTombstones() {
 		asking, stop := context.WithCancel(ctx)
@@ -212,7 +211,7 @@ func (n *Node) announceDissolution(ctx context.Context, x *connPool, members []M
 	wg.Wait()
 }
 
-// announceTo announces it to one member, which may have commands to catch up with.
+// announceTo announces a dissolution to one member, which may still have to apply commands.
 func (n *Node) announceTo(ctx context.Context, x *connPool, m Member, index []byte) error {
 	f, err := x.ask(ctx, m, callDissolved, index)
 	if err != nil {

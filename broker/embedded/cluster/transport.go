@@ -6,20 +6,20 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// maxAppend is how many bytes of entries are sent at once, or one entry that has
-// more. A node that is behind would be sent 64 entries at once however large they
-// are, and has to store them within the time of one message.
+// maxAppend bounds the entries of one message, in bytes; a larger entry is sent alone. raft would
+// send 64 entries of any size to a node that is behind, which has to store them within the time
+// limit of one message.
 const maxAppend = 1 << 20
 
-// transport is raft's, with messages of a bounded size. What comes from other nodes
-// goes through a receiver.
+// transport is raft's transport with messages of a bounded size. Inbound messages go through a
+// receiver.
 type transport struct {
 	*raft.NetworkTransport
 	membership *membership
 	inbound    <-chan raft.RPC // from the receiver
 }
 
-// Consumer returns the channel of what other nodes ask.
+// Consumer returns the channel of inbound messages.
 func (t transport) Consumer() <-chan raft.RPC { return t.inbound }
 
 // RequestVote asks for a vote.
@@ -30,7 +30,7 @@ func (t transport) RequestVote(id raft.ServerID, to raft.ServerAddress, args *ra
 	return t.NetworkTransport.RequestVote(id, to, args, resp)
 }
 
-// RequestPreVote asks whether a node would give its vote.
+// RequestPreVote asks whether a node would grant its vote.
 func (t transport) RequestPreVote(id raft.ServerID, to raft.ServerAddress, args *raft.RequestPreVoteRequest, resp *raft.RequestPreVoteResponse) error {
 	if err := t.membership.mayStand(); err != nil {
 		return err
@@ -38,9 +38,9 @@ func (t transport) RequestPreVote(id raft.ServerID, to raft.ServerAddress, args 
 	return t.NetworkTransport.RequestPreVote(id, to, args, resp)
 }
 
-// AppendEntries sends as many of the entries as one message may have. raft goes on
-// with the one behind the last that was sent. If the node cannot be reached, the
-// error comes when it is in contact again.
+// AppendEntries sends as many of the entries as one message may have. raft continues with the one
+// behind the last that was sent. If the node cannot be reached, the error is returned when it is
+// in contact again.
 func (t transport) AppendEntries(id raft.ServerID, to raft.ServerAddress, args *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) error {
 	if isHeartbeat(args) {
 		err := t.NetworkTransport.AppendEntries(id, to, args, resp)
@@ -53,13 +53,13 @@ func (t transport) AppendEntries(id raft.ServerID, to raft.ServerAddress, args *
 	return t.whenReached(id, args.Term, func() error { return t.NetworkTransport.AppendEntries(id, to, args, resp) })
 }
 
-// InstallSnapshot sends a snapshot. Its error comes as that of AppendEntries does.
+// InstallSnapshot sends a snapshot. Its error is returned as that of AppendEntries.
 func (t transport) InstallSnapshot(id raft.ServerID, to raft.ServerAddress, args *raft.InstallSnapshotRequest, resp *raft.InstallSnapshotResponse, data io.Reader) error {
 	return t.whenReached(id, args.Term, func() error { return t.NetworkTransport.InstallSnapshot(id, to, args, resp, data) })
 }
 
-// whenReached sends something to a node, and returns an error only once the node
-// was in contact since then, or is not to be sent anything any more.
+// whenReached sends a message to a node. It returns an error only after later contact with the
+// node, or when this node no longer replicates to it.
 func (t transport) whenReached(id raft.ServerID, term uint64, send func() error) error {
 	s := t.membership
 	heard := s.reached.next(id)
@@ -70,14 +70,13 @@ func (t transport) whenReached(id raft.ServerID, term uint64, send func() error)
 	return err
 }
 
-// isHeartbeat reports whether a message is one that raft sends beside the log, in
-// intervals.
+// isHeartbeat reports whether a message is a heartbeat, which has no entries.
 func isHeartbeat(a *raft.AppendEntriesRequest) bool {
 	return len(a.Entries) == 0 && a.PrevLogEntry == 0 && a.PrevLogTerm == 0 && a.LeaderCommitIndex == 0
 }
 
-// shorten leaves out the entries for which there is no room. What is not sent is
-// not said to be committed, either.
+// shorten leaves out the entries that exceed maxAppend, and lowers the commit index to the last
+// entry that is sent.
 func shorten(args *raft.AppendEntriesRequest) {
 	size := 0
 	for i, l := range args.Entries {

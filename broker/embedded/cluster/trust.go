@@ -7,30 +7,30 @@ import (
 	"time"
 )
 
-// maxFormer bounds the removed members that are remembered, so that they can be told.
+// maxFormer bounds the removed members in the state, which are kept to notify them.
 const maxFormer = 64
 
-// former is a member that was removed, and the keys it may show.
+// former is a removed member with its keys.
 type former struct {
 	Ref  string   `json:"ref"`
 	Keys []string `json:"keys"`
 }
 
-// trusts reports whether a node is a member with one of the keys it shows.
+// trusts reports whether a node is a member with one of the keys that it presents.
 func (s *state) trusts(p *presented) bool {
 	pinned, ok := s.Keys[p.name]
 	return ok && slices.ContainsFunc(p.keys, pinned.admits) && s.has(p.memberRef)
 }
 
-// wasMember reports whether a node was removed that has one of the keys it shows.
+// wasMember reports whether a node is a removed member with one of the keys that it presents.
 func (s *state) wasMember(p *presented) bool {
 	return slices.ContainsFunc(s.Former, func(f former) bool {
 		return f.Ref == p.name && slices.ContainsFunc(f.Keys, func(key string) bool { return slices.Contains(p.keys, key) })
 	})
 }
 
-// forget takes the keys of a member that goes, and remembers them so that it can be
-// told.
+// forget removes the keys of a member that is removed, and keeps them in Former so that it can be
+// notified.
 func (s *state) forget(m Member) {
 	name := m.ref().String()
 	p, ok := s.Keys[name]
@@ -54,8 +54,8 @@ func (s *state) setKey(m Member, p pin) {
 	s.Keys = keys
 }
 
-// pin begins to know members by their keys, and ends the authority whose key all of
-// them have.
+// pin sets the keys by which members are identified, and ends the authority, whose key all members
+// have.
 func (s *state) pin(keys map[string]pin) error {
 	if s.Keys != nil || len(keys) != len(s.Members) {
 		return fmt.Errorf("%w: the members were changed meanwhile", ErrUnknownNode)
@@ -69,7 +69,7 @@ func (s *state) pin(keys map[string]pin) error {
 	return nil
 }
 
-// changeKey gives a member another key, or ends the one before where there is none.
+// changeKey replaces a member's key or, with an empty key, removes the former one.
 func (s *state) changeKey(m Member, was, key string) error {
 	p, ok := s.Keys[m.ref().String()]
 	switch {
@@ -84,8 +84,7 @@ func (s *state) changeKey(m Member, was, key string) error {
 	return nil
 }
 
-// known is what this node knows of its cluster. One that has just joined knows what its
-// invitation said.
+// known returns the state of the cluster; that of the invitation for a node that has just joined.
 func (s *membership) known() *state {
 	if known := s.fsm.state.Load(); known.Index > 0 {
 		return known
@@ -93,8 +92,8 @@ func (s *membership) known() *state {
 	return s.id.state()
 }
 
-// trusts reports whether a node is a member as the log says here or, as long as that is
-// behind, as others say.
+// trusts reports whether a node is a member according to the log or, as long as this node is
+// behind, to other members.
 func (s *membership) trusts(p *presented) bool {
 	if err := s.credentials.isMember(p); err != nil {
 		return false
@@ -102,13 +101,13 @@ func (s *membership) trusts(p *presented) bool {
 	return s.known().Keys != nil || s.admits(p.memberRef)
 }
 
-// vouchEvery is how often others are asked about nodes that are not known here.
+// vouchEvery is how often other members are asked about nodes that are not known here.
 const vouchEvery = 200 * time.Millisecond
 
-// askAbout asks the other members about a node that was added later than this one has
-// heard of. It reports whether they know it. It is called within the handshakes of the
-// connections over which members are asked: it must neither ask the node itself, whose
-// connection is being made, nor wait for another call of its own.
+// askAbout asks the other members about a node that was added after the last command that this
+// node has applied. It reports whether they know it as a member. It is called within the
+// handshakes of the connections over which members are asked: it must neither ask the node itself,
+// whose connection is being made, nor wait for another call of itself.
 func (s *membership) askAbout(p *presented) bool {
 	if p.generation <= s.fsm.appliedIndex() || s.known().Keys == nil {
 		return false
@@ -128,11 +127,11 @@ func (s *membership) askAbout(p *presented) bool {
 	return s.vouched(p)
 }
 
-// vouched reports whether a member that answers knows a node as one, with one of its
-// keys. Where it does, the members are asked again and again, as the node may be removed
-// before this one hears that it was added.
+// vouched reports whether a member that answers has reported a node as a member, with one of its
+// keys. As long as this node relies on that, it asks again with each probe, because the node may
+// be removed before this one has applied the command that added it.
 func (s *membership) vouched(p *presented) bool {
-	if p.generation <= s.fsm.appliedIndex() { // the log says it all
+	if p.generation <= s.fsm.appliedIndex() { // the state of this node decides
 		return false
 	}
 	for _, c := range s.contactsByRef() {

@@ -170,7 +170,7 @@ func TestInvitationEnds(t *testing.T) {
 	}
 }
 
-// reversed is a Sealer that hides nothing from whoever looks twice.
+// reversed is a Sealer that only reverses the bytes.
 type reversed struct{ key byte }
 
 func (r reversed) Seal(plain, aad []byte) []byte {

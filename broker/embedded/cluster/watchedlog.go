@@ -7,8 +7,7 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// watchedLog is raft's log. It remembers why a change to it failed, as raft only
-// logs that.
+// watchedLog is raft's log. It keeps the error of a change that failed, which raft only logs.
 type watchedLog struct {
 	raft.LogStore
 	failures    *atomic.Uint64        // changes that failed
@@ -17,7 +16,7 @@ type watchedLog struct {
 	appendError atomic.Pointer[error] // why nothing can be appended; nil since the last append that succeeded
 }
 
-// IsMonotonic says that the log has no holes.
+// IsMonotonic returns true: the log has no gaps.
 func (*watchedLog) IsMonotonic() bool { return true }
 
 // StoreLog appends an entry.
@@ -35,7 +34,7 @@ func (w *watchedLog) StoreLogs(logs []*raft.Log) error {
 	return nil
 }
 
-// noteCommand remembers the last command among entries.
+// noteCommand records the last command among entries.
 func (w *watchedLog) noteCommand(logs []*raft.Log) {
 	for _, l := range slices.Backward(logs) {
 		if l.Type == raft.LogCommand {
