@@ -22,35 +22,35 @@ func UpdateBridgeConfig(config json.RawMessage) Command {
 	return Command{Name: opUpdateBridgeConfig, bridgeArgs: &bridgeArgs{ConfigChange: config}}
 }
 
-// GetBridgeStatus returns the command getStatus. The answer is a [BridgeStatusList].
+// GetBridgeStatus returns the command getStatus. The response is a [BridgeStatusList].
 func GetBridgeStatus() Command { return Bare(opGetBridgeStatus) }
 
 // GetBridgeSchema returns the command getConfigSchema; its data is any object.
 func GetBridgeSchema() Command { return Bare(opGetBridgeSchema) }
 
-// TestBridge returns the command testConfig. The answer is a [BridgeTestList].
+// TestBridge returns the command testConfig. The response is a [BridgeTestList].
 func TestBridge(config json.RawMessage) Command {
 	return Command{Name: opTestBridge, bridgeArgs: &bridgeArgs{Config: config}}
 }
 
 // ListDeadLetters returns the command for count dead letters from offset on; a count of
-// -1 means all. The answer is a [DeadLetterList].
+// -1 means all. The response is a [DeadLetterList].
 func ListDeadLetters(connectionName string, offset, count int) Command {
 	return Command{Name: opListDeadLetters, Count: &count, Offset: offset, bridgeArgs: &bridgeArgs{ConnectionName: connectionName}}
 }
 
-// RetryDeadLetters returns the command of this name. The answer is a [DeadLetterCount].
+// RetryDeadLetters returns the command of this name. The response is a [DeadLetterCount].
 func RetryDeadLetters(connectionName string, ids []string) Command {
 	return Command{Name: opRetryDeadLetters, bridgeArgs: &bridgeArgs{ConnectionName: connectionName, IDs: ids}}
 }
 
-// DeleteDeadLetters returns the command of this name. The answer is a
+// DeleteDeadLetters returns the command of this name. The response is a
 // [DeadLetterCount].
 func DeleteDeadLetters(connectionName string, ids []string) Command {
 	return Command{Name: opDeleteDeadLetters, bridgeArgs: &bridgeArgs{ConnectionName: connectionName, IDs: ids}}
 }
 
-// BridgeStatusList is the decoded answer to getStatus.
+// BridgeStatusList is the decoded response to getStatus.
 type BridgeStatusList []broker.BridgeStatus
 
 // UnmarshalJSON decodes the list. A fault in one entry does not affect the others.
@@ -58,7 +58,7 @@ func (l *BridgeStatusList) UnmarshalJSON(b []byte) error {
 	return readEntries(b, (*[]broker.BridgeStatus)(l))
 }
 
-// BridgeTestList is the decoded answer to testConfig.
+// BridgeTestList is the decoded response to testConfig.
 type BridgeTestList []broker.BridgeTest
 
 // UnmarshalJSON decodes the list; see BridgeStatusList.
@@ -80,13 +80,13 @@ func readEntries[T any](b []byte, into *[]T) error {
 	return nil
 }
 
-// DeadLetterList is the decoded answer to listDeadLetters.
+// DeadLetterList is the decoded response to listDeadLetters.
 type DeadLetterList struct {
 	Total       int                 `json:"totalCount"`
 	DeadLetters []broker.DeadLetter `json:"deadLetters"`
 }
 
-// DeadLetterCount is the decoded answer to retryDeadLetters and deleteDeadLetters.
+// DeadLetterCount is the decoded response to retryDeadLetters and deleteDeadLetters.
 type DeadLetterCount struct {
 	Count int `json:"count"`
 }

@@ -118,7 +118,7 @@ func TestBridge_answers(t *testing.T) {
 		return fmt.Sprintf(`{"id":"%d","topic":"a","payload":"","size":0,"qos":0,"mapping":"","receivedAt":"1970-01-01T00:00:00Z","rejectedAt":"1970-01-01T00:00:01.5Z","attempts":0,"reason":""}`, i)
 	}
 	stats := `"stats":{"queuedBytes":0,"received":0,"delivered":0,"dropped":4,"rejected":0,"retries":0,"inbound":0,"looped":0,"deadLetters":0}`
-	wantAnswers(t, func(p []byte) []byte { return Bridge(t.Context(), newFakeBridges(), "x-bridge", p) }, [][2]string{
+	wantResponses(t, func(p []byte) []byte { return Bridge(t.Context(), newFakeBridges(), "x-bridge", p) }, [][2]string{
 		{`{"command":"getConfig","correlationData":"x"}`, answer("getConfig", `"data":{"connections":[{"name":"<c>","n":2.50}]},"correlationData":"x"`)},
 		{`{"command":"getconfigschema"}`, answer("getConfigSchema", `"data":{"type":"object","maximum":1.5}`)},
 		{`{"command":"getStatus"}`, answer("getStatus", `"data":[{"connectionName":"c","queuedMessages":1099511627776,"isConnected":false,"error":"away",`+stats+`}]`)},
@@ -140,11 +140,11 @@ func TestBridge_answers(t *testing.T) {
 		{`{"command":"deleteDeadLetters","connectionName":"c"}`, answer("deleteDeadLetters", `"data":{"count":1}`)},
 		{`{"command":"probe"}`, answer("probe", `"error":"Unknown command"`)},
 	})
-	wantAnswers(t, func(p []byte) []byte { return Bridge(t.Context(), newFakeBridges(), "y-bridge", p) }, [][2]string{
+	wantResponses(t, func(p []byte) []byte { return Bridge(t.Context(), newFakeBridges(), "y-bridge", p) }, [][2]string{
 		{`{"command":"getConfig"}`, answer("getConfig", `"error":"Bridge not found"`)},
 		{`{"command":"updateConfig","configChange":{}}`, answer("updateConfig", `"error":"Bridge not found"`)},
 	})
-	wantAnswers(t, func(p []byte) []byte { return Bridge(t.Context(), broker.NoBridges{}, "x-bridge", p) }, [][2]string{
+	wantResponses(t, func(p []byte) []byte { return Bridge(t.Context(), broker.NoBridges{}, "x-bridge", p) }, [][2]string{
 		{`{"command":"getStatus"}`, answer("getStatus", `"error":"Unknown command"`)},
 	})
 }
@@ -228,7 +228,7 @@ func TestBridge_refusals_name_the_same_places(t *testing.T) {
 func TestRead_takes_what_bridges_of_others_write(t *testing.T) {
 	t.Parallel()
 	var list BridgeStatusList
-	if err := Read(singleAnswer(`[{"connectionName":"a","queuedMessages":3.0,"isConnected":1},{"connectionName":"b","isConnected":true,"stats":"?"}]`), "x", &list); err != nil {
+	if err := Read(singleResponse(`[{"connectionName":"a","queuedMessages":3.0,"isConnected":1},{"connectionName":"b","isConnected":true,"stats":"?"}]`), "x", &list); err != nil {
 		t.Fatal(err)
 	}
 	if !slices.EqualFunc(list, []broker.BridgeStatus{{ConnectionName: "a", QueuedMessages: 3}, {ConnectionName: "b", IsConnected: true}},
@@ -243,7 +243,7 @@ func TestRead_takes_what_bridges_of_others_write(t *testing.T) {
 		t.Errorf("got %s, %v", config, err)
 	}
 	for _, data := range []string{`{}`, `"x"`, `null`} {
-		if err := Read(singleAnswer(data), "x", &list); err == nil {
+		if err := Read(singleResponse(data), "x", &list); err == nil {
 			t.Errorf("a list that is %s", data)
 		}
 	}
@@ -252,7 +252,7 @@ func TestRead_takes_what_bridges_of_others_write(t *testing.T) {
 func TestBridge_answers_are_bounded(t *testing.T) {
 	t.Parallel()
 	d := newFakeBridges()
-	d.dead = maxAnswer / 100
+	d.dead = maxResponse / 100
 	got := string(Bridge(t.Context(), d, "x-bridge", ListDeadLetters("c", 0, -1).Encode("x")))
 	if want := `{"responses":[{"command":"listDeadLetters","error":"Answer too large, use count and offset","correlationData":"x"}]}`; got != want {
 		t.Errorf("got %.200s, want %s", got, want)

@@ -66,7 +66,7 @@ type Options struct {
 }
 
 // Encode returns the message with just this command, and with the correlation data that
-// identifies its answer.
+// identifies its response.
 func (c Command) Encode(correlation string) []byte {
 	c.CorrelationData = correlation
 	return encode(map[string][]Command{"commands": {c}})

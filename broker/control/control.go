@@ -1,9 +1,9 @@
 // Package control implements the control topics other than dynamic security:
 // inspection, client control, the topic tree, streams, bridges, clusters, the licence,
 // and information about the broker. It has both sides: a broker executes requests with
-// it, and a client encodes commands and decodes answers.
+// it, and a client encodes commands and decodes responses.
 //
-// An answer is nil if the context ends before all commands were executed; some may have
+// A response is nil if the context ends before all commands were executed; some may have
 // been. The package is pure except for calls of the broker. Of this module it imports
 // broker and broker/dynsec only; it must not import net/http, an MQTT library or a
 // database.
@@ -20,7 +20,7 @@ import (
 	"signalbox/broker/dynsec"
 )
 
-// The control topics. A request is published to one of them; the answer is published to
+// The control topics. A request is published to one of them; the response is published to
 // the same topic with ResponseSuffix.
 const (
 	BrokerTopic        = "$CONTROL/broker/v1"
@@ -32,9 +32,9 @@ const (
 	ResponseSuffix = "/response"
 )
 
-// maxAnswer bounds the message that answers a request, in bytes. A command whose data
-// would exceed it is answered with an error.
-const maxAnswer = 16 << 20
+// maxResponse bounds a response message, in bytes. A command whose data
+// would exceed it gets an error response.
+const maxResponse = 16 << 20
 
 // refusal is the error text of a command that was not executed.
 type refusal string
@@ -51,14 +51,14 @@ const (
 	errNoClient       refusal = "Client not found"
 )
 
-// command is the implementation of one command. A nil result is an answer without data.
+// command is the implementation of one command. A nil result is a response without data.
 type command struct {
 	name string
 	do   func(ctx context.Context, args dynsec.Object) (data any, err error)
 }
 
-// answer is one entry of the message that answers a request.
-type answer struct {
+// response is one entry of a response message.
+type response struct {
 	Command         string          `json:"command"`
 	Data            json.RawMessage `json:"data,omitempty"`
 	Error           string          `json:"error,omitempty"`
@@ -73,11 +73,11 @@ type field struct {
 }
 
 // serve executes the commands of a request in order and returns the message with all
-// answers; nil if the context ended before.
+// responses; nil if the context ended before.
 func serve(ctx context.Context, payload []byte, table ...command) []byte {
 	requests, fault := dynsec.DecodeCommands(payload)
-	answers := make([]answer, 0, len(requests)+1)
-	remaining := maxAnswer
+	answers := make([]response, 0, len(requests)+1)
+	remaining := maxResponse
 	for _, r := range requests {
 		if ctx.Err() != nil {
 			return nil
@@ -89,13 +89,13 @@ func serve(ctx context.Context, payload []byte, table ...command) []byte {
 		answers = append(answers, a)
 	}
 	if fault != nil {
-		answers = append(answers, answer{Command: fault.Command, Error: fault.Error})
+		answers = append(answers, response{Command: fault.Command, Error: fault.Error})
 	}
-	return encode(map[string][]answer{"responses": answers})
+	return encode(map[string][]response{"responses": answers})
 }
 
-func do(ctx context.Context, r dynsec.OtherCommand, table []command) answer {
-	a := answer{Command: r.Name, CorrelationData: r.Correlation}
+func do(ctx context.Context, r dynsec.OtherCommand, table []command) response {
+	a := response{Command: r.Name, CorrelationData: r.Correlation}
 	for _, c := range table {
 		if !strings.EqualFold(c.name, r.Name) {
 			continue

@@ -97,9 +97,9 @@ func newFakeClients() *fakeClients {
 	return r
 }
 
-// wantAnswers sends commands, written without their envelope, and compares the entries
-// of the answer.
-func wantAnswers(t *testing.T, serve func(payload []byte) []byte, exchanges [][2]string) {
+// wantResponses sends commands, written without their envelope, and compares the entries
+// of the response.
+func wantResponses(t *testing.T, serve func(payload []byte) []byte, exchanges [][2]string) {
 	t.Helper()
 	for _, e := range exchanges {
 		got := string(serve([]byte(`{"commands":[` + e[0] + `]}`)))
@@ -113,7 +113,7 @@ func TestInspect(t *testing.T) {
 	t.Parallel()
 	r := newFakeClients()
 	ask := func(p []byte) []byte { return Inspect(t.Context(), r, p) }
-	wantAnswers(t, ask, [][2]string{
+	wantResponses(t, ask, [][2]string{
 		{`{"command":"listClients"}`, `{"command":"listClients","data":{"totalCount":4,"clients":["c0","c1","c2","c3"]}}`},
 		{`{"command":"LISTCLIENTS","Count":2,"offset":1,"correlationData":"x"}`, `{"command":"listClients","data":{"totalCount":4,"clients":["c1","c2"]},"correlationData":"x"}`},
 		{`{"command":"listClients","offset":9}`, `{"command":"listClients","data":{"totalCount":4,"clients":[]}}`},
@@ -183,7 +183,7 @@ func TestAnswersAreBounded(t *testing.T) {
 	}
 	half := `{"command":"listClients","count":300}`
 	got := Inspect(t.Context(), r, []byte(`{"commands":[`+half+","+half+`]}`))
-	if len(got) > maxAnswer || !strings.HasSuffix(string(got), `,{"command":"listClients","error":"Answer too large, use count and offset"}]}`) {
+	if len(got) > maxResponse || !strings.HasSuffix(string(got), `,{"command":"listClients","error":"Answer too large, use count and offset"}]}`) {
 		t.Errorf("two halves: got %d bytes ending %q", len(got), got[len(got)-80:])
 	}
 }
@@ -201,7 +201,7 @@ func TestNoAnswerAfterTheEnd(t *testing.T) {
 func TestClientControl(t *testing.T) {
 	t.Parallel()
 	r := newFakeClients()
-	wantAnswers(t, func(p []byte) []byte { return ClientControl(t.Context(), r, p) }, [][2]string{
+	wantResponses(t, func(p []byte) []byte { return ClientControl(t.Context(), r, p) }, [][2]string{
 		{`{"command":"disconnectClient","clientid":"c1","correlationData":"x"}`, `{"command":"disconnectClient","data":{},"correlationData":"x"}`},
 		{`{"command":"disconnectClient","clientid":"c9"}`, `{"command":"disconnectClient","error":"Client not found"}`},
 		{`{"command":"disconnectClient","clientid":1}`, `{"command":"disconnectClient","error":"Invalid/missing clientid"}`},
@@ -247,7 +247,7 @@ func TestTopicTree(t *testing.T) {
 	t.Parallel()
 	tr := &tracker{ttl: time.Minute, limits: Limits{50000, 50000, 1000}}
 	ask := func(p []byte) []byte { return TopicTree(t.Context(), tr, nil, p) }
-	wantAnswers(t, ask, [][2]string{
+	wantResponses(t, ask, [][2]string{
 		{`{"command":"topicCount"}`, `{"command":"topicCount","data":{"publishCount":3,"subscribeCount":2}}`},
 		{`{"command":"listTopics","count":1,"offset":2}`, `{"command":"listTopics","data":{"publishTopics":{"count":3,"topics":["2/1"],"data":[{"topic":"2/1","payload":"<1>","qos":1,"retain":false,"lastModified":1763640000000,"messages":9}]},"subscribeTopics":{"count":2,"topics":["#"],"data":[{"topic":"#","clients":4}]}}}`},
 		{`{"command":"getTtl"}`, `{"command":"getTtl","data":{"ttl":60}}`},
@@ -278,7 +278,7 @@ func TestTopicTree(t *testing.T) {
 	}
 }
 
-// fakeNodes is the nodes of an HP cluster: 2 answers, 3 is unavailable, 4 does not answer.
+// fakeNodes is the nodes of an HP cluster: 2 responds, 3 is unavailable, 4 does not respond.
 type fakeNodes struct {
 	broker.Topics
 	ttl map[int]int64
@@ -320,7 +320,7 @@ func TestTopicTreeOfNodes(t *testing.T) {
 	t.Parallel()
 	tr, h := &tracker{ttl: time.Minute}, fakeNodes{ttl: map[int]int64{}}
 	ask := func(p []byte) []byte { return TopicTree(t.Context(), tr, h, p) }
-	wantAnswers(t, ask, [][2]string{
+	wantResponses(t, ask, [][2]string{
 		{`{"command":"getTtl","nodeid":0}`, `{"command":"getTtl","data":{"ttl":60}}`},
 		{`{"command":"setTtl","nodeid":2,"ttl":7},{"command":"getTtl","nodeid":2},{"command":"getTtl"}`,
 			`{"command":"setTtl","data":{"ttl":7}},{"command":"getTtl","data":{"ttl":7}},{"command":"getTtl","data":{"ttl":60}}`},
@@ -356,7 +356,7 @@ func TestBrokerInfo(t *testing.T) {
 	}
 	get := func(context.Context) ([]broker.Listener, error) { return listeners, nil }
 	ask := func(p []byte) []byte { return BrokerInfo(t.Context(), plugins, get, p) }
-	wantAnswers(t, ask, [][2]string{
+	wantResponses(t, ask, [][2]string{
 		{`{"command":"listPlugins"}`, `{"command":"listPlugins","data":{"plugins":[{"name":"broker","version":"1","control-endpoints":["$CONTROL/broker/v1"]},{"name":"mute"}]}}`},
 		{`{"command":"listListeners"}`, `{"command":"listListeners","data":{"listeners":[{"id":1,"port":1883,"protocol":"mqtt","bind-address":"127.0.0.1","tls":false,"require-certificate":false},{"id":2,"port":8883,"protocol":"mqtt","tls":true,"require-certificate":true},{"id":3,"port":0,"protocol":"mqtt","socket-path":"/run/mqtt.sock","tls":false,"require-certificate":false}]}}`},
 	})
@@ -372,7 +372,7 @@ func TestBrokerInfo(t *testing.T) {
 		t.Errorf("plugins: %+v, %v", p, err)
 	}
 	get = func(context.Context) ([]broker.Listener, error) { return nil, errors.New("secret cause") }
-	wantAnswers(t, ask, [][2]string{{`{"command":"listListeners"}`, `{"command":"listListeners","error":"Internal error"}`}})
+	wantResponses(t, ask, [][2]string{{`{"command":"listListeners"}`, `{"command":"listListeners","error":"Internal error"}`}})
 }
 
 func TestLicenseInfo(t *testing.T) {
@@ -389,6 +389,6 @@ func TestLicenseInfo(t *testing.T) {
 	none := func(context.Context) (broker.License, error) {
 		return broker.License{}, broker.NotSupported("getLicense", broker.CapLicense)
 	}
-	wantAnswers(t, func(p []byte) []byte { return LicenseInfo(t.Context(), none, p) },
+	wantResponses(t, func(p []byte) []byte { return LicenseInfo(t.Context(), none, p) },
 		[][2]string{{`{"command":"getLicenseInformation"}`, `{"command":"getLicenseInformation","error":"Unknown command"}`}})
 }

@@ -28,7 +28,7 @@ func (c HACommand) Encode(correlation string) []byte {
 	return encode(map[string][]haArgs{"commands": {c.args}})
 }
 
-// CreateCluster returns the command of this name. The answer is an [HACreated].
+// CreateCluster returns the command of this name. The response is an [HACreated].
 func CreateCluster(s HASpec) HACommand {
 	return HACommand{opCreateCluster, haArgs{ClusterName: s.ClusterName, SyncMode: s.SyncMode, Nodes: s.Nodes}}
 }
@@ -38,7 +38,7 @@ func JoinCluster(s HASpec) HACommand {
 	return HACommand{opJoinCluster, haArgs{ClusterName: s.ClusterName, SyncMode: s.SyncMode, Nodes: s.Nodes, Invitation: s.Invitation}}
 }
 
-// AddNode returns the command of this name. The answer is an [HAAdded].
+// AddNode returns the command of this name. The response is an [HAAdded].
 func AddNode(clustername string, n HANode) HACommand { return aboutNode(opAddNode, clustername, n) }
 
 // RemoveNode returns the command of this name.
@@ -61,10 +61,10 @@ func SetLeader(clustername string, nodeid int) HACommand {
 	return HACommand{opSetLeader, haArgs{ClusterName: clustername, NodeID: nodeid}}
 }
 
-// GetCluster returns the command of this name. The answer is an [HACluster].
+// GetCluster returns the command of this name. The response is an [HACluster].
 func GetCluster() HACommand { return HACommand{name: opGetCluster} }
 
-// GetRaftStatus returns the command of this name. The answer is an [HAStatus].
+// GetRaftStatus returns the command of this name. The response is an [HAStatus].
 func GetRaftStatus() HACommand { return HACommand{name: opGetRaftStatus} }
 
 func aboutNode(op, clustername string, n HANode) HACommand {

@@ -66,7 +66,7 @@ func (i Invitation) Format(f fmt.State, _ rune) { fmt.Fprintf(f, "invitation of 
 // LogValue logs the invitation without its secrets.
 func (i Invitation) LogValue() slog.Value { return slog.StringValue(fmt.Sprint(i)) }
 
-// HAStatus is the decoded answer to getRaftStatus. Its list is never nil.
+// HAStatus is the decoded response to getRaftStatus. Its list is never nil.
 type HAStatus struct{ broker.RaftStatus }
 
 // UnmarshalJSON decodes the record.
@@ -122,15 +122,15 @@ func (l *HALeader) UnmarshalJSON(b []byte) error {
 	return err
 }
 
-// dispensable is implemented by data that an answer may lack: the command was executed
+// dispensable is implemented by data that a response may lack: the command was executed
 // whether or not it can be decoded.
 type dispensable interface{ dispensable() }
 
 func (*HACreated) dispensable() {}
 func (*HAAdded) dispensable()   {}
 
-// ReadHA decodes the answer to a command of [HATopic] in a message, as [Read] does. The
-// error is a [*broker.Error]: that of [Refusal.ClassifyHA] if the answer is a refusal,
+// ReadHA decodes the response to a command of [HATopic] in a message, as [Read] does. The
+// error is a [*broker.Error]: that of [Refusal.ClassifyHA] if the response is a refusal,
 // otherwise one of kind Internal.
 func ReadHA(c HACommand, payload []byte, correlation string, into any) error {
 	err := Read(payload, correlation, nil)

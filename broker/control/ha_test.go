@@ -70,7 +70,7 @@ func (c *fakeNode) GetRaftStatus(context.Context) (broker.RaftStatus, error) {
 }
 func (c *fakeNode) IsLeader(context.Context) (bool, error) { return true, c.fail }
 
-// asked sends a command to the fakeNode and decodes the answer.
+// asked sends a command to the fakeNode and decodes the response.
 func (c *fakeNode) asked(t *testing.T, what HACommand, into any) error {
 	t.Helper()
 	return ReadHA(what, HA(t.Context(), c, what.Encode("x")), "x", into)
@@ -218,7 +218,7 @@ func TestReadHA_takes_what_other_brokers_write(t *testing.T) {
 		`{"ha":{"clustername":"c","uuid":"U","syncmode":"full","nodes":` + nodes + `}}`,
 	} {
 		var got HACluster
-		if err := ReadHA(GetCluster(), answerWith(data), "x", &got); err != nil {
+		if err := ReadHA(GetCluster(), responseWith(data), "x", &got); err != nil {
 			t.Fatal(err)
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
@@ -226,7 +226,7 @@ func TestReadHA_takes_what_other_brokers_write(t *testing.T) {
 		}
 	}
 	var status HAStatus
-	if err := ReadHA(GetRaftStatus(), answerWith(`{"state":3,"commit_index":1e2,"client":4,"errmsg":null}`), "x", &status); err != nil {
+	if err := ReadHA(GetRaftStatus(), responseWith(`{"state":3,"commit_index":1e2,"client":4,"errmsg":null}`), "x", &status); err != nil {
 		t.Fatal(err)
 	}
 	if status.State != 3 || status.CommitIndex != 100 || status.Nodes == nil {
@@ -241,7 +241,7 @@ func TestReadHA_takes_what_other_brokers_write(t *testing.T) {
 		t.Errorf("getCluster without data: %v", err)
 	}
 	var created HACreated
-	if err := ReadHA(CreateCluster(HASpec{}), answerWith(`{"invitations":[5,{"nodeid":0},{"nodeid":3,"cert":"C"}]}`), "x", &created); err != nil || len(created.Invitations) != 1 {
+	if err := ReadHA(CreateCluster(HASpec{}), responseWith(`{"invitations":[5,{"nodeid":0},{"nodeid":3,"cert":"C"}]}`), "x", &created); err != nil || len(created.Invitations) != 1 {
 		t.Errorf("invitations: %v, %v", created, err)
 	}
 }
@@ -289,8 +289,8 @@ func FuzzHA(f *testing.F) {
 }
 
 func FuzzReadHA(f *testing.F) {
-	f.Add(answerWith(`{"clustername":"c","nodes":[{"nodeid":1}],"ha":{"uuid":5}}`))
-	f.Add(answerWith(`{"state":3.5,"nodes":[{"id":"1"}],"invitations":[{"nodeid":1}],"invitation":{"nodeid":2},"isLeader":1}`))
+	f.Add(responseWith(`{"clustername":"c","nodes":[{"nodeid":1}],"ha":{"uuid":5}}`))
+	f.Add(responseWith(`{"state":3.5,"nodes":[{"id":"1"}],"invitations":[{"nodeid":1}],"invitation":{"nodeid":2},"isLeader":1}`))
 	f.Add([]byte(`{"responses":[{"correlationData":"x","error":"This broker is already part of a cluster."}]}`))
 	f.Fuzz(func(t *testing.T, payload []byte) {
 		status := &HAStatus{}

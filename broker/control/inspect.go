@@ -44,7 +44,7 @@ func listClients(ctx context.Context, b broker.Inspector, args dynsec.Object) (a
 }
 
 func collect(items iter.Seq2[broker.ConnectedClient, error], verbose bool) ([]json.RawMessage, error) {
-	clients, remaining := []json.RawMessage{}, maxAnswer
+	clients, remaining := []json.RawMessage{}, maxResponse
 	if items == nil {
 		return clients, nil
 	}

@@ -11,7 +11,7 @@ import (
 	"signalbox/broker"
 )
 
-// Refusal is the error text of an answer.
+// Refusal is the error text of a response.
 type Refusal string
 
 func (r Refusal) Error() string { return string(r) }
@@ -50,10 +50,10 @@ func (r Refusal) Classify(op string, feature broker.Capability) error {
 	return e
 }
 
-// Read decodes the answer with the correlation data in a message into a value, nil for
+// Read decodes the response with the correlation data in a message into a value, nil for
 // none: an array into a slice, an object into anything else. Decoding is tolerant: a
 // member that is missing, or of another type than expected, stays unchanged; a
-// json.RawMessage takes any data. The error is a [Refusal] if the answer is one, which
+// json.RawMessage takes any data. The error is a [Refusal] if the response is one, which
 // may be a [DetailedRefusal].
 func Read(payload []byte, correlation string, into any) error {
 	var m struct {

@@ -9,8 +9,8 @@ import (
 	"signalbox/broker"
 )
 
-// answerWith returns a message with one answer that has the data.
-func answerWith(data string) []byte {
+// responseWith returns a message with one response that has the data.
+func responseWith(data string) []byte {
 	return []byte(`{"responses":[{"command":"other","data":{},"correlationData":5},{"command":"c","data":` + data + `,"correlationData":"x"}]}`)
 }
 
@@ -19,7 +19,7 @@ func TestRead_takes_what_brokers_write(t *testing.T) {
 	var c Client
 	data := `{"clientid":"p","username":null,"numPublished":"many","lastConnect":1.76364e+12,"lastDisconnect":null,"keepalive":60.0,
 		"cleanSession":1,"tls":{"version":"TLSv1.3"},"listener":{"port":8883},"will":{"topic":"t","properties":null},"queues":[],"novelty":{}}`
-	if err := Read(answerWith(data), "x", &c); err != nil {
+	if err := Read(responseWith(data), "x", &c); err != nil {
 		t.Fatal(err)
 	}
 	want := broker.ConnectedClientDetail{ClientID: "p", LastConnect: 1763640000000, Keepalive: 60, TLS: &broker.ClientTLS{Version: "TLSv1.3"},
@@ -28,7 +28,7 @@ func TestRead_takes_what_brokers_write(t *testing.T) {
 		t.Errorf("detail (-want +got):\n%s", diff)
 	}
 	var list Clients
-	if err := Read(answerWith(`{"clients":["a",{"clientid":"b","lastConnect":1e3,"queues":{"messagesOut":2,"bytesOut":"x"}},null,7]}`), "x", &list); err != nil {
+	if err := Read(responseWith(`{"clients":["a",{"clientid":"b","lastConnect":1e3,"queues":{"messagesOut":2,"bytesOut":"x"}},null,7]}`), "x", &list); err != nil {
 		t.Fatal(err)
 	}
 	if list.Total != 4 || list.Clients[0].ClientID != "a" || list.Clients[1].LastConnect != 1000 || list.Clients[1].Queues.MessagesOut != 2 {
@@ -49,7 +49,7 @@ func TestRead_takes_both_forms_of_the_topic_tree(t *testing.T) {
 		`{"publishTopics":{"count":7,"topics":[{"topic":"a","qos":"x"},"b"],"data":null},"subscribeTopics":{"count":"?","topics":["#"]}}`,
 	} {
 		var got Topics
-		if err := Read(answerWith(data), "x", &got); err != nil {
+		if err := Read(responseWith(data), "x", &got); err != nil {
 			t.Fatalf("%s: %v", data, err)
 		}
 		if diff := cmp.Diff(want, got.TopicTree); diff != "" {
@@ -57,7 +57,7 @@ func TestRead_takes_both_forms_of_the_topic_tree(t *testing.T) {
 		}
 	}
 	var none Topics
-	if err := Read(answerWith(`{}`), "x", &none); err != nil || none.PublishTopics.Topics == nil || none.SubscribeTopics.Data == nil {
+	if err := Read(responseWith(`{}`), "x", &none); err != nil || none.PublishTopics.Topics == nil || none.SubscribeTopics.Data == nil {
 		t.Errorf("no lists: %+v, %v", none, err)
 	}
 }
@@ -121,8 +121,8 @@ func FuzzServe(f *testing.F) {
 }
 
 func FuzzRead(f *testing.F) {
-	f.Add(answerWith(`{"totalCount":1e3,"clients":["a",{"clientid":"b"}],"publishTopics":{"topics":["a"]}}`))
-	f.Add(answerWith(`{"clientid":"b","will":{"properties":null},"keepalive":1.5,"features":["a",{"name":"b"},3]}`))
+	f.Add(responseWith(`{"totalCount":1e3,"clients":["a",{"clientid":"b"}],"publishTopics":{"topics":["a"]}}`))
+	f.Add(responseWith(`{"clientid":"b","will":{"properties":null},"keepalive":1.5,"features":["a",{"name":"b"},3]}`))
 	f.Add([]byte(`{"responses":[null,{"correlationData":"x","error":"Client not found"}]}`))
 	f.Fuzz(func(t *testing.T, payload []byte) {
 		var tree Topics

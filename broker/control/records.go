@@ -6,7 +6,7 @@ import (
 	"signalbox/broker"
 )
 
-// Clients is the decoded answer to listClients: the number of all clients and the
+// Clients is the decoded response to listClients: the number of all clients and the
 // requested page, with only the ids set unless the command was verbose.
 type Clients struct {
 	Total   int
@@ -34,7 +34,7 @@ func (c *Clients) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// Client is the decoded answer to getClient.
+// Client is the decoded response to getClient.
 type Client struct{ broker.ConnectedClientDetail }
 
 // UnmarshalJSON decodes the record; its lists are never nil.
@@ -52,7 +52,7 @@ func (c *Client) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// Topics is the decoded answer to listTopics. Brokers list names under "topics" and
+// Topics is the decoded response to listTopics. Brokers list names under "topics" and
 // records under "data", either or both.
 type Topics struct{ broker.TopicTree }
 

@@ -163,9 +163,9 @@ func collectStreams(items iter.Seq2[broker.Stream, error], verbose bool) ([]json
 	})
 }
 
-// collected encodes the entries of a page, if an answer has space for them.
+// collected encodes the entries of a page, if a response has space for them.
 func collected[T any](items iter.Seq2[T, error], form func(T) any) ([]json.RawMessage, error) {
-	list, remaining := []json.RawMessage{}, maxAnswer
+	list, remaining := []json.RawMessage{}, maxResponse
 	if items == nil {
 		return list, nil
 	}

@@ -8,7 +8,7 @@ import (
 	"signalbox/broker"
 )
 
-// StreamList is the decoded answer to listStreams: the number of all streams and the
+// StreamList is the decoded response to listStreams: the number of all streams and the
 // requested page, with only the names set unless the command was verbose.
 type StreamList struct {
 	Total   int
@@ -45,7 +45,7 @@ func (l *StreamList) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// StreamRecord is the decoded answer to getStream.
+// StreamRecord is the decoded response to getStream.
 type StreamRecord struct{ broker.Stream }
 
 // UnmarshalJSON accepts the record itself, and one in the member stream.
@@ -79,5 +79,5 @@ func readStream(raw []byte, s *broker.Stream) error {
 	return nil
 }
 
-// StreamCount is the decoded answer to getStreamMessageCount.
+// StreamCount is the decoded response to getStreamMessageCount.
 type StreamCount struct{ broker.StreamCount }

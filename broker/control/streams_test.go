@@ -117,7 +117,7 @@ func wantDone(t *testing.T, commands [][2]string) {
 		got := string(Streams(t.Context(), s, licensed, []byte(`{"commands":[`+c[0]+`]}`)))
 		done := strings.Join(s.log, ";")
 		if done == "" {
-			var m struct{ Responses []answer }
+			var m struct{ Responses []response }
 			if err := json.Unmarshal([]byte(got), &m); err != nil || len(m.Responses) == 0 {
 				t.Fatalf("%s: answered %s", c[0], got)
 			}
@@ -198,7 +198,7 @@ func TestStreams_answers(t *testing.T) {
 	record := func(i int) string {
 		return fmt.Sprintf(`"streamname":"s%d","sourcetopic":"a/<#>","targettopic":"","targetqos":-1,"ttl":0,"key":"","textname":"","textdescription":"","active":true,"process":false,"persist":false,"replaying":false,"query":{}`, i)
 	}
-	wantAnswers(t, func(p []byte) []byte { return Streams(t.Context(), s, licensed, p) }, [][2]string{
+	wantResponses(t, func(p []byte) []byte { return Streams(t.Context(), s, licensed, p) }, [][2]string{
 		{`{"command":"getStream","streamname":"s1","correlationData":"x"}`, `{"command":"getStream","data":{` + record(1) + `,"stream":{` + record(1) + `}},"correlationData":"x"}`},
 		{`{"command":"getStream","streamname":"s9"}`, `{"command":"getStream","error":"Stream not found"}`},
 		{`{"command":"listStreams"}`, `{"command":"listStreams","data":{"totalCount":4,"streams":["s0","s1","s2","s3"]}}`},
@@ -212,7 +212,7 @@ func TestStreams_answers(t *testing.T) {
 			`{"name":"stream-persistence","version":"1","validSince":1,"validUntil":2,"count":-1}]}}`},
 		{`{"command":"probe"}`, `{"command":"probe","error":"Unknown command"}`},
 	})
-	wantAnswers(t, func(p []byte) []byte { return Streams(t.Context(), broker.NoStreams{}, licensed, p) }, [][2]string{
+	wantResponses(t, func(p []byte) []byte { return Streams(t.Context(), broker.NoStreams{}, licensed, p) }, [][2]string{
 		{`{"command":"getStream","streamname":"s1"}`, `{"command":"getStream","error":"Unknown command"}`},
 		{`{"command":"listStreams"}`, `{"command":"listStreams","error":"Unknown command"}`},
 	})
@@ -329,8 +329,8 @@ func TestStreams_what_is_asked_is_what_is_read(t *testing.T) {
 	}
 }
 
-// singleAnswer returns a message with nothing but one valid answer.
-func singleAnswer(data string) []byte {
+// singleResponse returns a message with nothing but one valid response.
+func singleResponse(data string) []byte {
 	return []byte(`{"responses":[{"command":"c","data":` + data + `,"correlationData":"x"}]}`)
 }
 
@@ -341,7 +341,7 @@ func TestRead_takes_all_forms_of_a_stream(t *testing.T) {
 	want := broker.Stream{StreamName: "s", SourceTopic: "a", TargetQoS: -1, TTL: 86400, Active: true, Query: json.RawMessage(query)}
 	for _, data := range []string{"{" + record + "}", `{"stream":{` + record + `}}`, `{"stream":{` + record + `},"streamname":"other"}`, `{"stream":"s",` + record + "}"} {
 		var got StreamRecord
-		if err := Read(singleAnswer(data), "x", &got); err != nil {
+		if err := Read(singleResponse(data), "x", &got); err != nil {
 			t.Fatalf("%s: %v", data, err)
 		}
 		if diff := cmp.Diff(want, got.Stream); diff != "" {
@@ -349,7 +349,7 @@ func TestRead_takes_all_forms_of_a_stream(t *testing.T) {
 		}
 	}
 	var list StreamList
-	if err := Read(singleAnswer(`{"totalCount":"x","streams":["a",{`+record+`},{"streamname":"c","query":null}]}`), "x", &list); err != nil {
+	if err := Read(singleResponse(`{"totalCount":"x","streams":["a",{`+record+`},{"streamname":"c","query":null}]}`), "x", &list); err != nil {
 		t.Fatal(err)
 	}
 	wantList := StreamList{Total: 3, Streams: []broker.Stream{{StreamName: "a"}, want, {StreamName: "c", Query: json.RawMessage(`{}`)}}}

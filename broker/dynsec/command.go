@@ -82,7 +82,7 @@ func (c Command) String() string { return c.Name() }
 // GoString returns the name, never the arguments.
 func (c Command) GoString() string { return c.Name() }
 
-// CorrelationData returns the data by which the sender identifies the answer.
+// CorrelationData returns the data by which the sender identifies the response.
 func (c Command) CorrelationData() (string, bool) {
 	if c.correlation == nil {
 		return "", false

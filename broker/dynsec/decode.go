@@ -4,11 +4,11 @@ import (
 	"signalbox/broker"
 )
 
-// DecodeAnswers reads a message from ResponseTopic. It accepts the answers of all
+// DecodeResponses reads a message from ResponseTopic. It accepts the responses of all
 // versions of Mosquitto: a member that an older one omits gets the value that is in
-// effect there. A broker without dynamic security answers on the topic as well, which
+// effect there. A broker without dynamic security responds on the topic as well, which
 // is an error of kind Unsupported; any other message is an error of kind Internal.
-func DecodeAnswers(payload []byte) ([]Answer, error) {
+func DecodeResponses(payload []byte) ([]Response, error) {
 	v, err := parseJSON(payload)
 	if err != nil {
 		return nil, &broker.Error{Kind: broker.Internal, Msg: "the broker's answer is not JSON", Err: err}
@@ -20,15 +20,15 @@ func DecodeAnswers(payload []byte) ([]Answer, error) {
 	if !ok || responses.kind != arrayKind {
 		return nil, &broker.Error{Kind: broker.Internal, Msg: "the broker's answer holds no responses"}
 	}
-	answers := make([]Answer, len(responses.items))
+	answers := make([]Response, len(responses.items))
 	for i := range responses.items {
 		answers[i] = decodeAnswer(&responses.items[i])
 	}
 	return answers, nil
 }
 
-func decodeAnswer(v *value) Answer {
-	a := Answer{
+func decodeAnswer(v *value) Response {
+	a := Response{
 		Command:         stringArg(v, "command").value,
 		Error:           stringArg(v, "error").value,
 		CorrelationData: stringArg(v, "correlationData").ptr(),

@@ -2,7 +2,7 @@ package dynsec
 
 import "signalbox/broker"
 
-// The names of the four types of default access, in the order of answers.
+// The names of the four types of default access, in the order of responses.
 const (
 	defaultSend        = "publishClientSend"
 	defaultReceive     = "publishClientReceive"
@@ -10,7 +10,7 @@ const (
 	defaultUnsubscribe = "unsubscribe"
 )
 
-// ACLs returns the defaults in the form of answers: all four, in order.
+// ACLs returns the defaults in the form of responses: all four, in order.
 func (d Defaults) ACLs() []broker.DefaultACL {
 	return []broker.DefaultACL{
 		{ACLType: defaultSend, Allow: d.PublishClientSend},

@@ -1,5 +1,5 @@
 // Package dynsec implements the dynamic security of MQTT brokers: its commands and
-// answers as they are sent over $CONTROL, the state that they act on, the decision who
+// responses as they are sent over $CONTROL, the state that they act on, the decision who
 // may do what in that state, and the formats of passwords and files.
 //
 // It is pure: nothing here reads a clock, a file, a socket or a database. The effects
@@ -8,7 +8,7 @@
 // MQTT library or a database.
 package dynsec
 
-// The topics of requests and answers.
+// The topics of requests and responses.
 const (
 	Topic         = "$CONTROL/dynamic-security/v1"
 	ResponseTopic = Topic + "/response"

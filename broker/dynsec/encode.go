@@ -7,15 +7,15 @@ import (
 	"signalbox/broker"
 )
 
-// EncodeAnswers returns the message for ResponseTopic: one answer per command, in
+// EncodeResponses returns the message for ResponseTopic: one response per command, in
 // order, without white space, members in Mosquitto's order.
-func EncodeAnswers(answers []Answer) []byte {
+func EncodeResponses(answers []Response) []byte {
 	b := append([]byte(nil), `{"responses":`...)
 	b = appendList(b, answers, appendAnswer)
 	return append(b, '}')
 }
 
-func appendAnswer(b []byte, a Answer) []byte {
+func appendAnswer(b []byte, a Response) []byte {
 	b = append(b, `{"command":`...)
 	b = appendString(b, a.Command)
 	if a.data != nil {

@@ -1,6 +1,6 @@
 package dynsec
 
-// The envelope around commands and answers, which is the same on all control
+// The envelope around commands and responses, which is the same on all control
 // topics.
 
 // OtherCommand is a command of another control topic than Topic. Correlation is nil if
@@ -13,11 +13,11 @@ type OtherCommand struct {
 
 // DecodeCommands reads a request on any control topic, as [DecodeRequest] does for
 // Topic: the commands before the fault must still be run.
-func DecodeCommands(payload []byte) (commands []OtherCommand, fault *Answer) {
+func DecodeCommands(payload []byte) (commands []OtherCommand, fault *Response) {
 	return decodeBatch(payload, decodeOther)
 }
 
-func decodeOther(v *value) (OtherCommand, *Answer) {
+func decodeOther(v *value) (OtherCommand, *Response) {
 	name, fault := decodeName(v)
 	if fault != nil {
 		return OtherCommand{}, fault
@@ -27,14 +27,14 @@ func decodeOther(v *value) (OtherCommand, *Answer) {
 }
 
 // decodeBatch reads the commands of a request up to the first that has a fault.
-func decodeBatch[T any](payload []byte, decode func(*value) (T, *Answer)) ([]T, *Answer) {
+func decodeBatch[T any](payload []byte, decode func(*value) (T, *Response)) ([]T, *Response) {
 	v, err := parseJSON(payload)
 	if err != nil {
-		return nil, &Answer{Command: unknownCommand, Error: string(errNotJSON)}
+		return nil, &Response{Command: unknownCommand, Error: string(errNotJSON)}
 	}
 	list, ok := v.get("commands")
 	if !ok || list.kind != arrayKind {
-		return nil, &Answer{Command: unknownCommand, Error: string(errNoCommands)}
+		return nil, &Response{Command: unknownCommand, Error: string(errNoCommands)}
 	}
 	commands := make([]T, 0, len(list.items))
 	for i := range list.items {
@@ -47,21 +47,21 @@ func decodeBatch[T any](payload []byte, decode func(*value) (T, *Answer)) ([]T, 
 	return commands, nil
 }
 
-func decodeName(v *value) (string, *Answer) {
+func decodeName(v *value) (string, *Response) {
 	if v.kind != objectKind {
-		return "", &Answer{Command: unknownCommand, Error: string(errNoObject)}
+		return "", &Response{Command: unknownCommand, Error: string(errNoObject)}
 	}
 	name := stringArg(v, "command")
 	if !name.good {
-		return "", &Answer{Command: unknownCommand, Error: string(errNoCommand)}
+		return "", &Response{Command: unknownCommand, Error: string(errNoCommand)}
 	}
 	return name.value, nil
 }
 
-func decodeCorrelation(v *value, command string) (*string, *Answer) {
+func decodeCorrelation(v *value, command string) (*string, *Response) {
 	correlation := stringArg(v, "correlationData")
 	if correlation.wrong() {
-		return nil, &Answer{Command: command, Error: string(errCorrelation)}
+		return nil, &Response{Command: command, Error: string(errCorrelation)}
 	}
 	return correlation.ptr(), nil
 }

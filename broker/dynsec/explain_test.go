@@ -223,10 +223,10 @@ func TestGetAnswers(t *testing.T) {
 		map[string]any{"command": "createRole", "rolename": "r"},
 		map[string]any{"command": "createGroup", "groupname": "g", "roles": []any{map[string]any{"rolename": "r"}}},
 		map[string]any{"command": "setAnonymousGroup", "groupname": "g"}), nil)
-	ask := func(c Command) Answer {
+	ask := func(c Command) Response {
 		t.Helper()
 		payload, _, _, _ := run(s, EncodeRequest([]Command{c}), nil)
-		answers, err := DecodeAnswers(payload)
+		answers, err := DecodeResponses(payload)
 		if err != nil || len(answers) != 1 {
 			t.Fatalf("%s: %v, %v", c, answers, err)
 		}

@@ -13,7 +13,7 @@ type operation struct {
 	do      func(*Tx, *Command, Connections) (payload, error)
 }
 
-// The names of the commands as in answers.
+// The names of the commands as in responses.
 const (
 	opSetDefaultACLAccess = "setDefaultACLAccess"
 	opGetDefaultACLAccess = "getDefaultACLAccess"

@@ -9,11 +9,11 @@ import (
 )
 
 // Request is the content of one message on Topic: its commands in order and, if the
-// message is faulty, the answer that ends the list of answers. The commands before the
+// message is faulty, the response that ends the list of responses. The commands before the
 // fault must still be run, those after it must not.
 type Request struct {
 	Commands []Command
-	Fault    *Answer
+	Fault    *Response
 }
 
 // DecodeRequest reads a request. It accepts what Mosquitto accepts: case-insensitive
@@ -24,7 +24,7 @@ func DecodeRequest(payload []byte) Request {
 	return Request{Commands: commands, Fault: fault}
 }
 
-func decodeCommand(v *value) (Command, *Answer) {
+func decodeCommand(v *value) (Command, *Response) {
 	name, fault := decodeName(v)
 	if fault != nil {
 		return Command{}, fault

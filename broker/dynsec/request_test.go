@@ -149,7 +149,7 @@ func TestDecodeRequestNumbersAndTexts(t *testing.T) {
 		tx := NewState().Begin()
 		tx.Do(CreateRole(broker.RoleSpec{RoleName: "r"}), nil)
 		tx.Do(DecodeRequest([]byte(`{"commands":[` + request + `]}`)).Commands[0], nil)
-		if got := string(EncodeAnswers([]Answer{tx.Do(ofRole(opGetRole, "r"), nil)})); !strings.Contains(got, want) {
+		if got := string(EncodeResponses([]Response{tx.Do(ofRole(opGetRole, "r"), nil)})); !strings.Contains(got, want) {
 			t.Errorf("%s:\ngot %s\nwithout %s", request, got, want)
 		}
 	}
@@ -185,7 +185,7 @@ func FuzzDecodeRequest(f *testing.F) {
 		if r.Fault != nil {
 			want++
 		}
-		answers, err := DecodeAnswers(answer)
+		answers, err := DecodeResponses(answer)
 		if err != nil || len(answers) != want {
 			t.Fatalf("%q: %d answers, %v; want %d", payload, len(answers), err, want)
 		}

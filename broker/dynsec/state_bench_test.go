@@ -33,7 +33,7 @@ func BenchmarkCreateClient(b *testing.B) {
 	}
 }
 
-// BenchmarkRequest runs a whole request, from its bytes to those of the answer.
+// BenchmarkRequest runs a whole request, from its bytes to those of the response.
 func BenchmarkRequest(b *testing.B) {
 	s := fleet(b, 100_000)
 	payload := []byte(`{"commands":[{"command":"createClient","username":"new","roles":[{"rolename":"device"}],"groups":[{"groupname":"fleet"}],"correlationData":"5f3c"}]}`)

@@ -12,7 +12,7 @@ import (
 	"signalbox/broker"
 )
 
-// exchange is one request to Mosquitto 2.1.2 and its answer, with the usernames of the
+// exchange is one request to Mosquitto 2.1.2 and its response, with the usernames of the
 // clients that were disconnected ("" is one without a username). If Why is set we
 // decided otherwise, and Ours or OursCut is what must come.
 type exchange struct {
@@ -60,11 +60,11 @@ func readTranscript(t testing.TB) []exchange {
 	return all
 }
 
-// run processes a whole request as a broker would: hash, run, answer.
+// run processes a whole request as a broker would: hash, run, respond.
 func run(s *State, request []byte, live Connections) (answer []byte, next *State, changes []Change, cuts []Cut) {
 	r := DecodeRequest(request)
 	tx := s.Begin()
-	answers := make([]Answer, 0, len(r.Commands)+1)
+	answers := make([]Response, 0, len(r.Commands)+1)
 	for _, c := range r.Commands {
 		if _, ok := c.PasswordToHash(); ok {
 			c.SetPasswordHash("$7$1$c2FsdA==$aGFzaA==")
@@ -75,7 +75,7 @@ func run(s *State, request []byte, live Connections) (answer []byte, next *State
 		answers = append(answers, *r.Fault)
 	}
 	next, changes, cuts = tx.End()
-	return EncodeAnswers(answers), next, changes, cuts
+	return EncodeResponses(answers), next, changes, cuts
 }
 
 // freshBroker returns what mosquitto_ctrl sets up: one administrator with one role.

@@ -41,8 +41,8 @@ func (s *State) Begin() *Tx {
 // Do runs one command on the result of the commands before it. A command that is
 // refused changes nothing. Only the commands that return clients call live. Commands
 // that do not mutate may be run on a transaction of any version, which is then dropped.
-func (t *Tx) Do(c Command, live Connections) Answer {
-	a := Answer{Command: c.Name(), CorrelationData: c.correlation}
+func (t *Tx) Do(c Command, live Connections) Response {
+	a := Response{Command: c.Name(), CorrelationData: c.correlation}
 	if c.op == nil {
 		a.Error = string(errUnknownCommand)
 		return a

@@ -11,22 +11,22 @@ import (
 
 // perform sends a command of dynamic security and returns its response. Each command has a
 // message of its own, so that an error concerns that command only.
-func (b *Broker) perform(ctx context.Context, c dynsec.Command) (dynsec.Answer, error) {
+func (b *Broker) perform(ctx context.Context, c dynsec.Command) (dynsec.Response, error) {
 	if err := c.Check(); err != nil {
-		return dynsec.Answer{}, err
+		return dynsec.Response{}, err
 	}
 	payload, correlation, err := b.do(ctx, dynsecRequest(c))
 	if err != nil {
-		return dynsec.Answer{}, err
+		return dynsec.Response{}, err
 	}
 	return decodeDynsec(c.Name(), payload, correlation)
 }
 
 // performOn is perform on a given session.
-func (b *Broker) performOn(ctx context.Context, s *session, c dynsec.Command) (dynsec.Answer, error) {
+func (b *Broker) performOn(ctx context.Context, s *session, c dynsec.Command) (dynsec.Response, error) {
 	payload, correlation, err := b.exchange(ctx, s, dynsecRequest(c))
 	if err != nil {
-		return dynsec.Answer{}, err
+		return dynsec.Response{}, err
 	}
 	return decodeDynsec(c.Name(), payload, correlation)
 }
@@ -41,13 +41,13 @@ func dynsecRequest(c dynsec.Command) request {
 }
 
 // decodeDynsec returns the response with the correlation data.
-func decodeDynsec(op string, payload []byte, correlation string) (dynsec.Answer, error) {
-	answers, err := dynsec.DecodeAnswers(payload)
-	i := slices.IndexFunc(answers, func(a dynsec.Answer) bool {
+func decodeDynsec(op string, payload []byte, correlation string) (dynsec.Response, error) {
+	answers, err := dynsec.DecodeResponses(payload)
+	i := slices.IndexFunc(answers, func(a dynsec.Response) bool {
 		return a.CorrelationData != nil && *a.CorrelationData == correlation
 	})
 	if i < 0 {
-		return dynsec.Answer{}, &broker.Error{Kind: broker.Internal, Op: op,
+		return dynsec.Response{}, &broker.Error{Kind: broker.Internal, Op: op,
 			Msg: "the broker's answer cannot be understood", Err: err}
 	}
 	return answers[i], answers[i].Err()

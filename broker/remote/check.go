@@ -20,7 +20,7 @@ func (b *Broker) CheckAccess(ctx context.Context, q broker.AccessCheck) (broker.
 // recordReader fetches the records that determine the rights of a client.
 type recordReader struct {
 	dynsec.Records
-	ask func(context.Context, dynsec.Command) (dynsec.Answer, error)
+	ask func(context.Context, dynsec.Command) (dynsec.Response, error)
 }
 
 // read fetches the defaults, the record of a client (or the anonymous group if username is

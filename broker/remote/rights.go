@@ -21,13 +21,13 @@ func (e *discovery) publishRights(ctx context.Context) publishCheck {
 	if !e.session.offered.has(broker.CapDynamicSecurity) {
 		return allowAll
 	}
-	return e.publishCheck(ctx, func(ctx context.Context, c dynsec.Command) (dynsec.Answer, error) {
+	return e.publishCheck(ctx, func(ctx context.Context, c dynsec.Command) (dynsec.Response, error) {
 		return e.performOn(ctx, e.session, c)
 	})
 }
 
 // publishCheck fetches the rights of this service's user.
-func (b *Broker) publishCheck(ctx context.Context, ask func(context.Context, dynsec.Command) (dynsec.Answer, error)) publishCheck {
+func (b *Broker) publishCheck(ctx context.Context, ask func(context.Context, dynsec.Command) (dynsec.Response, error)) publishCheck {
 	if b.username == "" || b.hasCertificate() {
 		return allowAll
 	}

@@ -100,7 +100,7 @@ func (w *wire) control(c dynsec.Command) error {
 		if !bytes.Contains(message, own) {
 			continue
 		}
-		answers, err := dynsec.DecodeAnswers(message[2+binary.BigEndian.Uint16(message):])
+		answers, err := dynsec.DecodeResponses(message[2+binary.BigEndian.Uint16(message):])
 		if err != nil {
 			return err
 		}

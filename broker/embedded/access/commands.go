@@ -49,11 +49,11 @@ func (c *Control) respond(ctx context.Context, request dynsec.Request) ([]byte, 
 }
 
 // encode returns the response to a request.
-func encode(request dynsec.Request, answers []dynsec.Answer) []byte {
+func encode(request dynsec.Request, answers []dynsec.Response) []byte {
 	if request.Fault != nil {
 		answers = append(answers, *request.Fault)
 	}
-	return dynsec.EncodeAnswers(answers)
+	return dynsec.EncodeResponses(answers)
 }
 
 func mutates(commands []dynsec.Command) bool {
@@ -61,10 +61,10 @@ func mutates(commands []dynsec.Command) bool {
 }
 
 // failed returns the response to commands that could not be executed for internal reasons.
-func failed(commands []dynsec.Command, why string) []dynsec.Answer {
-	answers := make([]dynsec.Answer, len(commands))
+func failed(commands []dynsec.Command, why string) []dynsec.Response {
+	answers := make([]dynsec.Response, len(commands))
 	for i, command := range commands {
-		answers[i] = dynsec.Answer{Command: command.Name(), Error: why}
+		answers[i] = dynsec.Response{Command: command.Name(), Error: why}
 		if id, ok := command.CorrelationData(); ok {
 			answers[i].CorrelationData = &id
 		}
@@ -74,8 +74,8 @@ func failed(commands []dynsec.Command, why string) []dynsec.Answer {
 
 // do runs commands in order: on the published state if all of them only read, else through
 // the writer.
-func (c *Control) do(ctx context.Context, commands []dynsec.Command) (answers []dynsec.Answer, cuts []dynsec.Cut, err error) {
-	var done []dynsec.Answer // not a result of this function: the writer may still use it after the function has returned
+func (c *Control) do(ctx context.Context, commands []dynsec.Command) (answers []dynsec.Response, cuts []dynsec.Cut, err error) {
+	var done []dynsec.Response // not a result of this function: the writer may still use it after the function has returned
 	run := func(tx *dynsec.Tx) error {
 		done = nil // from an earlier attempt
 		for _, command := range commands {

@@ -128,7 +128,7 @@ func (c *Control) forwardOne(ctx context.Context, r Replicator, command dynsec.C
 	if err != nil {
 		return err
 	}
-	answers, err := dynsec.DecodeAnswers(payload)
+	answers, err := dynsec.DecodeResponses(payload)
 	if err != nil || len(answers) != 1 {
 		return protocolMismatch(broker.Unconfirmed, err)
 	}

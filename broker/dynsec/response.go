@@ -4,9 +4,9 @@ import (
 	"signalbox/broker"
 )
 
-// Answer is the result of one command. A command whose Error, a text for people, is set
+// Response is the result of one command. A command whose Error, a text for people, is set
 // changed nothing. The methods below return the data that a command requested.
-type Answer struct {
+type Response struct {
 	Command         string
 	Error           string
 	CorrelationData *string
@@ -14,7 +14,7 @@ type Answer struct {
 	data payload // nil where there is none
 }
 
-// payload is the member "data" of an answer.
+// payload is the member "data" of a response.
 type payload interface {
 	appendTo(b []byte) []byte
 }
@@ -60,40 +60,40 @@ var (
 	roleNoun   = &recordType[broker.Role]{one: "role", many: "roles", appendTo: appendRole, decode: decodeRole}
 )
 
-// Err returns an answer's error as a classified [*broker.Error], or nil.
-func (a Answer) Err() error {
+// Err returns a response's error as a classified [*broker.Error], or nil.
+func (a Response) Err() error {
 	if a.Error == "" {
 		return nil
 	}
 	return Classify(a.Command, a.Error)
 }
 
-// Client returns the record in the answer to getClient.
-func (a Answer) Client() (broker.Client, error) { return record[broker.Client](a) }
+// Client returns the record in the response to getClient.
+func (a Response) Client() (broker.Client, error) { return record[broker.Client](a) }
 
-// Clients returns the answer to listClients: the number of all clients and the
+// Clients returns the response to listClients: the number of all clients and the
 // requested page, with only the names set unless the command was verbose.
-func (a Answer) Clients() (total int, clients []broker.Client, err error) {
+func (a Response) Clients() (total int, clients []broker.Client, err error) {
 	return records(a, func(name string) broker.Client { return broker.Client{Username: name} })
 }
 
-// Groups returns the answer to listGroups; see Clients.
-func (a Answer) Groups() (total int, groups []broker.Group, err error) {
+// Groups returns the response to listGroups; see Clients.
+func (a Response) Groups() (total int, groups []broker.Group, err error) {
 	return records(a, func(name string) broker.Group { return broker.Group{GroupName: name} })
 }
 
-// Roles returns the answer to listRoles; see Clients.
-func (a Answer) Roles() (total int, roles []broker.Role, err error) {
+// Roles returns the response to listRoles; see Clients.
+func (a Response) Roles() (total int, roles []broker.Role, err error) {
 	return records(a, func(name string) broker.Role { return broker.Role{RoleName: name} })
 }
 
-// DefaultACLAccess returns the answer to getDefaultACLAccess: all four, in order.
-func (a Answer) DefaultACLAccess() ([]broker.DefaultACL, error) {
+// DefaultACLAccess returns the response to getDefaultACLAccess: all four, in order.
+func (a Response) DefaultACLAccess() ([]broker.DefaultACL, error) {
 	return data[defaultAccess](a)
 }
 
-// data returns an answer's data of the expected type, or its error.
-func data[P payload](a Answer) (P, error) {
+// data returns a response's data of the expected type, or its error.
+func data[P payload](a Response) (P, error) {
 	var none P
 	if err := a.Err(); err != nil {
 		return none, err
@@ -105,12 +105,12 @@ func data[P payload](a Answer) (P, error) {
 	return p, nil
 }
 
-func record[T any](a Answer) (T, error) {
+func record[T any](a Response) (T, error) {
 	p, err := data[singleRecord[T]](a)
 	return p.record, err
 }
 
-func records[T any](a Answer, bare func(name string) T) (int, []T, error) {
+func records[T any](a Response, bare func(name string) T) (int, []T, error) {
 	p, err := data[listing[T]](a)
 	if err != nil || p.verbose {
 		return p.total, p.records, err

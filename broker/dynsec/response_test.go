@@ -9,25 +9,25 @@ import (
 	"signalbox/broker"
 )
 
-// TestAnswersOfTheTranscriptComeBackTheSame decodes Mosquitto's answers and encodes
+// TestResponsesOfTheTranscriptComeBackTheSame decodes Mosquitto's responses and encodes
 // them again.
-func TestAnswersOfTheTranscriptComeBackTheSame(t *testing.T) {
+func TestResponsesOfTheTranscriptComeBackTheSame(t *testing.T) {
 	t.Parallel()
 	for _, e := range readTranscript(t) {
-		answers, err := DecodeAnswers([]byte(e.Response))
+		answers, err := DecodeResponses([]byte(e.Response))
 		if err != nil {
 			t.Errorf("%s: %v", e.Title, err)
 			continue
 		}
-		if got := string(EncodeAnswers(answers)); got != e.Response {
+		if got := string(EncodeResponses(answers)); got != e.Response {
 			t.Errorf("%s:\ngot  %s\nwant %s", e.Title, got, e.Response)
 		}
 	}
 }
 
-func decodeOneAnswer(t *testing.T, response string) Answer {
+func decodeOneAnswer(t *testing.T, response string) Response {
 	t.Helper()
-	answers, err := DecodeAnswers([]byte(`{"responses":[` + response + `]}`))
+	answers, err := DecodeResponses([]byte(`{"responses":[` + response + `]}`))
 	if err != nil || len(answers) != 1 {
 		t.Fatalf("%s: %v, %v", response, answers, err)
 	}
@@ -77,7 +77,7 @@ func TestDecodeAnswersClassifies(t *testing.T) {
 		`{}`:                                  broker.Internal,
 		`{"responses":"x"}`:                   broker.Internal,
 	} {
-		if _, err := DecodeAnswers([]byte(payload)); err == nil || broker.KindOf(err) != want {
+		if _, err := DecodeResponses([]byte(payload)); err == nil || broker.KindOf(err) != want {
 			t.Errorf("%s: %v of kind %d, want %d", payload, err, broker.KindOf(err), want)
 		}
 	}
@@ -101,7 +101,7 @@ func TestAnswerWithoutItsDataIsAnError(t *testing.T) {
 	}
 }
 
-func TestAnswerReturnsDefaultsAndAnonymousGroup(t *testing.T) {
+func TestResponseReturnsDefaultsAndAnonymousGroup(t *testing.T) {
 	t.Parallel()
 	got, err := decodeOneAnswer(t, `{"command":"getDefaultACLAccess","data":{"acls":[{"acltype":"publishClientSend","allow":false},{"acltype":"subscribe","allow":true}]}}`).DefaultACLAccess()
 	want := []broker.DefaultACL{{ACLType: "publishClientSend"}, {ACLType: "subscribe", Allow: true}}
@@ -155,11 +155,11 @@ func FuzzDecodeAnswers(f *testing.F) {
 	}
 	f.Add([]byte(`{"error": "endpoint not available"}`))
 	f.Fuzz(func(t *testing.T, payload []byte) {
-		answers, err := DecodeAnswers(payload)
+		answers, err := DecodeResponses(payload)
 		if err != nil {
 			return
 		}
-		again := EncodeAnswers(answers)
+		again := EncodeResponses(answers)
 		if !json.Valid(again) {
 			t.Fatalf("%q became what is not JSON: %q", payload, again)
 		}
