@@ -203,7 +203,7 @@ func (c Config) listeners() []listen.Config {
 // engineConfig returns the engine's part of the configuration.
 func (b *Broker) engineConfig() engine.Config {
 	c, e := b.config, engine.DefaultConfig()
-	e.TellPacketSize = c.MaxPacketSize != e.MaxPacketSize
+	e.AnnouncePacketSize = c.MaxPacketSize != e.MaxPacketSize
 	e.MaxPacketSize, e.ConnectTimeout, e.WriteTimeout = c.MaxPacketSize, c.ConnectTimeout, c.WriteTimeout
 	e.MaxInflight, e.ReceiveMaximum = uint16(c.MaxInflightMessages), uint16(c.MaxInflightMessages)
 	e.MaxQueuedMessages, e.MaxQueuedBytes = c.MaxQueuedMessages, int64(c.MaxQueuedBytes)

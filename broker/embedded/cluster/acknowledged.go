@@ -102,8 +102,8 @@ func (s *membership) abstain(request any) any {
 	return nil
 }
 
-// mayStand returns nil if the node may be elected.
-func (s *membership) mayStand() error {
+// mayBeElected returns nil if the node may be elected.
+func (s *membership) mayBeElected() error {
 	if s.acknowledged.Load() != nil {
 		return errIncomplete
 	}

@@ -209,11 +209,11 @@ func TestRemovedNodeHasNoPower(t *testing.T) {
 	must(t, f.leader().node.RemoveNode(within(t, suite.HangLimit), gone.id))
 	f.settled(2)
 	f.atRest(gone)
-	self := memberRef{gone.id, genesis}
-	names := []memberRef{self, {99, genesis}, {gone.id, 1 << 40}, {99, 1 << 40}}
+	self := memberRef{gone.id, firstIndex}
+	names := []memberRef{self, {99, firstIndex}, {gone.id, 1 << 40}, {99, 1 << 40}}
 	for id, s := range f.nodes {
 		if s != gone {
-			names = append(names, memberRef{id, genesis}, memberRef{id, 1 << 40})
+			names = append(names, memberRef{id, firstIndex}, memberRef{id, 1 << 40})
 		}
 	}
 	for id, s := range f.nodes {

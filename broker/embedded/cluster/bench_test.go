@@ -73,7 +73,7 @@ func BenchmarkBegin(b *testing.B) {
 				leadership, err := leader.Lead(b.Context())
 				must(b, err)
 				command := make([]byte, size)
-				waits := make(chan func(context.Context) (any, error), maxUnderway)
+				waits := make(chan func(context.Context) (any, error), maxPendingProposals)
 				var wg sync.WaitGroup
 				wg.Go(func() {
 					for wait := range waits {

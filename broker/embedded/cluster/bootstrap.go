@@ -16,9 +16,9 @@ import (
 	"signalbox/broker/embedded/cluster/raftlog"
 )
 
-// genesis is the index at which a cluster begins. Its first entry is a snapshot, so that every
+// firstIndex is the index at which a cluster begins. Its first entry is a snapshot, so that every
 // node that joins receives the machine's state of the node that created the cluster.
-const genesis = 1
+const firstIndex = 1
 
 // Create creates a cluster with this node as the first member, and returns invitations for the
 // others. The state of its machine becomes that of the cluster, so the machine must not be
@@ -112,7 +112,7 @@ func newClusterState(spec Spec) (*state, error) {
 	}
 	s := &state{Format: stateFormat, UUID: id.String(), Name: spec.Name, SyncMode: spec.SyncMode, Members: slices.Clone(spec.Members)}
 	for i := range s.Members {
-		s.Members[i].Generation = genesis
+		s.Members[i].Generation = firstIndex
 	}
 	slices.SortFunc(s.Members, func(a, b Member) int { return int(a.NodeID - b.NodeID) })
 	s.secrets = map[memberRef]crypto.Signer{}
@@ -186,10 +186,10 @@ func (n *Node) bootstrap(ctx context.Context, known *state, id *identity) error 
 	}
 	v := &fsmSnapshot{machine: m, header: header{State: *known}}
 	defer v.Release()
-	changes := raftlog.TermChange(genesis)
+	changes := raftlog.TermChange(firstIndex)
 	maps.Copy(changes, raftlog.Changes{nameIdentity: id.encode(n.options.Seal), nameState: nil, nameDeparture: nil})
 	meta := raft.SnapshotMeta{
-		Version: 1, Index: genesis, Term: genesis, ConfigurationIndex: genesis,
+		Version: 1, Index: firstIndex, Term: firstIndex, ConfigurationIndex: firstIndex,
 		Configuration: raft.Configuration{Servers: []raft.Server{id.Self.server(raft.Voter)}},
 	}
 	return n.store.Bootstrap(meta, func(w io.Writer) error { return v.write(w) }, changes)

@@ -85,7 +85,7 @@ func (b *bulk) Restore(ctx context.Context, index uint64, from io.Reader) error 
 // usual is the timing of the product.
 func usual(o *Options) {
 	t := o.Timing
-	o.Timing = Timing{Probe: t.Probe, Request: t.Request, Settle: t.Settle, Tell: t.Tell, Retry: t.Retry}
+	o.Timing = Timing{Probe: t.Probe, Request: t.Request, Dissolve: t.Dissolve, Announce: t.Announce, Retry: t.Retry}
 }
 
 // calm is a timing for tests in which no leader fails.

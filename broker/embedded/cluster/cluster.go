@@ -125,8 +125,8 @@ type Timing struct {
 	Call      time.Duration // for the response to a status request, and for a connection; 2 s
 	Request   time.Duration // for a proposal or a forwarded request whose context has no deadline; 10 s
 	NoLeader  time.Duration // without a leader until forwarded requests are refused at once; 5 s
-	Settle    time.Duration // for members to learn that the cluster is dissolved; 5 s
-	Tell      time.Duration // between announcements of a dissolution to members that were away; 15 s
+	Dissolve  time.Duration // for members to learn that the cluster is dissolved; 5 s
+	Announce  time.Duration // between announcements of a dissolution to members that were away; 15 s
 	Retry     time.Duration // until a suspended node tries again; 5 s
 
 	Certificate time.Duration // validity of a certificate of connections, in the cluster's time; 7 days
@@ -176,8 +176,8 @@ func (t *Timing) fill() {
 	t.Call = cmp.Or(t.Call, 2*time.Second)
 	t.Request = cmp.Or(t.Request, 10*time.Second)
 	t.NoLeader = cmp.Or(t.NoLeader, 5*time.Second)
-	t.Settle = cmp.Or(t.Settle, 5*time.Second)
-	t.Tell = cmp.Or(t.Tell, 15*time.Second)
+	t.Dissolve = cmp.Or(t.Dissolve, 5*time.Second)
+	t.Announce = cmp.Or(t.Announce, 15*time.Second)
 	t.Retry = cmp.Or(t.Retry, 5*time.Second)
 	t.Certificate = cmp.Or(t.Certificate, certificateLife)
 	t.SnapshotEvery = cmp.Or(t.SnapshotEvery, 30*time.Second)

@@ -272,7 +272,7 @@ func (l *rpcConn) retire() {
 // allowLast permits a last request to a node that is no longer a member.
 func (l *rpcConn) allowLast() {
 	if c, ok := l.conn.(checked); ok {
-		c.peer.isTold.Store(true)
+		c.peer.notifiesRemoval.Store(true)
 	}
 }
 

@@ -90,10 +90,10 @@ type presented struct {
 	root *x509.Certificate // the last of its certificates
 	ends time.Time         // when the first of its certificates ends
 
-	certified atomic.Bool               // by the authority of a cluster that an earlier release created
-	admitted  atomic.Bool               // it was a member with one of the keys
-	isTold    atomic.Bool               // this node has opened the connection, to notify the other that it was removed
-	replaced  atomic.Pointer[time.Time] // when it was noticed that the node has another key
+	certified       atomic.Bool               // by the authority of a cluster that an earlier release created
+	admitted        atomic.Bool               // it was a member with one of the keys
+	notifiesRemoval atomic.Bool               // this node has opened the connection, to notify the other that it was removed
+	replaced        atomic.Pointer[time.Time] // when it was noticed that the node has another key
 }
 
 var errNotMember = errors.New("it is not known to be a member of this cluster")
@@ -148,7 +148,7 @@ func (b *credentials) read(cs tls.ConnectionState) (*presented, error) {
 
 // isMember checks that a node is a member now and has one of its member's keys.
 func (b *credentials) isMember(p *presented) error {
-	if p.isTold.Load() {
+	if p.notifiesRemoval.Load() {
 		return nil
 	}
 	known := b.known()

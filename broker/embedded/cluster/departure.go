@@ -22,9 +22,9 @@ const (
 // departure is the stored decision that a node has to leave its cluster. One for another
 // cluster is out of date, and is ignored.
 type departure struct {
-	UUID  string   `json:"uuid,omitzero"` // of the cluster; "" in files of earlier releases
-	Why   string   `json:"why"`
-	Heard []NodeID `json:"heard,omitzero"` // nodes that have acknowledged the dissolution
+	UUID         string   `json:"uuid,omitzero"` // of the cluster; "" in files of earlier releases
+	Why          string   `json:"why"`
+	Acknowledged []NodeID `json:"heard,omitzero"` // nodes that have acknowledged the dissolution
 }
 
 // depart stores that the node has to leave its cluster. maintain does it soon, also after a
@@ -66,7 +66,7 @@ func (n *Node) loadDeparture(uuid string) error {
 	if e.UUID != "" && e.UUID != uuid {
 		return nil
 	}
-	for _, id := range e.Heard {
+	for _, id := range e.Acknowledged {
 		n.setAcknowledged(uuid, id)
 	}
 	n.setDeparture(uuid, e.Why)
@@ -75,7 +75,7 @@ func (n *Node) loadDeparture(uuid string) error {
 
 // maintain checks the membership until the node is closed.
 func (n *Node) maintain(ctx context.Context) {
-	tell := time.NewTicker(n.options.Timing.Tell)
+	tell := time.NewTicker(n.options.Timing.Announce)
 	defer tell.Stop()
 	for {
 		n.checkMembership(ctx)

@@ -89,7 +89,7 @@ func quick() Timing {
 	return Timing{
 		Heartbeat: 2 * time.Second, Election: 2 * time.Second, Lease: 1600 * time.Millisecond, Commit: 5 * time.Millisecond,
 		Transport: 2 * time.Second, Probe: 40 * time.Millisecond, Call: 2 * time.Second, Request: 10 * time.Second,
-		NoLeader: suite.HangLimit, Settle: 2 * time.Second, Tell: time.Second, Retry: 50 * time.Millisecond,
+		NoLeader: suite.HangLimit, Dissolve: 2 * time.Second, Announce: time.Second, Retry: 50 * time.Millisecond,
 	}
 }
 

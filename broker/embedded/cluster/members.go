@@ -103,14 +103,14 @@ func (s *membership) remove(ctx context.Context, id NodeID, generation uint64) e
 		return fmt.Errorf("remove node %d: %w", id, err)
 	}
 	s.notify()
-	if err := s.tellRemoved(ctx, l); err != nil {
+	if err := s.notifyRemoved(ctx, l); err != nil {
 		s.node.log.Info("a node cannot be told that it was removed; it will ask", "node", int(id), "error", err)
 	}
 	return nil
 }
 
-// tellRemoved notifies a node that it was removed, on a connection from before.
-func (s *membership) tellRemoved(ctx context.Context, l *rpcConn) error {
+// notifyRemoved notifies a node that it was removed, on a connection from before.
+func (s *membership) notifyRemoved(ctx context.Context, l *rpcConn) error {
 	if l == nil {
 		return errConnEnded
 	}

@@ -234,7 +234,7 @@ func TestDelete(t *testing.T) {
 	t.Parallel()
 	patient := func(o *Options) {
 		calm(o)
-		o.Timing.Settle = suite.HangLimit / 2
+		o.Timing.Dissolve = suite.HangLimit / 2
 	}
 	f := newFleet(t).formWith(patient, 1, 2, 3)
 	away := f.follower()
@@ -394,7 +394,7 @@ func TestDeleteWaitsForTheLate(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t).formWith(func(o *Options) {
 		calm(o)
-		o.Timing.Settle = suite.HangLimit / 2
+		o.Timing.Dissolve = suite.HangLimit / 2
 		if strings.HasSuffix(filepath.Dir(o.Dir), "node3") {
 			o.Machine = late{o.Machine.(*register)}
 		}

@@ -16,7 +16,7 @@ import (
 
 // recent is how many bytes of the last entries are kept in memory for followers: what may
 // be pending, and as much again for those that are behind.
-const recent = 2 * maxUnderwayBytes
+const recent = 2 * maxPendingProposalBytes
 
 // membership is this node's participation in a cluster, from its start to its stop. While the
 // node is open, only Node.maintain stops it: because the node was removed or leaves, because the
@@ -61,7 +61,7 @@ type membership struct {
 	vouching  sync.Mutex               // guards vouchedAt; held while other members are asked
 	vouchedAt time.Time
 
-	toldUpTo       atomic.Uint64 // the highest index up to which another node has reported that it knows the members
+	reportedUpTo   atomic.Uint64 // the highest index up to which another node has reported that it knows the members
 	reliesOnOthers atomic.Bool   // a node is admitted because another member reports that it is one
 
 	acknowledged atomic.Pointer[position] // nil if the node has everything that it has acknowledged

@@ -213,7 +213,7 @@ func TestDataEndsWithMembership(t *testing.T) {
 	}
 	f.atRest(gone)
 	m := member(l.id)
-	m.Generation = genesis
+	m.Generation = firstIndex
 	conn, err := dial(within(t, suite.HangLimit), b, m.ref(), m.hostPort(), protocolData)
 	must(t, err)
 	defer conn.Close()

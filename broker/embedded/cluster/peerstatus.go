@@ -65,7 +65,7 @@ func (s *membership) checkPeers() {
 func (s *membership) askAgain() {
 	known := s.fsm.state.Load()
 	switch {
-	case s.reliesOnOthers.Swap(false), s.toldUpTo.Load() > known.Index:
+	case s.reliesOnOthers.Swap(false), s.reportedUpTo.Load() > known.Index:
 		s.askAll()
 	case known.Keys != nil:
 		s.ask(s.unanswered())
@@ -162,7 +162,7 @@ func (s *membership) recordContact(m Member, st peerStatus, err error) {
 	s.contacts[m.ref()] = c
 	s.mu.Unlock()
 	if known := s.fsm.state.Load().Index; known > 0 && st.Known > known {
-		raise(&s.toldUpTo, st.Known)
+		raise(&s.reportedUpTo, st.Known)
 		s.node.notify() // it may have reported that another node was removed
 	}
 	switch {

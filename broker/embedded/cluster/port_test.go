@@ -77,15 +77,15 @@ func TestUnknownConnections(t *testing.T) {
 	old := visit(member.show, protocolRPC)
 	old.MinVersion, old.MaxVersion = tls.VersionTLS12, tls.VersionTLS12
 	for name, c := range map[string]*tls.Config{
-		"another key of a member's name":   visit(named(uuid, memberRef{2, genesis}), protocolRPC),
-		"another cluster's node":           visit(named("other", memberRef{2, genesis}), protocolRPC),
+		"another key of a member's name":   visit(named(uuid, memberRef{2, firstIndex}), protocolRPC),
+		"another cluster's node":           visit(named("other", memberRef{2, firstIndex}), protocolRPC),
 		"a node that was never added":      visit(named(uuid, memberRef{9, 1 << 40}), protocolRPC),
 		"no certificate":                   anonymous,
 		"to another cluster":               elsewhere,
 		"TLS 1.2":                          old,
 		"an unknown protocol":              visit(member.show, "http/1.1"),
-		"a removed node, for data":         visit(named(uuid, memberRef{3, genesis}), protocolData),
-		"a removed node, to the consensus": visit(named(uuid, memberRef{3, genesis}), protocolRaft),
+		"a removed node, for data":         visit(named(uuid, memberRef{3, firstIndex}), protocolData),
+		"a removed node, to the consensus": visit(named(uuid, memberRef{3, firstIndex}), protocolRaft),
 	} {
 		if err := v.ask(c); err == nil {
 			t.Errorf("%s may speak", name)
@@ -99,7 +99,7 @@ func TestRemovedMayOnlyAsk(t *testing.T) {
 	f := newFleet(t).form(1)
 	n := f.nodes[1].node
 	s := n.membership.Load()
-	gone := &presented{memberRef: memberRef{9, genesis}, name: "9.1", keys: []string{"x"}}
+	gone := &presented{memberRef: memberRef{9, firstIndex}, name: "9.1", keys: []string{"x"}}
 	for kind, want := range map[byte]bool{callStatus: true, callForward: false, callRemove: false, callDissolved: false, callRemoved: false, callKey: false} {
 		a := n.answer(t.Context(), s.credentials, gone, frame{kind: kind, payload: []byte(`{}`)})
 		if got := a.err() == nil; got != want {

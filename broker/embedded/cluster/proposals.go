@@ -12,8 +12,8 @@ import (
 // Bounds of the pending proposals. A further one waits, and fails with ErrNoLeader at its
 // deadline.
 const (
-	maxUnderway      = 1024
-	maxUnderwayBytes = 16 << 20 // a single entry that is larger may be pending alone
+	maxPendingProposals     = 1024
+	maxPendingProposalBytes = 16 << 20 // a single entry that is larger may be pending alone
 )
 
 // pendingProposals has the entries that were passed to raft, in the order in which raft completes
@@ -41,7 +41,7 @@ type proposal struct {
 
 func newPendingProposals(s *membership) *pendingProposals {
 	return &pendingProposals{
-		membership: s, submitting: make(chan struct{}, 1), queue: make(chan *proposal, maxUnderway),
+		membership: s, submitting: make(chan struct{}, 1), queue: make(chan *proposal, maxPendingProposals),
 		freed: make(chan struct{}, 1), raftStopped: make(chan struct{}),
 	}
 }
@@ -81,7 +81,7 @@ func (a *pendingProposals) handOver(ctx context.Context, entry []byte, began tim
 func (a *pendingProposals) awaitCapacity(ctx context.Context, size int64) error {
 	for {
 		under := a.bytes.Load()
-		if len(a.queue) < cap(a.queue) && (under == 0 || under+size <= maxUnderwayBytes) {
+		if len(a.queue) < cap(a.queue) && (under == 0 || under+size <= maxPendingProposalBytes) {
 			return nil
 		}
 		select {

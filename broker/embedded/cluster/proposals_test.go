@@ -70,7 +70,7 @@ func TestBeginIsBounded(t *testing.T) {
 	must(t, err)
 	leadership, err := n.Lead(within(t, suite.HangLimit))
 	must(t, err)
-	command := write{"k", strings.Repeat("x", maxUnderwayBytes/4)}.encode()
+	command := write{"k", strings.Repeat("x", maxPendingProposalBytes/4)}.encode()
 	var waits []func(context.Context) (any, error)
 	for range 4 {
 		waits = append(waits, leadership.Begin(command))

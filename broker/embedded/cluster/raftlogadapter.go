@@ -23,7 +23,7 @@ type raftLogAdapter struct {
 	to  *slog.Logger
 	now func() time.Time
 
-	mu     sync.Mutex // guards told
+	mu     sync.Mutex // guards logged
 	logged map[string]time.Time
 }
 

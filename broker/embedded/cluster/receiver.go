@@ -40,7 +40,7 @@ type receiver struct {
 var errStale = errors.New("the end of the cluster's log is read again")
 
 func (r *receiver) run() {
-	r.standAtOnce()
+	r.electSelf()
 	for {
 		select {
 		case rpc := <-r.in:
@@ -51,9 +51,9 @@ func (r *receiver) run() {
 	}
 }
 
-// standAtOnce makes raft begin an election if no other node has a vote: there is no leader to wait
+// electSelf makes raft begin an election if no other node has a vote: there is no leader to wait
 // for, and the node is elected by its own vote.
-func (r *receiver) standAtOnce() {
+func (r *receiver) electSelf() {
 	s := r.membership
 	for _, server := range s.servers() {
 		if isSelf := server.ID == raft.ServerID(s.credentials.self.String()); isSelf != (server.Suffrage == raft.Voter) {
@@ -61,7 +61,7 @@ func (r *receiver) standAtOnce() {
 		}
 	}
 	if s.voters() == 1 {
-		r.stand("the only node with a vote does not stand for election at once")
+		r.startElection("the only node with a vote does not stand for election at once")
 	}
 }
 
@@ -88,11 +88,11 @@ func (r *receiver) forgetLeader() {
 	if leader, _ := s.raft.LeaderWithID(); leader == "" || s.raft.State() != raft.Candidate {
 		return
 	}
-	r.stand("a leader that is gone is still taken for the leader")
+	r.startElection("a leader that is gone is still taken for the leader")
 }
 
-// stand makes raft begin an election. If it does not, the consequence is logged.
-func (r *receiver) stand(consequence string) {
+// startElection makes raft begin an election. If it does not, the consequence is logged.
+func (r *receiver) startElection(consequence string) {
 	header := raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax}
 	if _, err := r.ask(&raft.TimeoutNowRequest{RPCHeader: header}, nil); err != nil && r.membership.ctx.Err() == nil {
 		r.membership.node.log.Warn(consequence, "error", err)

@@ -26,12 +26,12 @@ func accepted(t testing.TB, success bool, err error) {
 func TestSnapshotAgain(t *testing.T) {
 	t.Parallel()
 	l := newScripted(t, nil)
-	install, err := l.install(genesis)
+	install, err := l.install(firstIndex)
 	accepted(t, install.Success, err)
 	l.propose(5)
 	entries, err := l.append(2, 6)
 	accepted(t, entries.Success, err)
-	install, err = l.install(genesis)
+	install, err = l.install(firstIndex)
 	accepted(t, install.Success, err)
 	l.propose(1)
 	entries, err = l.append(7, 7)
@@ -50,7 +50,7 @@ func TestSnapshotAgain(t *testing.T) {
 func TestCandidateForgetsLeader(t *testing.T) {
 	t.Parallel()
 	l := newScripted(t, nil)
-	install, err := l.install(genesis)
+	install, err := l.install(firstIndex)
 	accepted(t, install.Success, err)
 	node, follower := l.node().membership.Load().raft, l.member(2)
 	const gone = raft.ServerAddress("3.1@node3.test:7000")
@@ -67,7 +67,7 @@ func TestCandidateForgetsLeader(t *testing.T) {
 		return nil
 	})
 	eventually(t, func() error {
-		ask := raft.RequestPreVoteRequest{RPCHeader: l.header(), Term: node.CurrentTerm() + 1, LastLogIndex: genesis, LastLogTerm: genesis}
+		ask := raft.RequestPreVoteRequest{RPCHeader: l.header(), Term: node.CurrentTerm() + 1, LastLogIndex: firstIndex, LastLogTerm: firstIndex}
 		var got raft.RequestPreVoteResponse
 		must(t, l.trans.RequestPreVote(follower.ID, follower.Address, &ask, &got))
 		if !got.Granted {
@@ -82,7 +82,7 @@ func TestCandidateForgetsLeader(t *testing.T) {
 func TestSnapshotWithinLog(t *testing.T) {
 	t.Parallel()
 	l := newScripted(t, nil)
-	install, err := l.install(genesis)
+	install, err := l.install(firstIndex)
 	accepted(t, install.Success, err)
 	l.propose(8)
 	entries, err := l.append(2, 9)
@@ -107,7 +107,7 @@ func TestFollowerAgainstModel(t *testing.T) {
 	t.Logf("seed %d", seed)
 	r := rand.New(rand.NewPCG(seed, 0))
 	l := newScripted(t, func(o *Options) { o.Timing.Trailing = 2 })
-	install, err := l.install(genesis)
+	install, err := l.install(firstIndex)
 	accepted(t, install.Success, err)
 	for step := range 120 {
 		l.step(r)
@@ -125,7 +125,7 @@ func TestFollowerAgainstModel(t *testing.T) {
 func TestIncompleteLog(t *testing.T) {
 	t.Parallel()
 	l := newScripted(t, nil)
-	install, err := l.install(genesis)
+	install, err := l.install(firstIndex)
 	accepted(t, install.Success, err)
 	l.propose(8)
 	entries, err := l.append(2, 9)
@@ -144,17 +144,17 @@ func TestIncompleteLog(t *testing.T) {
 	if !l.votes(9, 1) {
 		t.Error("the node does not vote for a leader that has all that it has acknowledged")
 	}
-	if err := l.node().membership.Load().mayStand(); err == nil {
+	if err := l.node().membership.Load().mayBeElected(); err == nil {
 		t.Error("the node stands for election without what it has acknowledged")
 	}
 	l.propose(1)
 	l.replicate()
 	l.agree()
-	if err := l.node().membership.Load().mayStand(); err != nil {
+	if err := l.node().membership.Load().mayBeElected(); err != nil {
 		t.Error(err)
 	}
 	l.restart()
-	if err := l.node().membership.Load().mayStand(); err != nil {
+	if err := l.node().membership.Load().mayBeElected(); err != nil {
 		t.Error(err)
 	}
 }
@@ -177,11 +177,11 @@ func (l *scripted) step(r *rand.Rand) {
 		from := between(l.first, l.last())
 		l.append(from, between(from, l.last())) //nolint:errcheck // it may be refused
 	case n < 14: // any that was ever taken
-		l.install(between(genesis, l.commit)) //nolint:errcheck // it may be refused
+		l.install(between(firstIndex, l.commit)) //nolint:errcheck // it may be refused
 	case n == 14:
 		l.lead(between(l.commit, l.last()))
 	case n == 15:
-		l.compact(between(genesis, l.commit))
+		l.compact(between(firstIndex, l.commit))
 	case n == 16:
 		l.node().membership.Load().raft.Snapshot().Error() //nolint:errcheck // there may be nothing new
 	case n == 17:

@@ -24,7 +24,7 @@ type scripted struct {
 	trans       *raft.NetworkTransport
 	tune        func(*Options)
 	term        uint64
-	log         []*raft.Log // by index; 0 and genesis are nil, they are in every snapshot
+	log         []*raft.Log // by index; 0 and firstIndex are nil, they are in every snapshot
 	first       uint64      // the first entry that was not compacted
 	commit      uint64
 	acked       uint64 // up to which entry node 2 has acknowledged the log in this term
@@ -35,7 +35,7 @@ func newScripted(t testing.TB, tune func(*Options)) *scripted {
 	t.Helper()
 	known, err := newClusterState(spec(1, 1, 2))
 	must(t, err)
-	l := &scripted{fleet: newFleet(t), known: known, tune: tune, term: 1, log: make([]*raft.Log, 2), first: 2, commit: genesis}
+	l := &scripted{fleet: newFleet(t), known: known, tune: tune, term: 1, log: make([]*raft.Log, 2), first: 2, commit: firstIndex}
 	self, _ := known.member(1)
 	id, err := known.identify(self)
 	must(t, err)
@@ -106,7 +106,7 @@ func (l *scripted) lead(keep uint64) {
 
 func (l *scripted) termOf(index uint64) uint64 {
 	if index < 2 {
-		return index // the term of genesis is 1
+		return index // the term of firstIndex is 1
 	}
 	return l.log[index].Term
 }
@@ -152,8 +152,8 @@ func (l *scripted) install(index uint64) (raft.InstallSnapshotResponse, error) {
 	l.t.Helper()
 	var contents bytes.Buffer
 	h := header{State: *l.known}
-	if index > genesis {
-		h.State.Index, h.Machine = genesis, index
+	if index > firstIndex {
+		h.State.Index, h.Machine = firstIndex, index
 	}
 	must(l.t, h.write(&contents))
 	_, err := registerView{l.values(index)}.WriteTo(&contents)
@@ -161,7 +161,7 @@ func (l *scripted) install(index uint64) (raft.InstallSnapshotResponse, error) {
 	to, leader := l.member(2), l.header().Addr
 	req := raft.InstallSnapshotRequest{
 		RPCHeader: l.header(), SnapshotVersion: 1, Term: l.term, Leader: leader, LastLogIndex: index, LastLogTerm: l.termOf(index),
-		Configuration: raft.EncodeConfiguration(raft.Configuration{Servers: []raft.Server{l.member(1), to}}), ConfigurationIndex: genesis,
+		Configuration: raft.EncodeConfiguration(raft.Configuration{Servers: []raft.Server{l.member(1), to}}), ConfigurationIndex: firstIndex,
 		Size: int64(contents.Len()),
 	}
 	var resp raft.InstallSnapshotResponse

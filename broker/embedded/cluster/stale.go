@@ -36,7 +36,7 @@ func (s *membership) checkPeersFirst() {
 // counts until this node is as far itself, whether or not the member that made it still answers.
 func (s *membership) reportedRemoved(r memberRef) bool {
 	known := s.fsm.state.Load()
-	if known.Keys == nil || s.toldUpTo.Load() <= known.Index || s.leadsWithAll() {
+	if known.Keys == nil || s.reportedUpTo.Load() <= known.Index || s.leadsWithAll() {
 		return false
 	}
 	name, gone, there := r.String(), 0, 0
@@ -85,7 +85,7 @@ func (s *membership) unanswered() []Member {
 	return slices.DeleteFunc(s.others(), func(m Member) bool { return !heard[m.ref()].at.IsZero() })
 }
 
-// warnDisowned logs, at most once a minute, that a member by this node's state is refused because
+// warnReportedRemoved logs, at most once a minute, that a node that is a member here is refused because
 // of reports.
 func (s *membership) warnReportedRemoved(r memberRef) {
 	last, now := s.warned.Load(), time.Now().UnixNano()

@@ -40,7 +40,7 @@ func TestReturningNodeRefusesRemoved(t *testing.T) {
 	if got, err := a.ask(addr, *as, callForward, string(write{"stolen", "yes"}.encode())); err == nil || errors.Is(err, ErrNoLeader) {
 		t.Errorf("the removed node is answered %q, %v", got.payload, err)
 	}
-	if !back.node.membership.Load().fsm.state.Load().has(memberRef{gone.id, genesis}) {
+	if !back.node.membership.Load().fsm.state.Load().has(memberRef{gone.id, firstIndex}) {
 		t.Error("the node that came back knows of the removal already, so nothing was tested")
 	}
 	unreachable.Store("")
@@ -165,7 +165,7 @@ func TestRemovedNodeIsCutOffLater(t *testing.T) {
 			t.Error("the removed node keeps its connection")
 		}
 	}
-	if !back.node.membership.Load().fsm.state.Load().has(memberRef{gone.id, genesis}) {
+	if !back.node.membership.Load().fsm.state.Load().has(memberRef{gone.id, firstIndex}) {
 		t.Error("the node that came back knows of the removal already, so nothing was tested")
 	}
 	toAway.Store("")

@@ -174,7 +174,7 @@ func (n *Node) updateTombstones(ctx context.Context) error {
 
 // tombstoneExpiry returns when a tombstone expires that all have acknowledged: a node whose
 // acknowledgement was lost announces the dissolution again until then.
-func (n *Node) tombstoneExpiry() time.Time { return n.options.Now().Add(3 * n.options.Timing.Tell) }
+func (n *Node) tombstoneExpiry() time.Time { return n.options.Now().Add(3 * n.options.Timing.Announce) }
 
 // announceDissolutions announces each dissolution again to the members that have not
 // acknowledged it.
@@ -192,7 +192,7 @@ func (n *Node) announceDissolutions(ctx context.Context) {
 // announceDissolution announces to members, at the same time, that their cluster is
 // dissolved, and the index of its last command.
 func (n *Node) announceDissolution(ctx context.Context, x *connPool, members []Member, uuid string, upTo uint64) {
-	ctx, cancel := context.WithTimeout(ctx, n.options.Timing.Settle)
+	ctx, cancel := context.WithTimeout(ctx, n.options.Timing.Dissolve)
 	defer cancel()
 	index, err := json.Marshal(upTo)
 	if err != nil {

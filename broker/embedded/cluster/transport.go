@@ -24,7 +24,7 @@ func (t transport) Consumer() <-chan raft.RPC { return t.inbound }
 
 // RequestVote asks for a vote.
 func (t transport) RequestVote(id raft.ServerID, to raft.ServerAddress, args *raft.RequestVoteRequest, resp *raft.RequestVoteResponse) error {
-	if err := t.membership.mayStand(); err != nil {
+	if err := t.membership.mayBeElected(); err != nil {
 		return err
 	}
 	return t.NetworkTransport.RequestVote(id, to, args, resp)
@@ -32,7 +32,7 @@ func (t transport) RequestVote(id raft.ServerID, to raft.ServerAddress, args *ra
 
 // RequestPreVote asks whether a node would grant its vote.
 func (t transport) RequestPreVote(id raft.ServerID, to raft.ServerAddress, args *raft.RequestPreVoteRequest, resp *raft.RequestPreVoteResponse) error {
-	if err := t.membership.mayStand(); err != nil {
+	if err := t.membership.mayBeElected(); err != nil {
 		return err
 	}
 	return t.NetworkTransport.RequestPreVote(id, to, args, resp)

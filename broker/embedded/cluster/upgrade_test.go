@@ -104,7 +104,7 @@ func TestUpgrade(t *testing.T) {
 	}
 	addr, err := f.nodes[1].node.Addr(t.Context())
 	must(t, err)
-	for what, as := range a.identities(memberRef{2, genesis}, memberRef{3, genesis}, memberRef{9, 1 << 40}) {
+	for what, as := range a.identities(memberRef{2, firstIndex}, memberRef{3, firstIndex}, memberRef{9, 1 << 40}) {
 		if _, err := a.ask(addr, as, callForward, string(write{"stolen", "yes"}.encode())); err == nil {
 			t.Errorf("with what node 2 knew before, %s is served", what)
 		}

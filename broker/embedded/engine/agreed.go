@@ -47,9 +47,9 @@ func (e *Engine) ApplyRetained(records []RetainedRecord, keep func(*Changes) err
 			c.Messages = append(c.Messages, m)
 		}
 	}
-	fluxes := e.retained.expectStore(records)
+	pending := e.retained.expectStore(records)
 	err := keep(c)
-	e.retained.applyAgreed(fluxes, records, err == nil)
+	e.retained.applyAgreed(pending, records, err == nil)
 	return err
 }
 
@@ -57,20 +57,20 @@ func (e *Engine) ApplyRetained(records []RetainedRecord, keep func(*Changes) err
 func (r *retained) expectStore(records []RetainedRecord) []*pendingRetained {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	fluxes := make([]*pendingRetained, len(records))
+	pending := make([]*pendingRetained, len(records))
 	for i, record := range records {
-		fluxes[i] = r.beginStore(record.Topic)
+		pending[i] = r.beginStore(record.Topic)
 	}
-	return fluxes
+	return pending
 }
 
 // applyAgreed applies what the log has delivered, except for topics that were reset
 // meanwhile.
-func (r *retained) applyAgreed(fluxes []*pendingRetained, records []RetainedRecord, stored bool) {
+func (r *retained) applyAgreed(pending []*pendingRetained, records []RetainedRecord, stored bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for i, record := range records {
-		f := fluxes[i]
+		f := pending[i]
 		if r.pending[record.Topic] != f {
 			continue
 		}
@@ -208,7 +208,7 @@ func (e *Engine) ReplaceRetained(messages []*Message) {
 	left := map[string]struct{}{}
 	_, kept := r.index.Page("", 0, -1)
 	for _, k := range kept {
-		if lasting(k.Topic) {
+		if isDurable(k.Topic) {
 			left[k.Topic] = struct{}{}
 		}
 	}

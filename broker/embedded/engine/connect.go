@@ -111,7 +111,7 @@ func (c *Conn) logIn() error {
 		WhileHere: c.whileHere,
 	}
 	defer func() { clear(h.Password); h.Password = nil }()
-	ctx, cancel := context.WithTimeout(c.engine.life, c.engine.config.LoginTimeout)
+	ctx, cancel := context.WithTimeout(c.engine.ctx, c.engine.config.LoginTimeout)
 	defer cancel()
 	if !c.socket.AdminOnly {
 		defer context.AfterFunc(c.generation.ctx, cancel)()
@@ -136,7 +136,7 @@ func (c *Conn) establish(assigned string) error {
 	if !c.fits(len(c.connack(true, assigned, keepAlive, 0))) { // before a session is touched
 		return c.reject(errAnswerTooLarge)
 	}
-	s, present, err := c.obtain(assigned != "")
+	s, present, err := c.claimSession(assigned != "")
 	if err != nil {
 		return c.reject(err)
 	}
@@ -200,7 +200,7 @@ func (c *Conn) connack(present bool, assigned string, keepAlive uint16, lasts ui
 	a.AssignedClientID, a.Peer = assigned, c.engine.nameFor(c.hello)
 	a.ReceiveMaximum = cfg.ReceiveMaximum
 	a.TopicAliasMaximum = cfg.TopicAliasMaximum
-	if cfg.TellPacketSize {
+	if cfg.AnnouncePacketSize {
 		a.MaximumPacketSize = uint32(cfg.MaxPacketSize)
 	}
 	if keepAlive != c.asked {

@@ -20,7 +20,7 @@ func (r *Request) AdminOnly() bool { return r.conn.socket.AdminOnly }
 // receive it.
 func (r *Request) Reply(topic string, payload []byte) {
 	s := r.conn.session
-	if !s.may(Receive, topic) {
+	if !s.isAllowed(Receive, topic) {
 		return
 	}
 	if c := s.accept(outgoingMessage{message: &Message{Topic: topic, Payload: payload, CreatedAt: s.engine.now()}}).flush; c != nil {

@@ -102,7 +102,7 @@ func (r *reader) hello() packet.Connect {
 func (r *reader) subscribe() {
 	c := r.broker.Connect(r.hello())
 	c.Subscribe("m/#", 2)
-	c.Bye()
+	c.Disconnect()
 }
 
 func (r *reader) run() {

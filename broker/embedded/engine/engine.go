@@ -83,8 +83,8 @@ type Engine struct {
 	toFlush  []*Conn
 	flushNow chan struct{}
 
-	life    context.Context // ends when Close begins
-	endLife context.CancelFunc
+	ctx     context.Context // ends when Close begins
+	cancel  context.CancelFunc
 	tasks   sync.WaitGroup // connections and goroutines that they started
 	workers sync.WaitGroup // the engine's own goroutines
 	once    sync.Once
@@ -107,8 +107,8 @@ func New(c Config, p Parts) *Engine {
 	e.quotas = newQuotas(&c)
 	e.retained, e.scheduled = newRetained(e.now), newSchedule(e)
 	e.retained.quotas = e.quotas
-	e.life, e.endLife = context.WithCancel(context.Background())
-	e.resumeCtx, e.cancelResume = context.WithCancelCause(e.life)
+	e.ctx, e.cancel = context.WithCancel(context.Background())
+	e.resumeCtx, e.cancelResume = context.WithCancelCause(e.ctx)
 	e.generation.Store(newGeneration(e.store, true))
 	return e
 }
@@ -254,7 +254,7 @@ func (e *Engine) shutDown() {
 		open = append(open, c)
 	}
 	e.mu.Unlock()
-	e.endLife()
+	e.cancel()
 	for _, c := range open {
 		c.end(packet.ReasonServerShuttingDown, false)
 	}

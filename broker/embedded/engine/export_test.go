@@ -73,7 +73,7 @@ func (e *Engine) auditQuotas() error {
 		s.mu.Unlock()
 	}
 	for topic, m := range e.retained.index.Match("") {
-		if lasting(topic) {
+		if isDurable(topic) {
 			count(publisher(m), QuotaRetained, 1)
 			count(publisher(m), QuotaRetainedBytes, int64(m.size()))
 		}

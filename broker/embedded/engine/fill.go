@@ -105,7 +105,7 @@ func (a *Adoption) choose(parts []*StoredSession) (added []entry, err error) {
 		for _, p := range parts {
 			x.late = map[string]bool{}
 			for _, r := range p.Queue {
-				e := carried(r, p.SentSeq)
+				e := entryOf(r, p.SentSeq)
 				if e.state&sent != 0 == sentOnes && a.number(&e, x) {
 					added = append(added, e)
 				}
@@ -153,9 +153,9 @@ func (m *Message) equals(other *Message) bool {
 		bytes.Equal(m.Payload, other.Payload)
 }
 
-// carried returns a queued message of another engine, where all up to a sequence number
+// entryOf returns a queued message of another engine, where all up to a sequence number
 // were sent.
-func carried(r QueueRecord, upTo uint64) entry {
+func entryOf(r QueueRecord, upTo uint64) entry {
 	e := newEntry(r.Message, newExtra(r.SubscriptionIDs, r.Share), r.QoS, r.Retain)
 	e.seq, e.state = r.Seq, committed
 	switch {
@@ -322,7 +322,7 @@ func (s *Session) missing(queue []QueueRecord) (found []QueueRecord) {
 	defer s.mu.Unlock()
 	known := s.messageKeys()
 	for _, r := range queue {
-		if e := carried(r, 0); !r.Released && known.add(&e) {
+		if e := entryOf(r, 0); !r.Released && known.add(&e) {
 			found = append(found, r)
 		}
 	}

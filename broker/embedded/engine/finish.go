@@ -59,13 +59,13 @@ func (c *Conn) leaveSession() {
 	s.evictAll()
 	s.scheduleWill()
 	s.put(&Changes{Owed: true})
-	moving := s.handBack(false)
+	moving := s.reassignable(false)
 	s.mu.Unlock()
 	e.runDue(s)
 	if c.evicted.Load() {
 		e.dropForbidden(s)
 	}
-	e.handOver(s, moving)
+	e.reassign(s, moving)
 }
 
 // scheduleWill sets when the Will of a session is due, after its client has disconnected
@@ -122,7 +122,7 @@ func (s *Session) conclude() ending {
 	if s.will.stored && s.generation.isOver() {
 		s.will.stored, s.will.record = false, nil
 	}
-	d := ending{session: s, will: s.will.record, stored: s.stored || s.will.stored, rights: s.rights, filters: s.subscribed.options, moving: s.handBack(true)}
+	d := ending{session: s, will: s.will.record, stored: s.stored || s.will.stored, rights: s.rights, filters: s.subscribed.options, moving: s.reassignable(true)}
 	s.subscribed.options, s.will.record = nil, nil
 	s.recharge()
 	return d
@@ -145,7 +145,7 @@ func (d ending) complete() bool {
 		return false
 	}
 	d.unsubscribe()
-	s.engine.handOver(s, d.moving)
+	s.engine.reassign(s, d.moving)
 	s.engine.publishLast(d)
 	d.release()
 	return true
@@ -164,7 +164,7 @@ func (d ending) discard() {
 func (d ending) unsubscribe() {
 	e := d.session.engine
 	for filter := range d.filters {
-		d.session.delist(filter)
+		d.session.removeFromIndex(filter)
 	}
 	e.meters.subscriptions.Add(-int64(len(d.filters)))
 	e.scheduled.remove(d.session)
@@ -216,10 +216,10 @@ func (e *Engine) publishWill(s *Session, w *WillRecord, rights Rights, pub *publ
 	e.publishAlone(m, s, pub)
 }
 
-// handBack returns the messages that another member of their shared subscription can get:
+// reassignable returns the messages that another member of their shared subscription can get:
 // those that were not sent and, if the session ends, those of QoS 1 that were sent and not
 // acknowledged [MQTT-4.8.2-5]. mu is held.
-func (s *Session) handBack(ended bool) (moving []QueueRecord) {
+func (s *Session) reassignable(ended bool) (moving []QueueRecord) {
 	if !s.out.shares {
 		return nil
 	}
@@ -237,10 +237,10 @@ func (s *Session) handBack(ended bool) (moving []QueueRecord) {
 	return moving
 }
 
-// handOver moves messages to other members of their shared subscriptions. Without another
+// reassign moves messages to other members of their shared subscriptions. Without another
 // member they stay where they are.
-func (e *Engine) handOver(from *Session, moving []QueueRecord) {
-	for moving = e.wantedElsewhere(from, moving); len(moving) > 0; {
+func (e *Engine) reassign(from *Session, moving []QueueRecord) {
+	for moving = e.withOtherMembers(from, moving); len(moving) > 0; {
 		n := portion(moving)
 		part, err := from.complete(moving[:n])
 		if err != nil {
@@ -251,7 +251,7 @@ func (e *Engine) handOver(from *Session, moving []QueueRecord) {
 		for i, r := range part {
 			for _, g := range e.index.Match(r.Message.Topic).Groups {
 				if g.Filter == r.Share {
-					e.handOverOne(from, r, g)
+					e.reassignOne(from, r, g)
 				}
 			}
 			part[i] = QueueRecord{} // releases the message while the others are read
@@ -260,9 +260,9 @@ func (e *Engine) handOver(from *Session, moving []QueueRecord) {
 	}
 }
 
-// wantedElsewhere returns the messages of shared subscriptions with another member that is
+// withOtherMembers returns the messages of shared subscriptions with another member that is
 // connected. The others stay, and need not be read.
-func (e *Engine) wantedElsewhere(from *Session, moving []QueueRecord) []QueueRecord {
+func (e *Engine) withOtherMembers(from *Session, moving []QueueRecord) []QueueRecord {
 	wanted := map[string]bool{}
 	return slices.DeleteFunc(moving, func(r QueueRecord) bool {
 		if _, known := wanted[r.Share]; !known {
@@ -275,13 +275,13 @@ func (e *Engine) wantedElsewhere(from *Session, moving []QueueRecord) []QueueRec
 	})
 }
 
-func (e *Engine) handOverOne(from *Session, r QueueRecord, g *topics.Group[*Session]) {
+func (e *Engine) reassignOne(from *Session, r QueueRecord, g *topics.Group[*Session]) {
 	for member := range g.RoundRobin() {
 		present, _ := member.Who.presence()
-		if !present || member.Who == from || !member.Who.may(Receive, r.Message.Topic) {
+		if !present || member.Who == from || !member.Who.isAllowed(Receive, r.Message.Topic) {
 			continue
 		}
-		if !from.giveUp(r.Seq) {
+		if !from.dequeueUnsent(r.Seq) {
 			return
 		}
 		if !isClient(member.Who) {
@@ -294,7 +294,7 @@ func (e *Engine) handOverOne(from *Session, r QueueRecord, g *topics.Group[*Sess
 			pub.Dequeued = append(pub.Dequeued, r)
 		}
 		var touched []*Conn
-		e.enqueue(member.Who, outgoingFor(member, g.Filter, r.Message.again()), pub, &touched)
+		e.enqueue(member.Who, outgoingFor(member, g.Filter, r.Message.clone()), pub, &touched)
 		pub.store()
 		for _, c := range touched {
 			c.flush()
@@ -303,9 +303,9 @@ func (e *Engine) handOverOne(from *Session, r QueueRecord, g *topics.Group[*Sess
 	}
 }
 
-// giveUp removes a message from a queue, unless its client has connected meanwhile. It
+// dequeueUnsent removes a message from a queue, unless its client has connected meanwhile. It
 // reports whether it did.
-func (s *Session) giveUp(seq uint64) bool {
+func (s *Session) dequeueUnsent(seq uint64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e := s.out.get(seq)

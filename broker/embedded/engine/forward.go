@@ -90,7 +90,7 @@ func (e *Engine) forwardQueued(from *Session, r QueueRecord, member topics.Membe
 	if c.QoS > 0 {
 		c.Receipt = move
 	}
-	member.Who.peer.link.Take(r.Message.again(), c)
+	member.Who.peer.link.Take(r.Message.clone(), c)
 	if c.QoS == 0 {
 		move.Committed(nil)
 	}
@@ -113,7 +113,7 @@ func (m *queuedForward) Committed(err error) {
 	}
 	var touched []*Conn
 	if err != nil {
-		back := outgoingMessage{message: m.r.Message.again(), extra: newExtra(m.r.SubscriptionIDs, m.r.Share), qos: m.r.QoS, retain: m.r.Retain}
+		back := outgoingMessage{message: m.r.Message.clone(), extra: newExtra(m.r.SubscriptionIDs, m.r.Share), qos: m.r.QoS, retain: m.r.Retain}
 		e.enqueue(m.from, back, pub, &touched)
 	}
 	pub.storeAny()

@@ -102,7 +102,7 @@ func (h *Handover) Freeze(ctx context.Context) (incoming []uint16) {
 	s := h.session
 	s.mu.Lock()
 	for filter, o := range s.subscribed.options {
-		s.delist(filter)
+		s.removeFromIndex(filter)
 		s.announceLeft(filter, o)
 	}
 	s.subscribed.announced = announcedTo{}
@@ -214,7 +214,7 @@ func (h *Handover) Keep() {
 	s.mu.Lock()
 	s.transfer.moving = false
 	for filter, o := range s.subscribed.options { // none if the session has ended
-		s.enlist(filter, o)
+		s.addToIndex(filter, o)
 	}
 	s.announcePresence()
 	s.mu.Unlock()

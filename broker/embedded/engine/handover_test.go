@@ -132,7 +132,7 @@ func TestHandoverOverlap(t *testing.T) {
 	from, to := start(t, t.TempDir()), start(t, t.TempDir())
 	c := from.Connect(keeps("c"))
 	c.Subscribe("a", 1)
-	c.Bye()
+	c.Disconnect()
 	say := func(b *broker, n uint64) {
 		check(t, b.Publish(&engine.Message{Topic: "a", QoS: 1, Payload: fmt.Append(nil, n), Stamp: n}))
 	}
@@ -191,7 +191,7 @@ func TestKeep(t *testing.T) {
 	b := start(t, t.TempDir())
 	c := b.Connect(keeps("c"))
 	c.Subscribe("a", 1)
-	c.Bye()
+	c.Disconnect()
 	h, err := b.Yield(t.Context(), engine.Claim{ClientID: "c", Timestamp: 1 << 62})
 	check(t, err)
 	h.Freeze(t.Context())
@@ -292,10 +292,10 @@ func TestClaimsHook(t *testing.T) {
 	t.Parallel()
 	b, claims := start(t, t.TempDir()), &claiming{}
 	b.SetClaims(claims)
-	b.Connect(keeps("c")).Bye()
+	b.Connect(keeps("c")).Disconnect()
 	b.ObserveTimestamp(1 << 60)
-	b.Connect(packet.Connect{ClientID: "d", CleanStart: true, Username: "u", HasUsername: true}).Bye()
-	b.Connect(fresh("")).Bye()
+	b.Connect(packet.Connect{ClientID: "d", CleanStart: true, Username: "u", HasUsername: true}).Disconnect()
+	b.Connect(fresh("")).Disconnect()
 	claims.refuseFromNow()
 	c := b.Dial()
 	c.Send(packet.AppendConnect(nil, &packet.Connect{Version: packet.V5, ClientID: "c"}))
@@ -303,7 +303,7 @@ func TestClaimsHook(t *testing.T) {
 		t.Errorf("CONNACK is % x", p)
 	}
 	b.SetClaims(nil)
-	b.Connect(fresh("c")).Bye()
+	b.Connect(fresh("c")).Disconnect()
 	b.CloseEngine()
 	if len(claims.claimed) != 3 || claims.settled != 2 {
 		t.Fatalf("%d claims, %d settled", len(claims.claimed), claims.settled)
@@ -320,7 +320,7 @@ func TestOwnerships(t *testing.T) {
 	for i := range 5 {
 		c := b.Connect(keeps(fmt.Sprint("c", i)))
 		if i%2 == 0 {
-			c.Bye()
+			c.Disconnect()
 		}
 	}
 	until(t, "they are gone", func() bool { return b.present() == 2 })
@@ -347,7 +347,7 @@ func TestHandoverOrder(t *testing.T) {
 	from, to := start(t, t.TempDir()), start(t, t.TempDir())
 	c := from.Connect(keeps("c"))
 	c.Subscribe("a", 1)
-	c.Bye()
+	c.Disconnect()
 	say := func(b *broker, publisher string, stamp uint64) {
 		check(t, b.Publish(&engine.Message{
 			Topic: "a", QoS: 1, Payload: fmt.Append(nil, publisher, stamp), Publisher: publisher, Stamp: stamp,

@@ -279,7 +279,7 @@ func (e *Engine) deleteRetained(topic string, outcome result) bool {
 	if _, had := r.index.Get(topic); !had {
 		return false
 	}
-	if !lasting(topic) {
+	if !isDurable(topic) {
 		r.remove(topic)
 		outcome <- nil
 		return true

@@ -119,13 +119,13 @@ func TestSerialOutlivesMemory(t *testing.T) {
 	for _, id := range []string{"away", "gone"} {
 		c := b.bridge(id)
 		c.Subscribe("t/#", 2)
-		c.Bye()
+		c.Disconnect()
 	}
 	near := b.bridge("near")
 	near.Subscribe("t/#", 2)
 	check(t, b.Publish(&engine.Message{Topic: "t/a", Payload: []byte("1"), QoS: 2}))
 	wantPayloads(near, "1")
-	near.Bye()
+	near.Disconnect()
 	check(t, b.Publish(&engine.Message{Topic: "t/b", Payload: []byte("2"), QoS: 1, Retain: true}))
 	for _, id := range []string{"near", "away"} {
 		wantPayloads(b.bridge(id), "1", "2")

@@ -59,9 +59,9 @@ func (m *Message) Postpone(by int64) {
 	}
 }
 
-// again returns a copy of the message, for a recipient that was chosen later. The copy gets
+// clone returns a copy of the message, for a recipient that was chosen later. The copy gets
 // an ID of its own.
-func (m *Message) again() *Message {
+func (m *Message) clone() *Message {
 	return &Message{
 		Topic: m.Topic, Payload: m.Payload, Properties: m.Properties, QoS: m.QoS, Retain: m.Retain,
 		CreatedAt: m.CreatedAt, ExpiresAt: m.ExpiresAt, Publisher: m.Publisher, Username: m.Username,

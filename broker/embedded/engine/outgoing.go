@@ -126,7 +126,7 @@ func (o *outgoingQueue) added(e *entry) {
 // charge charges a stored message to the account, even above a bound.
 func (o *outgoingQueue) charge(e *entry) {
 	e.charged = true
-	o.pay(e.cost())
+	o.addCost(e.cost())
 }
 
 // take charges a message to the account within the bounds. It returns the quota that is
@@ -149,7 +149,7 @@ func (o *outgoingQueue) take(e *entry) QuotaReason {
 func (o *outgoingQueue) uncharge(e *entry) {
 	if e.charged {
 		e.charged = false
-		o.pay(e.cost().negative())
+		o.addCost(e.cost().negative())
 	}
 }
 
@@ -160,8 +160,8 @@ func (o *outgoingQueue) unchargeAll() {
 	}
 }
 
-// pay charges a cost to the account, even above a bound.
-func (o *outgoingQueue) pay(c cost) {
+// addCost charges a cost to the account, even above a bound.
+func (o *outgoingQueue) addCost(c cost) {
 	o.charged = o.charged.plus(c)
 	o.account.add(QuotaQueued, c.stored)
 	o.account.add(QuotaSessionBytes, c.memory)
@@ -348,7 +348,7 @@ func (o *outgoingQueue) dropQoS0() int {
 // clear removes all messages. Sequence numbers continue.
 func (o *outgoingQueue) clear() {
 	o.memory.clear()
-	o.pay(o.charged.negative())
+	o.addCost(o.charged.negative())
 	*o = outgoingQueue{tail: o.tail, next: o.tail, upTo: o.upTo, memory: o.memory, account: o.account,
 		expiring: o.expiring, shares: o.shares, loading: o.loading}
 }

@@ -40,14 +40,14 @@ func (e *Engine) SetClaims(c Claims) {
 	e.claims.Store(&c)
 }
 
-// obtain assigns the connection its session, once no other engine has it. A client id that
+// claimSession assigns the connection its session, once no other engine has it. A client id that
 // was assigned by this broker needs no claim.
-func (c *Conn) obtain(assigned bool) (s *Session, present bool, err error) {
+func (c *Conn) claimSession(assigned bool) (s *Session, present bool, err error) {
 	claims := c.engine.claims.Load()
 	if claims == nil || assigned {
-		return c.engine.occupy(c)
+		return c.engine.assignSession(c)
 	}
-	done, err := (*claims).Claim(c.engine.life, Claim{
+	done, err := (*claims).Claim(c.engine.ctx, Claim{
 		ClientID: c.clientID, Username: c.username, Anonymous: c.anonymous,
 		CleanStart: c.hello.CleanStart, Timestamp: c.timestamp,
 	})
@@ -55,7 +55,7 @@ func (c *Conn) obtain(assigned bool) (s *Session, present bool, err error) {
 		return nil, false, err
 	}
 	defer done()
-	return c.engine.occupy(c)
+	return c.engine.assignSession(c)
 }
 
 // nextTimestamp returns the timestamp of a CONNECT (a Lamport clock): the time, but later
@@ -72,8 +72,8 @@ func (e *Engine) nextTimestamp() uint64 {
 }
 
 // ObserveTimestamp makes later timestamps greater than one of another engine.
-func (e *Engine) ObserveTimestamp(arrival uint64) {
-	for last := e.lastTimestamp.Load(); last < arrival && !e.lastTimestamp.CompareAndSwap(last, arrival); {
+func (e *Engine) ObserveTimestamp(timestamp uint64) {
+	for last := e.lastTimestamp.Load(); last < timestamp && !e.lastTimestamp.CompareAndSwap(last, timestamp); {
 		last = e.lastTimestamp.Load()
 	}
 }

@@ -215,7 +215,7 @@ func (s *Session) isLost() bool { return s.peer != nil && s.peer.lost.Load() }
 func (p *Peer) Reassign(m *Message, shares []string, receipt Receipt) (all bool) {
 	e, pub := p.engine, p.engine.newPublication()
 	pub.receipt = receipt
-	m = m.again()
+	m = m.clone()
 	var touched []*Conn
 	var chosen []sharedTarget
 	taken := 0

@@ -136,7 +136,7 @@ func TestSharedAcross(t *testing.T) {
 	if n := len(link.taken); n != 2 {
 		t.Errorf("%d messages for a node that has no member present", n)
 	}
-	reader.Bye()
+	reader.Disconnect()
 	until(t, "its subscription is gone", func() bool { return b.Counts().Subscriptions == 0 })
 	publish() // QoS 0 is not delivered to members that are away
 	c.Publish(packet.Outgoing{Topic: "a", QoS: 1, PacketID: 1})

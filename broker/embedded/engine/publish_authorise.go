@@ -32,8 +32,8 @@ func reserved(topic string) bool {
 	return level == "$SYS" || level == "$share"
 }
 
-// may reports whether the session's client has a right.
-func (s *Session) may(k Kind, topic string) bool {
+// isAllowed reports whether the session's client has a right.
+func (s *Session) isAllowed(k Kind, topic string) bool {
 	if s.peer != nil {
 		return true // the other node checks the rights of its clients
 	}
@@ -105,7 +105,7 @@ func (c *Conn) accept(pk *packet.Publish, r *route) (*Message, *publication) {
 func (e *Engine) canStore(m *Message, r *route, err error) bool {
 	now := e.generation.Load()
 	if now.volatile { // its recipients are at another server
-		return m.QoS == 0 && !(m.Retain && lasting(m.Topic))
+		return m.QoS == 0 && !(m.Retain && isDurable(m.Topic))
 	}
 	if now.admits.Load() && err == nil {
 		return true
@@ -113,7 +113,7 @@ func (e *Engine) canStore(m *Message, r *route, err error) bool {
 	if m.QoS > 0 && (now.isRestoring() || errors.Is(err, ErrUncertain)) { // its recipients are not known
 		return false
 	}
-	return !(m.Retain && lasting(m.Topic)) && canQueue(m, r)
+	return !(m.Retain && isDurable(m.Topic)) && canQueue(m, r)
 }
 
 // canQueue reports whether a message need not be stored for any of its recipients.

@@ -42,7 +42,7 @@ func (e *Engine) refresh(r *route, rights Rights) {
 		switch s := &r.matches.Subscribers[i]; {
 		case s.Who.peer != nil:
 			r.peers = append(r.peers, peerTarget{s.Who.peer, s.QoS})
-		case s.Who.may(Receive, r.topic):
+		case s.Who.isAllowed(Receive, r.topic):
 			r.to = append(r.to, newRecipient(s))
 		}
 	}
@@ -96,7 +96,7 @@ func (e *Engine) route(m *Message, r *route, from *Session, pub *publication, to
 		}
 	}
 	pub.accepted = pub.accepted || len(r.peers)+len(chosen) > 0
-	if retained := m.Retain && lasting(m.Topic); retained || len(r.peers)+len(chosen) > 0 {
+	if retained := m.Retain && isDurable(m.Topic); retained || len(r.peers)+len(chosen) > 0 {
 		e.forward(m, retained, r.peers, chosen, pub)
 	}
 	return r.reached()
@@ -179,7 +179,7 @@ func choose(g *topics.Group[*Session], m *Message, fits func(*Session) bool) (fo
 	for member := range g.RoundRobin() {
 		present, keeps := member.Who.presence()
 		better := !ok || found.Who.isLost() && !member.Who.isLost()
-		if !present && (!keeps || min(m.QoS, member.QoS) == 0 || !better) || !fits(member.Who) || !member.Who.may(Receive, m.Topic) {
+		if !present && (!keeps || min(m.QoS, member.QoS) == 0 || !better) || !fits(member.Who) || !member.Who.isAllowed(Receive, m.Topic) {
 			continue
 		}
 		if present {
@@ -220,7 +220,7 @@ func (s *Session) presence() (present, keeps bool) {
 // up, so that a client that subscribes meanwhile gets the message one way or the other.
 // retained.mu is held until the publication is submitted.
 func (e *Engine) retain(m *Message, pub *publication) {
-	if !lasting(m.Topic) {
+	if !isDurable(m.Topic) {
 		e.retained.set(m)
 		return
 	}
@@ -234,7 +234,7 @@ func (e *Engine) retain(m *Message, pub *publication) {
 		pub = e.ownPublication(pub)
 		defer pub.store()
 	case pub.storeBlocked(): // stored separately, to keep the order of retained messages
-		m = m.again()
+		m = m.clone()
 		own := e.newPublication()
 		own.parent, own.generation = pub, pub.generation
 		pub.acquireStore()

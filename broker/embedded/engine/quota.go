@@ -189,7 +189,7 @@ func (g *grant) unreserve() { g.account.add(QuotaSubscriptions, -g.reserved) }
 func publisher(m *Message) owner { return owner{m.Username, m.Username == "" && m.Publisher != ""} }
 
 func (q *quotas) retain(m *Message) {
-	if !lasting(m.Topic) {
+	if !isDurable(m.Topic) {
 		return
 	}
 	a := q.hold(publisher(m))
@@ -198,7 +198,7 @@ func (q *quotas) retain(m *Message) {
 }
 
 func (q *quotas) unretain(m *Message) {
-	if !lasting(m.Topic) {
+	if !isDurable(m.Topic) {
 		return
 	}
 	a := q.hold(publisher(m))
@@ -211,7 +211,7 @@ func (q *quotas) unretain(m *Message) {
 // over returns which quota a message would exceed as the retained message of its topic, or
 // quotaReasons for none.
 func (r *retained) over(m *Message) QuotaReason {
-	if len(m.Payload) == 0 || !lasting(m.Topic) {
+	if len(m.Payload) == 0 || !isDurable(m.Topic) {
 		return quotaReasons
 	}
 	q, who := r.quotas, publisher(m)

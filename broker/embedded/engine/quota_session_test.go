@@ -42,7 +42,7 @@ func TestQuotaOfWills(t *testing.T) {
 	if _, _, err := b.Client("3"); err != nil {
 		t.Errorf("the session of a client that was refused: %v", err)
 	}
-	second.Bye() // without its Will
+	second.Disconnect() // without its Will
 	until(t, "the client is gone", func() bool { i, _, err := b.Client("2"); return err == nil && !i.Connected })
 	b.Connect(with("4", 60_000))
 	dir := b.dir

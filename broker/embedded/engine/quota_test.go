@@ -130,7 +130,7 @@ func (b *broker) wait(h packet.Connect, filters ...string) {
 	for _, f := range filters {
 		c.Subscribe(f, 2)
 	}
-	c.Bye()
+	c.Disconnect()
 	until(b.T, "the client is gone", func() bool { i, _, err := b.Client(h.ClientID); return err == nil && !i.Connected })
 }
 

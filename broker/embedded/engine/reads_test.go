@@ -37,7 +37,7 @@ func TestLonelySharedQueueIsNotRead(t *testing.T) {
 		c.WantMessage()
 		c.Close()
 		until(t, "the client is gone", func() bool { i, _, err := b.Client("c"); return err == nil && !i.Connected })
-		b.Connect(fresh("other")).Bye()
+		b.Connect(fresh("other")).Disconnect()
 		if n := read.Load(); n > messages {
 			t.Errorf("%d messages were read for one client that came and went, %d wait", n, messages)
 		}

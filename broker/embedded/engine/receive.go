@@ -21,7 +21,7 @@ func (r *Receiver) Receive(m *Message, c Forward, late bool) (untaken []string) 
 	e, known := r.publisher.engine, r.publisher.route(m.Topic)
 	pub := e.newPublication()
 	pub.receipt = c.Receipt
-	if m.Retain && lasting(m.Topic) {
+	if m.Retain && isDurable(m.Topic) {
 		e.retained.mu.Lock()
 		defer e.retained.mu.Unlock()
 		if !late {

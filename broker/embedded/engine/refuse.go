@@ -22,7 +22,7 @@ func (c *Conn) reject(err error) error {
 		c.engine.config.Log.Warn("a log-in could not be decided", "remote", c.socket.Address, "error", err)
 	}
 	c.engine.meters.refused.Add(1)
-	c.engine.watcher.Refused(c.event(), reason, plain(err))
+	c.engine.watcher.Refused(c.event(), reason, reasonText(err))
 	version := c.version
 	if version != packet.V5 {
 		version = packet.V311 // also for an unsupported version [MQTT-3.1.2-2 of 3.1.1]
@@ -40,8 +40,8 @@ func (c *Conn) reject(err error) error {
 	return errDisconnected
 }
 
-// plain returns the reason of a refusal as text.
-func plain(err error) string {
+// reasonText returns the reason of a refusal as text.
+func reasonText(err error) string {
 	if refusal, ok := errors.AsType[*Refusal](err); ok {
 		return refusal.Text
 	}

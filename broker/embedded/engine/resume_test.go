@@ -79,9 +79,9 @@ func (s *elsewhere) submitted() []string {
 	return noted
 }
 
-// crowd fills the engine with all kinds of state, some of it without an outcome of the store.
+// fillWithState fills the engine with all kinds of state, some of it without an outcome of the store.
 // It returns a client that stays connected.
-func crowd(b *broker, s *elsewhere) {
+func fillWithState(b *broker, s *elsewhere) {
 	h := keeps("gone")
 	h.Will = &packet.Will{Topic: "will/delayed", Payload: []byte("w"), QoS: 1, Delay: 3600}
 	gone := b.Connect(h)
@@ -188,7 +188,7 @@ func TestResumeIsWhatIsStored(t *testing.T) {
 				p.Store = s
 			})
 			admin := b.administrators().Connect(fresh("admin"))
-			crowd(b, s)
+			fillWithState(b, s)
 			admin.Subscribe("#", 0)
 			for admin.Ping()[0]>>4 == packet.TypePublish { // what is retained
 				admin.Want(packet.TypePingresp)

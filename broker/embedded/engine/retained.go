@@ -122,15 +122,15 @@ func (r *retained) finishPending(topic string, f *pendingRetained) {
 func (r *retained) forget() {
 	r.pending, r.awaited = map[string]*pendingRetained{}, 0
 	for topic := range r.index.Match("") {
-		if lasting(topic) {
+		if isDurable(topic) {
 			r.remove(topic)
 		}
 	}
 }
 
-// lasting reports whether a retained message outlives the process: the status of the broker
+// isDurable reports whether a retained message outlives the process: the status of the broker
 // itself does not.
-func lasting(topic string) bool { return !strings.HasPrefix(topic, sysPrefix) }
+func isDurable(topic string) bool { return !strings.HasPrefix(topic, sysPrefix) }
 
 // sysPrefix is the prefix of the topics with the status of the broker.
 const sysPrefix = "$SYS/"

@@ -21,8 +21,8 @@ type (
 
 var (
 	check = enginetest.Check
-	keeps = enginetest.Keeps
-	fresh = enginetest.Fresh
+	keeps = enginetest.Persistent
+	fresh = enginetest.Clean
 )
 
 // broker is a broker that the end of the test or close closes.

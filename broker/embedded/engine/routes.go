@@ -145,7 +145,7 @@ func (e *Engine) awaitRoutes() {
 	if t == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(e.life, e.config.RoutesPatience)
+	ctx, cancel := context.WithTimeout(e.ctx, e.config.RoutesPatience)
 	defer cancel()
 	t.Known(ctx)
 }

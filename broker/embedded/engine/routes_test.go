@@ -80,10 +80,10 @@ func TestRoutes(t *testing.T) {
 				filter := filters[random.IntN(len(filters))]
 				switch random.IntN(5) {
 				case 0:
-					c.Bye()
+					c.Disconnect()
 					c = b.Connect(keeps(fmt.Sprint(n)))
 				case 1:
-					c.Bye()
+					c.Disconnect()
 					c = b.Connect(fresh(fmt.Sprint(n)))
 				case 2:
 					c.Send(packet.AppendUnsubscribe(nil, c.Version, &packet.Unsubscribe{PacketID: 1, Filters: []string{filter}}))
@@ -93,7 +93,7 @@ func TestRoutes(t *testing.T) {
 				}
 			}
 			if n%2 == 0 {
-				c.Bye()
+				c.Disconnect()
 			}
 		})
 	}

@@ -157,7 +157,7 @@ func TestEndWhileStoring(t *testing.T) {
 	b := start(t, dir, func(_ *engine.Config, p *engine.Parts) { p.Authority = authority })
 	c := b.Connect(keeps("c"))
 	c.Subscribe("a", 1)
-	c.Bye()
+	c.Disconnect()
 	member := b.Connect(fresh("member"))
 	member.Subscribe("$share/group/a", 0)
 	publisher := b.Connect(fresh("p"))

@@ -80,7 +80,7 @@ func (r *reader) read() error {
 				return err
 			}
 		}
-		if err := r.borrow(); err != nil {
+		if err := r.ensureSpace(); err != nil {
 			return err
 		}
 		n, err := r.socket.Read(r.buf[r.n:])
@@ -97,7 +97,7 @@ func (r *reader) readRaw() error {
 	var n int
 	var err error
 	ready := func(fd uintptr) bool {
-		if err = r.borrow(); err != nil {
+		if err = r.ensureSpace(); err != nil {
 			return true
 		}
 		n, err = readDescriptor(fd, r.buf[r.n:])
@@ -121,8 +121,8 @@ func (r *reader) readRaw() error {
 	return nil
 }
 
-// borrow ensures that the buffer has free space.
-func (r *reader) borrow() error {
+// ensureSpace ensures that the buffer has free space.
+func (r *reader) ensureSpace() error {
 	if r.buf == nil {
 		r.pool = readBuffers
 		if !r.loggedIn {
@@ -134,7 +134,7 @@ func (r *reader) borrow() error {
 	if r.n < len(r.buf) {
 		return nil
 	}
-	size, err := r.larger()
+	size, err := r.nextSize()
 	if err != nil {
 		return err
 	}
@@ -142,9 +142,9 @@ func (r *reader) borrow() error {
 	return nil
 }
 
-// larger returns the size of the next larger buffer. It doubles with what has arrived, not by
+// nextSize returns the size of the next larger buffer. It doubles with what has arrived, not by
 // the length that a packet claims; for a CONNECT that length is the limit.
-func (r *reader) larger() (int, error) {
+func (r *reader) nextSize() (int, error) {
 	size := 2 * len(r.buf)
 	if r.loggedIn {
 		return size, nil

@@ -138,7 +138,7 @@ func (e *Engine) subscribe(s *Session, g grant) (replaced bool) {
 	defer s.mu.Unlock()
 	g.unreserve()
 	if s.ended {
-		s.disown(g.filter)
+		s.deleteSubscription(g.filter)
 		return true
 	}
 	if s.subscribed.options == nil {
@@ -146,7 +146,7 @@ func (e *Engine) subscribe(s *Session, g grant) (replaced bool) {
 	}
 	before, replaced := s.subscribed.options[g.filter]
 	s.subscribed.options[g.filter] = g.options
-	s.enlist(g.filter, g.options)
+	s.addToIndex(g.filter, g.options)
 	s.announceJoined(g.filter, replaced, before)
 	if !replaced {
 		e.meters.subscriptions.Add(1)
@@ -155,9 +155,9 @@ func (e *Engine) subscribe(s *Session, g grant) (replaced bool) {
 	return replaced
 }
 
-// disown deletes a subscription from the store that was stored after the end of its session.
+// deleteSubscription deletes a subscription from the store that was stored after the end of its session.
 // mu is held.
-func (s *Session) disown(filter string) {
+func (s *Session) deleteSubscription(filter string) {
 	if s.stored {
 		gone := []SubscriptionRecord{{SessionID: s.id, Filter: filter}}
 		s.generation.submit(&Changes{Owed: true, Unsubscribed: gone})
@@ -177,11 +177,11 @@ func (e *Engine) sendRetained(s *Session, g grant) {
 	o := outgoingMessage{extra: newExtra(ids, ""), retain: true, unbounded: s.accepts()}
 	now, n := e.now(), 0
 	for topic, m := range e.retained.index.Match(g.filter) {
-		if m.expired(now) || !s.may(Receive, topic) || g.options.NoLocal && m.Publisher == s.clientID {
+		if m.expired(now) || !s.isAllowed(Receive, topic) || g.options.NoLocal && m.Publisher == s.clientID {
 			continue
 		}
 		o.message, o.qos = m, min(m.QoS, g.options.QoS)
-		c := e.handRetained(s, o)
+		c := e.queueRetained(s, o)
 		if n++; n%flushRetained == 0 && c != nil {
 			c.flush()
 		}
@@ -209,8 +209,8 @@ func (s *Session) connection() *Conn {
 	return s.conn
 }
 
-// handRetained queues one retained message. It returns the connection to be flushed.
-func (e *Engine) handRetained(s *Session, o outgoingMessage) *Conn {
+// queueRetained queues one retained message. It returns the connection to be flushed.
+func (e *Engine) queueRetained(s *Session, o outgoingMessage) *Conn {
 	a := s.accept(o)
 	if a.seq != 0 {
 		pub := e.newPublication()
@@ -268,7 +268,7 @@ func (e *Engine) unsubscribe(s *Session, filter string) bool {
 	before, known := s.subscribed.options[filter]
 	delete(s.subscribed.options, filter)
 	if known {
-		s.delist(filter)
+		s.removeFromIndex(filter)
 		s.announceLeft(filter, before)
 		e.meters.subscriptions.Add(-1)
 		s.out.account.add(QuotaSubscriptions, -subscriptionCost(filter))
@@ -276,8 +276,8 @@ func (e *Engine) unsubscribe(s *Session, filter string) bool {
 	return known
 }
 
-// enlist adds a subscription to the index. mu is held.
-func (s *Session) enlist(filter string, o topics.Options) { s.engine.index.Subscribe(filter, s, o) }
+// addToIndex adds a subscription to the index. mu is held.
+func (s *Session) addToIndex(filter string, o topics.Options) { s.engine.index.Subscribe(filter, s, o) }
 
-// delist removes a subscription from the index. mu is held, or the session has ended.
-func (s *Session) delist(filter string) { s.engine.index.Unsubscribe(filter, s) }
+// removeFromIndex removes a subscription from the index. mu is held, or the session has ended.
+func (s *Session) removeFromIndex(filter string) { s.engine.index.Unsubscribe(filter, s) }

@@ -97,7 +97,7 @@ func (e *Engine) Serving(ctx context.Context) (serving context.Context, err erro
 		select {
 		case <-now.admitted:
 		case <-now.ctx.Done(): // there is another
-		case <-e.life.Done():
+		case <-e.ctx.Done():
 			return nil, errClosing
 		case <-ctx.Done():
 			return nil, ctx.Err()
@@ -115,7 +115,7 @@ func (e *Engine) interrupt() (end func()) {
 		e.mu.Lock()
 		defer e.mu.Unlock()
 		if e.suspending--; e.suspending == 0 {
-			e.resumeCtx, e.cancelResume = context.WithCancelCause(e.life)
+			e.resumeCtx, e.cancelResume = context.WithCancelCause(e.ctx)
 		}
 	}
 }

@@ -81,7 +81,7 @@ func TestPacketsWhileSuspending(t *testing.T) {
 				if p := c.Want(packet.TypeDisconnect); p[2] != packet.ReasonUseAnotherServer {
 					t.Errorf("DISCONNECT % x", p)
 				}
-				c.Gone()
+				c.AwaitClose()
 				b.refused(keepsV5("c"), packet.ReasonUseAnotherServer)
 				b.refused(keepsV5("d"), packet.ReasonUseAnotherServer)
 				b.suspend()

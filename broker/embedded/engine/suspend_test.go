@@ -40,7 +40,7 @@ func (b *broker) administrators() *broker {
 		b.close()
 		serving.Wait()
 	})
-	return &broker{Broker: &enginetest.Broker{Engine: b.Engine, T: b.T, Addr: l.Addr().String(), Patience: suite.HangLimit}}
+	return &broker{Broker: &enginetest.Broker{Engine: b.Engine, T: b.T, Addr: l.Addr().String(), Timeout: suite.HangLimit}}
 }
 
 // suspend leaves the clients to another server.
@@ -66,7 +66,7 @@ func (b *broker) refused(h packet.Connect, code byte) {
 	if p := c.Want(packet.TypeConnack); p[3] != code {
 		b.T.Errorf("CONNACK % x, want code %#x", p, code)
 	}
-	c.Gone()
+	c.AwaitClose()
 }
 
 // TestSuspendedServesAdministrators serves only administrators, and stores nothing, before the
@@ -109,13 +109,13 @@ func TestSuspendedServesAdministrators(t *testing.T) {
 		if deleted, err := b.DeleteRetained("c"); !deleted || err != nil {
 			t.Errorf("deleted %v, %v", deleted, err)
 		}
-		admin.Bye()
+		admin.Disconnect()
 		until(t, "the session ends with its connection", func() bool { _, _, err := b.Client("admin"); return err != nil })
 		b.resume()
 		if m, ok := b.RetainedOf("a"); ok {
 			t.Errorf("what was retained meanwhile stays: %v", m)
 		}
-		b.Connect(fresh("c")).Bye()
+		b.Connect(fresh("c")).Disconnect()
 		b.suspend()
 	}
 }
@@ -340,7 +340,7 @@ func TestConnectWhileSuspending(t *testing.T) {
 	t.Parallel()
 	b := start(t, t.TempDir())
 	for range 3 {
-		b.Connect(keeps("c")).Bye()
+		b.Connect(keeps("c")).Disconnect()
 		for i := range 50 { // their connections are ended too, some of them first
 			b.Connect(fresh(fmt.Sprint("other-", i)))
 		}
@@ -364,7 +364,7 @@ func TestConnectWhileSuspending(t *testing.T) {
 		if !c.Present {
 			t.Error("the session is lost")
 		}
-		c.Bye()
+		c.Disconnect()
 	}
 }
 

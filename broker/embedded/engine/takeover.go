@@ -6,14 +6,14 @@ import (
 	"signalbox/broker/mqtt/packet"
 )
 
-// occupy assigns the connection the session of its client id: the present one, after ending
+// assignSession assigns the connection the session of its client id: the present one, after ending
 // an older connection [MQTT-3.1.4-3], or a new one. Of several connections that wait for the
 // session, the one with the latest CONNECT gets it; the others are refused. A client id
 // belongs to the username that opened its session.
-func (e *Engine) occupy(c *Conn) (s *Session, present bool, err error) {
+func (e *Engine) assignSession(c *Conn) (s *Session, present bool, err error) {
 	h := c.hello
 	for {
-		s, previous := e.claim(h.ClientID, c)
+		s, previous := e.lookUp(h.ClientID, c)
 		if s != nil && (s.username != c.username || s.anonymous != c.anonymous) {
 			return nil, false, ErrForeign
 		}
@@ -51,8 +51,8 @@ func (e *Engine) evict(previous, c *Conn) error {
 	return nil
 }
 
-// claim returns the session of a client id, and the connection that has it.
-func (e *Engine) claim(clientID string, c *Conn) (*Session, *Conn) {
+// lookUp returns the session of a client id, and the connection that has it.
+func (e *Engine) lookUp(clientID string, c *Conn) (*Session, *Conn) {
 	e.mu.Lock()
 	s := e.sessions[clientID]
 	e.mu.Unlock()
@@ -98,7 +98,7 @@ func (e *Engine) open(c *Conn) (*Session, error) {
 	}
 	e.sessions[s.clientID] = s
 	e.ordered.Set(s)
-	s.assume(c)
+	s.attach(c)
 	s.generation = e.generation.Load()
 	if !s.generation.admits.Load() { // a client of an AdminOnly socket, while the engine is suspended
 		s.expiry = 0
@@ -120,7 +120,7 @@ func (s *Session) take(c *Conn) (bool, error) {
 	}
 	s.rights.Release()
 	s.out.rewind()
-	s.assume(c)
+	s.attach(c)
 	return true, nil
 }
 
@@ -132,8 +132,8 @@ func (s *Session) isOver() bool {
 	return s.conn == nil && !s.keeps()
 }
 
-// assume attaches a connection to its session. mu is held.
-func (s *Session) assume(c *Conn) {
+// attach attaches a connection to its session. mu is held.
+func (s *Session) attach(c *Conn) {
 	h := c.hello
 	defer s.announcePresence()
 	s.conn, s.rights, s.client.version, s.client.clean, s.client.keepAlive = c, c.rights, c.version, h.CleanStart, h.KeepAlive

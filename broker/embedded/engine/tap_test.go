@@ -182,7 +182,7 @@ func testWaitForCapacity(t *testing.T) {
 	check(t, b.Resume(t.Context()))
 	away := b.Connect(keeps("away"))
 	away.Subscribe("a", 1)
-	away.Bye()
+	away.Disconnect()
 	c := b.Connect(fresh("c"))
 	c.Subscribe("a", 1)
 	p := b.NewPublisher()

@@ -18,10 +18,10 @@ import (
 // Broker is an engine with the real store, behind a TCP socket if it has one.
 type Broker struct {
 	*engine.Engine
-	T        testing.TB
-	Addr     string
-	Store    engine.Store  // the one that the engine uses
-	Patience time.Duration // time limit for what must happen
+	T       testing.TB
+	Addr    string
+	Store   engine.Store  // the one that the engine uses
+	Timeout time.Duration // time limit for what must happen
 
 	listener net.Listener
 	serving  sync.WaitGroup
@@ -31,9 +31,9 @@ type Broker struct {
 
 // Start opens a broker on the file in dir. Its engine is neither loaded nor resumed. The
 // caller closes it.
-func Start(t testing.TB, patience time.Duration, dir string, change ...func(*engine.Config, *engine.Parts)) *Broker {
+func Start(t testing.TB, timeout time.Duration, dir string, change ...func(*engine.Config, *engine.Parts)) *Broker {
 	t.Helper()
-	b := Unconnected(t, patience, dir, change...)
+	b := Unconnected(t, timeout, dir, change...)
 	var err error
 	b.listener, err = net.Listen("tcp", "127.0.0.1:0")
 	Check(t, err)
@@ -44,7 +44,7 @@ func Start(t testing.TB, patience time.Duration, dir string, change ...func(*eng
 
 // Unconnected is Start without a socket: clients connect by Pipe, so that the broker can
 // run in virtual time. Connect and Dial do not use a network either.
-func Unconnected(t testing.TB, patience time.Duration, dir string, change ...func(*engine.Config, *engine.Parts)) *Broker {
+func Unconnected(t testing.TB, timeout time.Duration, dir string, change ...func(*engine.Config, *engine.Parts)) *Broker {
 	t.Helper()
 	f, err := schema.Open(t.Context(), filepath.Join(dir, "broker.db"), slog.New(slog.DiscardHandler))
 	Check(t, err)
@@ -52,12 +52,12 @@ func Unconnected(t testing.TB, patience time.Duration, dir string, change ...fun
 	Check(t, err)
 	c, p := engine.DefaultConfig(), engine.Parts{Store: s, Authority: Permissive{}, Watcher: blind{}, Control: func(*engine.Request) {}}
 	for _, limit := range []*time.Duration{&c.ConnectTimeout, &c.WriteTimeout, &c.LoginTimeout, &c.Grace, &c.EvictTimeout} {
-		*limit = patience
+		*limit = timeout
 	}
 	for _, f := range change {
 		f(&c, &p)
 	}
-	return &Broker{Engine: engine.New(c, p), T: t, Store: p.Store, Patience: patience, store: s, file: f}
+	return &Broker{Engine: engine.New(c, p), T: t, Store: p.Store, Timeout: timeout, store: s, file: f}
 }
 
 // Pipe returns the client's end of an in-memory connection to the broker. The broker can
@@ -90,7 +90,7 @@ func (b *Broker) Close(others ...func()) {
 	if b.listener != nil {
 		b.listener.Close()
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), b.Patience)
+	ctx, cancel := context.WithTimeout(context.Background(), b.Timeout)
 	defer cancel()
 	if err := b.Engine.Close(ctx); err != nil {
 		b.T.Errorf("close: %v", err)
@@ -109,7 +109,7 @@ func (b *Broker) Close(others ...func()) {
 // CloseEngine closes only the engine, which must not wait for the store.
 func (b *Broker) CloseEngine() {
 	b.T.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), b.Patience)
+	ctx, cancel := context.WithTimeout(context.Background(), b.Timeout)
 	defer cancel()
 	Check(b.T, b.Engine.Close(ctx))
 }

@@ -20,7 +20,7 @@ type Client struct {
 	Version byte
 	Present bool // Session Present of CONNACK
 
-	patience time.Duration
+	timeout time.Duration
 }
 
 // Message is a PUBLISH that the client received.
@@ -36,13 +36,13 @@ type Refused byte
 
 func (r Refused) Error() string { return fmt.Sprintf("refused: 0x%02x", byte(r)) }
 
-// Keeps returns a CONNECT of a session that outlives its connection.
-func Keeps(id string) packet.Connect {
+// Persistent returns a CONNECT of a session that outlives its connection.
+func Persistent(id string) packet.Connect {
 	return packet.Connect{ClientID: id, SessionExpiry: 3600, HasSessionExpiry: true}
 }
 
-// Fresh returns a CONNECT of a new session that ends with its connection.
-func Fresh(id string) packet.Connect { return packet.Connect{ClientID: id, CleanStart: true} }
+// Clean returns a CONNECT of a new session that ends with its connection.
+func Clean(id string) packet.Connect { return packet.Connect{ClientID: id, CleanStart: true} }
 
 // Dial opens a connection. The end of the test closes it.
 func (b *Broker) Dial() *Client {
@@ -54,15 +54,15 @@ func (b *Broker) Dial() *Client {
 }
 
 func (b *Broker) dial() (*Client, error) {
-	conn, err := b.reach()
+	conn, err := b.open()
 	if err != nil {
 		return nil, err
 	}
-	return &Client{Conn: conn, T: b.T, In: bufio.NewReader(conn), Version: packet.V5, patience: b.Patience}, nil
+	return &Client{Conn: conn, T: b.T, In: bufio.NewReader(conn), Version: packet.V5, timeout: b.Timeout}, nil
 }
 
-// reach opens a connection to the broker.
-func (b *Broker) reach() (net.Conn, error) {
+// open opens a connection to the broker.
+func (b *Broker) open() (net.Conn, error) {
 	if b.Addr == "" {
 		return Buffered(b.Pipe()), nil
 	}
@@ -88,15 +88,15 @@ func (b *Broker) TryConnect(h packet.Connect) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := c.introduce(h); err != nil {
+	if err := c.connect(h); err != nil {
 		c.Close()
 		return nil, err
 	}
 	return c, nil
 }
 
-// introduce sends CONNECT and reads CONNACK.
-func (c *Client) introduce(h packet.Connect) error {
+// connect sends CONNECT and reads CONNACK.
+func (c *Client) connect(h packet.Connect) error {
 	if h.Version == 0 {
 		h.Version = packet.V5
 	}
@@ -136,7 +136,7 @@ func (c *Client) TrySend(p []byte) error {
 
 // Read returns the next packet.
 func (c *Client) Read() ([]byte, error) {
-	if err := c.SetReadDeadline(time.Now().Add(c.patience)); err != nil {
+	if err := c.SetReadDeadline(time.Now().Add(c.timeout)); err != nil {
 		return nil, err
 	}
 	return c.Next()
@@ -172,8 +172,8 @@ func (c *Client) Want(kind byte) []byte {
 	return p
 }
 
-// Gone waits for the end of the connection.
-func (c *Client) Gone() {
+// AwaitClose waits for the end of the connection.
+func (c *Client) AwaitClose() {
 	c.T.Helper()
 	for {
 		if _, err := c.Read(); err != nil {
@@ -243,9 +243,9 @@ func (c *Client) Ping() []byte {
 	return p
 }
 
-// Bye sends DISCONNECT and waits for the end of the connection.
-func (c *Client) Bye() {
+// Disconnect sends DISCONNECT and waits for the end of the connection.
+func (c *Client) Disconnect() {
 	c.T.Helper()
 	c.Send([]byte{packet.TypeDisconnect << 4, 0})
-	c.Gone()
+	c.AwaitClose()
 }

@@ -22,11 +22,11 @@ func Check(t testing.TB, err error) {
 }
 
 // Until waits for a condition.
-func Until(t testing.TB, patience time.Duration, what string, ok func() bool) {
+func Until(t testing.TB, timeout time.Duration, what string, ok func() bool) {
 	t.Helper()
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
-	end := time.After(patience)
+	end := time.After(timeout)
 	for !ok() {
 		select {
 		case <-tick.C:

@@ -130,7 +130,7 @@ func (c *committer) commitValid(group []*engine.Changes, at position) error {
 				return err
 			}
 			if err != nil {
-				c.log.Error("changes contradict what is stored and were left out", slog.Any("err", err), slog.Uint64("index", at.index))
+				c.log.Error("changes contradict what is stored and were left out", slog.Any("error", err), slog.Uint64("index", at.index))
 			}
 		}
 		return nil

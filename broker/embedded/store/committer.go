@@ -97,7 +97,7 @@ func (c *committer) setCounts(counts *refCounts) {
 // omit logs changes that contradict what is stored. They are refused even if they are
 // owed, because they would always fail.
 func (c *committer) omit(_ []*engine.Changes, err error) error {
-	c.log.Error("changes contradict what is stored and were left out", slog.Any("err", err))
+	c.log.Error("changes contradict what is stored and were left out", slog.Any("error", err))
 	return err
 }
 

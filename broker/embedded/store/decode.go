@@ -64,8 +64,8 @@ func (d *decoder) qos(bits byte) byte {
 // blob decodes bytes into memory of its own.
 func (d *decoder) blob() []byte { return append([]byte(nil), d.Bytes()...) }
 
-// again decodes a text that is often equal to the one before, which it then reuses.
-func (d *decoder) again(last *string) string {
+// repeatedText decodes a text that is often equal to the one before, which it then reuses.
+func (d *decoder) repeatedText(last *string) string {
 	if b := d.Bytes(); string(b) != *last {
 		*last = string(b)
 	}
@@ -164,8 +164,8 @@ func (d *decoder) message() *engine.Message {
 	m.Properties = d.blob()
 	m.CreatedAt = d.Signed()
 	m.ExpiresAt = d.Signed()
-	m.Publisher = d.again(&d.texts[0])
-	m.Username = d.again(&d.texts[1])
+	m.Publisher = d.repeatedText(&d.texts[0])
+	m.Username = d.repeatedText(&d.texts[1])
 	d.known = append(d.known, m)
 	return m
 }

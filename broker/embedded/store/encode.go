@@ -74,7 +74,7 @@ type encoder struct {
 }
 
 func (e *encoder) changes(c *engine.Changes) {
-	e.number(uint64(holds(c)))
+	e.number(uint64(nonEmpty(c)))
 	encodeList(e, c.PutSessions, (*encoder).session)
 	encodeList(e, c.Subscribed, (*encoder).subscription)
 	encodeList(e, c.Unsubscribed, (*encoder).unsubscription)
@@ -88,8 +88,8 @@ func (e *encoder) changes(c *engine.Changes) {
 	encodeList(e, c.EndedSessions, func(e *encoder, id *uint64) { e.number(*id) })
 }
 
-// holds returns which fields of changes are not empty.
-func holds(c *engine.Changes) (bits int) {
+// nonEmpty returns which fields of changes are not empty.
+func nonEmpty(c *engine.Changes) (bits int) {
 	for i, filled := range [...]bool{
 		c.Owed, len(c.PutSessions) > 0, len(c.Subscribed) > 0, len(c.Unsubscribed) > 0, len(c.Messages) > 0, len(c.Enqueued) > 0,
 		len(c.Released) > 0, len(c.Received) > 0, len(c.Retained) > 0, len(c.Dequeued) > 0, len(c.Forgotten) > 0, len(c.EndedSessions) > 0,

@@ -105,7 +105,7 @@ func (l *loader) readMessages(ctx context.Context) error {
 // the file can cause, it keeps the newer one.
 func (l *loader) readRetained(ctx context.Context) error {
 	byTopic := make(map[string]*engine.Message, len(l.retained))
-	for _, s := range near(l.retained) {
+	for _, s := range ranges(l.retained) {
 		err := eachMessageIn(ctx, l.conn, s, func(m *engine.Message, retained bool) error {
 			if retained {
 				byTopic[m.Topic] = m
@@ -133,15 +133,15 @@ func (l *loader) readQueues(ctx context.Context) error {
 			l.dropped.queued++
 			return nil
 		}
-		r.Stub, r.Share = stub, l.same(r.Share)
+		r.Stub, r.Share = stub, l.intern(r.Share)
 		s.Queue = append(s.Queue, r)
 		l.counts.refs[message]++
 		return nil
 	})
 }
 
-// same returns a shared copy of share: many queue rows name the same few shares.
-func (l *loader) same(share string) string {
+// intern returns a shared copy of share: many queue rows name the same few shares.
+func (l *loader) intern(share string) string {
 	known, ok := l.shares[share]
 	if !ok {
 		l.shares[share], known = share, share

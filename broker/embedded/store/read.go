@@ -14,8 +14,8 @@ import (
 // range.
 const gap = 32
 
-// atOnce is how many messages one statement reads.
-const atOnce = 256
+// readBatch is how many messages one statement reads.
+const readBatch = 256
 
 func (s *Store) prepareMessages() (*sql.Stmt, error) {
 	return s.readers.Prepare(selectMessage + `WHERE id IN (SELECT value FROM json_each(?)) ORDER BY id`)
@@ -30,7 +30,7 @@ func (s *Store) Messages(ctx context.Context, ids []uint64) ([]*engine.Message, 
 		return nil, fmt.Errorf("read messages of the broker: %w", err)
 	}
 	found := make([]*engine.Message, 0, len(ids))
-	for part := range slices.Chunk(ids, atOnce) {
+	for part := range slices.Chunk(ids, readBatch) {
 		rows, err := statement.QueryContext(ctx, jsonArray(part))
 		if err == nil {
 			err = scanMessages(rows, func(m *engine.Message, _ bool) error {
@@ -59,8 +59,8 @@ func jsonArray(ids []uint64) string {
 	return string(append(text, ']'))
 }
 
-// near returns ranges that contain all IDs, which must ascend, and few others.
-func near(ids []uint64) (found []span) {
+// ranges returns ranges that contain all IDs, which must ascend, and few others.
+func ranges(ids []uint64) (found []span) {
 	for _, id := range ids {
 		if n := len(found); n > 0 && id-found[n-1].to <= gap {
 			found[n-1].to = id

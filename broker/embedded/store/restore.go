@@ -74,7 +74,7 @@ func (c *committer) restore(in *snapshotReader) error {
 // stricter one stays.
 func (c *committer) resetDurability(d storage.Durability) {
 	if err := c.disk.SetDurability(d); err != nil {
-		c.log.Warn("the broker's messages stay as durable as they can be", slog.Any("err", err))
+		c.log.Warn("the broker's messages stay as durable as they can be", slog.Any("error", err))
 	}
 }
 
@@ -119,7 +119,7 @@ func (c *committer) replaceRetained(in *snapshotReader) error {
 
 // renumber assigns new IDs to the messages of a snapshot.
 func (in *snapshotReader) renumber(changes *engine.Changes) error {
-	if holds(changes)&^hasRetained != 0 {
+	if nonEmpty(changes)&^hasRetained != 0 {
 		return ErrDamaged
 	}
 	for _, r := range changes.Retained {

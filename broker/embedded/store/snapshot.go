@@ -184,18 +184,18 @@ func (v *Snapshot) queues(failed *error) iter.Seq2[uint64, engine.QueueRecord] {
 	return func(yield func(uint64, engine.QueueRecord) bool) {
 		err := eachQueued(context.Background(), v.conn, func(message uint64, r engine.QueueRecord) error {
 			if !yield(message, r) {
-				return errEnough
+				return errStopped
 			}
 			return nil
 		})
-		if !errors.Is(err, errEnough) {
+		if !errors.Is(err, errStopped) {
 			*failed = err
 		}
 	}
 }
 
-// errEnough stops the reading of a table.
-var errEnough = errors.New("no more is asked for")
+// errStopped stops the reading of a table.
+var errStopped = errors.New("no more is asked for")
 
 func (v *Snapshot) writeRetained(out *frames) error {
 	return eachMessage(context.Background(), v.conn, RetainedOnly, out.message)

@@ -104,7 +104,7 @@ func (s *Store) Load(ctx context.Context) (*engine.Snapshot, error) {
 	}
 	s.log.Info("broker's messages read", slog.Int("sessions", len(snapshot.Sessions)),
 		slog.Int("retained", len(snapshot.Retained)), slog.Int("messages", messages),
-		slog.Duration("took", s.now().Sub(began)))
+		slog.Duration("duration", s.now().Sub(began)))
 	return snapshot, nil
 }
 

@@ -11,9 +11,9 @@ type client struct{ *enginetest.Client }
 // connect opens a connection; with kept, its session is persistent.
 func (n *node) connect(id string, kept bool, change ...func(*packet.Connect)) *client {
 	n.T.Helper()
-	h := enginetest.Fresh(id)
+	h := enginetest.Clean(id)
 	if kept {
-		h = enginetest.Keeps(id)
+		h = enginetest.Persistent(id)
 	}
 	for _, f := range change {
 		f(&h)

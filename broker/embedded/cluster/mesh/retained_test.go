@@ -26,7 +26,7 @@ type sharedLog struct {
 	applied  map[int]int // entries, by node
 }
 
-// entry is what was submitted; it must not be read once it is settled.
+// entry is what was submitted; it must not be read once its outcome was reported.
 type entry struct {
 	records []engine.RetainedRecord
 	changes *engine.Changes
@@ -51,7 +51,7 @@ func (s logStore) Submit(c *engine.Changes) {
 	l.more = make(chan struct{})
 }
 
-// applyTo applies the log at a node. An entry is settled when the first node has applied it.
+// applyTo applies the log at a node. An entry is committed when the first node has applied it.
 func (l *sharedLog) applyTo(n *node, s engine.Store) {
 	l.appliers.Go(func() {
 		random := rand.New(rand.NewPCG(uint64(n.id), 3)) //nolint:gosec // a test

@@ -17,7 +17,7 @@ func newDiscarding(reason error) *discarding { return &discarding{queue: newQueu
 
 func (d *discarding) submit(c *engine.Changes) { d.put(c) }
 func (d *discarding) err() error               { return d.reason }
-func (d *discarding) keepsHere() bool          { return false }
+func (d *discarding) storesLocally() bool      { return false }
 func (d *discarding) start()                   { d.tasks.Go(d.run) }
 
 func (d *discarding) end() {

@@ -19,8 +19,8 @@ const MaxCommand = 8 << 20
 
 // The errors of changes that are not committed.
 var (
-	errEnded    = uncertain{errors.New("this node's time as the cluster's leader has ended")}
-	errTooLarge = fmt.Errorf("changes to messages that have more than %d MiB cannot be agreed upon by a cluster", MaxCommand>>20)
+	errLeadershipEnded = uncertain{errors.New("this node's time as the cluster's leader has ended")}
+	errTooLarge        = fmt.Errorf("changes to messages that have more than %d MiB cannot be agreed upon by a cluster", MaxCommand>>20)
 )
 
 // uncertain is an error that is an engine.ErrUncertain, too.
@@ -58,7 +58,7 @@ func newLeading(local Local, begin Proposer, encode func([]byte, []*engine.Chang
 }
 
 func (l *leading) submit(c *engine.Changes) { l.put(c) }
-func (l *leading) keepsHere() bool          { return false }
+func (l *leading) storesLocally() bool      { return false }
 
 // err returns why the leadership has ended, or else the error of the node's own store.
 func (l *leading) err() error {
@@ -70,12 +70,12 @@ func (l *leading) err() error {
 
 func (l *leading) start() {
 	l.tasks.Go(l.propose)
-	l.tasks.Go(l.conclude)
+	l.tasks.Go(l.reportOutcomes)
 }
 
 // end makes everything fail that is not committed by now.
 func (l *leading) end() {
-	l.cancel(errEnded)
+	l.cancel(errLeadershipEnded)
 	l.close()
 	l.tasks.Wait()
 }
@@ -83,7 +83,7 @@ func (l *leading) end() {
 // finish waits until everything that was submitted is committed, as far as the context
 // allows.
 func (l *leading) finish(ctx context.Context) {
-	stop := context.AfterFunc(ctx, func() { l.cancel(errEnded) })
+	stop := context.AfterFunc(ctx, func() { l.cancel(errLeadershipEnded) })
 	defer stop()
 	l.close()
 	l.tasks.Wait()
@@ -114,8 +114,8 @@ func (l *leading) handOver(b *batch) {
 	b.wait = l.begin(command)
 }
 
-// conclude reports the outcome of batches in the order in which they were proposed.
-func (l *leading) conclude() {
+// reportOutcomes reports the outcome of batches in the order in which they were proposed.
+func (l *leading) reportOutcomes() {
 	for b := range l.begun {
 		b.report(l.await(b))
 		l.done(b)

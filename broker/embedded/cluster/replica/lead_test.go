@@ -157,7 +157,7 @@ func TestLeadEnds(t *testing.T) {
 	<-lost
 	settled, errs := j.wait(3000)
 	for i, err := range errs {
-		if !errors.Is(err, errEnded) || !errors.Is(err, engine.ErrUncertain) {
+		if !errors.Is(err, errLeadershipEnded) || !errors.Is(err, engine.ErrUncertain) {
 			t.Fatalf("change %d is settled with %v", settled[i], err)
 		}
 	}
@@ -178,7 +178,7 @@ func TestLeadWaitsForCapacity(t *testing.T) {
 	}{
 		{"changes agreed upon", maxPendingChanges + 1, 1, func(release func(), _ *Store) { release() }, nil},
 		{"bytes agreed upon", 17, 4 << 20, func(release func(), _ *Store) { release() }, nil},
-		{"another mode", maxPendingChanges + 1, 1, func(release func(), s *Store) { must(t, s.Follow(context.Background())); release() }, errEnded},
+		{"another mode", maxPendingChanges + 1, 1, func(release func(), s *Store) { must(t, s.Follow(context.Background())); release() }, errLeadershipEnded},
 	} {
 		t.Run(what.name, func(t *testing.T) {
 			t.Parallel()
@@ -291,7 +291,7 @@ func TestCloseInTime(t *testing.T) {
 	must(t, s.Close(over))
 	_, errs := j.wait(3000)
 	for _, err := range errs {
-		if !errors.Is(err, errEnded) {
+		if !errors.Is(err, errLeadershipEnded) {
 			t.Fatalf("got error %v", err)
 		}
 	}

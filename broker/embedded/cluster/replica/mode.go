@@ -14,9 +14,9 @@ type mode interface {
 	waitForCapacity()
 	err() error
 
-	// keepsHere reports whether changes that the cluster has not committed are stored in
+	// storesLocally reports whether changes that the cluster has not committed are stored in
 	// the node's own store.
-	keepsHere() bool
+	storesLocally() bool
 
 	// start starts the goroutines of the mode, before the first changes are submitted. end
 	// waits until they have reported the outcome of all pending changes, and stops them; no
@@ -35,7 +35,7 @@ func (s *Store) switchTo(ctx context.Context, next mode) error {
 		return errClosed
 	}
 	former := s.current()
-	if former.keepsHere() && !next.keepsHere() {
+	if former.storesLocally() && !next.storesLocally() {
 		s.set(newGathering())
 		if err := s.drain(ctx); err != nil {
 			s.set(former)
@@ -95,7 +95,7 @@ type alone struct{ local Local }
 func (a alone) submit(c *engine.Changes) { a.local.Submit(c) }
 func (a alone) waitForCapacity()         { a.local.WaitForCapacity() }
 func (a alone) err() error               { return a.local.Err() }
-func (a alone) keepsHere() bool          { return true }
+func (a alone) storesLocally() bool      { return true }
 func (a alone) start()                   {}
 func (a alone) end()                     {}
 
@@ -106,7 +106,7 @@ func newGathering() *gathering { return &gathering{newQueue()} }
 
 func (g *gathering) submit(c *engine.Changes) { g.put(c) }
 func (g *gathering) err() error               { return nil }
-func (g *gathering) keepsHere() bool          { return false }
+func (g *gathering) storesLocally() bool      { return false }
 func (g *gathering) start()                   {}
 func (g *gathering) end()                     {}
 
@@ -128,8 +128,8 @@ func (closedMode) submit(c *engine.Changes) {
 		go c.Done.Committed(c, errClosed)
 	}
 }
-func (closedMode) waitForCapacity() {}
-func (closedMode) err() error       { return errClosed }
-func (closedMode) keepsHere() bool  { return false }
-func (closedMode) start()           {}
-func (closedMode) end()             {}
+func (closedMode) waitForCapacity()    {}
+func (closedMode) err() error          { return errClosed }
+func (closedMode) storesLocally() bool { return false }
+func (closedMode) start()              {}
+func (closedMode) end()                {}

@@ -205,7 +205,7 @@ func leadAlone(t *testing.T, s *Store) error {
 	}
 	pending := submit(s, &engine.Changes{})
 	must(t, s.Refuse(t.Context(), errRefused))
-	if err := <-pending; !errors.Is(err, errEnded) {
+	if err := <-pending; !errors.Is(err, errLeadershipEnded) {
 		t.Errorf("what nobody agrees upon is settled with %v", err)
 	}
 	return nil

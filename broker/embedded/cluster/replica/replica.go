@@ -190,7 +190,7 @@ func (s *Store) Close(ctx context.Context) error {
 		l.finish(ctx)
 	}
 	next := mode(closedMode{})
-	if m.keepsHere() {
+	if m.storesLocally() {
 		next = alone{s.local} // which returns its own error after Close
 	}
 	s.replace(m, next)

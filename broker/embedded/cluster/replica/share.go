@@ -17,7 +17,7 @@ const stallTimeout = time.Second
 // The errors of retained messages that are not committed.
 var (
 	errUnshared = errors.New("retained messages are no longer shared with the cluster")
-	errBehind   = errors.New("the cluster does not agree upon retained messages, and too many wait for that")
+	errStalled  = errors.New("the cluster does not agree upon retained messages, and too many wait for that")
 )
 
 // sharing replicates retained messages and stores everything else in the node's own
@@ -36,7 +36,7 @@ type sharing struct {
 }
 
 func newSharing(local Local, r Retaining, encode func([]byte, []*engine.Changes) []byte) *sharing {
-	s := &sharing{local: local, retaining: r, encode: encode, waiting: newQueue(), refused: newDiscarding(errBehind)}
+	s := &sharing{local: local, retaining: r, encode: encode, waiting: newQueue(), refused: newDiscarding(errStalled)}
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
 	return s
 }
@@ -66,8 +66,8 @@ func (s *sharing) waitForCapacity() {
 	s.waiting.waitForCapacity()
 }
 
-func (s *sharing) err() error      { return s.local.Err() }
-func (s *sharing) keepsHere() bool { return true }
+func (s *sharing) err() error          { return s.local.Err() }
+func (s *sharing) storesLocally() bool { return true }
 
 func (s *sharing) start() {
 	s.refused.start()

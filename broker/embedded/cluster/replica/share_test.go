@@ -128,7 +128,7 @@ func TestShareHangs(t *testing.T) {
 		if waited := time.Since(began); waited != stallTimeout {
 			t.Errorf("who makes changes waited for %v, want %v", waited, stallTimeout)
 		}
-		if err := <-submit(s, retained(1)); !errors.Is(err, errBehind) {
+		if err := <-submit(s, retained(1)); !errors.Is(err, errStalled) {
 			t.Errorf("a retained message too many is settled with %v", err)
 		}
 		must(t, <-submit(s, change(1)))

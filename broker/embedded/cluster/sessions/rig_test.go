@@ -257,7 +257,7 @@ func (c *cluster) owners(clientID string) (found []int) {
 
 var (
 	check = enginetest.Check
-	keeps = enginetest.Keeps
+	keeps = enginetest.Persistent
 )
 
 // until waits for a condition.
