@@ -223,7 +223,7 @@ func TestTopicsOfNodesElsewhere(t *testing.T) {
 		}
 		_, err := b.ListTopics(t.Context(), 1, 0, -1)
 		wantKind(t, err, broker.NotFound)
-		if ttls, err := b.GetTTL(t.Context(), 0); err != nil || !slices.Equal(ttls, []int64{60}) {
+		if ttls, err := b.GetTTL(t.Context(), 0); err != nil || !slices.Equal(ttls, []int64{int64(time.Hour / time.Second)}) {
 			t.Errorf("%q: TTL %v, %v", mode, ttls, err)
 		}
 	}
