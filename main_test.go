@@ -128,7 +128,7 @@ var onlyIn = map[string][]string{
 	"github.com/mochi-mqtt/server/v2":          {"broker/mqtt/packet"},
 	"github.com/hashicorp/raft":                {"broker/embedded/cluster", "broker/embedded/cluster/raftlog"},
 	"modernc.org/sqlite":                       {"db", "broker/embedded/access", "broker/embedded/store", "broker/storage", "broker/streams/store", "scripts/bench"},
-	"github.com/pressly/goose/v3":              {"db", "broker/storage"},
+	"github.com/pressly/goose/v3":              {"broker/storage"},
 	"database/sql":                             {"broker/clock", "broker/embedded/cluster/raftlog", "db", "db/dbtest", "broker/embedded/access", "broker/embedded/store", "broker/storage", "broker/streams/store", "broker/bridges/store", "broker/bridges/peertest", "broker/bridges/sql", "scripts/bench"},
 	"net/http":                                 {"router", "router/client", "router/manual", "router/apitest", "broker/embedded/listen", "broker/remote", "broker/bridges/http", "broker/bridges/influxdb", "broker/bridges/peertest", "broker/bridges/target", "scripts/bench", "scripts/bench/sink"},
 	"github.com/santhosh-tekuri/jsonschema/v6": {"broker/bridges"},

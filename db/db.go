@@ -17,12 +17,9 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"net/url"
 	"path/filepath"
 	"runtime"
 	"sync/atomic"
-
-	_ "modernc.org/sqlite" // registers the driver "sqlite"
 
 	"signalbox/broker/storage"
 )
@@ -58,62 +55,23 @@ func open(ctx context.Context, path string, steps fs.FS, log *slog.Logger) (_ *D
 			err = errors.Join(storage.OpenError(path, err), d.closePools())
 		}
 	}()
-	version, err := inspect(ctx, path, steps)
-	if err != nil {
+	if d.rw, err = storage.OpenWriter(ctx, path, layout(steps), forWriter, log); err != nil {
 		return nil, err
 	}
-	if d.rw, err = openWriter(path); err != nil {
-		return nil, err
-	}
-	if err = migrate(ctx, d.rw, path, version, steps, log); err != nil {
-		return nil, err
-	}
-	if d.ro, err = openReaders(path); err != nil {
-		return nil, err
-	}
+	d.ro = storage.OpenPool(path, max(4, runtime.NumCPU()), forReader)
 	d.point, err = preparePoint(ctx, d.ro)
 	return d, err
 }
 
-// openWriter opens the pool of one. Immediate transactions take the write lock
-// at once: one that starts as a reader and upgrades later fails without waiting.
-func openWriter(path string) (*sql.DB, error) {
-	pool, err := sql.Open("sqlite", dsn(path, url.Values{
-		"_txlock": {"immediate"},
-		"_pragma": {
-			"busy_timeout(5000)",
-			"journal_mode(WAL)",
-			"synchronous(FULL)",
-			"foreign_keys(1)",
-			"journal_size_limit(67108864)",
-		},
-	}))
-	if err == nil {
-		pool.SetMaxOpenConns(1)
-	}
-	return pool, err
-}
-
-// openReaders opens the pool that cannot write. All connections stay open:
-// reopening one would parse the schema and prepare its statements anew.
-func openReaders(path string) (*sql.DB, error) {
-	pool, err := sql.Open("sqlite", dsn(path, url.Values{
-		"mode":    {"ro"},
-		"_pragma": {"busy_timeout(5000)", "query_only(1)"},
-	}))
-	if err == nil {
-		n := max(4, runtime.NumCPU())
-		pool.SetMaxOpenConns(n)
-		pool.SetMaxIdleConns(n)
-	}
-	return pool, err
-}
-
-// dsn names the file as a URI, so that a path may hold any character.
-func dsn(path string, params url.Values) string {
-	file := url.URL{Path: filepath.ToSlash(path)}
-	return "file:" + file.EscapedPath() + "?" + params.Encode()
-}
+// The options of the two pools. Immediate transactions take the write lock at once:
+// one that starts as a reader and upgrades later fails without waiting. A new
+// connection of a reader would parse the schema and prepare its statements anew,
+// so all stay open.
+const (
+	forWriter = "_txlock=immediate&_pragma=busy_timeout(5000)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)" +
+		"&_pragma=foreign_keys(1)&_pragma=journal_size_limit(67108864)"
+	forReader = "mode=ro&_pragma=busy_timeout(5000)&_pragma=query_only(1)"
+)
 
 // Close writes the log back into the file and closes it. The file alone is then
 // the whole database. Close must not run beside other methods.

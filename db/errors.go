@@ -25,9 +25,9 @@ var (
 	ErrLastRoot = errors.New("the last root administrator has to stay")
 	// ErrNotAdmin means that the user does not administer the project.
 	ErrNotAdmin = errors.New("does not administer the project")
-	// ErrNewer means that a newer version of the program wrote the file.
-	ErrNewer = errors.New("database is newer than this program")
-	// ErrForeign means that the file is none of ours.
+	// ErrNewer means that a newer release wrote the file.
+	ErrNewer = storage.ErrNewer
+	// ErrForeign means that another program wrote the file.
 	ErrForeign = storage.ErrForeign
 )
 

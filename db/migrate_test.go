@@ -3,12 +3,10 @@ package db
 import (
 	"bytes"
 	"context"
-	"database/sql"
 	"errors"
 	"flag"
 	"io/fs"
 	"log/slog"
-	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -17,6 +15,8 @@ import (
 	"testing/fstest"
 
 	"github.com/google/go-cmp/cmp"
+
+	"signalbox/broker/storage"
 )
 
 var update = flag.Bool("update", false, "write schema.sql anew")
@@ -227,11 +227,8 @@ func TestForeignFileIsRefusedAndLeftAlone(t *testing.T) {
 }
 
 func script(ctx context.Context, path, statements string) error {
-	pool, err := sql.Open("sqlite", dsn(path, url.Values{}))
-	if err != nil {
-		return err
-	}
-	_, err = pool.ExecContext(ctx, statements)
+	pool := storage.OpenPool(path, 1, "")
+	_, err := pool.ExecContext(ctx, statements)
 	return errors.Join(err, pool.Close())
 }
 
@@ -256,14 +253,11 @@ func writeOlder(t *testing.T, path, step, rows string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pool, err := sql.Open("sqlite", dsn(path, url.Values{}))
+	pool, err := storage.OpenWriter(t.Context(), path, layout(fstest.MapFS{step: {Data: data}}), "", slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer pool.Close() //nolint:errcheck // reading it will tell
-	if err := migrate(t.Context(), pool, path, 0, fstest.MapFS{step: {Data: data}}, slog.New(slog.DiscardHandler)); err != nil {
-		t.Fatal(err)
-	}
 	if _, err := pool.ExecContext(t.Context(), rows); err != nil {
 		t.Fatal(err)
 	}
@@ -295,12 +289,8 @@ func TestKilledWithoutWAL(t *testing.T) {
 	if err := d.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	pool, err := sql.Open("sqlite", dsn(source, url.Values{"_pragma": {"journal_mode(DELETE)", "cache_size(1)"}}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	pool := storage.OpenPool(source, 1, "_pragma=journal_mode(DELETE)&_pragma=cache_size(1)")
 	defer pool.Close()
-	pool.SetMaxOpenConns(1)
 	if _, err := pool.ExecContext(t.Context(), `
 		BEGIN;
 		CREATE TABLE begun (x TEXT) STRICT;

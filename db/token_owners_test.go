@@ -8,6 +8,8 @@ import (
 	"testing/fstest"
 
 	"github.com/google/go-cmp/cmp"
+
+	"signalbox/broker/storage"
 )
 
 // upTo returns the released migrations up to a version.
@@ -36,11 +38,8 @@ func upTo(t *testing.T, version string) fs.FS {
 func TestOldTokensGetOwners(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "signalbox.db")
-	old, err := openWriter(path)
+	old, err := storage.OpenWriter(t.Context(), path, layout(upTo(t, "0003")), forWriter, slog.New(slog.DiscardHandler))
 	if err != nil {
-		t.Fatal(err)
-	}
-	if err := migrate(t.Context(), old, path, 0, upTo(t, "0003"), slog.New(slog.DiscardHandler)); err != nil {
 		t.Fatal(err)
 	}
 	const fill = `

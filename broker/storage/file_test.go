@@ -61,7 +61,7 @@ func closeAtEnd(t testing.TB, db *sql.DB) *sql.DB {
 // execute runs statements on a file that is not open otherwise.
 func execute(t testing.TB, path string, stmts ...string) {
 	t.Helper()
-	db := openPool(path, 1, forWriter)
+	db := OpenPool(path, 1, forWriter)
 	for _, stmt := range stmts {
 		_, err := db.ExecContext(t.Context(), stmt)
 		must(t, err)

@@ -54,7 +54,7 @@ func readContent(ctx context.Context, db *sql.DB) (c Content, err error) {
 // Identify writes an identity into the database at path, which must exist, and
 // replaces an earlier one. The file may be open elsewhere.
 func Identify(ctx context.Context, path string, i Identity) (err error) {
-	db := openPool(path, 1, forAll+forWriter+synchronous[Full])
+	db := OpenPool(path, 1, forAll+forWriter+synchronous[Full])
 	defer func() { err = errors.Join(err, db.Close()) }()
 	tx, err := db.BeginTx(ctx, nil)
 	if err != nil {

@@ -8,19 +8,23 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
 
 	"github.com/pressly/goose/v3"
 )
 
-// migrate brings the schema of a file up to date. It leaves a copy beside a
-// file that is not empty, and does not change a file that is newer than this
+// migrate brings the schema of a file up to date, each migration in its own
+// transaction. It leaves a copy beside a file that is not empty, named after the
+// first migration that runs, and does not change a file that is newer than this
 // program.
-func migrate(ctx context.Context, db *sql.DB, path string, steps fs.FS, log *slog.Logger) error {
-	p, err := goose.NewProvider(goose.DialectSQLite3, db, steps, goose.WithDisableGlobalRegistry(true), goose.WithSlog(log))
+func migrate(ctx context.Context, db *sql.DB, path string, l Layout, log *slog.Logger) error {
+	p, err := goose.NewProvider(goose.DialectSQLite3, db, l.Migrations, goose.WithDisableGlobalRegistry(true), goose.WithSlog(log))
 	if err != nil {
 		return fmt.Errorf("read the migrations: %w", err)
 	}
-	have, err := version(ctx, db)
+	have, err := Version(ctx, db, l)
 	if err != nil {
 		return OpenError(path, err)
 	}
@@ -32,10 +36,12 @@ func migrate(ctx context.Context, db *sql.DB, path string, steps fs.FS, log *slo
 	case have == want:
 		return nil
 	case have > 0:
-		if err := snapshot(ctx, db, fmt.Sprintf("%s.before-v%d", path, want)); err != nil {
+		copied, err := snapshot(ctx, db, path, first(sources, have))
+		if err != nil {
 			return Explain(path, err)
 		}
-		if err := enableVacuum(ctx, db); err != nil {
+		log.Info("database copied before its schema changes", slog.String("path", path), slog.String("copy", copied))
+		if err := enableVacuum(ctx, db, l); err != nil {
 			return Explain(path, fmt.Errorf("rebuild %s for incremental vacuum: %w", path, err))
 		}
 	}
@@ -44,6 +50,13 @@ func migrate(ctx context.Context, db *sql.DB, path string, steps fs.FS, log *slo
 	}
 	log.Info("database schema brought up to date", slog.String("path", path), slog.Int64("from", have), slog.Int64("to", want))
 	return nil
+}
+
+// first returns the version of the first migration that a file with version have
+// lacks.
+func first(sources []*goose.Source, have int64) int64 {
+	i := slices.IndexFunc(sources, func(s *goose.Source) bool { return s.Version > have })
+	return sources[i].Version
 }
 
 // Check returns the error that Open would return for a file that cannot be
@@ -66,7 +79,7 @@ func Check(ctx context.Context, path string, l Layout) error {
 	}
 	var have int64
 	err = View(ctx, path, func(db *sql.DB) (err error) {
-		have, err = version(ctx, db)
+		have, err = Version(ctx, db, l)
 		return err
 	})
 	if err != nil {
@@ -79,19 +92,22 @@ func Check(ctx context.Context, path string, l Layout) error {
 }
 
 func newerError(path string, have, want int64) error {
-	return fmt.Errorf("%s was written by a newer release (schema %d, this one knows %d): start that release, or keep the file elsewhere and put the copy %s.before-v%d in its place, which lacks what came later",
-		path, have, want, path, want+1)
+	return &openError{fmt.Sprintf("%s was written by a newer release (schema %d, this one knows %d): start that release, or keep the file elsewhere and put the copy %s.before-v%d in its place, which lacks what came later",
+		path, have, want, path, want+1), ErrNewer, nil}
 }
 
-// version returns the schema version of a file, 0 for an empty one, and writes
+// Version returns the schema version of a file, 0 for an empty one, and writes
 // nothing. The error is ErrForeign for a file with tables of another program.
-func version(ctx context.Context, db *sql.DB) (int64, error) {
-	const tables = `SELECT count(*), count(*) FILTER (WHERE name = 'goose_db_version') FROM sqlite_schema WHERE type = 'table'`
+func Version(ctx context.Context, db *sql.DB, l Layout) (int64, error) {
+	const tables = `
+		SELECT count(*), count(*) FILTER (WHERE name = 'goose_db_version'), (SELECT application_id FROM pragma_application_id)
+		FROM sqlite_schema WHERE type = 'table'`
 	var all, ours int
-	if err := db.QueryRowContext(ctx, tables).Scan(&all, &ours); err != nil || all == 0 {
+	var application int64
+	if err := db.QueryRowContext(ctx, tables).Scan(&all, &ours, &application); err != nil || all == 0 {
 		return 0, err
 	}
-	if ours == 0 {
+	if ours == 0 || l.ApplicationID != 0 && application != 0 && application != l.ApplicationID {
 		return 0, ErrForeign
 	}
 	const newest = `SELECT coalesce(max(version_id), 0) FROM goose_db_version WHERE is_applied`
@@ -100,28 +116,51 @@ func version(ctx context.Context, db *sql.DB) (int64, error) {
 	return v, err
 }
 
-// snapshot copies the database. The copy has its name only after it is
-// complete, and replaces an earlier one of that name.
-func snapshot(ctx context.Context, db *sql.DB, path string) error {
-	partial := path + ".partial"
+// snapshot copies the database to path.before-v<next>, which it returns. The copy has its name only
+// after it is complete and durable. It replaces an earlier one of that name, of a
+// failed attempt, which has the same schema and older data.
+func snapshot(ctx context.Context, db *sql.DB, path string, next int64) (target string, err error) {
+	target = fmt.Sprintf("%s.before-v%d", path, next)
+	partial := target + ".partial"
 	if err := os.Remove(partial); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("delete the incomplete copy of the database: %w", err)
+		return "", fmt.Errorf("delete the incomplete copy of the database: %w", err)
+	}
+	if err := create(partial, "the copy of the database"); err != nil { // VACUUM INTO keeps the mode of an empty file
+		return "", err
 	}
 	if _, err := db.ExecContext(ctx, `VACUUM INTO ?`, partial); err != nil {
-		return fmt.Errorf("copy the database to %s before its schema changes: %w", partial, err)
+		return "", fmt.Errorf("copy the database to %s before its schema changes: %w", partial, err)
 	}
 	if err := secure(partial); err != nil {
-		return fmt.Errorf("write the copy of the database to disk: %w", err)
+		return "", fmt.Errorf("write the copy of the database to disk: %w", err)
 	}
-	if err := os.Rename(partial, path); err != nil {
-		return fmt.Errorf("name the copy of the database: %w", err)
+	if err := os.Rename(partial, target); err != nil {
+		return "", fmt.Errorf("name the copy of the database: %w", err)
 	}
-	return nil
+	if err := syncDir(filepath.Dir(target)); err != nil {
+		return "", fmt.Errorf("write the name of the copy of the database to disk: %w", err)
+	}
+	return target, nil
+}
+
+// syncDir makes the names in a directory durable. Windows has no way to do so.
+func syncDir(path string) error {
+	if runtime.GOOS == "windows" {
+		return nil
+	}
+	dir, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
 }
 
 // enableVacuum rebuilds a file that an early release created, so that its free
 // pages can be released.
-func enableVacuum(ctx context.Context, db *sql.DB) error {
+func enableVacuum(ctx context.Context, db *sql.DB, l Layout) error {
+	if l.NoVacuum {
+		return nil
+	}
 	var mode int
 	if err := db.QueryRowContext(ctx, `PRAGMA auto_vacuum`).Scan(&mode); err != nil || mode != 0 {
 		return err

@@ -16,8 +16,8 @@ import (
 func fileWithoutVacuum(t *testing.T) (path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "notes.db")
-	db := openPool(path, 1, "_pragma=journal_mode(WAL)")
-	must(t, migrate(t.Context(), db, path, notes.Migrations, slog.New(slog.DiscardHandler)))
+	db := OpenPool(path, 1, "_pragma=journal_mode(WAL)")
+	must(t, migrate(t.Context(), db, path, notes, slog.New(slog.DiscardHandler)))
 	must(t, resultError(db.ExecContext(t.Context(), `INSERT INTO note (body) VALUES ('kept')`)))
 	must(t, db.Close())
 	return path
@@ -36,18 +36,18 @@ func TestSnapshotBeforeMigration(t *testing.T) {
 	path := fileWithoutVacuum(t)
 	broken := withSecond("CREATE TABLE more (x INTEGER) STRICT;\nCREATE TABLE more (x INTEGER) STRICT;\n")
 	whole := withSecond("CREATE TABLE more (x INTEGER) STRICT;\n")
-	db := closeAtEnd(t, openPool(path, 1, forWriter))
-	if err := migrate(t.Context(), db, path, broken, slog.New(slog.DiscardHandler)); err == nil {
+	db := closeAtEnd(t, OpenPool(path, 1, forWriter))
+	if err := migrate(t.Context(), db, path, Layout{Migrations: broken}, slog.New(slog.DiscardHandler)); err == nil {
 		t.Fatal("a failing migration has no error")
 	}
-	if v, err := version(t.Context(), db); v != 1 || err != nil {
+	if v, err := Version(t.Context(), db, notes); v != 1 || err != nil {
 		t.Fatalf("after the failure the schema is %d (%v), want 1", v, err)
 	}
-	must(t, migrate(t.Context(), db, path, whole, slog.New(slog.DiscardHandler)))
-	if v, err := version(t.Context(), db); v != 2 || err != nil {
+	must(t, migrate(t.Context(), db, path, Layout{Migrations: whole}, slog.New(slog.DiscardHandler)))
+	if v, err := Version(t.Context(), db, notes); v != 2 || err != nil {
 		t.Fatalf("the schema is %d (%v), want 2", v, err)
 	}
-	old := closeAtEnd(t, openPool(path+".before-v2", 1, forReader))
+	old := closeAtEnd(t, OpenPool(path+".before-v2", 1, forReader))
 	if n := one[int](t, old, `SELECT count(*) FROM note WHERE body = 'kept'`); n != 1 {
 		t.Error("the copy lacks what was stored")
 	}

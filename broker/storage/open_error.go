@@ -15,6 +15,8 @@ import (
 var (
 	// ErrForeign means that another program wrote the file.
 	ErrForeign = errors.New("the file belongs to another program")
+	// ErrNewer means that a newer release wrote the file.
+	ErrNewer = errors.New("the file is newer than this release")
 	// ErrDamaged means that the content of the file is not what was written to
 	// it.
 	ErrDamaged = errors.New("the file is damaged")
@@ -24,7 +26,7 @@ var (
 // wraps the cause and the sentinel that applies.
 type openError struct {
 	sentence string
-	kind     error // ErrForeign, ErrDamaged or nil
+	kind     error // ErrForeign, ErrNewer, ErrDamaged or nil
 	cause    error // nil for none
 }
 

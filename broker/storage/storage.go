@@ -37,6 +37,12 @@ const (
 type Layout struct {
 	Name       string
 	Migrations fs.FS
+	// ApplicationID is the application_id that the migrations set, 0 for none. A
+	// file with another one than that or 0 belongs to another program.
+	ApplicationID int64
+	// NoVacuum leaves free pages in the file, for one that stays small. Otherwise
+	// incremental vacuum is enabled.
+	NoVacuum bool
 }
 
 // File is one SQLite file that several parts of the broker share. All methods
@@ -72,22 +78,31 @@ func Open(ctx context.Context, path string, l Layout, log *slog.Logger) (*File, 
 	if err != nil {
 		return nil, fmt.Errorf("find %s: %w", path, err)
 	}
-	if err := Check(ctx, abs, l); err != nil {
-		return nil, err
-	}
-	if err := create(abs, l.Name); err != nil {
-		return nil, err
-	}
 	f := &File{path: abs, name: l.Name, write: make(chan struct{}, 1)}
-	options := forAll + forWriter + synchronous[Full]
-	if empty(abs) {
-		options += forNew
-	}
-	f.db = openPool(abs, 1, options)
-	if err := migrate(ctx, f.db, abs, l.Migrations, log); err != nil {
-		return nil, errors.Join(err, f.db.Close())
+	if f.db, err = OpenWriter(ctx, abs, l, forAll+forWriter+synchronous[Full], log); err != nil {
+		return nil, err
 	}
 	return f, nil
+}
+
+// OpenWriter opens or creates the file at path as [Open] does, for a package that
+// opens its own pools of connections with [OpenPool]. It returns a pool of one
+// connection with the options.
+func OpenWriter(ctx context.Context, path string, l Layout, options string, log *slog.Logger) (*sql.DB, error) {
+	if err := Check(ctx, path, l); err != nil {
+		return nil, err
+	}
+	if err := create(path, l.Name); err != nil {
+		return nil, err
+	}
+	if empty(path) && !l.NoVacuum {
+		options += forNew
+	}
+	db := OpenPool(path, 1, options)
+	if err := migrate(ctx, db, path, l, log); err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	return db, nil
 }
 
 // create creates the file if necessary, so that it and the files that SQLite
@@ -119,7 +134,7 @@ func (f *File) Name() string { return f.name }
 // SQLite's write lock when they begin. The caller must close it before the
 // file, and must hold the lock of the File while it writes through it.
 func (f *File) Writer(d Durability) *sql.DB {
-	return openPool(f.path, 1, forAll+forWriter+synchronous[d])
+	return OpenPool(f.path, 1, forAll+forWriter+synchronous[d])
 }
 
 // SetDurability sets the durability of a Writer's transactions from now on,
@@ -137,11 +152,12 @@ func (d Durability) pragma() string {
 // committed and never wait for a writer. The caller must close it before the
 // file.
 func (f *File) Readers() *sql.DB {
-	return openPool(f.path, max(4, runtime.NumCPU()), forAll+forReader)
+	return OpenPool(f.path, max(4, runtime.NumCPU()), forAll+forReader)
 }
 
-// openPool opens connections to a file whose path may contain any character.
-func openPool(path string, connections int, options string) *sql.DB {
+// OpenPool opens connections to a file whose path may contain any character. The
+// options are the query of SQLite's URI. All connections stay open.
+func OpenPool(path string, connections int, options string) *sql.DB {
 	dsn := url.URL{Scheme: "file", OmitHost: true, Path: filepath.ToSlash(path), RawQuery: options}
 	db, err := sql.Open("sqlite", dsn.String())
 	if err != nil {

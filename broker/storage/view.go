@@ -30,7 +30,7 @@ func View(ctx context.Context, path string, read func(*sql.DB) error) error {
 }
 
 func viewWith(path, mode string, read func(*sql.DB) error) (err error) {
-	db := openPool(path, 1, mode+"&_pragma=busy_timeout(5000)&_pragma=cache_size(-2000)")
+	db := OpenPool(path, 1, mode+"&_pragma=busy_timeout(5000)&_pragma=cache_size(-2000)")
 	defer func() { err = errors.Join(err, db.Close()) }()
 	return read(db)
 }

@@ -12,7 +12,7 @@ func fileWithHotJournal(t *testing.T) (path string) {
 	t.Helper()
 	source := filepath.Join(t.TempDir(), "notes.db")
 	must(t, open(t, source).Close())
-	db := closeAtEnd(t, openPool(source, 1, "_pragma=journal_mode(DELETE)&_pragma=cache_size(1)"))
+	db := closeAtEnd(t, OpenPool(source, 1, "_pragma=journal_mode(DELETE)&_pragma=cache_size(1)"))
 	must(t, resultError(db.ExecContext(t.Context(), `INSERT INTO note (body) VALUES ('kept')`)))
 	tx, err := db.BeginTx(t.Context(), nil)
 	must(t, err)
