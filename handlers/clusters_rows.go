@@ -13,9 +13,9 @@ import (
 
 // ClusterRows returns what [clusters.New] needs: the stored clusters, and the
 // brokers that are their nodes.
-func (a *API) ClusterRows() clusters.Rows { return clusterRows{a} }
+func (c *Connections) ClusterRows() clusters.Rows { return clusterRows{c} }
 
-type clusterRows struct{ *API }
+type clusterRows struct{ *Connections }
 
 // Clusters lists the clusters of a project.
 func (r clusterRows) Clusters(ctx context.Context, projectID string) ([]clusters.Cluster, error) {

@@ -152,12 +152,12 @@ type sealed struct {
 	ClientKey string `json:"client_key,omitempty"`
 }
 
-func (a *API) unseal(row db.Broker) (sealed, error) {
+func (c *Connections) unseal(row db.Broker) (sealed, error) {
 	var s sealed
 	if len(row.Secrets) == 0 {
 		return s, nil
 	}
-	plain, err := a.Vault.Unseal(row.Secrets, []byte(row.ID))
+	plain, err := c.Vault.Unseal(row.Secrets, []byte(row.ID))
 	if err != nil {
 		return s, fmt.Errorf("secrets of broker %s: %w", row.ID, err)
 	}
@@ -264,8 +264,8 @@ func (a *API) checkPair(row db.Broker) error {
 }
 
 // target returns what is needed to connect. The record takes precedence over files.
-func (a *API) target(row db.Broker) (broker.Target, error) {
-	secrets, err := a.unseal(row)
+func (c *Connections) target(row db.Broker) (broker.Target, error) {
+	secrets, err := c.unseal(row)
 	if err != nil {
 		return broker.Target{}, err
 	}
@@ -279,7 +279,7 @@ func (a *API) target(row db.Broker) (broker.Target, error) {
 		if *f.text != "" {
 			continue
 		}
-		if *f.text, err = certFile(a.CertDir, f.name); err != nil {
+		if *f.text, err = certFile(c.CertDir, f.name); err != nil {
 			return t, &broker.Error{Kind: broker.Unavailable, Op: "connect", Msg: f.name + ": " + err.Error(), Err: err}
 		}
 	}
@@ -288,34 +288,34 @@ func (a *API) target(row db.Broker) (broker.Target, error) {
 }
 
 // connect returns the live broker of a record; it may not be connected yet.
-func (a *API) connect(row db.Broker) (broker.Broker, error) {
-	if isOnPremise(row) && row.ID != a.Embedded {
+func (c *Connections) connect(row db.Broker) (broker.Broker, error) {
+	if isOnPremise(row) && row.ID != c.Embedded {
 		return nil, &broker.Error{Kind: broker.Unavailable, Op: "connect",
 			Msg: "the embedded broker is switched off; set broker.enabled to true and start signalbox again"}
 	}
-	if b := a.Brokers.Live(row.ID, row.Rev); b != nil {
+	if b := c.Brokers.Live(row.ID, row.Rev); b != nil {
 		return b, nil
 	}
-	t, err := a.target(row)
+	t, err := c.target(row)
 	if err != nil {
 		return nil, err
 	}
-	return a.Brokers.Get(t)
+	return c.Brokers.Get(t)
 }
 
 // connectInBackground connects in the background, so that the broker's state is known at the next
 // request.
-func (a *API) connectInBackground(row db.Broker) {
-	if _, err := a.connect(row); err != nil {
-		a.Log.Warn("cannot connect to the broker", "broker", row.ID, "error", err)
+func (c *Connections) connectInBackground(row db.Broker) {
+	if _, err := c.connect(row); err != nil {
+		c.Log.Warn("cannot connect to the broker", "broker", row.ID, "error", err)
 	}
 }
 
 // ConnectAll connects every stored broker in the background.
-func (a *API) ConnectAll(ctx context.Context) error {
-	rows, err := a.DB.AllBrokers(ctx)
+func (c *Connections) ConnectAll(ctx context.Context) error {
+	rows, err := c.DB.AllBrokers(ctx)
 	for _, row := range rows {
-		a.connectInBackground(row)
+		c.connectInBackground(row)
 	}
 	return err
 }
@@ -326,15 +326,15 @@ const dropTime = 30 * time.Second
 // drop closes the connection of a deleted record, and deletes the streams and bridges
 // that were created for it. No caller could request that again, so it is completed even
 // if the caller does not wait.
-func (a *API) drop(ctx context.Context, id string) {
+func (c *Connections) drop(ctx context.Context, id string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), dropTime)
 	defer cancel()
-	if err := a.Brokers.Drop(ctx, id); err != nil {
-		a.Log.Warn("broker connection was not closed cleanly", "broker", id, "error", err)
+	if err := c.Brokers.Drop(ctx, id); err != nil {
+		c.Log.Warn("broker connection was not closed cleanly", "broker", id, "error", err)
 	}
-	for _, own := range a.BrokerData {
+	for _, own := range c.BrokerData {
 		if err := own.Forget(ctx, id); err != nil {
-			a.Log.Error("data of a deleted broker connection could not be deleted", "data", own.Name, "broker", id, "error", err)
+			c.Log.Error("data of a deleted broker connection could not be deleted", "data", own.Name, "broker", id, "error", err)
 		}
 	}
 }

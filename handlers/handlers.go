@@ -30,15 +30,20 @@ import (
 	"signalbox/handlers/vault"
 )
 
-// API has the dependencies of the operations. All fields but BrokerData and Embedded
-// are required.
+// API has the dependencies of the operations. All fields are required.
 type API struct {
-	DB       *db.DB
-	Brokers  *broker.Pool
+	*Connections
 	Clusters broker.Clusters
+	Auth     *auth.Auth
+}
+
+// Connections are the stored broker connections, and the brokers that they lead to. All
+// fields but BrokerData and Embedded are required.
+type Connections struct {
+	DB      *db.DB
+	Brokers *broker.Pool
 	// BrokerData is what this service stores for brokers itself.
 	BrokerData []BrokerData
-	Auth       *auth.Auth
 	Vault      *vault.Vault
 	// Embedded is the id of the record of the broker in this process, "" if it is
 	// disabled.

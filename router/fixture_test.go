@@ -63,9 +63,8 @@ func newFixture(t testing.TB, change ...func(*Config, *auth.Config)) *fixture {
 	t.Cleanup(func() { f.auth.Close(context.Background()) }) //nolint:errcheck // the test is over
 	v, err := vault.Open(filepath.Join(t.TempDir(), "key"), true)
 	must(t, err)
-	api := &handlers.API{DB: f.db, Brokers: broker.NewPool(nil),
-		Auth: f.auth, Vault: v, Now: time.Now, Log: quiet}
-	api.Clusters = clusters.New(api.ClusterRows(), quiet)
+	connections := &handlers.Connections{DB: f.db, Brokers: broker.NewPool(nil), Vault: v, Now: time.Now, Log: quiet}
+	api := &handlers.API{Connections: connections, Clusters: clusters.New(connections.ClusterRows(), quiet), Auth: f.auth}
 	ready := func(ctx context.Context) error { return f.db.Ping(ctx) }
 	f.Server, err = New(api, f.auth, cfg, ready, Program{Version: "test", ConfigExample: "data_dir: ./data\n"}, slog.New(slog.NewJSONHandler(f.log, nil)))
 	must(t, err)

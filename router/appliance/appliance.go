@@ -19,6 +19,7 @@ import (
 
 	"signalbox/broker"
 	"signalbox/broker/bridges"
+	bridgestore "signalbox/broker/bridges/store"
 	"signalbox/broker/clock"
 	"signalbox/broker/clusters"
 	"signalbox/broker/embedded"
@@ -154,16 +155,15 @@ func (a *Appliance) openAPI(ctx context.Context) error {
 	}
 	a.undo.addBounded(d.Close)
 	a.ready = append(a.ready, d.Ping)
-	seal := &lateSealer{}
-	kept, err := a.openBridges(ctx, in(bridgesFile), seal)
+	v, err := openVault(ctx, in(keyFile), d.HasSecrets,
+		func(ctx context.Context) (bool, error) { return bridgestore.HasSecrets(ctx, in(bridgesFile)) },
+		func(ctx context.Context) (bool, error) { return embedded.HasClusterSecrets(ctx, a.cfg.DataDir) })
 	if err != nil {
 		return err
 	}
-	v, err := openVault(ctx, in(keyFile), d, kept, clusterSecrets{a.cfg.DataDir})
-	if err != nil {
+	if err := a.openBridges(ctx, in(bridgesFile), v); err != nil {
 		return err
 	}
-	seal.vault = v
 	if err := os.MkdirAll(in("certs"), 0o700); err != nil {
 		return err
 	}
@@ -181,9 +181,8 @@ func (a *Appliance) openAPI(ctx context.Context) error {
 	}
 	pool := broker.NewPool(dialer.Dial)
 	a.undo.addBounded(pool.Close)
-	a.API = &handlers.API{DB: d, Brokers: pool, BrokerData: a.brokerData(), Auth: users, Vault: v,
-		CertDir: in("certs"), Now: time.Now, Log: a.log}
-	a.API.Clusters = clusters.New(a.API.ClusterRows(), a.log)
+	connections := &handlers.Connections{DB: d, Brokers: pool, BrokerData: a.brokerData(), Vault: v, CertDir: in("certs"), Now: time.Now, Log: a.log}
+	a.API = &handlers.API{Connections: connections, Clusters: clusters.New(connections.ClusterRows(), a.log), Auth: users}
 	return nil
 }
 
@@ -205,12 +204,10 @@ func (a *Appliance) openStreams(ctx context.Context, path string) error {
 }
 
 // openVault opens the key file; it creates one only if nothing is sealed.
-func openVault(ctx context.Context, path string, files ...interface {
-	HasSecrets(ctx context.Context) (bool, error)
-}) (*vault.Vault, error) {
+func openVault(ctx context.Context, path string, hasSecrets ...func(context.Context) (bool, error)) (*vault.Vault, error) {
 	sealed := false
-	for _, f := range files {
-		has, err := f.HasSecrets(ctx)
+	for _, check := range hasSecrets {
+		has, err := check(ctx)
 		if err != nil {
 			return nil, err
 		}

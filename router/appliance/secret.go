@@ -77,7 +77,11 @@ func (c Config) resealCluster(ctx context.Context, r *vault.Rotation) (n int, er
 
 // resealBridges reseals the configurations of bridges.
 func (c Config) resealBridges(ctx context.Context, r *vault.Rotation) (n int, err error) {
-	s, err := bridgestore.Open(ctx, filepath.Join(c.DataDir, bridgesFile), bridgestore.Options{Seal: &lateSealer{}, Now: time.Now})
+	v, err := vault.Open(filepath.Join(c.DataDir, keyFile), false)
+	if err != nil {
+		return 0, err
+	}
+	s, err := bridgestore.Open(ctx, filepath.Join(c.DataDir, bridgesFile), bridgestore.Options{Seal: v, Now: time.Now})
 	if err != nil {
 		return 0, err
 	}

@@ -3,17 +3,29 @@ package store
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+
+	"signalbox/broker/storage"
 )
 
-// HasSecrets reports whether a configuration is stored, which only the key that sealed it can
-// open.
-func (s *Store) HasSecrets(ctx context.Context) (found bool, err error) {
-	const q = `SELECT EXISTS (SELECT 1 FROM config)`
-	if err := s.reader.db.QueryRowContext(ctx, q).Scan(&found); err != nil {
-		return false, fmt.Errorf("look for configurations of bridges: %w", err)
+// HasSecrets reports whether the file at path holds a configuration, which only the key that sealed
+// it can open. It reads the file as [storage.View] does; a file that does not exist or is empty holds
+// none.
+func HasSecrets(ctx context.Context, path string) (found bool, err error) {
+	if info, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) || err == nil && info.Size() == 0 {
+		return false, nil
 	}
-	return found, nil
+	err = storage.View(ctx, path, func(db *sql.DB) error {
+		version, err := storage.Version(ctx, db, layout())
+		if err != nil || version == 0 {
+			return err
+		}
+		return db.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM config)`).Scan(&found)
+	})
+	return found, storage.OpenError(path, err)
 }
 
 // Reseal replaces each sealed configuration by the result of reseal, all of them or none, and
