@@ -14,9 +14,11 @@ import (
 
 // In syncmode full all nodes store messages with the leader's timestamps, and any of them
 // may be the next leader. So they keep the leader's service time, whatever their own clocks
-// show: the time left to sessions and messages is the same at the next leader. In syncmode
-// hp each node has its own service time, and knows the offsets of the others. Between nodes
-// whose releases do not report their time the clocks of the machines count.
+// show: the time left to sessions and messages is the same at the next leader. The time is
+// not in the log, where old entries would contain old times; a node asks another one, and
+// believes it only if that has the cluster's time. In syncmode hp each node has its own
+// service time, and knows the offsets of the others. Between nodes whose releases do not
+// report their time the clocks of the machines count.
 
 const (
 	askTime      = 'Z' // the service time of a node's database

@@ -63,8 +63,8 @@ type Config struct {
 	// Quota bounds the sum of all clients, UserQuota that of one username. 0 is no bound.
 	Quota     engine.Quota `mapstructure:"quota"`
 	UserQuota engine.Quota `mapstructure:"user_quota"`
-	// SlowConsumer is what is dropped when the queue of a connected client is full: "drop"
-	// the newest message, or "disconnect" the client.
+	// SlowConsumer is the reaction to a full queue of a connected client: "drop" the newest
+	// message, or "disconnect" the client.
 	SlowConsumer string `mapstructure:"slow_consumer"`
 	// MaxKeepAlive is the longest keep alive of MQTT 5 clients, in whole seconds; 0 for no
 	// bound.

@@ -84,7 +84,7 @@ func (m *member) startServing(ctx context.Context) error {
 // what is stored.
 const checkLeadershipEvery = 100 * time.Millisecond
 
-// checkLeadership cancels the context with errNotYet when the leadership ends, and
+// checkLeadership cancels the context with errNotLeading when the leadership ends, and
 // returns then or when the context ends.
 func checkLeadership(ctx context.Context, l cluster.Leadership, cancel context.CancelCauseFunc) {
 	ticks := time.NewTicker(checkLeadershipEvery)

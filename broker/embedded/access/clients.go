@@ -8,7 +8,7 @@ import (
 	"signalbox/broker/dynsec"
 )
 
-// run runs one command of the Go API and passes its cuts to OnCut.
+// runOne runs one command of the Go API and passes its cuts to OnCut.
 func (c *Control) runOne(ctx context.Context, command dynsec.Command) error {
 	if r := c.remoteLeader(); r != nil {
 		return withOp(c.forwardOne(ctx, r, command), command.Name())

@@ -224,7 +224,7 @@ func level(err error) slog.Level {
 	return slog.LevelInfo
 }
 
-// throttled reports whether a cause is to be logged now, and how many losses the line
+// logDue reports whether a cause is to be logged now, and how many losses the line
 // stands for.
 func (l *Listener) logDue(cause string) (times int, due bool) {
 	now := l.options.Now()
