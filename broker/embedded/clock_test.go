@@ -287,7 +287,7 @@ func TestClockOfStreamsAndBridges(t *testing.T) {
 	d.want(packets.Puback)
 	now := a.clock.Now().UnixMilli()
 	if got := <-in; got.At != now || got.ExpiresAt != now+100_000 {
-		t.Errorf("the message came at %d and expires at %d, want %d and 100 s later", got.At, got.ExpiresAt, now)
+		t.Errorf("the message arrived at %d and expires at %d, want %d and 100 s later", got.At, got.ExpiresAt, now)
 	}
 	if _, refused, err := m.Publish(t.Context(), []messaging.Message{{Topic: "b", At: now, ExpiresAt: now + 70_000}}); refused > 0 || err != nil {
 		t.Fatalf("%d refused, %v", refused, err)

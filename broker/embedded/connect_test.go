@@ -151,7 +151,7 @@ func TestClientIDBelongsToItsUsername(t *testing.T) {
 	refused := map[byte]byte{4: 2, 5: 133}
 	for version, want := range refused {
 		if got := dial(t, b, version).sendConnect(as("mallory", "pw"), withID("device")).ReasonCode; got != want {
-			t.Errorf("version %d, while the owner is there: code %d, want %d", version, got, want)
+			t.Errorf("version %d, while the owner is connected: code %d, want %d", version, got, want)
 		}
 	}
 	if got := alice.publish("x", "", 1).ReasonCode; got != 16 {
@@ -165,7 +165,7 @@ func TestClientIDBelongsToItsUsername(t *testing.T) {
 	}
 	back := dial(t, b, 5)
 	if ack := back.sendConnect(as("alice", "pw"), withID("device"), persistent); ack.ReasonCode != 0 || !ack.SessionPresent {
-		t.Errorf("the owner comes back: code %d, session present %t", ack.ReasonCode, ack.SessionPresent)
+		t.Errorf("the owner reconnects: code %d, session present %t", ack.ReasonCode, ack.SessionPresent)
 	}
 }
 
@@ -232,7 +232,7 @@ func TestManyTakeOvers(t *testing.T) {
 		}
 		last.conn.Close()
 	}
-	eventually(t, "nobody else is connected", func() bool { return b.engine.Counts().Connected == 1 })
+	eventually(t, "no other client is connected", func() bool { return b.engine.Counts().Connected == 1 })
 }
 
 func TestAdminOnlyListener(t *testing.T) {

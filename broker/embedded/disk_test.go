@@ -286,7 +286,7 @@ func (t *diskTest) wantAnswers() {
 	}
 	back := dial(t.T, t.b, 5)
 	if ack := back.sendConnect(login, withID("here"), persistent); ack.ReasonCode != 0 || !ack.SessionPresent {
-		t.Errorf("a session that is there: CONNACK code %d, session present: %t", ack.ReasonCode, ack.SessionPresent)
+		t.Errorf("an existing session: CONNACK code %d, session present: %t", ack.ReasonCode, ack.SessionPresent)
 	}
 	t.here = back
 }
@@ -315,14 +315,14 @@ func (t *diskTest) wantNothingMore(b *Broker) {
 	for _, id := range []string{"here", "away"} {
 		d := dial(t.T, b, 5)
 		if ack := d.sendConnect(as(adminName, adminPassword), withID(id), persistent); !ack.SessionPresent {
-			t.Errorf("the session of %s is gone", id)
+			t.Errorf("the session of %s does not exist", id)
 		}
 		if got := d.settled(); len(got) > 0 {
 			t.Errorf("%s gets %q after the restart", id, got)
 		}
 	}
 	if slices.Contains(clientIDs(b), "new") {
-		t.Error("a session that was refused is there")
+		t.Error("a session that was refused exists")
 	}
 	if i, _, _ := b.engine.Client("here"); i.Subscribed != 1 {
 		t.Errorf("%d subscriptions, want 1", i.Subscribed)

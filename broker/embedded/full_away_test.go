@@ -43,6 +43,6 @@ func TestFullRemovedWhileAway(t *testing.T) {
 	eventually(t, "the cluster of one serves", func() bool { return leader.open(0) && leader.cluster.node.IsLeader() })
 	d := dial(t, leader.Broker, 5)
 	if ack := d.sendConnect(as("dev", "pw"), withID("reader"), persistent); !ack.SessionPresent {
-		t.Error("the session is gone")
+		t.Error("the session does not exist")
 	}
 }

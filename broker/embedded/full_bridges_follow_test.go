@@ -132,7 +132,7 @@ func TestFullBridgesFollow(t *testing.T) {
 		}
 		for text, n := range got {
 			if n > 2 {
-				t.Errorf("%s came %d times to %s", text, n, at)
+				t.Errorf("%s arrived %d times at %s", text, n, at)
 			}
 		}
 	}

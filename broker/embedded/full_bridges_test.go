@@ -109,7 +109,7 @@ func TestFullBridgesTake(t *testing.T) {
 	for i, text := range want {
 		mayRepeat := i == 19 || i == 39 || i == 38 && got["19"] == 2 // which was counted then
 		if got[text] != 1 && !(mayRepeat && got[text] == 2) {
-			t.Errorf("%s came %d times", text, got[text])
+			t.Errorf("%s arrived %d times", text, got[text])
 		}
 	}
 	if rest := reader.settled(); len(rest) > 0 {

@@ -38,7 +38,7 @@ func TestJoinLate(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			var joining sync.WaitGroup
 			joining.Go(func() { _ = second.AskHA(ctx, control.JoinCluster(all.spec("full", 2, &created.Invitations[0])), nil) }) // it waits
-			eventually(t, "the node waits to be let in", func() bool {
+			eventually(t, "the node waits to be admitted", func() bool {
 				_, err := second.cluster.node.Info()
 				return err == nil
 			})
@@ -53,7 +53,7 @@ func TestJoinLate(t *testing.T) {
 			}
 			second.cluster.transition.Unlock()
 			if second.open(0) {
-				t.Error("a node that waits to be let in serves clients")
+				t.Error("a node that waits to be admitted serves clients")
 			}
 			first.start()
 			eventually(t, "all nodes have a vote", func() bool { return all.voters() == 2 })
@@ -102,7 +102,7 @@ func TestControlWithoutLeader(t *testing.T) {
 	all[0].stop()
 	n := all[1]
 	eventually(t, "there is no leader", func() bool { return n.cluster.node.Status().ErrMsg != "" })
-	eventually(t, "the answer says to try again", func() bool {
+	eventually(t, "the response asks to try again", func() bool {
 		answer, _ := n.control.Handle(t.Context(), []byte(`{"commands":[{"command":"createRole","rolename":"r"}]}`))
 		return strings.Contains(string(answer), "Nothing was changed, try again: ")
 	})

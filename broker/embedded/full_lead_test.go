@@ -77,7 +77,7 @@ func TestLeadAgain(t *testing.T) {
 	}()
 	eventually(t, "messages are published", func() bool { return acknowledged.Load() > 9 })
 	if err := leader.AskHA(t.Context(), control.SetLeader("plant", gone.at.NodeID), nil); err == nil {
-		t.Error("a node leads that is gone")
+		t.Error("a node leads that was stopped")
 	}
 	<-ended // with the leadership
 	count := int(acknowledged.Load())

@@ -90,10 +90,10 @@ func TestFullHandsOver(t *testing.T) {
 	eventually(t, "the first serves again", func() bool { return first.open(0) })
 	d := dial(t, first.Broker, 5)
 	if ack := d.sendConnect(login, withID("worker"), persistent); !ack.SessionPresent {
-		t.Error("the session that was begun anew is not there")
+		t.Error("the new session does not exist")
 	}
 	if got := d.settled(); len(got) > 0 {
-		t.Errorf("the session that was begun anew holds %v", got)
+		t.Errorf("the new session has %v", got)
 	}
 }
 

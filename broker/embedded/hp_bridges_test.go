@@ -51,7 +51,7 @@ func TestHPBridges(t *testing.T) {
 			}
 			got[what]++
 			if e.ClientID == "" {
-				t.Errorf("nobody has published %+v", e.Message)
+				t.Errorf("no client has published %+v", e.Message)
 			}
 		}
 		if diff := cmp.Diff(want, got); diff != "" {

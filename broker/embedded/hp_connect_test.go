@@ -42,9 +42,9 @@ func TestHPConnect(t *testing.T) {
 	all.linked(t)
 	all[1].stop()
 	all[2].stop()
-	connect("with nobody else")
-	wantStart("with nobody else")
-	connect("started with nobody else")
+	connect("with no other node")
+	wantStart("with no other node")
+	connect("started with no other node")
 }
 
 // startTime stops a node and returns how long its start takes.

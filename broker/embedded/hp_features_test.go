@@ -102,7 +102,7 @@ func testHPSizes(t *testing.T, all nodes) {
 			pk = d.take()
 		}
 		if !bytes.Equal(pk.Payload, payload) {
-			t.Errorf("%d bytes came as %d", size, len(pk.Payload))
+			t.Errorf("%d bytes arrived as %d", size, len(pk.Payload))
 		}
 	}
 }

@@ -56,7 +56,7 @@ func TestHPMembers(t *testing.T) {
 	for len(got) < sent[1]+1 {
 		pk := reader.take()
 		if got[pk.TopicName]++; got[pk.TopicName] > 1 {
-			t.Fatalf("%s came twice", pk.TopicName)
+			t.Fatalf("%s arrived twice", pk.TopicName)
 		}
 	}
 	left.leading(t).ask(control.DeleteCluster("plant"), nil)

@@ -265,11 +265,11 @@ func TestHPShared(t *testing.T) {
 		}
 	}
 	if len(got) != messages {
-		t.Errorf("%d of %d messages came", len(got), messages)
+		t.Errorf("%d of %d messages arrived", len(got), messages)
 	}
 	for topic, n := range got {
 		if n != 1 {
-			t.Errorf("%s came %d times", topic, n)
+			t.Errorf("%s arrived %d times", topic, n)
 		}
 	}
 }

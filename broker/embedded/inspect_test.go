@@ -31,7 +31,7 @@ func (d *device) ask(topic, command string) string {
 	pk := d.want(packets.Publish)
 	var answer struct{ Responses []json.RawMessage }
 	if err := json.Unmarshal(pk.Payload, &answer); err != nil || len(answer.Responses) != 1 || pk.TopicName != topic+control.ResponseSuffix {
-		d.t.Fatalf("on %s came %q", pk.TopicName, pk.Payload)
+		d.t.Fatalf("on %s: received %q", pk.TopicName, pk.Payload)
 	}
 	return string(answer.Responses[0])
 }
@@ -101,7 +101,7 @@ func TestClientControlOverMQTT(t *testing.T) {
 	c.publish("a/1", "its own", 0)
 	d.publish("a/1", "another's", 1)
 	if pk := c.want(packets.Publish); string(pk.Payload) != "another's" || !cmp.Equal(pk.Properties.SubscriptionIdentifier, []int{5}) {
-		t.Errorf("came %q with identifiers %v", pk.Payload, pk.Properties.SubscriptionIdentifier)
+		t.Errorf("received %q with identifiers %v", pk.Payload, pk.Properties.SubscriptionIdentifier)
 	}
 	d.wantAnswers(control.ClientControlTopic, [][2]string{
 		{`{"command":"unsubscribeClient","clientid":"c","topic":"a/#"}`, `{"command":"unsubscribeClient","data":{}}`},

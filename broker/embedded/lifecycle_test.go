@@ -131,7 +131,7 @@ func TestClose(t *testing.T) {
 	four.wantEnd()
 	silent.wantEnd()
 	if b.Status().Connected || b.Healthy(t.Context()) == nil {
-		t.Error("a closed broker says it serves")
+		t.Error("a closed broker reports that it serves")
 	}
 	if err := b.Start(t.Context()); err == nil {
 		t.Error("a closed broker starts again")

@@ -108,7 +108,7 @@ func TestListenersWithTLS(t *testing.T) {
 	}
 	defer stranger.Close()
 	if _, err := io.ReadAll(stranger); err == nil {
-		t.Error("a client without certificate was let in")
+		t.Error("a client without certificate was admitted")
 	}
 	old := &tls.Config{RootCAs: files.pool, MinVersion: tls.VersionTLS11, MaxVersion: tls.VersionTLS11}
 	if conn, err := tls.Dial("tcp", b.Addrs()[1], old); err == nil {
@@ -212,7 +212,7 @@ func TestWebSocket(t *testing.T) {
 		payload := string(bytes.Repeat([]byte("x"), 100_000)) // more than one frame's buffer
 		d.send(d.message("big", payload, 0, false))
 		if got := d.want(packets.Publish); string(got.Payload) != payload {
-			t.Errorf("%s: %d bytes came back", url, len(got.Payload))
+			t.Errorf("%s: %d bytes returned", url, len(got.Payload))
 		}
 		d.subscribe(1, "a", "b")
 	}

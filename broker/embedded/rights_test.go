@@ -222,7 +222,7 @@ func TestSharedSubscription(t *testing.T) {
 	}
 	publisher := join(t, b, 5, as(adminName, adminPassword))
 	if got := publisher.publish("jobs/1", "", 1).ReasonCode; got != 0 {
-		t.Errorf("PUBACK code %d: nobody was found", got)
+		t.Errorf("PUBACK code %d: no subscriber was found", got)
 	}
 	idle := join(t, b, 5, as(adminName, adminPassword))
 	if got := idle.unsubscribe("$share/g/jobs/#")[0]; got != 17 {

@@ -14,7 +14,7 @@ import (
 // of the others is published, unless it is delayed; a session may be deleted before.
 func wantGone(t *testing.T, b *Broker, username string, left int) {
 	t.Helper()
-	eventually(t, "the connection is gone", func() bool { return len(b.engine.Addresses(username)) == left })
+	eventually(t, "the connection has ended", func() bool { return len(b.engine.Addresses(username)) == left })
 }
 
 func TestWill(t *testing.T) {
@@ -95,8 +95,8 @@ func TestWillDelay(t *testing.T) {
 		want []string
 	}{
 		{"the session waits", func() { leave(persistent, delayed(3000)) }, []string{}},
-		{"the client comes back", func() { leave(persistent, delayed(3000)) }, []string{}},
-		{"the session begins anew", func() {
+		{"the client reconnects", func() { leave(persistent, delayed(3000)) }, []string{}},
+		{"the session starts over", func() {
 			d := join(t, b, 5, as(adminName, adminPassword), withID("d"))
 			d.conn.Close()
 			d.wantForgotten(b)

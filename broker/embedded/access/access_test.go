@@ -219,7 +219,7 @@ func TestEverythingIsStored(t *testing.T) {
 		t.Errorf("before (-) and after (+) the restart:\n%s", diff)
 	}
 	if _, _, has, _ := again.state.Load().Login("c3"); has {
-		t.Error("a client made anew has its predecessor's password")
+		t.Error("a client that was created again has its predecessor's password")
 	}
 }
 
@@ -254,7 +254,7 @@ func TestHandle(t *testing.T) {
 func TestHandleReturnsCuts(t *testing.T) {
 	t.Parallel()
 	c := fresh(t)
-	c.OnCut(func(cuts []dynsec.Cut) { t.Errorf("told %v, though the caller has them", cuts) })
+	c.OnCut(func(cuts []dynsec.Cut) { t.Errorf("got %v, though the caller has them", cuts) })
 	command(t, c, `{"command":"createClient","username":"u"}`)
 	_, cuts := c.Handle(t.Context(), []byte(`{"commands":[{"command":"disableClient","username":"u"}]}`))
 	if want := []dynsec.Cut{{Username: "u"}}; !slices.Equal(cuts, want) {
@@ -269,7 +269,7 @@ func TestAPIChangesReportCuts(t *testing.T) {
 	c.OnCut(func(cuts []dynsec.Cut) { told = append(told, cuts...) })
 	must(t, c.CreateClient(t.Context(), client("u")), c.DisableClient(t.Context(), "u"))
 	if want := []dynsec.Cut{{Username: "u"}}; !slices.Equal(told, want) {
-		t.Errorf("told %v, want %v", told, want)
+		t.Errorf("got %v, want %v", told, want)
 	}
 }
 
@@ -312,7 +312,7 @@ func TestAccess(t *testing.T) {
 	} {
 		e, ok := errors.AsType[*broker.Error](err)
 		if !ok || e.Kind != broker.NotFound || e.Op != op {
-			t.Errorf("%s of what is not there: got %v (%+v)", op, err, e)
+			t.Errorf("%s of what does not exist: got %v (%+v)", op, err, e)
 		}
 	}
 	wantKind(t, c.CreateRole(ctx, role("r2")), broker.Exists)

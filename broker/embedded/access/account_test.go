@@ -90,7 +90,7 @@ func TestImportRefreshesAllAccounts(t *testing.T) {
 		t.Error("the account has the rights of before")
 	}
 	if !a.Cut() {
-		t.Error("the connection is not to be thrown out, though its credentials were replaced")
+		t.Error("the account is not cut, though its credentials were replaced")
 	}
 }
 
@@ -205,6 +205,6 @@ func TestEpochFollowsRights(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !a.Allowed(dynsec.PublishSend, "", "t") || c.Epoch() == before {
-		t.Error("the change is not in force, or not told")
+		t.Error("the change is not in force, or not reported")
 	}
 }

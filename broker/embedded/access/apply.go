@@ -114,7 +114,7 @@ func proposalError(err error) error {
 		return err
 	}
 	return &broker.Error{Kind: broker.Unconfirmed, Err: err,
-		Msg: "the change was decided but could not be applied on this broker; it will be when the cause is gone"}
+		Msg: "the change was decided but could not be applied on this broker; it will be applied when the cause has been fixed"}
 }
 
 // Detach stops sharing: the broker keeps its state, makes changes by itself from now on and

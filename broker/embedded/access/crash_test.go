@@ -136,7 +136,7 @@ func appliedChanges(t *testing.T, c *Control, name string) int {
 	b, errB := c.GetClient(t.Context(), name+"-b")
 	for _, cl := range []broker.Client{a, b} {
 		if cl.Username != "" && (len(cl.Roles) != 1 || len(cl.Groups) != 1) {
-			t.Errorf("client %s is there by half: %+v", cl.Username, cl)
+			t.Errorf("client %s is stored in part: %+v", cl.Username, cl)
 		}
 	}
 	switch {
@@ -149,7 +149,7 @@ func appliedChanges(t *testing.T, c *Control, name string) int {
 	case errA == nil && a.TextName != nil:
 		return 3
 	}
-	t.Errorf("pair %s is there by half: %+v, %+v", name, a, b)
+	t.Errorf("pair %s is stored in part: %+v, %+v", name, a, b)
 	return -1
 }
 

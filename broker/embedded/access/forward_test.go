@@ -169,7 +169,7 @@ func TestForwardFails(t *testing.T) {
 		reply func(ctx context.Context, request []byte) ([]byte, error)
 		want  broker.Kind
 	}{
-		{"nobody decides", func(context.Context, []byte) ([]byte, error) {
+		{"no broker decides", func(context.Context, []byte) ([]byte, error) {
 			return nil, &broker.Error{Kind: broker.Unavailable, Msg: "no leader"}
 		}, broker.Unavailable},
 		{"the connection breaks", func(context.Context, []byte) ([]byte, error) { return nil, errors.New("broken") }, broker.Unconfirmed},

@@ -196,7 +196,7 @@ func TestHashingStopsWithItsContext(t *testing.T) {
 		}
 		wantKind(t, c.CreateClient(ctx, client("w")), broker.Unavailable)
 		if _, ok := c.state.Load().Client("w"); ok {
-			t.Error("the client is there")
+			t.Error("the client exists")
 		}
 	})
 }

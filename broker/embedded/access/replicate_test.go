@@ -103,7 +103,7 @@ func bytesOf(t testing.TB, c *Control) []byte {
 	n, err := s.WriteTo(&b)
 	must(t, err)
 	if n != int64(b.Len()) {
-		t.Fatalf("wrote %d bytes and says %d", b.Len(), n)
+		t.Fatalf("wrote %d bytes and reports %d", b.Len(), n)
 	}
 	return b.Bytes()
 }
@@ -122,7 +122,7 @@ func TestFollowersAreCut(t *testing.T) {
 	t.Parallel()
 	l, nodes := sharedNodes(t, 2)
 	leader, follower := nodes[0], nodes[1]
-	leader.OnCut(func(cuts []dynsec.Cut) { t.Errorf("the leader was told %v beside its caller", cuts) })
+	leader.OnCut(func(cuts []dynsec.Cut) { t.Errorf("the leader got %v in addition to its caller", cuts) })
 	must(t, leader.CreateRole(t.Context(), role("r", "a")), leader.CreateClient(t.Context(), client("u", "r")))
 	a := authenticated(t, follower, "u")
 	epoch := follower.Epoch()
@@ -162,7 +162,7 @@ func TestReplicateFails(t *testing.T) {
 	}
 	must(t, l.Replicate(t.Context(), late))
 	if want := []dynsec.Cut{{Username: "u"}}; !slices.Equal(l.cuts[c], want) {
-		t.Errorf("a change that nobody waits for gives cuts %v, want %v", l.cuts[c], want)
+		t.Errorf("a change that no caller waits for returns cuts %v, want %v", l.cuts[c], want)
 	}
 	if u, err := c.GetClient(t.Context(), "u"); err != nil || !u.Disabled {
 		t.Errorf("it is not in force after all: %+v, %v", u, err)
@@ -316,7 +316,7 @@ func TestFullDiskOfANode(t *testing.T) {
 	must(t, err)
 	l.catchUp(t, c)
 	if _, ok := c.state.Load().Role("big"); !ok || c.AppliedIndex() != 2 {
-		t.Error("it is not in force when the cause is gone")
+		t.Error("it is not in force after the cause was fixed")
 	}
 }
 

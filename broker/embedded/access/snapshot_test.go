@@ -82,7 +82,7 @@ func TestSnapshotIsOneMoment(t *testing.T) {
 	var got bytes.Buffer
 	must(t, second(s.WriteTo(&got)))
 	if !bytes.Equal(got.Bytes(), want) {
-		t.Error("a snapshot shows what came after it")
+		t.Error("a snapshot contains a later change")
 	}
 }
 
@@ -185,7 +185,7 @@ func TestImportStateUnderChecks(t *testing.T) {
 	wg.Go(func() {
 		for !done.Load() {
 			if l, err := c.Authenticate(t.Context(), login("u", "second")); err == nil {
-				t.Error("let in by the record of one state and the password of the other")
+				t.Error("admitted by the record of one state and the password of the other")
 				l.Release()
 			}
 		}

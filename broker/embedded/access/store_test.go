@@ -57,7 +57,7 @@ func TestLostDatabase(t *testing.T) {
 		t.Error("what could not be stored is visible")
 	}
 	if _, ok := c.state.Load().Role("r"); !ok {
-		t.Error("what was stored is gone")
+		t.Error("what was stored is missing")
 	}
 }
 
@@ -72,7 +72,7 @@ func TestSharedFile(t *testing.T) {
 	waiting, leave := context.WithCancel(t.Context())
 	leave()
 	if err := c.Ping(waiting); !errors.Is(err, context.Canceled) {
-		t.Errorf("got %v while somebody else writes, want the end of the wait", err)
+		t.Errorf("got %v while another writer holds the lock, want the end of the wait", err)
 	}
 	f.Unlock()
 	must(t, c.CreateRole(t.Context(), role("r")))
@@ -80,7 +80,7 @@ func TestSharedFile(t *testing.T) {
 	again, err := Open(t.Context(), Options{File: f})
 	must(t, err)
 	if _, ok := again.state.Load().Role("r"); !ok {
-		t.Error("what was stored is gone")
+		t.Error("what was stored is missing")
 	}
 	shut(t, again)
 	must(t, f.Close())

@@ -137,7 +137,7 @@ func TestImportReportsCuts(t *testing.T) {
 	_, err := c.ImportAccess(t.Context(), []byte(`{"clients":[]}`), true)
 	must(t, err)
 	if !slices.Contains(told, dynsec.Cut{Username: "u"}) || !slices.Contains(told, dynsec.Cut{Anonymous: true}) {
-		t.Errorf("told %v, want u and the anonymous clients", told)
+		t.Errorf("got %v, want u and the anonymous clients", told)
 	}
 }
 

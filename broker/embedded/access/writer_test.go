@@ -215,7 +215,7 @@ func closing(t *testing.T) {
 	shut(t, c)
 	shut(t, c)
 	if _, ok := open(t, path).state.Load().Role("last"); !ok {
-		t.Error("what was queued is gone")
+		t.Error("what was queued is missing")
 	}
 	if _, err := c.Authenticate(t.Context(), login("u", "secret")); err == nil {
 		t.Error("a closed broker authenticates")

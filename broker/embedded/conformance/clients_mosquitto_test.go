@@ -212,7 +212,7 @@ func TestClientMosquittoBridge(t *testing.T) {
 			`topic out/# out 2 "" `+s.topic(""), `topic in/# in 2 "" `+s.topic(""),
 		))
 		for p := near.next(); p.topic != s.topic("state") || p.payload != "1"; p = near.next() {
-			s.Logf("before the bridge is there: %v", p)
+			s.Logf("before the bridge is connected: %v", p)
 		}
 		remote := &scene{T: s.T, subject: &subject{kind: kindMosquitto, tcp: far.Addr}, version: v311, mark: s.mark}
 		there := remote.join(connect{})

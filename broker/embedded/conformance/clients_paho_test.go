@@ -50,7 +50,7 @@ func (in inbox) want(s *scene, messages ...string) {
 				s.Fatalf("got %q, want %q", got, want)
 			}
 		case <-time.After(suite.HangLimit):
-			s.Fatalf("waited in vain for %q", want)
+			s.Fatalf("timed out waiting for %q", want)
 		}
 	}
 }

@@ -70,7 +70,7 @@ func TestConnectTimeout(t *testing.T) {
 	play(t, onlyFive, func(s *scene) {
 		s.expectEnded(nil)
 		s.expectEnded(connect{version: v5, clientID: s.id("a")}.bytes()[:9])
-		brokertest.WaitFor(s, "who says CONNECT in time is let in", func() bool {
+		brokertest.WaitFor(s, "a client that sends CONNECT in time is accepted", func() bool {
 			conn, err := dialStream(s.subject.addr(s.ws), s.ws)
 			if err != nil {
 				return false
@@ -95,7 +95,7 @@ func TestSessionExpiryIsLimited(t *testing.T) {
 		for name, asked := range map[string]uint32{"long": 600, "forever": 0xffffffff, "later": 1} {
 			c, ack := s.greet(connect{clientID: s.id(name), props: s.expiry(asked)})
 			if got, want := ack.number(sessionExpiry, int(asked)), min(int(asked), 2); got != want {
-				s.Errorf("asked for %d seconds, told %d, want %d", asked, got, want)
+				s.Errorf("asked for %d seconds, got %d, want %d", asked, got, want)
 			}
 			c.quit(success, s.expiry(600))
 		}
@@ -103,7 +103,7 @@ func TestSessionExpiryIsLimited(t *testing.T) {
 		s.outlive(watcher, 2)
 		for _, name := range []string{"long", "forever", "later"} {
 			if _, ack := s.greet(connect{clientID: s.id(name), keep: true}); ack.present {
-				s.Errorf("%s: the session is there still", name)
+				s.Errorf("%s: the session still exists", name)
 			}
 		}
 	}, configured(func(c *embedded.Config) { c.MaxSessionExpiry = 2 * time.Second }),

@@ -183,7 +183,7 @@ func TestFlowQueueIsBounded(t *testing.T) {
 			}
 			for i := range n {
 				if kept[fmt.Sprint(i)] != 1 {
-					s.Errorf("away %t: of %d kept messages, number %d came %d times", away, n, i, kept[fmt.Sprint(i)])
+					s.Errorf("away %t: of %d kept messages, number %d arrived %d times", away, n, i, kept[fmt.Sprint(i)])
 				}
 			}
 			publisher.publish(publish{topic: s.topic(name), qos: 1, payload: "new"})

@@ -35,7 +35,7 @@ func TestParse(t *testing.T) {
 		"CONNACK with another's reason":  {v5, []byte{0x20, 3, 0, 0x8e, 0}, true},
 		"CONNACK with an unknown code":   {v311, []byte{0x20, 2, 0, 6}, true},
 		"PUBACK with PUBREL's reason":    {v5, []byte{0x40, 3, 0, 1, 0x92}, true},
-		"PUBREC that nobody gets":        {v5, []byte{0x50, 3, 0, 1, 0x10}, false},
+		"PUBREC without subscribers":     {v5, []byte{0x50, 3, 0, 1, 0x10}, false},
 		"PUBREL with PUBACK's reason":    {v5, []byte{0x62, 3, 0, 1, 0x87}, true},
 		"SUBACK with reserved codes":     {v311, []byte{0x90, 3, 0, 1, 0x87}, true},
 		"SUBACK that refuses":            {v5, []byte{0x90, 4, 0, 1, 0, 0x87}, false},

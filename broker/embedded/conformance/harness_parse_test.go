@@ -217,7 +217,7 @@ func (c *cursor) value(id byte) {
 	}
 }
 
-var errLayout = errors.New("not laid out as the standard says")
+var errLayout = errors.New("not in the format of the standard")
 
 // parse parses a packet that a server may send.
 func parse(version byte, raw []byte) packet {

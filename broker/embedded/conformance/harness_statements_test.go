@@ -81,7 +81,7 @@ func tableProblems(standard, table string, missing map[string]bool, tests map[st
 			continue
 		}
 		if !missing[m[1]] {
-			add("%s is there twice, or is no statement", m[1])
+			add("%s occurs twice, or is not a statement", m[1])
 		}
 		delete(missing, m[1])
 		named := testName.FindAllString(m[3], -1)

@@ -185,7 +185,7 @@ func TestPacketTooLargeFromClient(t *testing.T) {
 		const limit = 2000
 		c, ack := s.greet(connect{})
 		if s.five() && ack.number(maximumPacketSize, 0) != limit {
-			s.Errorf("the limit is told as %v", ack)
+			s.Errorf("the limit is reported as %v", ack)
 		}
 		m := publish{topic: s.topic("x"), qos: 1, id: 9, payload: strings.Repeat("x", limit/2)}
 		m.payload = strings.Repeat("x", limit/2+limit-len(m.bytes(s.version)))

@@ -297,7 +297,7 @@ func TestBansAreBounded(t *testing.T) {
 		t.Errorf("one more: %v", err)
 	}
 	if _, err := b.Add(t.Context(), broker.Ban{Kind: broker.BanClientID, Value: "client 0"}); err != nil {
-		t.Errorf("one that is there: %v", err)
+		t.Errorf("an existing one: %v", err)
 	}
 	c.pass(time.Hour)
 	if _, err := b.Add(t.Context(), one); err != nil {

@@ -102,7 +102,7 @@ func TestMaxConnectionsPerAddressRefusesTheNewest(t *testing.T) {
 	}
 	admission, err := f.Admit(func(limits.Refusal) {})
 	if err != nil || admission.SetAddress(netip.Addr{}) != nil {
-		t.Errorf("a peer without address is not let in: %v", err)
+		t.Errorf("a peer without address is refused: %v", err)
 	}
 }
 

@@ -156,7 +156,7 @@ func (c Config) validateWebSocket(bad *faults) {
 func (c Config) validateProxy(bad *faults) {
 	bad.check(c.ProxyProtocol || len(c.TrustedProxies) == 0, c.key("trusted_proxies"), "needs proxy_protocol")
 	bad.check(c.Protocol != Unix || len(c.TrustedProxies) == 0, c.key("trusted_proxies"),
-		"is not for unix: socket_mode says who may open the socket")
+		"is not for unix: socket_mode determines who may open the socket")
 	for i, text := range c.TrustedProxies {
 		_, err := limits.ParseNetwork(text)
 		bad.check(err == nil, c.key(fmt.Sprintf("trusted_proxies[%d]", i)), "must be an address or a network such as 10.0.0.0/8")

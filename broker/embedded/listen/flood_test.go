@@ -89,7 +89,7 @@ func TestStalledPeersTimeOut(t *testing.T) {
 				}
 				return true
 			})
-			eventually(t, "the place is given back", func() bool {
+			eventually(t, "the place is released", func() bool {
 				return r.limits.Usage() == limits.Usage{Addresses: 1} || r.limits.Usage() == limits.Usage{}
 			})
 		})

@@ -133,9 +133,9 @@ func (l *Listener) explain(err error) error {
 	advice := "check the address"
 	switch {
 	case errors.Is(err, errNoSocket):
-		advice = "something else is there: move it away or configure another path"
+		advice = "a file that is not a socket has this path: move it away or configure another path"
 	case errors.Is(err, errForeignSocket):
-		advice = "another user's socket is there: remove it or configure another path"
+		advice = "another user's socket has this path: remove it or configure another path"
 	case errors.Is(err, syscall.EADDRINUSE):
 		advice = "the port is in use: stop the program that uses it or configure another port"
 		if l.config.Protocol == Unix {

@@ -38,7 +38,7 @@ func TestPlainConnection(t *testing.T) {
 		t.Errorf("usage %+v", got)
 	}
 	peer.Close()
-	eventually(t, "the place is given back", func() bool { return r.limits.Usage().Open == 0 })
+	eventually(t, "the place is released", func() bool { return r.limits.Usage().Open == 0 })
 	if in, out := r.counters.Received.Load(), r.counters.Sent.Load(); in != 5 || out != 5 || r.counters.Accepted.Load() != 1 {
 		t.Errorf("received %d, sent %d bytes", in, out)
 	}
@@ -254,7 +254,7 @@ func TestCloseEndsPendingConnections(t *testing.T) {
 	}
 	plain := r.dial(0)
 	wantEchoProxied(t, plain, "10.0.0.1")
-	eventually(t, "all are here", func() bool { return r.limits.Usage().Open == len(configs)+1 })
+	eventually(t, "all are open", func() bool { return r.limits.Usage().Open == len(configs)+1 })
 	r.Close()
 	r.Close() // no effect
 	for _, c := range early {

@@ -105,7 +105,7 @@ func TestRestrictEndsPendingConnections(t *testing.T) {
 		listen.Config{Protocol: "mqtt", ProxyProtocol: true, AdminOnly: true})
 	early := []net.Conn{r.dial(0), r.dial(1)}
 	admin := r.dial(2)
-	eventually(t, "all are here", func() bool { return r.limits.Usage().Open == 3 })
+	eventually(t, "all are open", func() bool { return r.limits.Usage().Open == 3 })
 	if err := r.Restrict(true); err != nil {
 		t.Fatal(err)
 	}
@@ -113,7 +113,7 @@ func TestRestrictEndsPendingConnections(t *testing.T) {
 		wantClosed(t, c)
 	}
 	wantEchoProxied(t, admin, "10.0.0.1")
-	eventually(t, "their places are given back", func() bool { return r.limits.Usage().Open == 1 })
+	eventually(t, "their places are released", func() bool { return r.limits.Usage().Open == 1 })
 	if got := r.counters.Lost(); len(got) != 0 {
 		t.Errorf("lost %v", got)
 	}

@@ -41,7 +41,7 @@ func (r *rig) wantRefusal(n int, c *tls.Config) {
 		_, err = conn.Read(b[:])
 	}
 	if err == nil || os.IsTimeout(err) {
-		r.t.Errorf("listener %d: let in, or left alone: %v", n, err)
+		r.t.Errorf("listener %d: admitted, or not answered: %v", n, err)
 	}
 }
 
@@ -233,7 +233,7 @@ func TestChangedCertificatesAreReadAgain(t *testing.T) {
 	}
 	c.pass(time.Second)
 	if got := r.serial(trusting(ca)); got != second {
-		t.Error("a file that is gone takes the certificate with it")
+		t.Error("a deleted file removes the certificate")
 	}
 }
 

@@ -79,9 +79,9 @@ func TestOnlyAStaleSocketIsReplaced(t *testing.T) {
 	}
 	for path, want := range map[string]string{
 		stale:                              "the socket is in use: stop the program that uses it or configure another path: ",
-		file:                               "something else is there: move it away or configure another path: ",
-		link:                               "something else is there: move it away or configure another path: ",
-		dir:                                "something else is there: move it away or configure another path: ",
+		file:                               "a file that is not a socket has this path: move it away or configure another path: ",
+		link:                               "a file that is not a socket has this path: move it away or configure another path: ",
+		dir:                                "a file that is not a socket has this path: move it away or configure another path: ",
 		filepath.Join(dir, "no", "socket"): "check the address: ",
 	} {
 		err := bindUnix(t, path)
@@ -90,7 +90,7 @@ func TestOnlyAStaleSocketIsReplaced(t *testing.T) {
 		}
 	}
 	if _, err := os.Lstat(behind); err != nil {
-		t.Errorf("what a link leads to is gone: %v", err)
+		t.Errorf("the target of a link was removed: %v", err)
 	}
 }
 
@@ -101,7 +101,7 @@ func TestForeignSocketIsNotReplaced(t *testing.T) {
 	if err := os.Chown(path, 12345, -1); err != nil {
 		t.Skipf("only root can give a file away: %v", err)
 	}
-	want := "another user's socket is there: remove it or configure another path: "
+	want := "another user's socket has this path: remove it or configure another path: "
 	if err := bindUnix(t, path); err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("error %v, want %q", err, want)
 	}
