@@ -31,7 +31,7 @@ func (m *member) shareRetained(ctx context.Context) error {
 	return nil
 }
 
-// connectPeers sets the nodes to which links are kept to the cluster's other members.
+// connectPeers keeps links to the cluster's other members, and closes those to former ones.
 func (m *member) connectPeers(self cluster.NodeID, nodes []cluster.Member) {
 	t := m.peering.Load()
 	if t == nil {
