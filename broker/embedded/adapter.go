@@ -29,6 +29,9 @@ func (m *adapter) Subscribe(filter string, in messaging.Tap) (cancel func()) {
 	return m.engine.Open(filter, ingress{in, m})
 }
 
+// Guard sets the loop guard that the engine asks; see messaging.GuardedBroker.
+func (m *adapter) Guard(g messaging.LoopGuard) (end func()) { return m.engine.SetLoopGuard(g) }
+
 // Publish publishes all messages at once. Those that cannot be stored are refused.
 func (m *adapter) Publish(_ context.Context, list []messaging.Message) (done, refused int, err error) {
 	p := m.publishers.Get().(*engine.Publisher)
