@@ -13,8 +13,8 @@ import (
 	"signalbox/scripts/suite"
 )
 
-// batched is a register that applies several commands in one transaction, once
-// its gate is open. It stops at a command that writes "stop" while it is to.
+// batched is a register that applies several commands in one transaction, once its gate is open.
+// It can be made to fail at a command that writes "stop".
 type batched struct {
 	*register
 	gate chan struct{}
@@ -71,7 +71,7 @@ func (b *batched) setStops(stops bool) {
 	b.stops = stops
 }
 
-// alone makes a cluster of one node with a batched register behind a gate.
+// alone creates a cluster of one node with a batched register behind a gate.
 func alone(t *testing.T) (*fleet, *Node, *batched) {
 	t.Helper()
 	f, b := newFleet(t), &batched{gate: make(chan struct{})}
@@ -84,8 +84,8 @@ func alone(t *testing.T) (*fleet, *Node, *batched) {
 	return f, n, b
 }
 
-// TestBatches applies commands that wait together at once, in their order, with
-// orders to the cluster between them at their places.
+// TestBatches applies commands that wait together in one batch, in order, and orders to the
+// cluster between them at their positions.
 func TestBatches(t *testing.T) {
 	t.Parallel()
 	_, n, b := alone(t)
@@ -120,8 +120,8 @@ func TestBatches(t *testing.T) {
 	}
 }
 
-// TestBatchStops has a machine that cannot apply a batch leave the consensus, and
-// apply all of it, once, when it is back.
+// TestBatchStops suspends the node of a machine that cannot apply a batch; when it is resumed the
+// machine applies all of it, once.
 func TestBatchStops(t *testing.T) {
 	t.Parallel()
 	_, n, b := alone(t)

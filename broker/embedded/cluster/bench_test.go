@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// direct has nodes connect over the loopback, with nothing between.
+// direct makes nodes connect over the loopback directly.
 func (f *fleet) direct(o *Options) {
 	o.dial = func(ctx context.Context, hostPort string) (net.Conn, error) {
 		var to NodeID
@@ -27,8 +27,8 @@ func (f *fleet) direct(o *Options) {
 	}
 }
 
-// BenchmarkPropose proposes at the leader of a cluster of one node and of three,
-// which share this process and its disk, from one caller and from several at once.
+// BenchmarkPropose proposes at the leader of a cluster of one node and of three, which share this
+// process and its disk, from one caller and from several.
 func BenchmarkPropose(b *testing.B) {
 	for _, nodes := range []int{1, 3} {
 		for _, callers := range []int{1, 16, 64} {
@@ -58,7 +58,7 @@ func BenchmarkPropose(b *testing.B) {
 	}
 }
 
-// BenchmarkBegin has many commands under way at a machine that costs nothing.
+// BenchmarkBegin proposes many commands concurrently to a machine that costs nothing.
 func BenchmarkBegin(b *testing.B) {
 	for _, nodes := range []int{1, 3} {
 		for _, size := range []int{100, 16 << 10, 512 << 10} {

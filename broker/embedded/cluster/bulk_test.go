@@ -17,8 +17,8 @@ import (
 	"signalbox/scripts/suite"
 )
 
-// bulk is a register with a large part beside its values, which never changes and
-// takes its time to be written and read.
+// bulk is a register with a large part beside its values, which never changes and is slow to write
+// and read.
 type bulk struct {
 	*register
 	size int
@@ -103,9 +103,9 @@ func (f *fleet) gaps(during func()) (longest time.Duration, n int) {
 	go func() {
 		defer close(done)
 		for at := time.Now(); ctx.Err() == nil; n++ {
-			leader.node.Propose(ctx, write{fmt.Sprint("gap", n%9), "x"}.encode()) //nolint:errcheck // the next one is as good
+			leader.node.Propose(ctx, write{fmt.Sprint("gap", n%9), "x"}.encode()) //nolint:errcheck // any acknowledged write counts
 			longest = max(longest, time.Since(at))
-			pause(ctx, 5*time.Millisecond) // the processors are for what is done meanwhile
+			pause(ctx, 5*time.Millisecond) // leaves the CPU to the function
 			at = time.Now()
 		}
 	}()
@@ -121,7 +121,7 @@ func TestLargeSnapshot(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
 	parts := map[NodeID]*bulk{}
-	const slow = 600 * time.Millisecond // the snapshot takes longer than a leader may be silent
+	const slow = 600 * time.Millisecond // the snapshot takes longer than the heartbeat timeout
 	slowly := func(o *Options) {
 		usual(o)
 		o.Timing.Heartbeat = 8 * time.Second
@@ -205,14 +205,14 @@ func (p *sponge) Restore(_ context.Context, index uint64, from io.Reader) error 
 	return err
 }
 
-// sponges makes a cluster of three of them, with nearly the timing of the product
-// and a log that is not made smaller.
+// sponges creates a cluster of three of them, with nearly the timing of the product and a log that
+// is not compacted.
 func sponges(t testing.TB) (*fleet, map[NodeID]*sponge) {
 	t.Helper()
 	f, all := newFleet(t), map[NodeID]*sponge{}
 	f.formWith(func(o *Options) {
 		usual(o)
-		o.Timing.Heartbeat, o.Timing.Lease = 10*time.Second, 10*time.Second // what is measured here takes the processors
+		o.Timing.Heartbeat, o.Timing.Lease = 10*time.Second, 10*time.Second // the test uses the whole CPU
 		o.Timing.SnapshotBytes, o.Timing.TrailingBytes, o.Timing.SnapshotAfter = 1<<40, 1<<40, 1<<40
 		p := new(sponge)
 		all[NodeID(len(all)+1)], o.Machine = p, p

@@ -25,9 +25,9 @@ type campaign struct {
 
 	mu                    sync.Mutex // guards the fields below
 	acknowledged, refused map[string]string
-	last                  map[NodeID]time.Time // when what was acknowledged at a node was begun
+	last                  map[NodeID]time.Time // begin of the last write that was acknowledged at a node
 	unconfirmed           int
-	slowest               time.Duration // that was acknowledged
+	slowest               time.Duration // of the acknowledged writes
 }
 
 func newCampaign(t testing.TB, tune func(NodeID, *Options)) *campaign {
@@ -155,7 +155,7 @@ func TestCampaignCutOff(t *testing.T) {
 	before := time.Now()
 	c.again(50, others...)
 	c.mu.Lock()
-	if last := c.last[old.id]; last.After(before) { // one that was begun before may have been agreed upon in time
+	if last := c.last[old.id]; last.After(before) { // one that was begun before may have been committed in time
 		t.Errorf("a write was acknowledged by one of three, %v after it was cut off", last.Sub(before))
 	}
 	c.mu.Unlock()
@@ -214,7 +214,7 @@ func TestCampaignClockSteps(t *testing.T) {
 	t.Parallel()
 	steps := map[NodeID]*atomic.Int64{1: {}, 2: {}, 3: {}}
 	c := newCampaign(t, func(id NodeID, o *Options) {
-		calm(o) // how long a leader takes is not what this is about
+		calm(o) // the test does not measure elections
 		o.Now = func() time.Time { return time.Now().Add(time.Duration(steps[id].Load())) }
 	})
 	c.again(20, 1, 2, 3)

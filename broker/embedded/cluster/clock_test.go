@@ -18,8 +18,8 @@ type shifted struct{ by atomic.Int64 }
 
 func (s *shifted) now() time.Time { return time.Now().Round(0).Add(time.Duration(s.by.Load())) }
 
-// TestWrongClocks forms a cluster of nodes whose clocks are years apart, changes them
-// while it runs, and starts nodes again: each of them takes part all the time.
+// TestWrongClocks forms a cluster of nodes whose clocks are years apart, changes the clocks, and
+// restarts nodes: each of them takes part all the time.
 func TestWrongClocks(t *testing.T) {
 	t.Parallel()
 	const years = 400 * 24 * time.Hour
@@ -53,8 +53,8 @@ func TestWrongClocks(t *testing.T) {
 	f.nodes[again].put(t, "k", "v")
 }
 
-// TestCertificatesEnd has the certificate that a node shows on connections end, and be
-// renewed before: who has stolen one cannot use it for long.
+// TestCertificatesEnd checks that a certificate of connections expires and is renewed before: a
+// stolen one cannot be used for long.
 func TestCertificatesEnd(t *testing.T) {
 	t.Parallel()
 	clock := &shifted{}
@@ -80,7 +80,7 @@ func TestCertificatesEnd(t *testing.T) {
 	if _, err := a.ask(addr, *stolen, callStatus, ""); err == nil {
 		t.Error("a certificate that has ended is good")
 	}
-	eventually(t, func() error { // it learns from the other node how much time has passed
+	eventually(t, func() error { // it gets the time from the other node
 		now, err := b.show()
 		must(t, err)
 		if string(now.Certificate[0]) == string(stolen.Certificate[0]) {
@@ -89,14 +89,14 @@ func TestCertificatesEnd(t *testing.T) {
 		_, err = a.ask(addr, *now, callStatus, "")
 		return err
 	})
-	eventually(t, func() error { // connections with what has ended are made anew
+	eventually(t, func() error { // connections with expired certificates are replaced
 		_, err := f.nodes[2].node.Forward(within(t, suite.HangLimit), write{"k", "v"}.encode())
 		return err
 	})
 	f.settled(2)
 }
 
-// TestRefusedAreLogged logs who is refused, and not as often as they come.
+// TestRefusedAreLogged logs refused connections, at most once a minute.
 func TestRefusedAreLogged(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t).form(1)
@@ -134,8 +134,8 @@ func TestRefusedAreLogged(t *testing.T) {
 	}
 }
 
-// TestKeyOfConnectionEnds has the stolen key of a connection sign certificates for later:
-// they are worth nothing once the stolen certificate has ended.
+// TestKeyOfConnectionEnds signs later certificates with the stolen key of a connection: they are
+// refused once the stolen certificate has expired.
 func TestKeyOfConnectionEnds(t *testing.T) {
 	t.Parallel()
 	clock := &shifted{}
@@ -163,8 +163,8 @@ func TestKeyOfConnectionEnds(t *testing.T) {
 	}
 }
 
-// TestTimeOfMemberIsBounded has a member show a certificate that begins at the last
-// moment there is. The other nodes can still make certificates, also after a restart.
+// TestTimeOfMemberIsBounded makes a member present a certificate that begins at the latest time
+// that a certificate can have. The other nodes can still make certificates, also after a restart.
 func TestTimeOfMemberIsBounded(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t).form(1, 2)
@@ -192,7 +192,7 @@ func TestTimeOfMemberIsBounded(t *testing.T) {
 	f.nodes[1].put(t, "k", "v")
 }
 
-// TestClockStops has a clock run on at the end of time.
+// TestClockStops checks that a clock stops at lastTime.
 func TestClockStops(t *testing.T) {
 	t.Parallel()
 	wall := lastTime.Add(-time.Minute)

@@ -8,8 +8,8 @@ import (
 	"signalbox/scripts/suite"
 )
 
-// TestThreeNodes makes a cluster of three and writes at each of them. What was
-// written is there when the write returns.
+// TestThreeNodes creates a cluster of three nodes and writes at each of them. A node has applied a
+// write when it returns.
 func TestThreeNodes(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t).form(1, 2, 3)
@@ -25,8 +25,8 @@ func TestThreeNodes(t *testing.T) {
 	f.agree(want)
 }
 
-// TestOnlyVoterLeadsAtOnce creates a cluster of nodes that miss their leader after an
-// hour, and starts the first of them again: it does not wait for one.
+// TestOnlyVoterLeadsAtOnce creates a cluster with a heartbeat timeout of an hour, and restarts the
+// only voter: it does not wait for a leader.
 func TestOnlyVoterLeadsAtOnce(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)

@@ -10,8 +10,8 @@ import (
 	"signalbox/scripts/suite"
 )
 
-// TestDialer connects from the address on which the cluster port listens, where
-// that is one and leads to the other node.
+// TestDialer connects from the address on which the cluster port listens, if that is a single one
+// that can reach the other node.
 func TestDialer(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -40,7 +40,7 @@ func TestDialer(t *testing.T) {
 	}
 }
 
-// TestDialerAsks has every address refused that was found for another node.
+// TestDialerAsks refuses every address to which another node's host resolves.
 func TestDialerAsks(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

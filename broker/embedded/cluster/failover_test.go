@@ -78,8 +78,8 @@ func TestNoMajority(t *testing.T) {
 	})
 }
 
-// TestCloseWithoutMajority closes a leader that has lost its majority and has not noticed
-// yet, while a proposal is under way: Close waits no longer than its context lasts.
+// TestCloseWithoutMajority closes a leader that has lost its majority and has not noticed yet, while
+// a proposal is pending: Close waits no longer than its context lasts.
 func TestCloseWithoutMajority(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t).formWith(func(o *Options) {
@@ -113,9 +113,8 @@ func TestCloseWithoutMajority(t *testing.T) {
 	}
 }
 
-// TestForwardLeavesDeadLeader has requests that went to a leader that is silent
-// from then on end soon after there is another one, and those that come later go
-// to that one.
+// TestForwardLeavesDeadLeader checks that requests to a leader that no longer responds end soon after
+// another node leads, and that later ones go to that node.
 func TestForwardLeavesDeadLeader(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)

@@ -12,8 +12,7 @@ import (
 	"signalbox/scripts/suite"
 )
 
-// load writes by way of nodes until it is stopped, and knows what was
-// acknowledged.
+// load writes through nodes until it is stopped, and records what was acknowledged.
 type load struct {
 	stop context.CancelFunc
 	wg   sync.WaitGroup
@@ -23,7 +22,7 @@ type load struct {
 	refused      atomic.Int64
 }
 
-// press writes numbered values by way of all nodes of a fleet that run.
+// press writes numbered values through all running nodes of a fleet.
 func (f *fleet) press(writers int) *load {
 	ctx, stop := context.WithCancel(context.Background())
 	l := &load{stop: stop, acknowledged: map[string]string{}}
@@ -80,7 +79,7 @@ func (l *load) end() map[string]string {
 	return l.acknowledged
 }
 
-// TestLeaderKilled kills the leader under load, and has it come back.
+// TestLeaderKilled kills the leader under load, and restarts it.
 func TestLeaderKilled(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t).form(1, 2, 3)
@@ -100,7 +99,7 @@ func TestLeaderKilled(t *testing.T) {
 	t.Logf("%d writes acknowledged, %d not; %v until the first one after the leader was killed", len(all), l.refused.Load(), took)
 }
 
-// TestFollowerKilled kills a follower under load, and has it come back.
+// TestFollowerKilled kills a follower under load, and restarts it.
 func TestFollowerKilled(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t).form(1, 2, 3)
@@ -114,8 +113,7 @@ func TestFollowerKilled(t *testing.T) {
 	f.agree(l.end())
 }
 
-// TestLeaderCutOff cuts the leader off under load. It stops leading, and nothing
-// is acknowledged on its side.
+// TestLeaderCutOff isolates the leader under load. It stops leading, and acknowledges nothing.
 func TestLeaderCutOff(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t).formWith(func(o *Options) { o.Timing.NoLeader = time.Second }, 1, 2, 3)
@@ -149,8 +147,8 @@ func TestLeaderCutOff(t *testing.T) {
 	}
 }
 
-// TestMajorityLost acknowledges nothing while two of three are down, answers
-// status, and goes on when one is back.
+// TestMajorityLost acknowledges nothing while two of three nodes are down, returns the status, and
+// continues when one is back.
 func TestMajorityLost(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t).form(1, 2, 3)
@@ -219,8 +217,8 @@ func TestCampaignSnapshotUnderLoad(t *testing.T) {
 	}
 }
 
-// TestCampaignRollingRestart restarts all nodes in good order under load. Nearly nothing
-// is refused meanwhile, and nothing lost.
+// TestCampaignRollingRestart restarts all nodes in turn under load. Nearly nothing is refused
+// meanwhile, and nothing is lost.
 func TestCampaignRollingRestart(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t).form(1, 2, 3)
@@ -236,8 +234,8 @@ func TestCampaignRollingRestart(t *testing.T) {
 	t.Logf("%d writes acknowledged, %d not", len(all), l.refused.Load())
 }
 
-// TestCampaignMachineStops has a machine that cannot apply leave the consensus and come
-// back, while the others go on.
+// TestCampaignMachineStops suspends and resumes the node of a machine that cannot apply, while the
+// others continue.
 func TestCampaignMachineStops(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t).form(1, 2, 3)
@@ -258,8 +256,8 @@ func TestCampaignMachineStops(t *testing.T) {
 	}
 }
 
-// TestLeadershipEnds refuses what was made during a leadership that has ended, even if
-// the same node leads again.
+// TestLeadershipEnds refuses commands of a leadership that has ended, even if the same node leads
+// again.
 func TestLeadershipEnds(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t).formWith(calm, 1, 2, 3)
@@ -288,8 +286,8 @@ func TestLeadershipEnds(t *testing.T) {
 	f.agree(map[string]string{"k": "of the other"})
 }
 
-// TestClosedWhileAwaiting does not take a request for one that was not begun when
-// it was done and the node that forwarded it closes before it sees that.
+// TestClosedWhileAwaiting returns ErrUnconfirmed for a request that was done if the node that
+// forwarded it closes before it knows that.
 func TestClosedWhileAwaiting(t *testing.T) {
 	t.Parallel()
 	f, gate := newFleet(t), make(chan struct{})

@@ -20,11 +20,11 @@ import (
 	"signalbox/scripts/suite"
 )
 
-// sideBySide is how many tests run at once: they wait more than they work.
+// sideBySide is how many tests run at once: they mostly wait.
 const sideBySide = 4
 
 func TestMain(m *testing.M) {
-	if err := flag.Set("test.parallel", fmt.Sprint(sideBySide)); err != nil { // the command line may say otherwise
+	if err := flag.Set("test.parallel", fmt.Sprint(sideBySide)); err != nil { // the command line may override it
 		panic(err)
 	}
 	suite.Main(m)
@@ -83,8 +83,8 @@ type station struct {
 	register *register
 }
 
-// quick is a timing for tests. Leaders are missed late, so that none is replaced
-// only because the machine has much else to do.
+// quick is a timing for tests. The heartbeat timeout is long, so that no leader is replaced only
+// because the machine is busy.
 func quick() Timing {
 	return Timing{
 		Heartbeat: 2 * time.Second, Election: 2 * time.Second, Lease: 1600 * time.Millisecond, Commit: 5 * time.Millisecond,
@@ -109,7 +109,7 @@ func newFleet(t testing.TB) *fleet {
 	return f
 }
 
-// logTo keeps what is logged.
+// logTo records what is logged.
 type logTo struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -127,7 +127,7 @@ func (l *logTo) String() string {
 	return l.b.String()
 }
 
-// start starts a node, or starts it again.
+// start starts or restarts a node.
 func (f *fleet) start(id NodeID, tune ...func(*Options)) *station {
 	f.t.Helper()
 	s := &station{fleet: f, id: id}
@@ -150,7 +150,7 @@ func (f *fleet) start(id NodeID, tune ...func(*Options)) *station {
 	return s
 }
 
-// serve answers what is forwarded: a write, or a key to be read.
+// serve handles forwarded requests: a write, or a key to be read.
 func (s *station) serve(ctx context.Context, _ NodeID, request []byte) ([]byte, error) {
 	n := s.node
 	l, err := n.Lead(ctx)
@@ -166,7 +166,7 @@ func (s *station) serve(ctx context.Context, _ NodeID, request []byte) ([]byte, 
 	return []byte(old), err
 }
 
-// close stops the node as a process that ends in good order does.
+// close stops the node as a process does at a regular end.
 func (s *station) close() { s.shut(true) }
 
 // kill stops the node without notifying the others.
@@ -186,7 +186,7 @@ func (s *station) shut(handOver bool) {
 	s.node = nil
 }
 
-// lose deletes all that a node which is stopped has stored.
+// lose deletes everything that a stopped node has stored.
 func (s *station) lose() {
 	must(s.fleet.t, os.RemoveAll(filepath.Join(s.fleet.dir, fmt.Sprint("node", s.id))))
 }
@@ -204,7 +204,7 @@ func spec(self NodeID, ids ...NodeID) Spec {
 	return s
 }
 
-// form starts nodes and makes a cluster of them, in which all have a vote.
+// form starts nodes and creates a cluster of them, in which all are voters.
 func (f *fleet) form(ids ...NodeID) *fleet {
 	f.t.Helper()
 	return f.formWith(nil, ids...)
@@ -235,7 +235,7 @@ func (f *fleet) formWith(tune func(*Options), ids ...NodeID) *fleet {
 	return f
 }
 
-// leader waits for one, as all nodes that run in one part of the network see it.
+// leader waits for a leader that all running nodes of one part of the network know.
 func (f *fleet) leader(among ...NodeID) *station {
 	f.t.Helper()
 	var found *station
@@ -269,8 +269,7 @@ func (f *fleet) follower() *station {
 	return nil
 }
 
-// settled waits until so many nodes have a vote and are in contact, and all that
-// run know that.
+// settled waits until so many nodes are voters and in contact, and all running nodes know that.
 func (f *fleet) settled(voters int) {
 	f.t.Helper()
 	eventually(f.t, func() error {
@@ -293,8 +292,7 @@ func (f *fleet) settled(voters int) {
 	})
 }
 
-// hasOwnKey reports whether a node that takes part uses a key that it has made itself,
-// and no other one any more.
+// hasOwnKey reports whether a node that takes part uses only a key that it has made itself.
 func (s *station) hasOwnKey() bool {
 	place := s.node.membership.Load()
 	p := place.fsm.state.Load().Keys[place.credentials.self.String()]
@@ -318,7 +316,7 @@ func (s *station) put(t testing.TB, key, value string) {
 	}
 }
 
-// agree waits until all nodes that run hold the same, with some values in it.
+// agree waits until all running nodes have the same state, which includes some values.
 func (f *fleet) agree(want map[string]string) {
 	f.t.Helper()
 	eventually(f.t, func() error {

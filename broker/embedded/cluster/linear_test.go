@@ -18,15 +18,13 @@ import (
 // is not "".
 type asked struct{ key, value string }
 
-// seen is what came of it: the value before. Of a write of which the end is not
-// known there is none.
+// seen is the outcome of an operation: the value before, none for a write of unknown outcome.
 type seen struct {
 	value   string
 	unknown bool
 }
 
-// registers is what the cluster must look like from outside: registers that are
-// read and written at one moment each.
+// registers is the model of the cluster: registers with atomic reads and writes.
 var registers = porcupine.Model{
 	Partition: func(history []porcupine.Operation) [][]porcupine.Operation {
 		by := map[string][]porcupine.Operation{}
@@ -51,8 +49,8 @@ var registers = porcupine.Model{
 	},
 }
 
-// TestCampaignLinearizable writes and reads at all nodes at the same time while leaders
-// are cut off, killed and replaced, and has the history checked.
+// TestCampaignLinearizable writes and reads at all nodes concurrently while leaders are isolated,
+// killed and replaced, and checks the history.
 func TestCampaignLinearizable(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t).form(1, 2, 3)
@@ -123,7 +121,7 @@ func (f *fleet) ask(client, i int, began time.Time) []porcupine.Operation {
 	return []porcupine.Operation{o}
 }
 
-// disturb cuts off, kills and replaces leaders, and lets work between.
+// disturb isolates, kills and replaces leaders, with pauses.
 func (f *fleet) disturb(work func()) {
 	for range 2 {
 		work()

@@ -84,7 +84,7 @@ func (w *wire) close() {
 	}
 }
 
-// nothing is a machine that holds nothing.
+// nothing is a machine without state.
 type nothing struct{}
 
 func (nothing) Apply(*raft.Log) any                 { return nil }
@@ -122,8 +122,8 @@ func wired(t *testing.T, w *wire, all ...raft.ServerAddress) (nodes []*raft.Raft
 	return nodes
 }
 
-// TestReplicationAfterPartition cuts a follower off for minutes. It receives the log
-// as soon as it is in contact again: raft's own pauses would be up to ten seconds.
+// TestReplicationAfterPartition isolates a follower for minutes. It receives the log as soon as it is
+// in contact again: raft's own pauses would be up to ten seconds.
 func TestReplicationAfterPartition(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -21,8 +21,8 @@ func accepted(t testing.TB, success bool, err error) {
 	}
 }
 
-// TestSnapshotAgain sends a snapshot, entries, the same snapshot again, and one
-// more entry. The follower has acknowledged the entries, so it must keep them.
+// TestSnapshotAgain sends a snapshot, entries, the same snapshot again, and one more entry. The
+// follower has acknowledged the entries, so it must keep them.
 func TestSnapshotAgain(t *testing.T) {
 	t.Parallel()
 	l := newScripted(t, nil)
@@ -77,7 +77,7 @@ func TestCandidateForgetsLeader(t *testing.T) {
 	})
 }
 
-// TestSnapshotWithinLog sends a snapshot that ends within what the follower has
+// TestSnapshotWithinLog sends a snapshot that ends within the entries that the follower has
 // acknowledged and does not know to be committed.
 func TestSnapshotWithinLog(t *testing.T) {
 	t.Parallel()
@@ -97,10 +97,9 @@ func TestSnapshotWithinLog(t *testing.T) {
 	l.agree()
 }
 
-// TestFollowerAgainstModel has a leader send a follower snapshots and entries, old
-// and new and more than once, as retries and elections do. The follower restarts and
-// takes snapshots of its own meanwhile. It must keep what it acknowledged, and
-// catch up.
+// TestFollowerAgainstModel sends a follower snapshots and entries, old and new and repeatedly, as
+// retries and elections do. Meanwhile the follower restarts and takes snapshots of its own. It must
+// keep what it has acknowledged, and catch up.
 func TestFollowerAgainstModel(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()
@@ -119,9 +118,9 @@ func TestFollowerAgainstModel(t *testing.T) {
 	}
 }
 
-// TestIncompleteLog opens a node whose log lacks entries behind its snapshot, as
-// earlier releases have left it. It gets them again. Until then it does not help
-// to elect a node that lacks what it has acknowledged.
+// TestIncompleteLog opens a node whose log lacks entries behind its snapshot, as earlier releases
+// could leave it. It gets them again. Until then it does not help to elect a node that lacks what it
+// has acknowledged.
 func TestIncompleteLog(t *testing.T) {
 	t.Parallel()
 	l := newScripted(t, nil)

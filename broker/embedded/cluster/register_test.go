@@ -29,7 +29,7 @@ type register struct {
 	restores int
 }
 
-// write is a command of a register: its answer is the value it replaces.
+// write is a command of a register. Its result is the value that it replaces.
 type write struct{ Key, Value string }
 
 func (w write) encode() []byte {
@@ -60,7 +60,7 @@ func openRegister(t testing.TB, path string) *register {
 
 func (r *register) close() error { return errors.Join(r.db.Close(), r.file.Close()) }
 
-// store does something to the file, and sets the index, in one transaction.
+// store changes the file and sets the index in one transaction.
 func (r *register) store(index uint64, change func(tx *sql.Tx) error) error {
 	tx, err := r.db.Begin()
 	if err != nil {
@@ -107,7 +107,7 @@ func (r *register) Applied() uint64 {
 	return r.applied
 }
 
-// restored returns how many snapshots were taken over.
+// restored returns how many snapshots were restored.
 func (r *register) restored() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -126,7 +126,7 @@ func (r *register) all() map[string]string {
 	return maps.Clone(r.values)
 }
 
-// breaks makes Apply stop with an error, nil mends it.
+// breaks makes Apply fail with an error; nil ends that.
 func (r *register) breaks(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -28,8 +28,8 @@ func (s stopping) Seal(plain, aad []byte) []byte {
 	return s.reversed.Seal(plain, aad)
 }
 
-// TestKilledWhileKeyChanges kills a node at each step in which it replaces the key of its
-// invitation by its own: it goes on where it was.
+// TestKilledWhileKeyChanges kills a node at each step in which it replaces the key of its invitation
+// by its own: it continues where it was.
 func TestKilledWhileKeyChanges(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -73,9 +73,8 @@ func TestKilledWhileKeyChanges(t *testing.T) {
 	}
 }
 
-// TestRequestsShowTheOwnKey has a node ask on another connection as soon as it has
-// another key: the other node ends the one on which the former key was shown, in the
-// middle of whatever is asked on it then.
+// TestRequestsShowTheOwnKey checks that a node uses another connection for requests as soon as it has
+// another key: the other node closes the one with the former key, even during a request.
 func TestRequestsShowTheOwnKey(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t).formWith(func(o *Options) { o.Timing.Call = suite.HangLimit }, 1, 2)
@@ -102,8 +101,8 @@ func TestRequestsShowTheOwnKey(t *testing.T) {
 	}
 }
 
-// TestCertificateOfTheFormerKey has a certificate for connections made by the node's former
-// key while that is replaced: it is not shown afterwards, as no node trusts that key then.
+// TestCertificateOfTheFormerKey signs a certificate of connections with the node's former key while
+// that is replaced: it is not used afterwards, because no node trusts that key then.
 func TestCertificateOfTheFormerKey(t *testing.T) {
 	t.Parallel()
 	c := newFleet(t).form(1).nodes[1].node.membership.Load().credentials

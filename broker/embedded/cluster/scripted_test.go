@@ -15,8 +15,8 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// scripted is a leader that sends node 2 what a test wants, over node 2's cluster
-// port. Its log is the model that node 2 is compared with.
+// scripted is a leader that sends node 2 what the test wants, over node 2's cluster port. Node 2 is
+// compared with its log.
 type scripted struct {
 	*fleet
 	known       *state
@@ -30,7 +30,7 @@ type scripted struct {
 	acked       uint64 // up to which entry node 2 has acknowledged the log in this term
 }
 
-// newScripted makes a cluster of a scripted leader, node 1, and of node 2.
+// newScripted creates a cluster of a scripted leader, node 1, and of node 2.
 func newScripted(t testing.TB, tune func(*Options)) *scripted {
 	t.Helper()
 	known, err := newClusterState(spec(1, 1, 2))
@@ -127,8 +127,8 @@ func (l *scripted) append(from, to uint64) (raft.AppendEntriesResponse, error) {
 	return resp, err
 }
 
-// acknowledged commits what both nodes have, as Raft's leader does: only by an
-// entry of its own term.
+// acknowledged commits what both nodes have, as a leader does: only by an entry of its own term
+// (Raft §5.4.2).
 func (l *scripted) acknowledged(upTo uint64) {
 	l.acked = max(l.acked, upTo)
 	if upTo > l.commit && l.termOf(upTo) == l.term {
@@ -136,7 +136,7 @@ func (l *scripted) acknowledged(upTo uint64) {
 	}
 }
 
-// values is what a machine holds that has applied the log up to an index.
+// values returns the state of a machine that has applied the log up to an index.
 func (l *scripted) values(upTo uint64) map[string]string {
 	all := map[string]string{}
 	for _, e := range l.log[2:max(2, upTo+1)] {
@@ -172,7 +172,7 @@ func (l *scripted) install(index uint64) (raft.InstallSnapshotResponse, error) {
 	return resp, err
 }
 
-// votes asks the follower for its vote, for a candidate whose log ends in an entry.
+// votes requests the follower's vote for a candidate whose log ends with an entry.
 func (l *scripted) votes(index, term uint64) bool {
 	l.t.Helper()
 	l.term++
@@ -186,8 +186,8 @@ func (l *scripted) votes(index, term uint64) bool {
 // compact deletes the leader's log up to an index that is committed.
 func (l *scripted) compact(upTo uint64) { l.first = max(l.first, upTo+1) }
 
-// replicate does what raft's replicateTo does until the follower has everything.
-// It fails when that takes more messages than it can.
+// replicate does what raft's replicateTo does until the follower has everything. It fails after more
+// messages than can be necessary.
 func (l *scripted) replicate() {
 	l.t.Helper()
 	next, last := l.last()+1, l.last()
@@ -220,8 +220,7 @@ func (l *scripted) replicate() {
 	l.t.Fatalf("the follower does not catch up: next entry is %d of %d, the leader has those from %d; last error %v", next, last, l.first, err)
 }
 
-// takesPart waits until the follower takes part in the consensus, if it takes part
-// anew.
+// takesPart waits until the follower takes part in the consensus, if it is restarting.
 func (l *scripted) takesPart() {
 	l.t.Helper()
 	eventually(l.t, func() error {
@@ -232,7 +231,7 @@ func (l *scripted) takesPart() {
 	})
 }
 
-// agree waits until the follower's machine holds what is committed.
+// agree waits until the follower's machine has applied what is committed.
 func (l *scripted) agree() {
 	l.t.Helper()
 	want := l.values(l.commit)

@@ -16,9 +16,9 @@ import (
 	"signalbox/scripts/suite"
 )
 
-// TestReturningNodeRefusesRemoved has a node come back that was away when another one was
-// removed, which is there first, with all that it had: it is refused, though the node
-// that comes back has not heard of the removal by the log yet.
+// TestReturningNodeRefusesRemoved restarts a node that was away when another one was removed. The
+// removed node connects first, with everything that it had. It is refused, though the returning node
+// has not received the removal by the log yet.
 func TestReturningNodeRefusesRemoved(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
@@ -47,8 +47,7 @@ func TestReturningNodeRefusesRemoved(t *testing.T) {
 	f.settled(2)
 }
 
-// pretend listens as a node that is known by credentials, and answers each request in
-// one way.
+// pretend listens with the credentials of a node, and sends the same response to each request.
 func (f *fleet) pretend(id NodeID, b *credentials, as peerStatus) {
 	f.t.Helper()
 	text, err := json.Marshal(as)
@@ -64,9 +63,9 @@ func (f *fleet) pretend(id NodeID, b *credentials, as peerStatus) {
 	f.network.set(id, &Node{transition: make(chan struct{}, 1), port: p})
 }
 
-// awayAndRemoved forms a cluster of three nodes, stops one, removes another one, and
-// starts the first again so that the leader's log does not reach it. It returns the
-// leader, what the removed node had, and how to start the node that was away.
+// awayAndRemoved forms a cluster of three nodes, stops one, removes another one, and restarts the
+// first so that the leader's log does not reach it. It returns the leader, what the removed node
+// had, and a function that starts the node that was away.
 func (f *fleet) awayAndRemoved(others func(o *Options)) (leader, away, gone *station, had *credentials) {
 	f.t.Helper()
 	f.formWith(others, 1, 2, 3)
@@ -87,7 +86,7 @@ func (f *fleet) awayAndRemoved(others func(o *Options)) (leader, away, gone *sta
 	return leader, away, gone, had
 }
 
-// blockable returns options with which no connection is made to one address.
+// blockable returns options that allow no connection to one address.
 func blockable(to *atomic.Value) func(*Options) {
 	to.Store("")
 	return func(o *Options) {
@@ -135,9 +134,9 @@ func TestReturningNodeIsNotTalkedOut(t *testing.T) {
 	f.settled(2)
 }
 
-// TestRemovedNodeIsCutOffLater has a node come back that can reach the removed one first,
-// and the one that knows of the removal later: from then on the removed one is refused,
-// on the connections that it has, too.
+// TestRemovedNodeIsCutOffLater restarts a node that can reach the removed one first, and later the
+// one that knows of the removal: from then on the removed one is refused, also on existing
+// connections.
 func TestRemovedNodeIsCutOffLater(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
@@ -172,8 +171,8 @@ func TestRemovedNodeIsCutOffLater(t *testing.T) {
 	f.settled(2)
 }
 
-// TestVouchedNodeIsRemoved adds a node and removes it while another one cannot store the
-// log: what that node was told by others of the new one ends with its membership.
+// TestVouchedNodeIsRemoved adds a node and removes it while another one cannot store the log: the
+// reports about the new node, on which that node relied, end with its membership.
 func TestVouchedNodeIsRemoved(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)

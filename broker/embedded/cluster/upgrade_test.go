@@ -21,8 +21,7 @@ import (
 	"signalbox/scripts/suite"
 )
 
-// authority makes what a cluster of an earlier release has: an authority whose key all
-// of its members know.
+// authority returns the authority of a cluster of an earlier release, whose key all members have.
 func authority(t testing.TB, s *state) {
 	t.Helper()
 	key, err := newKey()
@@ -38,8 +37,8 @@ func authority(t testing.TB, s *state) {
 	must(t, err)
 }
 
-// formOld stores, in the directories of some nodes, a cluster as an earlier release has
-// made it: of one voter, who brings the others in.
+// formOld stores, in the directories of some nodes, a cluster as an earlier release has created it:
+// of one voter, which adds the others.
 func (f *fleet) formOld(ids ...NodeID) *state {
 	f.t.Helper()
 	known, err := newClusterState(spec(ids[0], ids...))
@@ -72,9 +71,9 @@ func (f *fleet) storeOld(known *state, id *identity, first bool) {
 
 var _ raft.FSM = (*fsm)(nil)
 
-// TestUpgrade starts the nodes of a cluster that an earlier release has made, one after
-// the other. Once all of them run, the authority's key is worth nothing, each node has a
-// key of its own, and the cluster goes on.
+// TestUpgrade starts the nodes of a cluster that an earlier release has created, one after the
+// other. Once all of them run, the authority's key is not trusted, each node has a key of its own,
+// and the cluster continues.
 func TestUpgrade(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
@@ -119,8 +118,8 @@ func TestUpgrade(t *testing.T) {
 	f.agree(map[string]string{"k": "v", "l": "w", "stolen": ""})
 }
 
-// TestUpgradeWhileAway has a node come back that was away when the others began to know
-// each other by keys, and have changed them since.
+// TestUpgradeWhileAway restarts a node that was away when the others replaced the authority by keys,
+// and changed their keys since.
 func TestUpgradeWhileAway(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
@@ -146,8 +145,8 @@ func TestUpgradeWhileAway(t *testing.T) {
 	f.settled(3)
 }
 
-// TestInvitationEnds has the key of an invitation be worth nothing once the node that was
-// invited takes part.
+// TestInvitationEnds checks that the key of an invitation is refused once the invited node takes
+// part.
 func TestInvitationEnds(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t).form(1)
@@ -194,7 +193,7 @@ func (r reversed) Unseal(sealed, aad []byte) ([]byte, error) {
 	return out, nil
 }
 
-// TestKeyIsSealed stores the node's key sealed, also one that was stored as it is.
+// TestKeyIsSealed seals the node's stored key, also one that was stored in plain text.
 func TestKeyIsSealed(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t).form(1)
