@@ -111,7 +111,7 @@ func TestMappingGone(t *testing.T) {
 		return s.QueuedMessages == 0 && s.Stats.Delivered+s.Stats.Rejected == 2
 	})
 	for _, l := range r.DeadLetters("c") {
-		if l.Reason != `there is no topic mapping "m" any more` {
+		if l.Reason != `the topic mapping "m" no longer exists` {
 			t.Errorf("the reason is %q", l.Reason)
 		}
 	}

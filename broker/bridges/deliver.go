@@ -42,7 +42,7 @@ func (w *worker) isolate(batch []*Entry, results []Result) {
 	if len(batch) > 1 {
 		w.singles = len(batch)
 	} else if results[0].State == Pending {
-		results[0] = Result{State: Rejected, Reason: "delivering it makes this kind of bridge fail by a fault of the program"}
+		results[0] = Result{State: Rejected, Reason: "delivering it makes this kind of bridge fail because of a fault of the program"}
 	}
 }
 
@@ -128,7 +128,7 @@ func (w *worker) finish(o outcome, err error, panicked bool) error {
 		return w.deliveryCtx.Err()
 	}
 	if o.pending > 0 && (o.reason != "" || len(o.done)+len(o.rejected) == 0) {
-		w.failure = cmp.Or(o.reason, "the target has taken nothing, and says no more")
+		w.failure = cmp.Or(o.reason, "the target accepted nothing and gave no reason")
 		w.retries.Add(1)
 		w.setState(w.connected, w.failure)
 		return errors.New(w.failure)

@@ -380,7 +380,7 @@ func TestSlowTarget(t *testing.T) {
 		publishTexts(r.Broker, "a/b", "1")
 		elapse(2100 * time.Millisecond)
 		synctest.Wait()
-		if s := r.Status("c"); s.Error != "the target has not answered in time" {
+		if s := r.Status("c"); s.Error != "the target did not respond in time" {
 			t.Errorf("the state is %+v", s)
 		}
 		k.Target("t").HandleBatches(nil)

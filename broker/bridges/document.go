@@ -267,7 +267,7 @@ func (k *kind) compile(log *slog.Logger, c *connection, with *Connection) (conne
 	defer func() {
 		if r := recover(); r != nil {
 			panics.Log(context.Background(), log, "a connection of a bridge could not be configured", panicText(r), slog.String("connection", c.name))
-			connector, found = nil, Problems{{c.path, "this kind of bridge cannot be made of it: a fault of the program"}}
+			connector, found = nil, Problems{{c.path, "this kind of bridge failed to read it, because of a fault of the program"}}
 		}
 	}()
 	with.Name, with.Document, with.Records = c.name, c.text, c.records
@@ -280,7 +280,7 @@ func (k *kind) compile(log *slog.Logger, c *connection, with *Connection) (conne
 		found.Add(join(c.path, p.Path), p.Msg)
 	}
 	if connector == nil && len(found) == 0 {
-		found.Add(c.path, "this kind of bridge made nothing of it")
+		found.Add(c.path, "this kind of bridge created no connection from it")
 	}
 	return connector, found.addMissing(c.filters(connector))
 }
@@ -307,7 +307,7 @@ func (c *connection) filters(connector Connector) (found Problems) {
 			switch {
 			case f == "" && connector == nil:
 			case !broker.ValidFilter(f):
-				found.Add(path, "is no valid topic filter")
+				found.Add(path, "is not a valid topic filter")
 			case connector != nil && strings.HasPrefix(f, "$share/"):
 				found.Add(path, "a shared subscription cannot be a source: give the filter in it")
 			case connector != nil && f[0] == '$':

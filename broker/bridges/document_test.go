@@ -48,15 +48,15 @@ func TestProblems(t *testing.T) {
 		{"the alternative that was meant", `{"connections":[{"name":"c","connection":{"address":"a","sign":{"by":"key","key":"k"}}}]}`,
 			[]string{"connections[0].connection.sign.key: must have at least 3 characters"}},
 		{"a format", `{"connections":[{"name":"c","connection":{"address":"a","sign":{"by":"name","name":"-"}}}]}`,
-			[]string{"connections[0].connection.sign.name: is no valid hostname"}},
+			[]string{"connections[0].connection.sign.name: is not a valid hostname"}},
 		{"within what all kinds share", `{"connections":[{"name":"c","connection":{"address":"a","tls":{"enable":true},"credentials":{"user":"u"}}}]}`, []string{
 			"connections[0].connection.credentials.user: is not known here", "connections[0].connection.tls.enable: is not known here"}},
 		{"names twice", `{"connections":[` + takes("c", "a") + `,` + takes("c", "b") + `]}`,
 			[]string{"connections[1].name: is the name of another connection of this bridge"}},
 		{"topics", doc(takes("c", "a/#/b", "$SYS/#", "$share/g/a", "", "a+", "b/+/c")), []string{
-			"connections[0].topicMappings[0].mqttTopics[0]: is no valid topic filter", "connections[0].topicMappings[0].mqttTopics[1]: topics with $ cannot be taken",
+			"connections[0].topicMappings[0].mqttTopics[0]: is not a valid topic filter", "connections[0].topicMappings[0].mqttTopics[1]: topics with $ cannot be taken",
 			"connections[0].topicMappings[0].mqttTopics[2]: a shared subscription cannot be a source: give the filter in it",
-			"connections[0].topicMappings[0].mqttTopics[3]: is no valid topic filter", "connections[0].topicMappings[0].mqttTopics[4]: is no valid topic filter"}},
+			"connections[0].topicMappings[0].mqttTopics[3]: is not a valid topic filter", "connections[0].topicMappings[0].mqttTopics[4]: is not a valid topic filter"}},
 		{"delays", doc(conn("c", `"retryMinInsertDelay":100`, `"retryMaxInsertDelay":50`)),
 			[]string{"connections[0].options.retryMaxInsertDelay: must not be less than retryMinInsertDelay"}},
 		{"a schema mapping that is not there", mapped(`,"schemaMapping":"s"`) + `}`,
@@ -66,7 +66,7 @@ func TestProblems(t *testing.T) {
 		{"what the kind finds", doc(takes("a", "a"), strings.Replace(takes("c", "a"), `"x"`, `"nowhere"`, 1), strings.Replace(takes("d", "a"), `"x"`, `"X"`, 1)), []string{
 			"connections[1].topicMappings[0].target: leads nowhere", "connections[2].topicMappings[0].target: must match the pattern ^[a-z]+$"}},
 		{"TLS", `{"connections":[{"name":"c","connection":{"address":"a","tls":{"enabled":true,"caCertificate":"x","clientKey":"y"}}}]}`, []string{
-			"connections[0].connection.tls.caCertificate: holds no certificate in PEM", "connections[0].connection.tls.clientCertificate: is missing beside clientKey"}},
+			"connections[0].connection.tls.caCertificate: contains no certificate in PEM", "connections[0].connection.tls.clientCertificate: is missing beside clientKey"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			e := wantKind(t, set(r, c.give), broker.Invalid)

@@ -105,7 +105,7 @@ func (l *link) open(ctx context.Context) error {
 
 // queueOpenFailed shows that the queue cannot be opened.
 func (l *link) queueOpenFailed(err error) {
-	l.queueFailed(err, false, "the queue of this connection cannot be opened; the service's log tells why")
+	l.queueFailed(err, false, "the queue of this connection cannot be opened; see the service's log for the cause")
 }
 
 // queueFailed shows that the queue fails, and logs the cause once.
@@ -363,7 +363,7 @@ func (l *link) setStateOf(a *assignment, connected bool, problem string) {
 	l.mu.Unlock()
 	switch {
 	case begins:
-		l.log.Warn("a connection of a bridge has trouble", "error", problem, "connected", connected)
+		l.log.Warn("a connection of a bridge fails", "error", problem, "connected", connected)
 	case ends:
 		l.log.Info("a connection of a bridge works")
 	case !same:

@@ -88,7 +88,7 @@ func TestLogOfADay(t *testing.T) {
 				over := trouble(k.Target("t"))
 				publishTexts(b, "a/b", "1")
 				elapse(24 * time.Hour)
-				if n := out.count("has trouble"); n != 1 {
+				if n := out.count("connection of a bridge fails"); n != 1 {
 					t.Errorf("the log has %d lines about trouble, want one", n)
 				}
 				works := out.count("bridge works")
@@ -120,8 +120,8 @@ func TestLogOfComingAndGoing(t *testing.T) {
 		}
 		k.Target("t").SetUnavailable(errors.New("away"))
 		elapse(time.Hour)
-		if trouble, works := out.count("has trouble"), out.count("bridge works"); trouble != works {
-			t.Errorf("the log says %d times that there is trouble, which lasts, and %d times that it works", trouble, works)
+		if failures, works := out.count("connection of a bridge fails"), out.count("bridge works"); failures != works {
+			t.Errorf("the log says %d times that there is a failure, which lasts, and %d times that it works", failures, works)
 		}
 	})
 }

@@ -121,7 +121,7 @@ func (l *link) status() broker.BridgeStatus {
 		u = q.Usage()
 	}
 	if filter := l.refusedFilter(); filter != "" && s.Error == "" {
-		s.Error = fmt.Sprintf("the broker does not let the user of its connection subscribe to %s; give that user the right to", filter)
+		s.Error = fmt.Sprintf("the broker does not let the user of its connection subscribe to %s; grant that right to the user", filter)
 	}
 	s.QueuedMessages = u.Messages
 	s.Stats = &broker.BridgeStats{

@@ -64,7 +64,7 @@ func mustTree(text []byte) *object {
 	v, problems := readTree(text)
 	o, ok := v.(*object)
 	if !ok || len(problems) > 0 {
-		panic(fmt.Sprintf("bridges: part of a schema is no object: %v", problems))
+		panic(fmt.Sprintf("bridges: part of a schema is not an object: %v", problems))
 	}
 	return o
 }

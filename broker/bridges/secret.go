@@ -59,11 +59,11 @@ func (s *schema) unmask(document, stored any) (any, Problems) {
 			}
 			secret, ok := before.secrets[l.key]
 			if !ok {
-				problems.Add(l.path, "is masked, but nothing is stored there for a connection of this name: give it in full")
+				problems.Add(l.path, "is masked, but no secret is stored there for a connection with this name: enter it")
 				return l.value
 			}
 			if other := firstDifference(before.addresses, addresses); other != "" {
-				problems.Add(l.path, "must be given anew, since "+other+" has changed: a stored secret is not sent to another address")
+				problems.Add(l.path, "must be entered again, since "+other+" has changed: a stored secret is not sent to another address")
 				return l.value
 			}
 			return secret

@@ -62,8 +62,8 @@ func TestSecretsNeedTheirAddress(t *testing.T) {
 		{"another port", secret("c", "t", stars, `,"port":1884`+tls(`"enabled":true`)), "connection.port"},
 		{"no verification", secret("c", "t", stars, tls(`"enabled":true,"verify":false`)), "connection.tls.verify"},
 		{"no TLS", secret("c", "t", stars, ""), "connection.tls.enabled"},
-		{"another name", secret("d", "t", stars, tls(`"enabled":true`)), "nothing is stored"},
-		{"where nothing was", secret("c", "t", stars, tls(`"enabled":true,"clientKey":"********"`)), "nothing is stored"},
+		{"another name", secret("d", "t", stars, tls(`"enabled":true`)), "no secret is stored"},
+		{"where nothing was", secret("c", "t", stars, tls(`"enabled":true,"clientKey":"********"`)), "no secret is stored"},
 		{"all anew", secret("c", "other", "new", ""), ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {

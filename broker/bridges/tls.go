@@ -40,7 +40,7 @@ func (t *TLS) Config(host, path string, p *Problems) *tls.Config {
 	if t.CACertificate != "" {
 		config.RootCAs = x509.NewCertPool()
 		if !config.RootCAs.AppendCertsFromPEM([]byte(t.CACertificate)) {
-			p.Add(path+".caCertificate", "holds no certificate in PEM")
+			p.Add(path+".caCertificate", "contains no certificate in PEM")
 		}
 	}
 	if cert := t.certificate(path, p); cert != nil {
@@ -66,7 +66,7 @@ func (t *TLS) certificate(path string, p *Problems) *tls.Certificate {
 	}
 	cert, err := tls.X509KeyPair([]byte(t.ClientCertificate), []byte(t.ClientKey))
 	if err != nil {
-		p.Add(path+".clientKey", "is not the private key of clientCertificate, or one of both is no PEM")
+		p.Add(path+".clientKey", "is not the private key of clientCertificate, or one of them is not PEM")
 		return nil
 	}
 	return &cert

@@ -59,9 +59,9 @@ func TestTLS(t *testing.T) {
 	want := bridges.Problems{
 		{Path: "tls.clientKey", Msg: "is missing beside clientCertificate"},
 		{Path: "tls.clientCertificate", Msg: "is missing beside clientKey"},
-		{Path: "tls.clientKey", Msg: "is not the private key of clientCertificate, or one of both is no PEM"},
+		{Path: "tls.clientKey", Msg: "is not the private key of clientCertificate, or one of them is not PEM"},
 		{Path: "tls.clientKey", Msg: "is encrypted; give the key without a pass phrase"},
-		{Path: "tls.caCertificate", Msg: "holds no certificate in PEM"},
+		{Path: "tls.caCertificate", Msg: "contains no certificate in PEM"},
 	}
 	if diff := cmp.Diff(want, problems); diff != "" {
 		t.Errorf("problems (-want +got):\n%s", diff)

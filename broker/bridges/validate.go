@@ -193,7 +193,7 @@ func valueProblem(k jsonschema.ErrorKind) string {
 	case *failure.Const:
 		return "must be " + values([]any{k.Want})
 	case *failure.Format:
-		return "is no valid " + k.Want
+		return "is not a valid " + k.Want
 	case *failure.Pattern:
 		return "must match the pattern " + k.Want
 	case *failure.FalseSchema:
@@ -208,7 +208,7 @@ func valueProblem(k jsonschema.ErrorKind) string {
 	if s := limitProblem(k); s != "" {
 		return s
 	}
-	return "is not as the schema wants it"
+	return "does not match the schema"
 }
 
 // limitProblem returns the problem of a value that is too large or too small.
@@ -321,7 +321,7 @@ func leadingNumber(s string) (n int, rest string) {
 func invalidError(op string, problems Problems) error {
 	const most = 3
 	if len(problems) > maxProblems {
-		problems = append(problems[:maxProblems:maxProblems], Problem{"", "there are more problems than are told at once"})
+		problems = append(problems[:maxProblems:maxProblems], Problem{"", "there are more problems than are reported at once"})
 	}
 	var parts []string
 	fields := make([]broker.Field, 0, len(problems))

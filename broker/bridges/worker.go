@@ -175,7 +175,7 @@ func (w *worker) errorText(err error) string { return errorTextOf(err, w.secrets
 func errorTextOf(err error, secrets []string) string {
 	text := err.Error()
 	if text == context.DeadlineExceeded.Error() {
-		text = "the target has not answered in time"
+		text = "the target did not respond in time"
 	}
 	return redact(text, secrets)
 }
@@ -183,7 +183,7 @@ func errorTextOf(err error, secrets []string) string {
 // storeFailed shows an error of the store.
 func (w *worker) storeFailed(err error) error {
 	if w.runCtx.Err() == nil {
-		w.queueFailed(err, w.connected, "the queue of this connection cannot be read or written; the service's log tells why")
+		w.queueFailed(err, w.connected, "the queue of this connection cannot be read or written; see the service's log for the cause")
 	}
 	return err
 }
@@ -255,7 +255,7 @@ func (w *worker) dropUndeliverable(list []*Entry) ([]*Entry, error) {
 			expired = append(expired, e.ID)
 		case !w.mappings[e.Mapping]:
 			orphans = append(orphans, Rejection{ID: e.ID, Attempts: e.Attempts, At: time.Now(),
-				Reason: fmt.Sprintf("there is no topic mapping %q any more", e.Mapping)})
+				Reason: fmt.Sprintf("the topic mapping %q no longer exists", e.Mapping)})
 		default:
 			kept = append(kept, e)
 		}
@@ -288,7 +288,7 @@ func (w *worker) reject(list []Rejection) error {
 }
 
 // errPanic is shown if a connector panics; the log has the details.
-var errPanic = errors.New("this kind of bridge failed by a fault of the program, which the service's log describes")
+var errPanic = errors.New("this kind of bridge failed because of a fault of the program, which the service's log describes")
 
 // callSafely calls a connector and recovers from its panic.
 func callSafely(log *slog.Logger, call func() error) (err error, panicked bool) {

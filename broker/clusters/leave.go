@@ -110,7 +110,7 @@ func (c *Clusters) dissolve(ctx context.Context, cl Cluster) error {
 		return err
 	}
 	if err := c.awaitDeparture(ctx, cl, members(cl.Name, views)); err != nil {
-		c.log.Warn("a node may not know yet that its cluster is no more", "cluster", cl.ID, "error", err)
+		c.log.Warn("a node may not know yet that its cluster was dissolved", "cluster", cl.ID, "error", err)
 	}
 	return nil
 }

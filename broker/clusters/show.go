@@ -126,7 +126,7 @@ func nodeProblem(cl Cluster, s nodeView, leader *nodeView) string {
 	case s.status.State == stateCandidate:
 		return "the broker has no contact with a leader"
 	case s.status.State == stateLeader && leader != nil && s.NodeID != leader.NodeID:
-		return "the broker has not heard of the new leader"
+		return "the broker does not know the new leader yet"
 	}
 	return ""
 }

@@ -93,12 +93,12 @@ func TestSecretsStayWhereTheyAre(t *testing.T) {
 			for _, path := range schema.marked("x-address") {
 				o := shown()
 				alter(o, path)
-				refused("another "+strings.Join(path, "."), "must be given anew", o, "a")
+				refused("another "+strings.Join(path, "."), "must be entered again", o, "a")
 			}
-			refused("another name", "nothing is stored", shown(), "b")
+			refused("another name", "no secret is stored", shown(), "b")
 			api.Root.Put(at("/config"), connectionsTo(kind, []string{"a"}, []object{shown()})).Want(204)
 			api.Root.Put(at("/config"), object{"connections": []object{}}).Want(204)
-			refused("nothing stored", "nothing is stored", stored.Connections[0].Connection, "a")
+			refused("nothing stored", "no secret is stored", stored.Connections[0].Connection, "a")
 		}
 	}
 }

@@ -3,6 +3,7 @@ package http
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -59,7 +60,7 @@ func (d *delivery) sequences() []*sequence {
 	for i, e := range d.batch {
 		m := d.mappings[e.Mapping]
 		if m == nil {
-			d.results[i] = bridges.Result{State: bridges.Rejected, Reason: "there is no topic mapping of the name " + e.Mapping + " any more"}
+			d.results[i] = bridges.Result{State: bridges.Rejected, Reason: fmt.Sprintf("the topic mapping %q no longer exists", e.Mapping)}
 			continue
 		}
 		k := key{e.Mapping, e.Topic}

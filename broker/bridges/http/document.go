@@ -61,7 +61,7 @@ func isHeaderValue[T ~string](s T) bool {
 // headerProblem returns why a header cannot be configured, "" if it can.
 func headerProblem(name string) string {
 	if !isToken(name) {
-		return "is no name of a header"
+		return "is not a name of a header"
 	}
 	why, ok := reserved[nethttp.CanonicalHeaderKey(name)]
 	switch {

@@ -79,7 +79,7 @@ var (
 	// advice is added to the error text.
 	advice = map[int]string{
 		401: " (check credentials, token and secretHeaders)",
-		407: " (a proxy wants credentials, which the bridge cannot give)",
+		407: " (a proxy requires credentials, which the bridge cannot send)",
 	}
 )
 

@@ -72,7 +72,7 @@ func (m *topicMapping) template(at, text string, e mapping.Escape, p *bridges.Pr
 func (m *topicMapping) compileBody(at string, record *mapping.Mapping, p *bridges.Problems) {
 	media, _, err := mime.ParseMediaType(m.ContentType)
 	if err != nil || !isHeaderValue(m.ContentType) {
-		p.Add(at+".contentType", "is no content type, as in application/json")
+		p.Add(at+".contentType", "is not a content type such as application/json")
 	}
 	isJSON := media == "application/json" || strings.HasSuffix(media, "+json")
 	m.hasBody = m.Body != nil || m.Method != nethttp.MethodGet && m.Method != nethttp.MethodDelete

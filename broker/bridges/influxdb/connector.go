@@ -50,15 +50,15 @@ func (c *connector) refusal(a response) error {
 	case a.status >= 200 && a.status < 300:
 		return nil
 	case a.status >= 300 && a.status < 400:
-		return fmt.Errorf("the server answers that it is elsewhere (%d): give the URL of the InfluxDB itself", a.status)
+		return fmt.Errorf("the server redirects (%d): give the URL of the InfluxDB itself", a.status)
 	case a.status == nethttp.StatusUnauthorized:
-		return fmt.Errorf("the server does not let this client in: check the credentials or the token (%s)", a)
+		return fmt.Errorf("the server refuses this client: check the credentials or the token (%s)", a)
 	case a.status == nethttp.StatusForbidden:
 		return fmt.Errorf("the user or token may not write to %s: allow it at the server (%s)", c.destination, a)
 	case a.status == nethttp.StatusNotFound:
 		return fmt.Errorf("the server has not found %s: create it, or check the names and the version (%s)", c.destination, a)
 	case a.status == nethttp.StatusTooManyRequests:
-		return fmt.Errorf("the server takes no more for now (%s)", a)
+		return fmt.Errorf("the server accepts no more requests for now (%s)", a)
 	}
 	return fmt.Errorf("the server did not write to %s (%s)", c.destination, a)
 }
@@ -105,7 +105,7 @@ func (c *connector) deliver(ctx context.Context, lines [][]byte, some []int, res
 	switch a.status {
 	case nethttp.StatusBadRequest, nethttp.StatusUnprocessableEntity, nethttp.StatusRequestEntityTooLarge:
 		if len(some) == 1 {
-			results[some[0]] = bridges.Result{State: bridges.Rejected, Reason: "InfluxDB does not take the point (" + a.String() + ")", Response: a.text}
+			results[some[0]] = bridges.Result{State: bridges.Rejected, Reason: "InfluxDB does not accept the point (" + a.String() + ")", Response: a.text}
 			return nil
 		}
 		half := len(some) / 2

@@ -95,8 +95,8 @@ func TestSecondVersion(t *testing.T) {
 		t.Errorf("lines (-want +got):\n%s", diff)
 	}
 	want := bridgestest.Outcome{
-		Rejected: map[uint64]string{2: "InfluxDB does not take the point (status 422)"},
-		Failures: []string{`the server did not write to the bucket "b&b" of the organization "plant" (status 503)`, "the server takes no more for now (status 429)",
+		Rejected: map[uint64]string{2: "InfluxDB does not accept the point (status 422)"},
+		Failures: []string{`the server did not write to the bucket "b&b" of the organization "plant" (status 503)`, "the server accepts no more requests for now (status 429)",
 			`the server did not write to the bucket "b&b" of the organization "plant" (status 500)`},
 	}
 	if diff := cmp.Diff(want, o); diff != "" {
@@ -111,7 +111,7 @@ func TestSecondVersionMissing(t *testing.T) {
 	t.Parallel()
 	s := newFakeV2(t)
 	for connection, want := range map[string]string{
-		s.connection("b&b", "wr0ng-secret"): "the server does not let this client in",
+		s.connection("b&b", "wr0ng-secret"): "the server refuses this client",
 		s.connection("none", token):         `the server has not found the bucket "none" of the organization "plant": create it`,
 	} {
 		err := bridgestest.Connect(t, compile(t, connection, ``, `,"target":"m"`))
@@ -121,14 +121,14 @@ func TestSecondVersionMissing(t *testing.T) {
 	}
 }
 
-// TestElsewhere checks that redirects are not followed, as credentials would be sent to another
+// TestRedirect checks that redirects are not followed, as credentials would be sent to another
 // server.
-func TestElsewhere(t *testing.T) {
+func TestRedirect(t *testing.T) {
 	t.Parallel()
 	s := httptest.NewServer(nethttp.RedirectHandler("http://127.0.0.1:1/", nethttp.StatusTemporaryRedirect))
 	defer s.Close()
 	err := bridgestest.Connect(t, compile(t, fmt.Sprintf(`"url":%q,"database":"x"`, s.URL), ``, `,"target":"m"`))
-	if want := "the server answers that it is elsewhere (307): give the URL of the InfluxDB itself"; err == nil || err.Error() != want {
+	if want := "the server redirects (307): give the URL of the InfluxDB itself"; err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}
 }

@@ -233,7 +233,7 @@ func TestMissing(t *testing.T) {
 	p := peertest.StartInfluxDB(t)
 	p.Query(t, "CREATE USER low WITH PASSWORD 'l0w-secret'")
 	for _, tt := range []struct{ name, server, want string }{
-		{"wrong password", as(p, p.Username, "wr0ng-secret"), "the server does not let this client in: check the credentials or the token (status 401)"},
+		{"wrong password", as(p, p.Username, "wr0ng-secret"), "the server refuses this client: check the credentials or the token (status 401)"},
 		{"no right", as(p, "low", "l0w-secret"), `the user or token may not write to the database "plant": allow it at the server (status 403)`},
 		{"no database", strings.Replace(to(p), `"plant"`, `"nowhere"`, 1), `the server has not found the database "nowhere": create it, or check the names and the version (status 404)`},
 		{"no retention policy", to(p) + `,"retentionPolicy":"none"`, `the server did not write to the database "plant" (status 500)`},
@@ -267,7 +267,7 @@ func TestTLS(t *testing.T) {
 	for _, tt := range []struct{ name, server, want string }{
 		{"trusted", to(p) + fmt.Sprintf(`,"tls":{"caCertificate":%q}`, p.CA), ""},
 		{"not verified", to(p) + `,"tls":{"verify":false}`, ""},
-		{"a stranger's", to(p) + fmt.Sprintf(`,"tls":{"caCertificate":%q}`, stranger.PEM), "certificate is not to be trusted"},
+		{"a stranger's", to(p) + fmt.Sprintf(`,"tls":{"caCertificate":%q}`, stranger.PEM), "certificate is not trusted"},
 		{"not offered", strings.Replace(to(plain), "http:", "https:", 1), "does not speak TLS"},
 	} {
 		err := bridgestest.Connect(t, compile(t, tt.server, ``, `,"target":"m"`))

@@ -47,7 +47,7 @@ func (l *plan) line(e *bridges.Entry) ([]byte, error) {
 		return nil, err
 	}
 	if len(name) == 0 || name[0] == '#' || isAmbiguous(string(name)) { // a line that begins with # is a comment
-		return nil, fmt.Errorf("%q is no name of a measurement", name)
+		return nil, fmt.Errorf("%q is not a name of a measurement", name)
 	}
 	enc.StartLine(string(name))
 	if err := l.addTags(&enc, m); err != nil {
@@ -84,7 +84,7 @@ func (l *plan) addTags(enc *lineprotocol.Encoder, m *mapping.Message) error {
 			return err
 		}
 		if isAmbiguous(string(value)) {
-			return fmt.Errorf("the tag %s cannot be %q, for its backslash: InfluxDB would not see where it ends", t.name, value)
+			return fmt.Errorf("the tag %s cannot be %q because of its backslash: InfluxDB could not determine its end", t.name, value)
 		}
 		if len(value) > 0 {
 			enc.AddTag(t.name, string(value))
@@ -178,7 +178,7 @@ func payloadFields(payload []byte) ([]field, error) {
 		}
 		v, ok := lineprotocol.NewValue(members[name])
 		if why := nameProblem(name); why != "" || !ok {
-			return nil, fmt.Errorf("%q is no field: its name %s", name, strings.TrimSpace(why+" or its value is no text"))
+			return nil, fmt.Errorf("%q is not a field: its name %s", name, strings.TrimSpace(why+" or its value is not text"))
 		}
 		all = append(all, field{name, v})
 	}
@@ -195,7 +195,7 @@ func (l *plan) at(m *mapping.Message, id uint64) (time.Time, error) {
 	}
 	at, ok := l.instant(v)
 	if !ok || at.Before(firstTime) || at.After(lastTime) {
-		return time.Time{}, fmt.Errorf("%s is no time, as a number or as RFC 3339 has it", l.time)
+		return time.Time{}, fmt.Errorf("%s is not a time, neither a number nor RFC 3339", l.time)
 	}
 	if l.unique {
 		at = at.Add(time.Duration(id % uint64(time.Millisecond)))

@@ -27,11 +27,11 @@ func isRecordError(err error) bool {
 func recordReason(err error, topic string) string {
 	switch {
 	case errors.Is(err, kerr.MessageTooLarge), errors.Is(err, kerr.RecordListTooLarge):
-		return fmt.Sprintf("the message is larger than the topic %q takes, or than the option maxMessageBytes lets pass", topic)
+		return fmt.Sprintf("the message is larger than the topic %q accepts, or than the option maxMessageBytes allows", topic)
 	case errors.Is(err, kerr.InvalidTopicException):
 		return fmt.Sprintf("the topic %q is not for clients to produce to", topic)
 	}
-	return fmt.Sprintf("the topic %q does not take the message: %v", topic, err)
+	return fmt.Sprintf("the topic %q does not accept the message: %v", topic, err)
 }
 
 // isTopicError reports whether a topic accepts nothing at present, while others may.
@@ -47,7 +47,7 @@ func topicError(err error, topic string) error {
 	case errors.Is(err, kerr.InvalidTopicException):
 		return target.Explain(err, recordReason(err, topic))
 	case errors.Is(err, kerr.UnknownTopicOrPartition), errors.Is(err, kerr.UnknownTopicID):
-		return target.Explain(err, fmt.Sprintf("there is no topic %q: create it, or set the option createTopics where the cluster lets clients do so", topic))
+		return target.Explain(err, fmt.Sprintf("there is no topic %q: create it, or set the option createTopics if the cluster permits that", topic))
 	}
 	return err
 }
@@ -65,7 +65,7 @@ func explain(err, last error, hasCredentials bool) error {
 	case errors.As(err, &untrusted), errors.As(last, &untrusted):
 		return target.Explain(err, "no broker can be reached: "+target.Reason(untrusted))
 	case errors.Is(err, kerr.SaslAuthenticationFailed), errors.Is(last, kerr.SaslAuthenticationFailed):
-		return target.Explain(err, "the cluster does not let this client in: check the user name, the password and the mechanism")
+		return target.Explain(err, "the cluster refuses this client: check the user name, the password and the mechanism")
 	case errors.Is(err, kerr.UnsupportedSaslMechanism), errors.Is(last, kerr.UnsupportedSaslMechanism):
 		return target.Explain(err, "the cluster does not offer this SASL mechanism: choose another")
 	case errors.Is(err, kerr.ClusterAuthorizationFailed), errors.Is(err, kerr.TransactionalIDAuthorizationFailed):
@@ -82,9 +82,9 @@ func explain(err, last error, hasCredentials bool) error {
 		return target.Explain(err, "the connection to the cluster was closed")
 	}
 	if kafkaErr, ok := errors.AsType[*kerr.Error](err); ok {
-		return target.Explain(err, "the cluster does not take messages: "+kafkaErr.Error())
+		return target.Explain(err, "the cluster does not accept messages: "+kafkaErr.Error())
 	}
-	return target.Explain(err, "the cluster does not take messages: "+target.Reason(err))
+	return target.Explain(err, "the cluster does not accept messages: "+target.Reason(err))
 }
 
 // isTimeout reports whether an error is a timeout, or the closing of a connection after a

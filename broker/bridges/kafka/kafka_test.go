@@ -231,7 +231,7 @@ func TestNoTopic(t *testing.T) {
 			}
 		}
 	})
-	want := `there is no topic "late": create it, or set the option createTopics where the cluster lets clients do so`
+	want := `there is no topic "late": create it, or set the option createTopics if the cluster permits that`
 	if len(o.Failures) != 1 || o.Failures[0] != want {
 		t.Errorf("got failures %q, want %q", o.Failures, want)
 	}
@@ -325,7 +325,7 @@ func TestTLS(t *testing.T) {
 		want string
 	}{
 		{"trusted", secure, fmt.Sprintf(`{"enabled":true,"caCertificate":%q}`, ca.PEM), ""},
-		{"a stranger's", secure, fmt.Sprintf(`{"enabled":true,"caCertificate":%q}`, stranger.PEM), "certificate is not to be trusted"},
+		{"a stranger's", secure, fmt.Sprintf(`{"enabled":true,"caCertificate":%q}`, stranger.PEM), "certificate is not trusted"},
 		{"not switched on", secure, `{}`, "check whether it expects TLS"},
 		{"not offered", plain, `{"enabled":true}`, "did not answer in time"},
 	} {

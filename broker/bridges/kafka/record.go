@@ -69,7 +69,7 @@ func checkTopic(name string) error {
 	case len(name) > maxTopic:
 		return fmt.Errorf("the topic's name has more than %d characters", maxTopic)
 	case name == "." || name == "..":
-		return fmt.Errorf("%q is no name of a topic", name)
+		return fmt.Errorf("%q is not a name of a topic", name)
 	}
 	for i := range len(name) {
 		if c := name[i]; !isLetter(c) && strings.IndexByte("0123456789._-", c) < 0 {

@@ -159,7 +159,7 @@ func constant(raw json.RawMessage, typ string) (Value, error) {
 	}
 	var doc any
 	if err := json.Unmarshal(raw, &doc); err != nil {
-		return nil, fmt.Errorf("is no JSON: %w", err)
+		return nil, fmt.Errorf("is not JSON: %w", err)
 	}
 	var v Value
 	switch d := doc.(type) {

@@ -39,7 +39,7 @@ var errTooLarge = &Unfit{"the configuration repeats so much of the message that 
 // maxSize returns the maximum size of a result in bytes.
 func (m *Message) maxSize() int { return max(maxBytes, maxFactor*len(m.Payload)) }
 
-var errNotJSON = &Unfit{"the payload is no JSON"}
+var errNotJSON = &Unfit{"the payload is not JSON"}
 
 var machine = sync.OnceValue(func() string {
 	name, _ := os.Hostname() // without a name the value is absent

@@ -59,7 +59,7 @@ func cutName(text string) (step, string, error) {
 	}
 	name := text[:end]
 	if name == "" || strings.IndexFunc(name[:1], func(r rune) bool { return r == '-' || unicode.IsDigit(r) }) == 0 {
-		return step{}, "", errors.New(`needs a name after a dot; one that is no word is written as in jsonPayload["a b"], an element of an array as in jsonPayload.list[0]`)
+		return step{}, "", errors.New(`needs a name after a dot; any other name is written as in jsonPayload["a b"], an element of an array as in jsonPayload.list[0]`)
 	}
 	return step{name: name}, text[end:], nil
 }
@@ -82,7 +82,7 @@ func cutQuoted(text string) (step, string, error) {
 	}
 	var name string
 	if json.Unmarshal([]byte(text[:end+1]), &name) != nil {
-		return step{}, "", fmt.Errorf("has %s, which is no string of JSON", text[:end+1])
+		return step{}, "", fmt.Errorf("has %s, which is not a JSON string", text[:end+1])
 	}
 	rest, ok := strings.CutPrefix(text[end+1:], "]")
 	if !ok {

@@ -208,7 +208,7 @@ func (f *field) raw(msg *Message, found []gjson.Result) (Value, error) {
 func (f *field) converted(v Value) (Value, error) {
 	to, ok := f.convert(v)
 	if !ok {
-		return nil, &Unfit{fmt.Sprintf("%s is no value of type %s", f.source, f.typ)}
+		return nil, &Unfit{fmt.Sprintf("%s is not a value of type %s", f.source, f.typ)}
 	}
 	return to, nil
 }

@@ -187,7 +187,7 @@ func (t *Template) Append(dst []byte, m *Message) ([]byte, error) {
 		}
 	}
 	if t.check && !json.Valid(dst[start:]) {
-		return dst, &Unfit{"the template makes no valid JSON of the message"}
+		return dst, &Unfit{"the template does not make valid JSON from the message"}
 	}
 	return dst, nil
 }

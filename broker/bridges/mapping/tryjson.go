@@ -19,7 +19,7 @@ func (t *Template) tryJSON() error {
 			return nil
 		}
 		if tried == nil {
-			tried = errors.New("makes no JSON; what it makes of an example is " + excerpt(text))
+			tried = errors.New("does not make valid JSON; for an example it makes " + excerpt(text))
 		}
 	}
 	return tried

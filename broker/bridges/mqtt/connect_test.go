@@ -73,7 +73,7 @@ func TestItself(t *testing.T) {
 	a := signalbox(t, "A")
 	a.configure(t, all(a, "out"))
 	brokertest.WaitFor(t, "the error says so", func() bool {
-		return strings.Contains(a.status(t)[0].Error, "the very broker")
+		return strings.Contains(a.status(t)[0].Error, "to which this bridge belongs")
 	})
 }
 

@@ -254,7 +254,7 @@ func (c *connector) awaitConnected(ctx context.Context) error {
 func (c *connector) check() error {
 	switch p := c.client.Peer(); {
 	case p.Identity == c.guard.identity:
-		return errors.New("the url leads to the very broker that this bridge belongs to")
+		return errors.New("the url leads to the broker to which this bridge belongs")
 	case p.Version != packet.V5 && c.mayLoop():
 		return errors.New("the broker speaks MQTT 3.1.1 only, in which messages cannot be kept from going in circles: " +
 			"give topics that are sent and topics that are taken prefixes of their own")

@@ -70,7 +70,7 @@ func (c *connector) outgoing(e *bridges.Entry) (messaging.Message, bridges.Resul
 	m := e.Message
 	r := c.outRoutes[e.Mapping]
 	if r == nil {
-		return m, bridges.Result{State: bridges.Rejected, Reason: fmt.Sprintf("the topic mapping %q sends nothing any more", e.Mapping)}
+		return m, bridges.Result{State: bridges.Rejected, Reason: fmt.Sprintf("the topic mapping %q no longer sends messages", e.Mapping)}
 	}
 	topic, ok := r.toRemote(m.Topic)
 	if !ok {
@@ -115,7 +115,7 @@ func (c *connector) setResult(id uint64, r *bridges.Result) {
 	case o.Done && o.Code == 0:
 		r.State = bridges.Delivered
 	case o.Done && isTransient(o.Code):
-		r.Reason = fmt.Sprintf("the broker does not take it at present (reason code 0x%02x)", o.Code)
+		r.Reason = fmt.Sprintf("the broker does not accept it at present (reason code 0x%02x)", o.Code)
 	case o.Done:
 		r.State, r.Reason = bridges.Rejected, rejectReason(o.Code)
 	case !isDone(f.delivery):
@@ -144,9 +144,9 @@ func rejectReason(code byte) string {
 	case packet.ReasonNotAuthorized:
 		return "the broker does not let the connection's user publish there"
 	case packet.ReasonTopicNameInvalid:
-		return "the broker does not take its topic"
+		return "the broker does not accept its topic"
 	case packet.ReasonPacketTooLarge:
-		return "it is larger than the broker takes"
+		return "it is larger than the broker accepts"
 	}
 	return fmt.Sprintf("the broker refuses it with reason code 0x%02x", code)
 }

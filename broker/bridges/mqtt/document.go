@@ -74,7 +74,7 @@ func parseDocument(c *bridges.Connection) (*document, bridges.Problems) {
 		s.NotificationTopic = cmp.Or(s.NotificationTopic, notificationPrefix+s.ClientID+"/state")
 		switch {
 		case !broker.ValidTopic(s.NotificationTopic):
-			p.Add("connection.notificationTopic", "is no valid topic")
+			p.Add("connection.notificationTopic", "is not a valid topic")
 		case s.NotificationTopic[0] == '$' && !isNotificationTopic(s.NotificationTopic):
 			p.Add("connection.notificationTopic", "must not begin with $, but for "+notificationPrefix+" and more")
 		}
@@ -140,7 +140,7 @@ func (d *document) checkOverlaps(p *bridges.Problems) {
 		for i, a := range d.routes[:j] {
 			if a.overlaps(b) {
 				p.Add(fmt.Sprintf("topicMappings[%d].mqttTopics", j),
-					fmt.Sprintf("overlaps with topicMappings[%d], which leads the same topics the same way: messages would go twice", i))
+					fmt.Sprintf("overlaps with topicMappings[%d], which sends the same topics in the same direction: messages would be duplicated", i))
 			}
 		}
 	}

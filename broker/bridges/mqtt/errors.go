@@ -45,11 +45,11 @@ func (c *connector) cause(err error) *broker.Error {
 		return ep.Explain(&dial.Failure{Stage: dial.StageConnect, Err: &dial.ConnackError{Code: refusal.V311Code(), Err: err}}, username)
 	case hasReason && ended.TakenOver():
 		return &broker.Error{Kind: broker.Unavailable, Op: "connect", Err: err,
-			Msg: c.clientIDConflict("somebody else connects to the broker with client ids that begin with %q: give each bridge a clientId of its own; " + usernameHint)}
+			Msg: c.clientIDConflict("another client connects to the broker with client ids that begin with %q: give each bridge a clientId of its own; " + usernameHint)}
 	case c.losses.record():
 		return &broker.Error{Kind: broker.Unavailable, Err: err,
 			Msg: c.clientIDConflict("the broker ends the connection again and again after the log-in: " +
-				"perhaps somebody else uses client ids that begin with %q, or the broker dislikes what is sent; " + usernameHint)}
+				"perhaps another client uses client ids that begin with %q, or the broker refuses the packets; " + usernameHint)}
 	}
 	return ep.Explain(&dial.Failure{Stage: dial.StageConnected, Err: err}, username)
 }

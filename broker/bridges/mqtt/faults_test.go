@@ -130,7 +130,7 @@ func TestTakeover(t *testing.T) {
 		text string
 	}{
 		"told":     {signalbox(t, "M"), "give each bridge a clientId of its own"},
-		"not told": {m, "perhaps somebody else uses client ids that begin with \"same\""},
+		"not told": {m, "perhaps another client uses client ids that begin with \"same\""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

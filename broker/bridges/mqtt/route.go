@@ -52,9 +52,9 @@ func (r *route) patternProblem(pattern string) string {
 	local, remote := r.local+pattern, r.remote+pattern
 	switch {
 	case !broker.ValidFilter(local) || len(local) > maxTopic:
-		return "makes no valid topic filter here, with localPrefix before it"
+		return "is not a valid topic filter here, with localPrefix before it"
 	case !broker.ValidFilter(remote) || len(remote) > maxTopic:
-		return "makes no valid topic filter at the other broker, with remotePrefix before it"
+		return "is not a valid topic filter at the other broker, with remotePrefix before it"
 	case strings.HasPrefix(local, "$share/"), strings.HasPrefix(remote, "$share/"):
 		return "a shared subscription cannot be led over a bridge: give the filter in it"
 	case strings.HasPrefix(local, "$"):

@@ -44,7 +44,7 @@ func authenticate(o *natsgo.Options, s server, p *bridges.Problems) {
 	if s.NkeySeed != "" {
 		public, sign, err := signer(s.NkeySeed)
 		if err != nil {
-			p.Add("connection.nkeySeed", "is no seed of an nkey, which begins with SU")
+			p.Add("connection.nkeySeed", "is not a seed of an nkey, which begins with SU")
 		}
 		o.Nkey, o.SignatureCB = public, sign
 	}
@@ -117,7 +117,7 @@ func explain(err, last error) error {
 		return target.Explain(err, "no server can be reached: "+target.Reason(err))
 	case errors.Is(err, natsgo.ErrAuthorization), errors.Is(err, natsgo.ErrAuthExpired), errors.Is(err, natsgo.ErrAuthRevoked),
 		errors.Is(err, natsgo.ErrAccountAuthExpired):
-		return target.Explain(err, "the server does not let this client in: check the credentials, token or nkey")
+		return target.Explain(err, "the server refuses this client: check the credentials, token or nkey")
 	case errors.Is(err, natsgo.ErrNkeysNotSupported):
 		return target.Explain(err, "the server knows no nkeys: use credentials or a token")
 	case errors.Is(err, natsgo.ErrSecureConnWanted):
@@ -132,7 +132,7 @@ func explain(err, last error) error {
 		return target.Explain(err, "no server can be reached: "+target.Reason(err))
 	}
 	if errors.Is(err, natsgo.ErrSecureConnRequired) {
-		return target.Explain(err, "the server wants TLS: switch it on")
+		return target.Explain(err, "the server requires TLS: switch it on")
 	}
 	return target.Explain(err, "no connection to a server: "+target.Reason(err))
 }

@@ -198,9 +198,9 @@ func (c *connector) send(m *natsgo.Msg, result *bridges.Result) error {
 	case err == nil:
 	case errors.Is(err, natsgo.ErrMaxPayload):
 		*result = bridges.Result{State: bridges.Rejected,
-			Reason: fmt.Sprintf("the message is larger than the %d bytes that the server takes", c.conn.MaxPayload())}
+			Reason: fmt.Sprintf("the message is larger than the %d bytes that the server accepts", c.conn.MaxPayload())}
 	case errors.Is(err, natsgo.ErrBadSubject):
-		*result = bridges.Result{State: bridges.Rejected, Reason: fmt.Sprintf("%q is no subject", m.Subject)}
+		*result = bridges.Result{State: bridges.Rejected, Reason: fmt.Sprintf("%q is not a subject", m.Subject)}
 	case errors.Is(err, natsgo.ErrHeadersNotSupported):
 		c.drop()
 		return &bridges.Lost{Err: target.Explain(err, "the server knows no headers: it must be NATS 2.2 or later")}

@@ -39,9 +39,9 @@ func (c *connector) openStreams(ctx context.Context) error {
 	}
 	switch {
 	case err != nil:
-		return target.Explain(err, "no inbox for the answers of streams: "+target.Reason(err))
+		return target.Explain(err, "no inbox for the acknowledgements of streams: "+target.Reason(err))
 	case len(c.refusals.take()) > 0:
-		return errors.New("the user may not subscribe to _INBOX.>, where the answers of streams come to: allow it at the server")
+		return errors.New("the user may not subscribe to _INBOX.>, where the acknowledgements of streams arrive: allow it at the server")
 	}
 	c.acks, c.inbox = acks, inbox+"."
 	if !c.trial {
@@ -94,7 +94,7 @@ func (c *connector) awaitAcks(ctx context.Context, messages []*natsgo.Msg, resul
 // again.
 func outcome(msg *natsgo.Msg, subject string) (bridges.Result, error) {
 	if len(msg.Data) == 0 && msg.Header.Get("Status") == statusNoResponders {
-		return pending(fmt.Errorf("no stream takes the subject %q: make one that does, or switch jetStream off", subject))
+		return pending(fmt.Errorf("no stream accepts the subject %q: create one, or switch jetStream off", subject))
 	}
 	var ack struct {
 		Stream string `json:"stream"`
@@ -105,7 +105,7 @@ func outcome(msg *natsgo.Msg, subject string) (bridges.Result, error) {
 	}
 	switch err := json.Unmarshal(msg.Data, &ack); {
 	case err != nil || ack.Error == nil && ack.Stream == "":
-		return pending(fmt.Errorf("who answers for the subject %q is no stream", subject))
+		return pending(fmt.Errorf("the response for the subject %q did not come from a stream", subject))
 	case ack.Error == nil:
 		return bridges.Result{State: bridges.Delivered}, nil
 	case ack.Error.Code == codeMessageTooLarge || ack.Error.Code == codeHeaderTooLarge:

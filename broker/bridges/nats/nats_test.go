@@ -202,7 +202,7 @@ func TestNoStream(t *testing.T) {
 			p.addStream(t, "late", "a", -1)
 		}
 	})
-	if want := `no stream takes the subject "a": make one that does, or switch jetStream off`; len(o.Failures) != 1 || o.Failures[0] != want {
+	if want := `no stream accepts the subject "a": create one, or switch jetStream off`; len(o.Failures) != 1 || o.Failures[0] != want {
 		t.Errorf("got failures %q, want %q", o.Failures, want)
 	}
 	p.stored(t, "late", "a", 2)
@@ -270,7 +270,7 @@ func TestLogin(t *testing.T) {
 				t.Errorf("got %v, want a connection", err)
 			}
 			err := bridgestest.Connect(t, compile(t, servers(p)+","+tt.wrong, ``, ``))
-			if want := "the server does not let this client in: check the credentials, token or nkey"; err == nil || err.Error() != want {
+			if want := "the server refuses this client: check the credentials, token or nkey"; err == nil || err.Error() != want {
 				t.Errorf("got %v, want %s", err, want)
 			}
 		})
@@ -296,8 +296,8 @@ func TestTLS(t *testing.T) {
 		want string
 	}{
 		{"trusted", secure, fmt.Sprintf(`{"enabled":true,"caCertificate":%q}`, ca.PEM), ""},
-		{"a stranger's", secure, fmt.Sprintf(`{"enabled":true,"caCertificate":%q}`, stranger.PEM), "its certificate is not to be trusted, as its authority is unknown"},
-		{"not switched on", secure, `{}`, "its certificate is not to be trusted, as its authority is unknown"},
+		{"a stranger's", secure, fmt.Sprintf(`{"enabled":true,"caCertificate":%q}`, stranger.PEM), "its certificate is not trusted, as its authority is unknown"},
+		{"not switched on", secure, `{}`, "its certificate is not trusted, as its authority is unknown"},
 		{"not offered", plain, `{"enabled":true}`, "the server offers no TLS: switch it off, or on at the server"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -122,7 +122,7 @@ func (c *connector) endAbandoned(ctx context.Context, s session) error {
 	}
 	if err := s.end(ctx, *c.leftover); err != nil {
 		_, why := s.classifyError(err, nil)
-		return target.Explain(err, "end the statement that was given up: "+why)
+		return target.Explain(err, "end the abandoned statement: "+why)
 	}
 	c.leftover = nil
 	return nil

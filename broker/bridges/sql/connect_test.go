@@ -103,7 +103,7 @@ func testTables(t *testing.T, d *peertest.Database) {
 		`the table nothing does not exist, or the user may not see it: create it, or change the target of the topic mapping "t1"`,
 		`the table readings has no column "x": add it, or change the schema mapping "t2"`,
 		`the table readings makes the values of its column "twice" itself: change the schema mapping "t2"`,
-		`the table readings wants a value for its column "must": give it a default, or change the schema mapping "t2"`,
+		`the table readings requires a value for its column "must": give it a default, or change the schema mapping "t2"`,
 	}
 	if d.Driver == "postgresql" {
 		want = append(want, `the table readings has no column "ROOM", but "Room": add it, or change the schema mapping "t2"`)
@@ -189,7 +189,7 @@ func testReadOnly(t *testing.T, d *peertest.Database) {
 	d.Exec(t, "ALTER USER reader SET default_transaction_read_only = on")
 	r := newRig(t, d).into("t1", "fixed", "", "jsonPayload.n", "n")
 	r.server["credentials"] = map[string]any{"username": "reader", "password": "reader-secret"}
-	if got, want := r.refused(), "takes no changes at present"; !strings.Contains(got, want) {
+	if got, want := r.refused(), "accepts no changes at present"; !strings.Contains(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

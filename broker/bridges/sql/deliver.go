@@ -61,7 +61,7 @@ func startDeadline(ctx context.Context) time.Time {
 func (c *connector) row(e *bridges.Entry) (row, error) {
 	p := c.plans[e.Mapping]
 	if p == nil {
-		return row{}, fmt.Errorf("the topic mapping %q is not there any more", e.Mapping)
+		return row{}, fmt.Errorf("the topic mapping %q no longer exists", e.Mapping)
 	}
 	record, err := p.record.Record(e.MappingMessage())
 	if err != nil {

@@ -66,7 +66,7 @@ func testBadRows(t *testing.T, d *peertest.Database) {
 		`{"n":1,"word":"a"}`, `{"n":2.5,"word":"a"}`, `{"n":3,"word":"too long"}`, `{"n":4,"word":"a"}`, `{"n":5}`,
 		`{"n":"abc","word":"a"}`, `{"n":7000,"word":"a"}`, `{"n":8,"word":"a"}`, `no JSON`, `{"n":99999999999,"word":"a"}`, `{"n":11,"word":"a"}`)
 	results := deliver(t, c, batch)
-	for i, want := range []string{"", `"n" is of type`, "too long", "", "null", `"abc"`, "constraint", "", "no JSON", "out of range", ""} {
+	for i, want := range []string{"", `"n" is of type`, "too long", "", "null", `"abc"`, "constraint", "", "not JSON", "out of range", ""} {
 		got := results[i]
 		if want == "" && got.State != bridges.Delivered || want != "" && (got.State != bridges.Rejected || !strings.Contains(strings.ToLower(fullReason(got)), strings.ToLower(want))) {
 			t.Errorf("entry %d (%s): got %+v, want a reason with %q", i, batch[i].Payload, got, want)
@@ -203,7 +203,7 @@ func testGrownTable(t *testing.T, d *peertest.Database) {
 	batch := r.entries("t1", numbered(1, 4)...)
 	deliverLost(t, c, batch)
 	err := c.Connect(t.Context())
-	if err == nil || !strings.Contains(err.Error(), `the table grown wants a value for its column "room"`) {
+	if err == nil || !strings.Contains(err.Error(), `the table grown requires a value for its column "room"`) {
 		t.Fatalf("got %v, want a sentence about the column", err)
 	}
 	d.Exec(t, "ALTER TABLE grown ALTER COLUMN room SET DEFAULT 'hall'")

@@ -196,7 +196,7 @@ func (s statement) exec(ctx context.Context, on interface {
 	return err
 }
 
-var errRowTooLong = errors.New("a row is longer than the database takes")
+var errRowTooLong = errors.New("a row is longer than the database accepts")
 
 // statements builds one statement for each group, and several where one would exceed the server's
 // limit.

@@ -24,9 +24,9 @@ func mySQLConnectError(e *endpoint, err error) error {
 	case 1044:
 		why = fmt.Sprintf("the user %q may not use the database %q: grant it", e.username, e.database)
 	case 1130:
-		why = "it lets nobody in from here: check the hosts of its users"
+		why = "it accepts no connections from this host: check the hosts of its users"
 	case 1129:
-		why = "it lets nobody in from here any more after too many attempts: FLUSH HOSTS"
+		why = "it accepts no more connections from this host after too many attempts: FLUSH HOSTS"
 	case 1040, 1203, 1226:
 		why = "it has as many connections as it allows: raise max_connections, or close others"
 	case 1053:
@@ -45,9 +45,9 @@ func driverError(err error) error {
 	case errors.Is(err, mysql.ErrNoTLS):
 		return target.Explain(nil, "it offers no TLS: switch it on there, or off here")
 	case errors.Is(err, mysql.ErrCleartextPassword):
-		return target.Explain(nil, "it wants the password as it is, which is sent only with TLS and a certificate that is verified")
+		return target.Explain(nil, "it requires the password in clear text, which is sent only with TLS and a verified certificate")
 	case errors.Is(err, mysql.ErrUnknownPlugin), errors.Is(err, mysql.ErrOldPassword):
-		return target.Explain(nil, "it wants a kind of log-in that is not known here: give the user mysql_native_password, caching_sha2_password or ed25519")
+		return target.Explain(nil, "it requires an unsupported authentication plugin: configure mysql_native_password, caching_sha2_password or ed25519 for the user")
 	}
 	return err
 }
@@ -79,16 +79,16 @@ var mySQLErrorClasses = map[uint16]errorClass{
 
 // mySQLErrorTexts has texts for errors that may pass, with what to do about them.
 var mySQLErrorTexts = map[uint16]string{
-	1021: "the database has no room on its disk: make some",
-	1114: "the database has no room for the table: make some",
+	1021: "the database's disk is full: free some space",
+	1114: "the database has no space for the table: free some",
 	1142: "the database does not let the user do this: grant INSERT, and UPDATE where onConflict is ignore",
 	1143: "the database does not let the user do this: grant INSERT, and UPDATE where onConflict is ignore",
 	1205: "the database did not get a lock in time, as another transaction has it; it is tried again",
 	1969: "the database took too long: raise the connection's options.timeout, or lower batchSize; it is tried again",
 	1213: "the database broke the transaction off because another one waited for it; it is tried again",
-	1290: "the database takes no changes at present",
-	1792: "the database takes no changes at present",
-	1836: "the database takes no changes at present",
+	1290: "the database accepts no changes at present",
+	1792: "the database accepts no changes at present",
+	1836: "the database accepts no changes at present",
 }
 
 // errorNumber returns the number of an error. The message is the server's own, see
@@ -98,7 +98,7 @@ func errorNumber(dbErr *mysql.MySQLError) string { return fmt.Sprintf("error %d"
 // classifyError implements session.
 func (s *mySQLSession) classifyError(err error, _ []group) (errorClass, string) {
 	if errors.Is(err, errRowTooLong) || errors.Is(err, mysql.ErrPktTooLarge) {
-		return classRow, "the row is longer than the database takes: raise its max_allowed_packet"
+		return classRow, "the row is longer than the database accepts: raise its max_allowed_packet"
 	}
 	var dbErr *mysql.MySQLError
 	if !errors.As(err, &dbErr) {

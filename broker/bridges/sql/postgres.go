@@ -67,7 +67,7 @@ func (e *endpoint) dialHost(ctx context.Context, network, address string) (net.C
 	return e.dial(ctx, network, address)
 }
 
-var errReadOnly = errors.New("the database takes no changes at present: it is a standby, or set to be read-only; connect to the one that is written to")
+var errReadOnly = errors.New("the database accepts no changes at present: it is a standby or read-only; connect to the primary")
 
 // writable returns errReadOnly if the database accepts no changes.
 func (s *postgresSession) writable(ctx context.Context) error {

@@ -21,7 +21,7 @@ func postgresConnectError(e *endpoint, err error) error {
 	case "28P01":
 		why = fmt.Sprintf("user name or password of %q is wrong", e.username)
 	case "28000":
-		why = fmt.Sprintf("it does not let the user %q in from here: check the user name, and the server's pg_hba.conf", e.username)
+		why = fmt.Sprintf("it does not accept the user %q from this host: check the user name, and the server's pg_hba.conf", e.username)
 	case "3D000":
 		why = fmt.Sprintf("it has no database %q: create it, or change the name", e.database)
 	case "42501":
@@ -59,8 +59,8 @@ var postgresErrorClasses = map[string]errorClass{
 // postgresErrorTexts has texts for errors that may pass, with what to do about them.
 var postgresErrorTexts = map[string]string{
 	"2200H": "the database has no numbers left for a column: alter its sequence",
-	"25006": "the database takes no changes at present, it is a standby or set to be read-only",
-	"53100": "the database has no room on its disk: make some",
+	"25006": "the database accepts no changes at present: it is a standby or read-only",
+	"53100": "the database's disk is full: free some space",
 	"53200": "the database has no memory left",
 	"40001": "the database broke the transaction off because of another one; it is tried again",
 	"40P01": "the database broke the transaction off because another one waited for it; it is tried again",

@@ -69,7 +69,7 @@ func (p *plan) matchColumns(s *tableSchema) (found []error) {
 	}
 	for _, c := range s.columns {
 		if c.required && !slices.ContainsFunc(p.columns, func(o column) bool { return o.name == c.name }) {
-			addf("wants a value for its column %q: give it a default, or %s", c.name, p.source)
+			addf("requires a value for its column %q: give it a default, or %s", c.name, p.source)
 		}
 	}
 	return found

@@ -89,7 +89,7 @@ func split(group []item) (parts [][]item) {
 // omit logs and counts the entries of a queue that contradicts the file.
 func (c *committer) omit(group []item, err error) error {
 	j := group[0].state
-	c.log.Error("messages of a bridge contradict what is stored and were left out", slog.Int64("queue", j.queue), slog.Any("err", err))
+	c.log.Error("messages of a bridge contradict the database and were dropped", slog.Int64("queue", j.queue), slog.Any("err", err))
 	for _, i := range group {
 		if !i.remove {
 			j.dropped.Add(1)
@@ -170,6 +170,6 @@ func (c *committer) logDropped(tx *transaction) {
 		n += ch.dropped
 	}
 	if n := c.dropped.Add(n, c.now); n > 0 {
-		c.log.Warn("messages of bridges went because queues are full", slog.Int64("messages", n), slog.Int64("max_bytes", c.options.MaxBytes))
+		c.log.Warn("messages of bridges were dropped because queues are full", slog.Int64("messages", n), slog.Int64("max_bytes", c.options.MaxBytes))
 	}
 }

@@ -62,7 +62,7 @@ func (s *Store) Configs(ctx context.Context, brokerID string) (map[string]json.R
 		}
 		plain, err := s.options.Seal.Unseal(sealed, additionalData(brokerID, id))
 		if err != nil {
-			failed = append(failed, fmt.Errorf("open the configuration of %s: %w; start with the key that it was stored with, or configure the bridge anew", id, err))
+			failed = append(failed, fmt.Errorf("open the configuration of %s: %w; start with the key that it was stored with, or configure the bridge again", id, err))
 			continue
 		}
 		all[id] = plain
@@ -183,7 +183,7 @@ func pairs(rows *sql.Rows, err error) (map[string]int64, error) {
 
 // operatorError returns an error for operators that states what failed and what to do.
 func (s *Store) operatorError(what string, err error) error {
-	sentence := s.file.Failure(err, "the bridges' database refuses it; the log tells why").Error()
+	sentence := s.file.Failure(err, "the bridges' database refuses it; see the log for the cause").Error()
 	if !storage.Unflushed(err) {
 		sentence += "; nothing was changed"
 	}

@@ -130,7 +130,7 @@ func (c *committer) change(j *queueState, write func(*transaction, *change) erro
 	}
 	err := c.transact(func(tx *transaction) error { return write(tx, tx.change(j)) })
 	if err != nil {
-		return c.file.Failure(err, "the bridges' database refuses it; the log tells why")
+		return c.file.Failure(err, "the bridges' database refuses it; see the log for the cause")
 	}
 	c.commits.Committed()
 	return nil

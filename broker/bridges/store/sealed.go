@@ -50,7 +50,7 @@ func (s *Store) Reseal(ctx context.Context, reseal func(sealed, aad []byte) ([]b
 		return nil
 	}, nil)
 	if err != nil {
-		return 0, fmt.Errorf("seal the configurations of bridges anew: %w", err)
+		return 0, fmt.Errorf("seal the configurations of bridges again: %w", err)
 	}
 	return n, nil
 }

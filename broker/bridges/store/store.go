@@ -67,7 +67,7 @@ var errClosed = errors.New("the store of the bridges' messages is closed")
 // Open opens or creates the file. Its errors are for operators, with what to do.
 func Open(ctx context.Context, path string, o Options) (*Store, error) {
 	if o.Seal == nil {
-		return nil, errors.New("open the bridges' database: nothing is given to seal configurations with")
+		return nil, errors.New("open the bridges' database: no sealer for configurations is given")
 	}
 	o.setDefaults()
 	s := &Store{options: o, log: o.Log, now: o.Now, queues: queueStates{byID: map[int64]*queueState{}}}

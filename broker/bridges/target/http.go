@@ -19,7 +19,7 @@ func ParseURL(text string, secure bridges.TLS, p *bridges.Problems) (*url.URL, *
 	const at = "connection.url"
 	u, err := url.Parse(text)
 	if err != nil {
-		p.Add(at, "is no URL")
+		p.Add(at, "is not a URL")
 		return &url.URL{}, nil
 	}
 	switch {
@@ -36,7 +36,7 @@ func ParseURL(text string, secure bridges.TLS, p *bridges.Problems) (*url.URL, *
 	case HasDotSegment(u.EscapedPath()):
 		p.Add(at, "must not have . or .. in its path")
 	case u.Scheme == "http" && secure.Enabled:
-		p.Add(at, "must begin with https:// where TLS is enabled")
+		p.Add(at, "must begin with https:// if TLS is enabled")
 	}
 	secure.Enabled = u.Scheme == "https"
 	return u, secure.Config(u.Hostname(), "connection.tls", p)

@@ -25,7 +25,7 @@ func Reason(err error) string {
 	if why := knownReason(err); why != "" {
 		return why
 	}
-	return "it does not answer as such a server does: check the address"
+	return "it does not respond like such a server: check the address"
 }
 
 // Response returns the text of an error that [Cause] does not know, "" for others. It may contain
@@ -87,7 +87,7 @@ func dnsReason(e *net.DNSError) string {
 // tlsReason returns the text for errors of TLS, "" for others.
 func tlsReason(err error) string {
 	if _, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
-		return "its certificate is not to be trusted, as its authority is unknown: give that as tls.caCertificate"
+		return "its certificate is not trusted, as its authority is unknown: configure that as tls.caCertificate"
 	}
 	if _, ok := errors.AsType[x509.HostnameError](err); ok {
 		return "its certificate is for another name: check the address, or give the name as tls.serverName"

@@ -69,7 +69,7 @@ func TestCause(t *testing.T) {
 		"no host":              {"http://host.invalid", nil, `the host "host.invalid" is not found`},
 		"silent":               {"http://" + bridgestest.Silent(t, nil), nil, "it did not answer in time: check the address, and the firewalls on the way"},
 		"it hangs up":          {"http://" + mute, nil, "it ended the connection"},
-		"unknown authority":    {secure.URL, &tls.Config{}, "its certificate is not to be trusted, as its authority is unknown: give that as tls.caCertificate"},
+		"unknown authority":    {secure.URL, &tls.Config{}, "its certificate is not trusted, as its authority is unknown: configure that as tls.caCertificate"},
 		"another name":         {secure.URL, &tls.Config{RootCAs: trusted, ServerName: "other"}, "its certificate is for another name: check the address, or give the name as tls.serverName"},
 		"no TLS":               {strings.Replace(plain.URL, "http", "https", 1), &tls.Config{}, "it does not speak TLS: check the address, or switch TLS off"},
 		"it wants to know who": {secure.URL, &tls.Config{RootCAs: trusted}, "it refuses TLS as it is configured (tls: certificate required): check tls.clientCertificate and tls.clientKey"},
@@ -111,7 +111,7 @@ func TestServer(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		"http://[::1]:80/a": "", "https://host": "", "http://host/a%20b/": "",
-		"http://h\x7f": "is no URL", "host:8086": "must begin with http:// or https://", "http:///a": "must name a host",
+		"http://h\x7f": "is not a URL", "host:8086": "must begin with http:// or https://", "http:///a": "must name a host",
 		"http://host:0": "must have a port between 1 and 65535, or none", "http://u:p@host": "must not hold credentials: they have members of their own",
 		"http://host?": "must end with the path", "http://host#": "must end with the path", "http://host/%2e%2e/a": "must not have . or .. in its path",
 	} {
@@ -127,7 +127,7 @@ func TestServer(t *testing.T) {
 	}
 	var problems bridges.Problems
 	target.ParseURL("http://host", bridges.TLS{Enabled: true}, &problems)
-	if diff := cmp.Diff(bridges.Problems{{Path: "connection.url", Msg: "must begin with https:// where TLS is enabled"}}, problems); diff != "" {
+	if diff := cmp.Diff(bridges.Problems{{Path: "connection.url", Msg: "must begin with https:// if TLS is enabled"}}, problems); diff != "" {
 		t.Errorf("problems (-want +got):\n%s", diff)
 	}
 }
