@@ -125,7 +125,7 @@ func TestSchema(t *testing.T) {
 		}
 	}
 	// In the order of a form.
-	if a, b := strings.Index(string(text), `"enabled":{"title":"Enabled","description":"Without`), strings.Index(string(text), `"topicMappings"`); a < 0 || b < a {
+	if a, b := strings.Index(string(text), `"enabled":{"title":"Enabled","description":"If disabled`), strings.Index(string(text), `"topicMappings"`); a < 0 || b < a {
 		t.Errorf("members are not in order")
 	}
 }

@@ -88,7 +88,7 @@ func assemble(s Schema) *object {
 		"title", "Connection", "type", "object",
 		"properties", newObject(
 			"name", newObject("title", "Name", "type", "string", "minLength", json.Number("1"), "maxLength", json.Number("255")),
-			"enabled", newObject("title", "Enabled", "description", "Without it there is no connection; what waits is kept, and nothing is added to it.", "type", "boolean", "default", true),
+			"enabled", newObject("title", "Enabled", "description", "If disabled, there is no connection; queued messages are kept, and none are added.", "type", "boolean", "default", true),
 			"connection", connection, "options", options,
 			"topicMappings", newObject("title", "Topic mappings", "type", "array", "maxItems", json.Number("1000"), "items", topic)),
 		"required", []any{"name", "connection"}))

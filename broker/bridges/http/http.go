@@ -44,10 +44,10 @@ func (Kind) ID() string { return ID }
 func (Kind) Schema() bridges.Schema {
 	return bridges.Schema{
 		Title: "HTTP bridge",
-		Description: "Messages become HTTP requests: one each, or one for many. A message is done with when the server answers " +
-			"with a status of success; it is sent again after an answer 5xx, 401, 407, 408, 425 or 429, and when there is no answer. " +
-			"Any other status makes a dead letter of it. A request for one message has its identity in X-Signalbox-Message-Id, which stays " +
-			"the same when it is sent again, and its topic, escaped as in URLs, in X-Signalbox-Topic.",
+		Description: "Messages become HTTP requests: one each, or one for many. A message is delivered when the server responds " +
+			"with a success status; it is sent again after a response 5xx, 401, 407, 408, 425 or 429, and without a response. " +
+			"Any other status makes it a dead letter. A request for one message has its identifier in X-Signalbox-Message-Id, which is " +
+			"the same in a retry, and its topic, escaped as in URLs, in X-Signalbox-Topic.",
 		Connection: connectionSchema,
 		Options:    optionsSchema,
 		Mapping:    mappingSchema,

@@ -35,7 +35,7 @@ func (*Kind) ID() string { return "mqtt-bridge" }
 func (*Kind) Schema() bridges.Schema {
 	return bridges.Schema{
 		Title:       "MQTT bridge",
-		Description: "Leads messages to other MQTT brokers, and from them to this one.",
+		Description: "Sends messages to other MQTT brokers, and receives messages from them.",
 		Connection:  connectionSchema, Mapping: mappingSchema,
 	}
 }
