@@ -12,8 +12,8 @@ type flags struct {
 	address bool // determines where secrets are sent
 }
 
-// annotations is the positions of secrets and addresses in a connection. Alternatives of a schema are
-// merged.
+// annotations is the positions of secrets and addresses in a connection. Alternatives of a schema
+// are merged.
 type annotations struct {
 	flags
 	defaultValue string // fingerprint of the default, "" for none

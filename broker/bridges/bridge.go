@@ -82,8 +82,8 @@ func unusableReason(problems Problems, c *connection) string {
 	return ""
 }
 
-// connector creates the connector of a connection, nil if that is disabled. The connection is invalid
-// if there are problems.
+// connector creates the connector of a connection, nil if that is disabled. The connection is
+// invalid if there are problems.
 func (b *bridge) connector(c *connection, m *Meter) (Connector, Problems) {
 	if c.invalid {
 		return nil, nil

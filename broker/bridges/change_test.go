@@ -18,8 +18,8 @@ import (
 	"signalbox/broker/bridges/bridgestest"
 )
 
-// TestUnchangedStays checks that unchanged connections are not touched.
-func TestUnchangedStays(t *testing.T) {
+// TestUnchangedConnections checks that unchanged connections are not touched.
+func TestUnchangedConnections(t *testing.T) {
 	t.Parallel()
 	r, k := start(t)
 	other := strings.ReplaceAll(takes("b", "b"), `"t"`, `"u"`)
@@ -43,9 +43,9 @@ func TestUnchangedStays(t *testing.T) {
 	}
 }
 
-// TestStateOfWhatIsThere checks that the state of a replaced assignment is not shown while it
+// TestStateAfterAChange checks that the state of a replaced assignment is not shown while it
 // finishes.
-func TestStateOfWhatIsThere(t *testing.T) {
+func TestStateAfterAChange(t *testing.T) {
 	t.Parallel()
 	r, k := start(t)
 	finish, begun := make(chan struct{}), make(chan struct{})
@@ -267,8 +267,8 @@ func TestChangeUnderLoad(t *testing.T) {
 	}
 }
 
-// TestFiltersGo checks that taps end after others have taken over.
-func TestFiltersGo(t *testing.T) {
+// TestRemovedFilters checks that taps end after others have taken over.
+func TestRemovedFilters(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r, _ := start(t)

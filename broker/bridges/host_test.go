@@ -92,8 +92,8 @@ func TestNotFound(t *testing.T) {
 	}
 }
 
-// TestTurns checks that an engine waits for the one before it.
-func TestTurns(t *testing.T) {
+// TestEnginesInSequence checks that an engine waits for the one before it.
+func TestEnginesInSequence(t *testing.T) {
 	t.Parallel()
 	k := &bridgestest.Kind{}
 	r := bridgestest.Start(t, k, nil)
@@ -141,9 +141,9 @@ func TestStoreFailsAtFirst(t *testing.T) {
 	})
 }
 
-// TestStoredByAnother checks that a stored configuration that this version refuses is shown with
-// its problems, that its queue is kept, and that the others work.
-func TestStoredByAnother(t *testing.T) {
+// TestStoredByAnotherVersion checks that a stored configuration that this version refuses is
+// shown with its problems, that its queue is kept, and that the others work.
+func TestStoredByAnotherVersion(t *testing.T) {
 	t.Parallel()
 	s, k := &bridgestest.Store{}, &bridgestest.Kind{}
 	text := doc(strings.Replace(takes("old", "a"), `"x"`, `"nowhere"`, 1), strings.Replace(takes("older", "a"), `"address"`, `"adress"`, 1), takes("c", "a"))

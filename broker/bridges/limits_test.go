@@ -11,8 +11,9 @@ import (
 	"signalbox/scripts/suite"
 )
 
-// TestRubbishIsRefusedSoon sends documents of half a megabyte that are designed to take long.
-func TestRubbishIsRefusedSoon(t *testing.T) {
+// TestInvalidDocumentsAreRefusedQuickly sends documents of half a megabyte that are designed to
+// take long.
+func TestInvalidDocumentsAreRefusedQuickly(t *testing.T) {
 	t.Parallel()
 	const slots = 1 << 19
 	fill := func(before, one, after string) string {

@@ -212,7 +212,8 @@ func (l *link) configure(c *connection, connector Connector, problem string, fre
 	}
 }
 
-// setConnection sets the connection's origin, and the bounds of its queue unless the connection is invalid.
+// setConnection sets the connection's origin, and the bounds of its queue unless the connection
+// is invalid.
 func (l *link) setConnection(c *connection) {
 	l.mu.Lock()
 	l.logged, l.loggedAt = false, time.Time{}
@@ -243,8 +244,8 @@ func routesOf(c *connection, connector Connector) []route {
 	return routes
 }
 
-// setRoutes subscribes to the filters of routes. It is called only within Lifecycle.Change, or during
-// loading.
+// setRoutes subscribes to the filters of routes. It is called only within Lifecycle.Change, or
+// during loading.
 func (l *link) setRoutes(routes []route) {
 	until := l.engine.host.Now().Add(handoverTime).UnixMilli()
 	var fresh, stale []*tap
@@ -289,8 +290,8 @@ func (l *link) closeTaps(closing ...*tap) {
 	l.updatePlan(func(p *plan) *plan { return p.withoutTaps(closing) })
 }
 
-// unsubscribe ends the subscriptions. Messages that were published before are taken while the queue is
-// open, and refused afterwards.
+// unsubscribe ends the subscriptions. Messages that were published before are taken while the
+// queue is open, and refused afterwards.
 func (l *link) unsubscribe() {
 	for _, o := range l.plan.Load().taps {
 		o.once.Do(o.cancel)
@@ -332,8 +333,8 @@ func discard(log *slog.Logger, c Connector) {
 	}
 }
 
-// setState sets the state. It logs when a problem begins and ends, not each attempt, and at a limited
-// rate.
+// setState sets the state. It logs when a problem begins and ends, not each attempt, and at a
+// limited rate.
 func (l *link) setState(connected bool, problem string) {
 	l.mu.Lock()
 	a := l.assigned

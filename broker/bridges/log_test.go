@@ -102,8 +102,8 @@ func TestLogOfADay(t *testing.T) {
 	}
 }
 
-// TestLogOfComingAndGoing has a target become unavailable and available each minute of a day.
-func TestLogOfComingAndGoing(t *testing.T) {
+// TestLogOfAnUnstableTarget has a target become unavailable and available each minute of a day.
+func TestLogOfAnUnstableTarget(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		e, _, k, out := startLogged(t)
@@ -126,8 +126,8 @@ func TestLogOfComingAndGoing(t *testing.T) {
 	})
 }
 
-// TestDisabledIsNoTrouble checks that the problem of a connection is cleared when it is disabled.
-func TestDisabledIsNoTrouble(t *testing.T) {
+// TestDisabledHasNoProblem checks that the problem of a connection is cleared when it is disabled.
+func TestDisabledHasNoProblem(t *testing.T) {
 	t.Parallel()
 	s := &bridgestest.Store{}
 	must(t, s.PutConfig(t.Context(), "b", fake, []byte(doc(strings.Replace(conn("c"), `"x"`, `"NO"`, 1))), []string{"c"}))

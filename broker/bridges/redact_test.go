@@ -17,8 +17,8 @@ func (secretKind) Schema() Schema {
 
 func (secretKind) Compile(*Connection) (Connector, Problems) { return nil, nil }
 
-// TestScrub redacts secrets in texts of targets, in all encodings.
-func TestScrub(t *testing.T) {
+// TestRedact redacts secrets in texts of targets, in all encodings.
+func TestRedact(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("eyJhbGciOi", 40)
 	v, _ := readTree([]byte(`{"name":"c","connection":{"credentials":{"username":"u","password":"p/w+\"<&é"},"token":"` + long + `","tokens":["abcdef","abcdefghijkl","abc"]}}`))

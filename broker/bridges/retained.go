@@ -19,8 +19,8 @@ func (l *link) takeRetained(connector Connector, added []route) {
 	}
 }
 
-// queueRetained queues the retained messages of a route, each once. It retries while the broker cannot
-// be asked, until the link ends or its queue is closed.
+// queueRetained queues the retained messages of a route, each once. It retries while the broker
+// cannot be asked, until the link ends or its queue is closed.
 func (l *link) queueRetained(r route) {
 	taken := map[string]bool{}
 	for _, filter := range r.filters {
@@ -37,9 +37,9 @@ func (l *link) queueRetained(r route) {
 	}
 }
 
-// queueMatching queues retained messages that match a filter and were not taken before. At most seedWindow
-// of them wait to be stored: the queue has no other bound for messages that arrive faster than
-// they are stored.
+// queueMatching queues retained messages that match a filter and were not taken before. At most
+// seedWindow of them wait to be stored: the queue has no other bound for messages that arrive
+// faster than they are stored.
 func (l *link) queueMatching(filter string, r *route, taken map[string]bool) error {
 	slots := make(chan struct{}, seedWindow)
 	for m, err := range l.engine.local.Retained(l.linkCtx, filter) {

@@ -38,8 +38,8 @@ func (s *schema) validate(document any) Problems {
 	return sorted(problems)
 }
 
-// isConsequence reports whether an unknown member is only a consequence of another failure: the schema
-// that knows the member has failed too.
+// isConsequence reports whether an unknown member is only a consequence of another failure: the
+// schema that knows the member has failed too.
 func isConsequence(l *jsonschema.ValidationError, failed [][]string) bool {
 	if !isUnknown(l) || len(l.InstanceLocation) == 0 {
 		return false

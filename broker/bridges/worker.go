@@ -133,8 +133,8 @@ func (w *worker) resetBackoff() {
 	}
 }
 
-// awaitBackoff waits before the next attempt. A change that the connector noticed ends the wait, but not
-// before the minimum backoff.
+// awaitBackoff waits before the next attempt. A change that the connector noticed ends the wait,
+// but not before the minimum backoff.
 func (w *worker) awaitBackoff() {
 	least, now := w.backoff, w.backoff
 	longest := milliseconds(w.options.RetryMax)
@@ -242,8 +242,8 @@ func (w *worker) pruneAttempts(before uint64) {
 	}
 }
 
-// dropUndeliverable removes entries that are not delivered: expired ones, and those whose topic mapping was
-// deleted.
+// dropUndeliverable removes entries that are not delivered: expired ones, and those whose topic
+// mapping was deleted.
 func (w *worker) dropUndeliverable(list []*Entry) ([]*Entry, error) {
 	now := w.engine.host.Now()
 	var expired []uint64

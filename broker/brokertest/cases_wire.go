@@ -228,7 +228,8 @@ func willCases() []testCase {
 	}
 }
 
-// disconnectWithWill connects a client with a Will to this topic, and closes its connection without DISCONNECT.
+// disconnectWithWill connects a client with a Will to this topic, and closes its connection
+// without DISCONNECT.
 func (s *fixture) disconnectWithWill(t *testing.T, role, will string) {
 	t.Helper()
 	username := s.client(t, role)

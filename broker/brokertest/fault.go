@@ -101,8 +101,8 @@ func (l *link) cut() {
 	})
 }
 
-// closeGracefully closes the client's connection, lets the broker read what was sent, and waits until the
-// broker has closed its side too.
+// closeGracefully closes the client's connection, lets the broker read what was sent, and waits
+// until the broker has closed its side too.
 func (l *link) closeGracefully() {
 	l.muted.Store(true)
 	l.client.Close()

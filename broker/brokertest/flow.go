@@ -92,8 +92,8 @@ func (f *flow) record(t *testing.T) broker.Stream {
 	return r
 }
 
-// awaitProcessed waits until the stream has processed all of the flow's messages: each was republished or
-// stored, as configured, or counted as lost.
+// awaitProcessed waits until the stream has processed all of the flow's messages: each was
+// republished or stored, as configured, or counted as lost.
 func (f *flow) awaitProcessed(t *testing.T) (s broker.StreamStats) {
 	t.Helper()
 	defer func() {

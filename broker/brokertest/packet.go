@@ -32,8 +32,8 @@ type packet []byte
 
 func (p packet) kind() PacketType { return PacketType(p[0] >> 4) }
 
-// isUnsolicited reports whether a packet may arrive at any time: a ping, its response, or a message of
-// $SYS.
+// isUnsolicited reports whether a packet may arrive at any time: a ping, its response, or a
+// message of $SYS.
 func (p packet) isUnsolicited() bool {
 	switch p.kind() {
 	case Pingreq, Pingresp:

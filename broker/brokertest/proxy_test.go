@@ -182,7 +182,7 @@ func TestProxySendsGarbage(t *testing.T) {
 	done(t, again().Publish("t", 1, false, ""), "publish after the fault")
 }
 
-func TestProxyPassesWhatIsUnasked(t *testing.T) {
+func TestProxyPassesUnsolicited(t *testing.T) {
 	t.Parallel()
 	p, witness, c, _ := stage(t)
 	struck := p.Garbage([]byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff})

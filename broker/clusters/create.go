@@ -42,8 +42,9 @@ func (c *Clusters) CreateCluster(ctx context.Context, projectID string, spec bro
 	return made, nil
 }
 
-// unreachableWarning returns a warning about nodes of a new cluster that can no longer be reached: in
-// syncmode full all nodes but the leader close their listeners, except those with admin_only.
+// unreachableWarning returns a warning about nodes of a new cluster that can no longer be
+// reached: in syncmode full all nodes but the leader close their listeners, except those with
+// admin_only.
 func (c *Clusters) unreachableWarning(ctx context.Context, cl Cluster) string {
 	if cl.SyncMode != broker.SyncFull {
 		return ""
@@ -218,8 +219,8 @@ func (a *creation) run(ctx context.Context) error {
 	return nil
 }
 
-// awaitVotes waits until new nodes have a vote, so that from then on another node may fail. It is not
-// an error if they do not have one yet: the leader promotes them later.
+// awaitVotes waits until new nodes have a vote, so that from then on another node may fail. It is
+// not an error if they do not have one yet: the leader promotes them later.
 func (c *Clusters) awaitVotes(ctx context.Context, cl Cluster, fresh []Node) {
 	counted := c.poll(ctx, c.timing.votes, func() bool {
 		leader := leaderOf(cl.Name, c.observe(ctx, cl, cl.Nodes))

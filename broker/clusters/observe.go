@@ -125,9 +125,9 @@ func (c *Clusters) observe(ctx context.Context, cl Cluster, nodes []Node) []node
 	return views
 }
 
-// observeNode asks one node. A response to getCluster shows whether the node is in a cluster; without
-// that, so does the state of consensus, which may be empty within a cluster. A node that reports
-// that its cluster has no leader is in one.
+// observeNode asks one node. A response to getCluster shows whether the node is in a cluster;
+// without that, so does the state of consensus, which may be empty within a cluster. A node that
+// reports that its cluster has no leader is in one.
 func (c *Clusters) observeNode(ctx context.Context, cl Cluster, n Node) nodeView {
 	s := nodeView{Node: n}
 	var wg sync.WaitGroup

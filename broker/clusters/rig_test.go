@@ -117,8 +117,8 @@ func (r *rig) wantFree(brokers ...*fakeBroker) {
 	}
 }
 
-// memoryRows stores rows in memory. A broker in the network is a connection of the project; others are
-// reached by the last part of their URL.
+// memoryRows stores rows in memory. A broker in the network is a connection of the project;
+// others are reached by the last part of their URL.
 type memoryRows struct {
 	network  *fakeNetwork
 	mu       sync.Mutex

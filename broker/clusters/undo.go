@@ -26,8 +26,8 @@ func (a *creation) undo(ctx context.Context) error {
 	return a.rows.Delete(ctx, a.cl.ProjectID, a.cl.ID)
 }
 
-// awaitDeparture waits until nodes that were removed have left a cluster, and has those leave that stay. It
-// returns the errors of nodes that may still be in it.
+// awaitDeparture waits until nodes that were removed have left a cluster, and has those leave
+// that stay. It returns the errors of nodes that may still be in it.
 func (c *Clusters) awaitDeparture(ctx context.Context, cl Cluster, nodes []Node) error {
 	var views []nodeView
 	out := c.poll(ctx, c.timing.departure, func() bool {

@@ -28,8 +28,8 @@ type delivery struct {
 	err       error // the first
 }
 
-// sequence is the entries that are sent in order: those of one topic mapping and, if each has its own
-// request, of one topic.
+// sequence is the entries that are sent in order: those of one topic mapping and, if each has its
+// own request, of one topic.
 type sequence struct {
 	mapping *topicMapping
 	entries []int // indices in the batch

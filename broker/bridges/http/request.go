@@ -20,7 +20,8 @@ type request struct {
 	body   []byte
 }
 
-// requestForOne builds the request for one message. The error is the reason why the message is rejected.
+// requestForOne builds the request for one message. The error is the reason why the message is
+// rejected.
 func (c *connector) requestForOne(m *topicMapping, e *bridges.Entry) (*request, error) {
 	msg := e.MappingMessage()
 	r, err := c.newRequest(m, msg)

@@ -10,8 +10,8 @@ import (
 	"signalbox/broker/bridges/target"
 )
 
-// connections are the network connections of one client. The library waits longer than its context for
-// brokers that do not respond; closing the connections ends that wait.
+// connections are the network connections of one client. The library waits longer than its
+// context for brokers that do not respond; closing the connections ends that wait.
 type connections struct {
 	dialer bridges.Dial
 	tls    *tls.Config  // nil without TLS

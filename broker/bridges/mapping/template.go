@@ -105,8 +105,8 @@ func (p *parser) text(s string) {
 	p.quotes.scan(s)
 }
 
-// placeholderEnd returns the index of the brace that closes a placeholder, which is not within quotes,
-// or -1.
+// placeholderEnd returns the index of the brace that closes a placeholder, which is not within
+// quotes, or -1.
 func placeholderEnd(s string) int {
 	var q quoteState
 	for i := range len(s) {

@@ -11,8 +11,8 @@ import (
 	"signalbox/broker/brokertest"
 )
 
-// TestWays connects over TLS and WebSockets, and with MQTT 3.1.1.
-func TestWays(t *testing.T) {
+// TestTransports connects over TLS and WebSockets, and with MQTT 3.1.1.
+func TestTransports(t *testing.T) {
 	t.Parallel()
 	a := signalbox(t, "A")
 	m, server := mosquitto(t, brokertest.WithTLS(), brokertest.WithWebSockets())
@@ -53,8 +53,8 @@ func TestWrongTLS(t *testing.T) {
 	}
 }
 
-// TestCircularOlder checks that a loop over MQTT 3.1.1 is refused.
-func TestCircularOlder(t *testing.T) {
+// TestLoopOverMQTT311 checks that a loop over MQTT 3.1.1 is refused.
+func TestLoopOverMQTT311(t *testing.T) {
 	t.Parallel()
 	a := signalbox(t, "A")
 	m, _ := mosquitto(t)
@@ -67,8 +67,8 @@ func TestCircularOlder(t *testing.T) {
 	})
 }
 
-// TestItself checks that a bridge from a broker to itself is refused.
-func TestItself(t *testing.T) {
+// TestBridgeToItself checks that a bridge from a broker to itself is refused.
+func TestBridgeToItself(t *testing.T) {
 	t.Parallel()
 	a := signalbox(t, "A")
 	a.configure(t, all(a, "out"))

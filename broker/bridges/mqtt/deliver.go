@@ -10,8 +10,8 @@ import (
 	"signalbox/broker/mqtt/packet"
 )
 
-// inFlightMessage is an entry that was sent. The client continues it on the next connection if one is
-// lost, so it must not be sent again while it is in flight.
+// inFlightMessage is an entry that was sent. The client continues it on the next connection if
+// one is lost, so it must not be sent again while it is in flight.
 type inFlightMessage struct {
 	delivery *client.Delivery
 	index    int

@@ -94,8 +94,8 @@ func parseDocument(c *bridges.Connection) (*document, bridges.Problems) {
 	return d, p
 }
 
-// notificationPrefix is the prefix of the topics with which brokers report the state of their bridges. Other
-// topics with $ are reserved by brokers, some of them for commands.
+// notificationPrefix is the prefix of the topics with which brokers report the state of their
+// bridges. Other topics with $ are reserved by brokers, some of them for commands.
 const notificationPrefix = "$SYS/broker/connection/"
 
 func isNotificationTopic(topic string) bool {

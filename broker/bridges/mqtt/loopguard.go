@@ -8,8 +8,9 @@ import (
 	"sync"
 )
 
-// loopGuard is the state that all connections of a broker share. It implements the rules of DESIGN.md
-// that prevent loops; as a messaging.LoopGuard also for messages of other brokers' bridges.
+// loopGuard is the state that all connections of a broker share. It implements the rules of
+// DESIGN.md that prevent loops; as a messaging.LoopGuard also for messages of other brokers'
+// bridges.
 type loopGuard struct {
 	identity string
 	self     token
@@ -74,8 +75,8 @@ func (g *loopGuard) addPending(t *trace, topic string) {
 	}
 }
 
-// receivesDirectly reports whether this broker itself receives a message from its origin, at the same
-// topic.
+// receivesDirectly reports whether this broker itself receives a message from its origin, at the
+// same topic.
 func (g *loopGuard) receivesDirectly(t *trace, topic string, qos byte) bool {
 	g.mu.RLock()
 	defer g.mu.RUnlock()
@@ -84,8 +85,8 @@ func (g *loopGuard) receivesDirectly(t *trace, topic string, qos byte) bool {
 	})
 }
 
-// outgoingProperties returns the properties of a message that leaves this broker. Before them its trace must be
-// split off. It reports false if the message has visited too many brokers.
+// outgoingProperties returns the properties of a message that leaves this broker. Before them its
+// trace must be split off. It reports false if the message has visited too many brokers.
 func (g *loopGuard) outgoingProperties(t *trace, rest []byte, topic string, serial uint64) (properties []byte, ok bool) {
 	if t == nil {
 		t = &trace{id: g.messageID(serial), topic: tokenOf(topic)}

@@ -14,9 +14,9 @@ func problemsOf(document string) bridges.Problems {
 	return p
 }
 
-// TestNotificationsStayInTheirPlace checks that a notification topic cannot be one that a broker
+// TestNotificationTopics checks that a notification topic cannot be one that a broker
 // uses for commands or for its own reports.
-func TestNotificationsStayInTheirPlace(t *testing.T) {
+func TestNotificationTopics(t *testing.T) {
 	t.Parallel()
 	for topic, ok := range map[string]bool{
 		"": true, "bridges/c": true, "$SYS/broker/connection/c/state": true,
@@ -36,9 +36,9 @@ func TestNotificationsStayInTheirPlace(t *testing.T) {
 	}
 }
 
-// TestOnlyItsOwnTopicsComeHome checks that other topics are refused, whatever another broker
+// TestOtherTopicsAreRefused checks that other topics are refused, whatever another broker
 // sends.
-func TestOnlyItsOwnTopicsComeHome(t *testing.T) {
+func TestOtherTopicsAreRefused(t *testing.T) {
 	t.Parallel()
 	far := &route{patterns: []string{"#"}, local: "", remote: "x/", in: true}
 	under := &route{patterns: []string{"a/#"}, local: "site/", remote: "", in: true}

@@ -7,8 +7,8 @@ import (
 	"signalbox/broker/mqtt/client"
 )
 
-// firstGranted returns the index of the first pattern of a route that a remote topic matches and that
-// the other broker has not refused, -1 for none.
+// firstGranted returns the index of the first pattern of a route that a remote topic matches and
+// that the other broker has not refused, -1 for none.
 func (c *connector) firstGranted(r *route, topic string) int {
 	refused := c.refusedFilters.Load()
 	if refused == nil {
@@ -22,8 +22,9 @@ func (c *connector) firstGranted(r *route, topic string) int {
 	return -1
 }
 
-// isKeptWhileDisconnected reports whether messages of a QoS that are published at the other broker now will be
-// received from there, in the case of a disconnect because its session keeps them.
+// isKeptWhileDisconnected reports whether messages of a QoS that are published at the other
+// broker now will be received from there, in the case of a disconnect because its session keeps
+// them.
 func (c *connector) isKeptWhileDisconnected(qos byte) bool {
 	if !c.hasConnected.Load() {
 		return false

@@ -84,8 +84,8 @@ func FuzzSplitTrace(f *testing.F) {
 	})
 }
 
-// TestMemory checks that only the oldest messages are forgotten.
-func TestMemory(t *testing.T) {
+// TestDedupCache checks that only the oldest messages are forgotten.
+func TestDedupCache(t *testing.T) {
 	t.Parallel()
 	var m dedupCache
 	at := func(i int) dedupKey { return dedupKey{id: traceID{byte(i >> 16), byte(i >> 8), byte(i)}} }

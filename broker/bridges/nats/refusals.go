@@ -75,8 +75,8 @@ func (r *refusals) take() map[string]error {
 	return taken
 }
 
-// quotedSubject returns the subject in the server's error, which is only in its text, between the first
-// quotation mark and the last.
+// quotedSubject returns the subject in the server's error, which is only in its text, between the
+// first quotation mark and the last.
 func quotedSubject(said string) (string, bool) {
 	_, rest, ok := strings.Cut(said, `"`)
 	end := strings.LastIndexByte(rest, '"')

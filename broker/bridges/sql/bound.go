@@ -20,8 +20,8 @@ func statementTime(batch time.Duration) time.Duration { return batch / 4 * 3 }
 // errUnknownVariable is MySQL's error number for a variable that the server does not have.
 const errUnknownVariable = 1193
 
-// setTimeouts sets the server's timeouts to d, unless they are already lower. MariaDB has a timeout for
-// all statements, MySQL for SELECT only; both limit the wait for locks.
+// setTimeouts sets the server's timeouts to d, unless they are already lower. MariaDB has a
+// timeout for all statements, MySQL for SELECT only; both limit the wait for locks.
 func (s *mySQLSession) setTimeouts(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		return nil

@@ -227,8 +227,8 @@ const (
 	valueOverhead     = 40
 )
 
-// rowsThatFit returns how many of the rows fit into one statement. A quoted byte may take two; a single
-// row is sent even if only its unquoted size fits.
+// rowsThatFit returns how many of the rows fit into one statement. A quoted byte may take two; a
+// single row is sent even if only its unquoted size fits.
 func (s *mySQLSession) rowsThatFit(rows [][]any) int {
 	size := statementOverhead
 	for i, r := range rows {

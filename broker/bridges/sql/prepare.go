@@ -39,8 +39,8 @@ func joinErrors(found []error) error {
 	return errors.New(strings.Join(sentences, "; "))
 }
 
-// matchColumns chooses the table's columns for the fields of records, or returns what an operator has to
-// change.
+// matchColumns chooses the table's columns for the fields of records, or returns what an operator
+// has to change.
 func (p *plan) matchColumns(s *tableSchema) (found []error) {
 	addf := func(format string, a ...any) {
 		found = append(found, fmt.Errorf("the table %s "+format, slices.Concat([]any{p.table}, a)...))

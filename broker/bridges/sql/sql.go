@@ -46,8 +46,8 @@ type session interface {
 	insert(ctx context.Context, groups []group) error
 	// ping checks the connection with a round trip.
 	ping(ctx context.Context) error
-	// classifyError classifies an error of insert, readTableSchema or ping and returns a text for an operator.
-	// Groups are the rows that were being inserted, if any.
+	// classifyError classifies an error of insert, readTableSchema or ping and returns a text for
+	// an operator. Groups are the rows that were being inserted, if any.
 	classifyError(err error, groups []group) (errorClass, string)
 	// abandoned returns the session if the server may go on working for it after it is closed,
 	// otherwise nil.

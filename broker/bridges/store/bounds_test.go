@@ -9,8 +9,8 @@ import (
 	"signalbox/scripts/suite"
 )
 
-// TestNewestGo drops the newest if the queue is full.
-func TestNewestGo(t *testing.T) {
+// TestDropNewest drops the newest if the queue is full.
+func TestDropNewest(t *testing.T) {
 	t.Parallel()
 	s := fresh(t, Options{})
 	q := onlyQueue(t, s, bridges.Bounds{Messages: 10})
@@ -28,8 +28,8 @@ func TestNewestGo(t *testing.T) {
 	checkStore(t, s)
 }
 
-// TestOldestGo drops the oldest if the queue is full.
-func TestOldestGo(t *testing.T) {
+// TestDropOldest drops the oldest if the queue is full.
+func TestDropOldest(t *testing.T) {
 	t.Parallel()
 	s := fresh(t, Options{})
 	q := onlyQueue(t, s, bridges.Bounds{Messages: 10, DropOldest: true})

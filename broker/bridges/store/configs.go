@@ -31,14 +31,14 @@ func (s *Store) identify(ctx context.Context) (identity string, err error) {
 	}, nil)
 }
 
-// transactConfigs runs a durable transaction while no other goroutine writes, and calls note before others
-// can.
+// transactConfigs runs a durable transaction while no other goroutine writes, and calls note
+// before others can.
 func (s *Store) transactConfigs(ctx context.Context, write func(*sql.Tx) error, note func()) error {
 	return s.file.Transact(ctx, s.configs, write, note)
 }
 
-// additionalData returns the additional data for sealing a configuration, so that the configuration of
-// one bridge cannot be opened as that of another.
+// additionalData returns the additional data for sealing a configuration, so that the
+// configuration of one bridge cannot be opened as that of another.
 func additionalData(brokerID, bridgeID string) []byte {
 	b := append([]byte("bridge configuration\x00"), binary.BigEndian.AppendUint32(nil, uint32(len(brokerID)))...)
 	return append(append(b, brokerID...), bridgeID...)

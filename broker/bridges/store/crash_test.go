@@ -25,8 +25,8 @@ const (
 	crashQueues = 3                     // queues of the process
 )
 
-// reported is what the processes reported about a queue before they were killed. An entry's ID is the
-// number of its message.
+// reported is what the processes reported about a queue before they were killed. An entry's ID is
+// the number of its message.
 type reported struct {
 	settled  uint64 // all up to here are stored
 	taken    uint64 // all up to here may have been removed or rejected

@@ -71,8 +71,8 @@ func (q *Queue) DeleteDeadLetters(ctx context.Context, ids []string) (int, error
 	return n, nil
 }
 
-// eachDeadLetter applies step to the dead letters with some IDs, or all, in portions, and returns their
-// number.
+// eachDeadLetter applies step to the dead letters with some IDs, or all, in portions, and returns
+// their number.
 func (q *Queue) eachDeadLetter(ctx context.Context, ids []string, step func(*transaction, *change, []idRange) (int, []idRange, error)) (total int, err error) {
 	t, _ := q.state.snapshot()
 	ranges := rangesOf(ids, t.next)

@@ -131,9 +131,9 @@ func TestConfigsWhileFailing(t *testing.T) {
 	checkStore(t, s)
 }
 
-// TestQueueAtFault has a queue that contradicts the file. Entries of other queues in the same
-// group are stored.
-func TestQueueAtFault(t *testing.T) {
+// TestQueueContradictsFile has a queue that contradicts the file. Entries of other queues in the
+// same group are stored.
+func TestQueueContradictsFile(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		said := &strings.Builder{}

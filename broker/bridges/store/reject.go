@@ -71,8 +71,8 @@ func (tx *transaction) putDeadLetter(ch *change, r record, why bridges.Rejection
 	return tx.exec(putDead, rowID(ch.state.queue, why.ID), why.At.UnixMilli(), int64(why.Attempts), size, reason, tx.encoder.seal())
 }
 
-// trimDeadLetters deletes the oldest dead letters until their number is within its bound and their size
-// within that of the queue.
+// trimDeadLetters deletes the oldest dead letters until their number is within its bound and
+// their size within that of the queue.
 func (tx *transaction) trimDeadLetters(ch *change) error {
 	for full(bridges.Bounds{Messages: ch.bounds.DeadLetters, Bytes: ch.bounds.Bytes}, ch.sums.dead, ch.sums.deadBytes) {
 		rows, err := tx.sum(sumDead, ch.state, 0, rowID(ch.state.queue+1, 0))
@@ -162,7 +162,8 @@ func (tx *transaction) retry(ch *change, ranges []idRange) (n int, rest []idRang
 	return len(items), rest, tx.write(ch, items)
 }
 
-// readDeadLetters reads a portion of the dead letters in some ranges, and returns the remaining ranges.
+// readDeadLetters reads a portion of the dead letters in some ranges, and returns the remaining
+// ranges.
 func (tx *transaction) readDeadLetters(ch *change, ranges []idRange) (rows []row, rest []idRange, err error) {
 	bytes := int64(0)
 	for len(ranges) > 0 && len(rows) < retryRows && bytes < retryBytes {

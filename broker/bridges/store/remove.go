@@ -97,8 +97,8 @@ func (r *row) cached() (*block, error) {
 	return b, nil
 }
 
-// deleteDamaged deletes a row that cannot be read. As its count may be wrong too, the queue is summed
-// up again.
+// deleteDamaged deletes a row that cannot be read. As its count may be wrong too, the queue is
+// summed up again.
 func (tx *transaction) deleteDamaged(ch *change, r row, cause error) *blockChange {
 	b := &block{first: entryID(r.id), sizes: make([]uint32, min(max(r.count, 1), blockEntries)), removed: r.removed, hasRemovedRow: true}
 	left := r.count - r.removed.count

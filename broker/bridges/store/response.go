@@ -8,8 +8,8 @@ import (
 // maxResponse is the maximum length of a stored response of a target, in bytes.
 const maxResponse = 500
 
-// responseSeparator separates the reason of a dead letter from the target's response. Neither contains
-// it: both are texts without control characters.
+// responseSeparator separates the reason of a dead letter from the target's response. Neither
+// contains it: both are texts without control characters.
 const responseSeparator = "\x1f"
 
 // joinResponse returns reason and response as one text for storage.

@@ -63,9 +63,9 @@ func idsUpTo(from, to uint64) (all []uint64) {
 	return all
 }
 
-// TestGoingOn puts, delivers, removes, rejects and evicts entries concurrently. They are returned
-// in order, and none twice.
-func TestGoingOn(t *testing.T) {
+// TestConcurrentUse puts, delivers, removes, rejects and evicts entries concurrently. They are
+// returned in order, and none twice.
+func TestConcurrentUse(t *testing.T) {
 	t.Parallel()
 	for name, bounds := range map[string]bridges.Bounds{
 		"wide":   wide,

@@ -46,7 +46,7 @@ func get(t *testing.T, url string, secure *tls.Config, silent bool) error {
 	return err
 }
 
-func TestCause(t *testing.T) {
+func TestReason(t *testing.T) {
 	t.Parallel()
 	plain, secure := httptest.NewServer(nil), httptest.NewUnstartedServer(nil)
 	secure.Config.ErrorLog = log.New(io.Discard, "", 0)
@@ -90,7 +90,7 @@ func TestCause(t *testing.T) {
 	}
 }
 
-func TestExplained(t *testing.T) {
+func TestExplain(t *testing.T) {
 	t.Parallel()
 	err := fmt.Errorf("connect: %w", target.Explain(io.EOF, "it is over"))
 	if err.Error() != "connect: it is over" || !errors.Is(err, io.EOF) || !target.IsExplained(err) || target.IsExplained(io.EOF) {
@@ -107,7 +107,7 @@ func TestExcerpt(t *testing.T) {
 	}
 }
 
-func TestServer(t *testing.T) {
+func TestParseURL(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		"http://[::1]:80/a": "", "https://host": "", "http://host/a%20b/": "",
