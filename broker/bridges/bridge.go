@@ -179,7 +179,7 @@ func (b *bridge) commit(ctx context.Context, op string, d *document, s changes) 
 		return b.engine.StoreFailed(op, err)
 	}
 	for i, l := range deleted {
-		l.log.Info("a connection of a bridge is deleted", "messages", lost[i].Messages, "dead letters", lost[i].DeadLetters)
+		l.log.Info("a connection of a bridge is deleted", "messages", lost[i].Messages, "dead_letters", lost[i].DeadLetters)
 	}
 	links := make([]*link, 0, len(s))
 	for _, s := range s {

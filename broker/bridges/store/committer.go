@@ -45,7 +45,7 @@ func (s *Store) startCommitter(left []*queueState) {
 // end commits the removals that failed.
 func (c *committer) end() error {
 	if err := c.write(c.failedRemovals); err != nil {
-		c.log.Warn("some messages of bridges will be delivered again", slog.Any("err", err))
+		c.log.Warn("some messages of bridges will be delivered again", slog.Any("error", err))
 	}
 	return nil
 }
@@ -89,7 +89,7 @@ func split(group []item) (parts [][]item) {
 // omit logs and counts the entries of a queue that contradicts the file.
 func (c *committer) omit(group []item, err error) error {
 	j := group[0].state
-	c.log.Error("messages of a bridge contradict the database and were dropped", slog.Int64("queue", j.queue), slog.Any("err", err))
+	c.log.Error("messages of a bridge contradict the database and were dropped", slog.Int64("queue", j.queue), slog.Any("error", err))
 	for _, i := range group {
 		if !i.remove {
 			j.dropped.Add(1)

@@ -192,7 +192,7 @@ func (q *Queue) discard(id int64) {
 			return nil
 		})
 		if err != nil {
-			c.log.Warn("damaged messages of a bridge could not be deleted", "err", err)
+			c.log.Warn("damaged messages of a bridge could not be deleted", "error", err)
 		}
 	})
 }

@@ -192,7 +192,7 @@ func (c *committer) apply(tx *transaction) {
 	}
 	for _, d := range tx.damaged {
 		c.log.Error("messages of a bridge are damaged and were deleted", slog.Int64("queue", d.row>>idBits),
-			slog.Uint64("entry", entryID(d.row)), slog.Int64("messages", d.messages), slog.Any("err", d.cause))
+			slog.Uint64("entry", entryID(d.row)), slog.Int64("messages", d.messages), slog.Any("error", d.cause))
 	}
 	c.logDropped(tx)
 }
