@@ -76,12 +76,8 @@ func (h *Handover) State() (state StoredSession, next uint64) {
 	return state, s.out.tail
 }
 
-// Timestamp returns the timestamp of the latest CONNECT of the session.
-func (h *Handover) Timestamp() uint64 {
-	h.session.mu.Lock()
-	defer h.session.mu.Unlock()
-	return h.session.latest()
-}
+// Ownership returns the Ownership of the session.
+func (h *Handover) Ownership() Ownership { return h.session.ownership() }
 
 // latest returns the timestamp of the latest CONNECT of the session, derived from the time
 // if that was before a restart. mu is held.

@@ -1,8 +1,10 @@
 package sessions
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -116,32 +118,29 @@ func (c *Coordinator) claimAll(t *lease, claim engine.Claim) (offers []peerOffer
 
 // selectCurrent returns the offers that belong to the session which the client had last, local
 // one included. All others were replaced while their nodes could not be reached: they end, the
-// local one as well.
+// local one as well. None is left if the client has alternated between them.
 func (c *Coordinator) selectCurrent(ctx context.Context, claim engine.Claim, offers []peerOffer) (same []peerOffer, err error) {
 	local, err := c.o.Engine.Yield(ctx, claim)
 	if err != nil && !errors.Is(err, engine.ErrNoClient) {
 		return offers, err
 	}
-	latest, created := uint64(0), int64(0)
-	if local != nil {
-		state, _ := local.State()
-		latest, created = local.Timestamp(), state.CreatedAt
-	}
+	all := make([]engine.Ownership, 0, 1+len(offers))
 	for _, o := range offers {
-		if o.arrival > latest || latest == 0 {
-			latest, created = o.arrival, o.state.CreatedAt
-		}
+		all = append(all, o.ownership())
 	}
 	if local != nil {
-		if state, _ := local.State(); state.CreatedAt == created {
+		all = append(all, local.Ownership())
+	}
+	created, ok := current(all)
+	if local != nil {
+		if ok && local.Ownership().CreatedAt == created {
 			local.Keep()
 		} else {
-			c.o.Discarded(c.o.Self, local.Unsent())
-			local.End(allMessages)
+			c.discard(local)
 		}
 	}
 	for _, o := range offers {
-		if o.state.CreatedAt == created {
+		if ok && o.state.CreatedAt == created {
 			same = append(same, o)
 			continue
 		}
@@ -151,6 +150,33 @@ func (c *Coordinator) selectCurrent(ctx context.Context, claim engine.Claim, off
 		}
 	}
 	return same, nil
+}
+
+// current returns the creation time of the session that a client had last. It returns false if
+// the client has alternated between that session and another one.
+func current(all []engine.Ownership) (created int64, ok bool) {
+	last := slices.MaxFunc(all, func(a, b engine.Ownership) int { return cmp.Compare(a.Timestamp, b.Timestamp) })
+	for _, o := range all {
+		if alternated(o, last) {
+			return 0, false
+		}
+	}
+	return last.CreatedAt, true
+}
+
+// alternated reports whether a client was connected with another session after the current one
+// had been created. It was then told of both that they are present, and the packet identifiers
+// that it keeps belong to either: if it were left with one, it would take a new message for one
+// that it has [MQTT-4.3.3]. So it must be told that it has none.
+func alternated(other, current engine.Ownership) bool {
+	return other.CreatedAt != current.CreatedAt && other.Username == current.Username && other.Anonymous == current.Anonymous &&
+		int64(other.Timestamp/uint64(time.Millisecond/time.Microsecond)) > current.CreatedAt
+}
+
+// discard ends a session of this node and reports what it had queued.
+func (c *Coordinator) discard(h *engine.Handover) {
+	c.o.Discarded(c.o.Self, h.Unsent())
+	h.End(allMessages)
 }
 
 // cancelOffers requests nodes to keep the sessions they offered. It does not wait.

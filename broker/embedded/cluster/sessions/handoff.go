@@ -163,7 +163,7 @@ func (c *Coordinator) startHandoff(to int, t *lease, session *engine.Handover) [
 	h := &handoff{lease: t, to: to, session: session, lastContact: time.Now(), decided: make(chan struct{})}
 	a := claimResponse{outcome: outcomeOffered}
 	a.offer.state, a.offer.next = session.State()
-	a.offer.arrival, h.sentSeq = session.Timestamp(), a.offer.state.SentSeq
+	a.offer.arrival, h.sentSeq = session.Ownership().Timestamp, a.offer.state.SentSeq
 	c.mu.Lock()
 	full := len(c.handoffs) >= maxHandoffs
 	if !full {

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -206,5 +207,65 @@ func TestCampaignRoamingOverPartitions(t *testing.T) {
 		h.connections, len(acknowledged), h.newSessions, h.missing(acknowledged), c.nodes[0].sessions.Figures())
 	if h.newSessions == 1 && h.missing(acknowledged) > 0 {
 		t.Errorf("%d of %d messages are missing", h.missing(acknowledged), len(acknowledged))
+	}
+}
+
+// TestAlternatingSessions has a client at one node, at another one that cannot reach it, and
+// at each of them once more: of neither session it has the state. It is told so as soon as the
+// nodes reach each other, wherever it connects next.
+func TestAlternatingSessions(t *testing.T) {
+	for name, connected := range map[string]bool{"connected": true, "disconnected": false} {
+		t.Run(name, func(t *testing.T) {
+			inVirtualTime(t, func(t *testing.T) { testAlternatingSessions(t, connected) })
+		})
+	}
+}
+
+func testAlternatingSessions(t *testing.T, connected bool) {
+	var discarded atomic.Int64
+	c := newCluster(t, 3, func(o *sessions.Options) {
+		o.RequestTimeout = time.Second
+		o.Discarded = func(_, messages int) { discarded.Add(int64(messages)) }
+	})
+	here, there, third := c.nodes[0], c.nodes[1], c.nodes[2]
+	connect := func(at, unreachable *node, present bool) *enginetest.Client {
+		t.Helper()
+		at.setIsolated(false)
+		unreachable.setIsolated(true)
+		<-time.After(time.Second) // a session is created later than the connection before it
+		s := at.Connect(keeps("c"))
+		if s.Present != present {
+			t.Fatalf("at node %d: session present is %t, want %t", at.number, s.Present, present)
+		}
+		return s
+	}
+	connect(here, there, false).Close()
+	connect(there, here, false).Close()
+	connect(here, there, true).Close()
+	s := connect(there, here, true)
+	s.Subscribe("a", 2)
+	check(t, there.Publish(&engine.Message{Topic: "a", QoS: 1, Payload: []byte("lost")}))
+	s.WantMessage()
+	if connected { // the nodes compare their sessions
+		here.setIsolated(false)
+		until(t, "the sessions have ended", func() bool { return len(c.owners("c")) == 0 })
+		s.AwaitClose()
+	} else { // the node at which it connects gets an offer of each session
+		s.Close()
+		c.injectFaults(func(request []byte) fault {
+			return fault{before: request[1] == kindClaim && request[len(request)-1] == 1}
+		})
+		here.setIsolated(false)
+		until(t, "all nodes respond", c.allReachable)
+		if got := c.owners("c"); !slices.Equal(got, []int{1, 2}) {
+			t.Fatalf("before the next connection the sessions are at %v", got)
+		}
+	}
+	if third.Connect(keeps("c")).Present {
+		t.Error("the client is told that its session is present")
+	}
+	until(t, "the session is at one node", func() bool { return slices.Equal(c.owners("c"), []int{-3}) })
+	if got := discarded.Load(); got != 1 {
+		t.Errorf("%d messages were reported as discarded, want 1", got)
 	}
 }

@@ -140,6 +140,12 @@ func (c *Coordinator) pull(node int, clientID string) error {
 	}
 	c.counts.reconciled.Add(1)
 	if o.state.CreatedAt != local.CreatedAt || o.state.Username != local.Username {
+		if alternated(o.ownership(), local) {
+			if err := c.endLocal(t.ctx, local); err != nil {
+				c.cancelOffers([]peerOffer{o})
+				return err
+			}
+		}
 		if c.confirm(o, allMessages) == replyUnknown { // without a response, the node asks for the status
 			return errTransferEnded
 		}
@@ -149,6 +155,20 @@ func (c *Coordinator) pull(node int, clientID string) error {
 		c.cancelOffers([]peerOffer{o})
 		return fmt.Errorf("merge with the part at node %d: %w", node, err)
 	}
+	return nil
+}
+
+// endLocal ends a session of this node, and its connection, unless that is a later one.
+func (c *Coordinator) endLocal(ctx context.Context, local engine.Ownership) error {
+	c.o.Engine.Disconnect(local.ClientID) //nolint:errcheck // it may not be connected
+	h, err := c.o.Engine.Yield(ctx, engine.Claim{ClientID: local.ClientID, Username: local.Username, Anonymous: local.Anonymous, Timestamp: local.Timestamp})
+	switch {
+	case errors.Is(err, engine.ErrNoClient):
+		return nil
+	case err != nil:
+		return fmt.Errorf("end a session that was replaced and used again: %w", err)
+	}
+	c.discard(h)
 	return nil
 }
 

@@ -38,6 +38,13 @@ func (h *offer) adjustTimes(offset int64) {
 	}
 }
 
+// ownership returns the ownership of the offered session.
+func (h *offer) ownership() engine.Ownership {
+	return engine.Ownership{
+		ClientID: h.state.ClientID, Username: h.state.Username, Anonymous: h.state.Anonymous, CreatedAt: h.state.CreatedAt, Timestamp: h.arrival,
+	}
+}
+
 // adjustTimes converts the times of the messages.
 func (p *page) adjustTimes(offset int64) {
 	for _, q := range p.queue {
