@@ -91,7 +91,7 @@ func (n *Node) awaitLeadership(ctx context.Context) error {
 func (n *Node) rollBack(cause error) error {
 	n.stopMembership(context.Background())
 	if err := n.store.Clear(clearedValues()); err != nil {
-		n.log.Error("the traces of a cluster cannot be cleared", "error", err)
+		n.log.Error("the data of a former cluster cannot be deleted", "error", err)
 	}
 	if len(n.listTombstones()) == 0 {
 		n.closePort() //nolint:errcheck // it is closed even with an error
@@ -240,7 +240,7 @@ func (i Invitation) accept(spec Spec) (*identity, error) {
 	}
 	id.Self.Generation = i.Generation
 	if len(id.Known) == 0 {
-		return nil, fmt.Errorf("%w: it names no nodes", ErrInvitation)
+		return nil, fmt.Errorf("%w: it has no nodes", ErrInvitation)
 	}
 	if _, err := id.credentials(); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrInvitation, err)

@@ -18,7 +18,7 @@ func (s *membership) compact() {
 		select {
 		case <-ticks.C:
 			if err := s.shrink(); err != nil {
-				s.node.log.Warn("the log of the cluster cannot be made smaller now", "error", err)
+				s.node.log.Warn("the log of the cluster cannot be compacted at the moment", "error", err)
 			}
 		case <-s.ctx.Done():
 			return

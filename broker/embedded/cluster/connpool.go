@@ -101,7 +101,7 @@ func (l *rpcConn) begin() (id uint64, answer chan frame, err error) {
 func (l *rpcConn) ask(ctx context.Context, kind byte, payload []byte) (frame, error) {
 	deadline, ok := ctx.Deadline()
 	if !ok {
-		return frame{}, errors.New("a request to another node needs an end")
+		return frame{}, errors.New("a request to another node needs a deadline")
 	}
 	id, answer, err := l.begin()
 	if err != nil {

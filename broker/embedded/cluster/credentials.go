@@ -156,7 +156,7 @@ func (b *credentials) isMember(p *presented) error {
 		return b.isCertified(p)
 	}
 	if b.reportedRemoved != nil && b.reportedRemoved(p.memberRef) {
-		return fmt.Errorf("%w: node %s was removed, as other members say", errNotMember, p.name)
+		return fmt.Errorf("%w: node %s was removed, according to other members", errNotMember, p.name)
 	}
 	switch {
 	case known.trusts(p) || b.vouched != nil && b.vouched(p):

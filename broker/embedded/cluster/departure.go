@@ -204,7 +204,7 @@ func (n *Node) finishDeparture(ctx context.Context, s *membership, why string, g
 	changes[nameTombstones] = encodeTombstones(all, n.options.Seal)
 	if err := n.store.Clear(changes); err != nil {
 		n.setErrMsg(err.Error())
-		n.log.Error("the node cannot forget its cluster, and tries again", "error", err)
+		n.log.Error("the data of the node's former cluster cannot be deleted; the node tries again", "error", err)
 		n.notify()
 		return
 	}

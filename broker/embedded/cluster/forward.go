@@ -68,7 +68,7 @@ func (s *membership) forward(ctx context.Context, request []byte) ([]byte, error
 		return nil, fmt.Errorf("%w: %w", ErrNoLeader, err)
 	}
 	if err := s.awaitApplied(ctx, f.number); err != nil {
-		return nil, unconfirmed(fmt.Errorf("it is done, but not yet here: %w", err))
+		return nil, unconfirmed(fmt.Errorf("it is done, but not yet applied here: %w", err))
 	}
 	return f.payload, nil
 }
@@ -223,7 +223,7 @@ func (s *membership) answer(ctx context.Context, from memberRef, request frame) 
 	case callDissolved:
 		var index uint64
 		if err := json.Unmarshal(request.payload, &index); err != nil {
-			return nil, fmt.Errorf("read up to where the cluster went: %w", err)
+			return nil, fmt.Errorf("read the last command of the cluster: %w", err)
 		}
 		return nil, s.dissolved(ctx, from, index)
 	}
@@ -239,7 +239,7 @@ func (s *membership) dissolved(ctx context.Context, from memberRef, index uint64
 	ctx, cancel := context.WithTimeout(ctx, timeLeft(ctx)*4/5)
 	defer cancel()
 	if err := s.awaitApplied(ctx, index); err != nil && s.fsm.appliedIndex() < index {
-		s.node.log.Warn("the cluster is dissolved before all of its changes came here", "index", index, "applied", s.fsm.appliedIndex())
+		s.node.log.Warn("the cluster was dissolved before this node received all of its changes", "index", index, "applied", s.fsm.appliedIndex())
 	}
 	s.node.setAcknowledged(s.credentials.uuid, from.id)
 	return s.depart(reasonDissolved)

@@ -57,7 +57,7 @@ func (f frame) append(b []byte) []byte {
 	return append(b, f.payload...)
 }
 
-var errFrame = errors.New("what came is no frame")
+var errFrame = errors.New("the received data is not a valid frame")
 
 // readFrame reads one frame. Its memory grows with what arrives, not with the length that the
 // frame claims.

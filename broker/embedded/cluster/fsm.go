@@ -235,7 +235,7 @@ func (f *fsm) Restore(r io.ReadCloser) error {
 			return f.restore(inner.Index, r)
 		}
 	}
-	return errors.New("the snapshot does not say which it is")
+	return errors.New("the snapshot has no metadata")
 }
 
 // restore restores the machine first: as long as the cluster's own state is older than the

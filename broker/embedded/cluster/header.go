@@ -33,7 +33,7 @@ func (h header) write(w io.Writer) error {
 	return err
 }
 
-var errSnapshot = errors.New("it is no snapshot of a cluster that this release knows")
+var errSnapshot = errors.New("it is not a cluster snapshot in a format that this release supports")
 
 // readHeader reads a header, and nothing behind it.
 func readHeader(r io.Reader) (header, error) {

@@ -131,7 +131,7 @@ func (n *Node) loadIdentity() (*identity, error) {
 	}
 	id := new(identity)
 	if err := json.Unmarshal(text, id); err != nil {
-		return nil, fmt.Errorf("read who this node is: %w", err)
+		return nil, fmt.Errorf("read the identity of this node: %w", err)
 	}
 	asWanted, err := id.unseal(n.options.Seal)
 	if err == nil && !asWanted {

@@ -133,7 +133,7 @@ func (b *credentials) show() (*tls.Certificate, error) {
 // advances the clock.
 func (b *credentials) checkTime(p *presented) error {
 	if now := b.clock.time(); now.After(p.ends) {
-		return fmt.Errorf("%w: its certificate has ended %v ago", errNotMember, now.Sub(p.ends).Round(time.Second))
+		return fmt.Errorf("%w: its certificate expired %v ago", errNotMember, now.Sub(p.ends).Round(time.Second))
 	}
 	return nil
 }

@@ -230,15 +230,15 @@ func (n *Node) SetLeader(ctx context.Context, id NodeID) error {
 	}
 	m, ok := s.fsm.state.Load().member(id)
 	if !ok {
-		return fmt.Errorf("have node %d lead: %w", id, ErrUnknownNode)
+		return fmt.Errorf("transfer the leadership to node %d: %w", id, ErrUnknownNode)
 	}
 	if s.role(m) != RoleVoter {
-		return fmt.Errorf("have node %d lead: %w", id, ErrNotVoter)
+		return fmt.Errorf("transfer the leadership to node %d: %w", id, ErrNotVoter)
 	}
 	want := m.server(raft.Voter)
 	err = s.await(ctx, func() raft.Future { return s.raft.LeadershipTransferToServer(want.ID, want.Address) })
 	if err != nil {
-		return fmt.Errorf("have node %d lead: %w", id, err)
+		return fmt.Errorf("transfer the leadership to node %d: %w", id, err)
 	}
 	return nil
 }

@@ -142,7 +142,7 @@ func (s *membership) statusOf(ctx context.Context, m Member) (st peerStatus, err
 		return peerStatus{}, err
 	}
 	if err := json.Unmarshal(f.payload, &st); err != nil {
-		return peerStatus{}, fmt.Errorf("read how node %d stands: %w", m.NodeID, err)
+		return peerStatus{}, fmt.Errorf("read the status of node %d: %w", m.NodeID, err)
 	}
 	return st, nil
 }

@@ -294,7 +294,7 @@ func (p *port) answerOnce(b *credentials, from *presented, g *inboundConn) {
 	}
 	a := p.answerInTime(p.ctx, b, from, f)
 	if _, err := g.Write(a.append(nil)); err != nil {
-		p.log.Debug("a node that was a member cannot be answered", "node", int(from.id), "error", err)
+		p.log.Debug("the request of a removed node cannot be answered", "node", int(from.id), "error", err)
 	}
 }
 

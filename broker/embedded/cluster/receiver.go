@@ -179,7 +179,7 @@ func (r *receiver) install(rpc raft.RPC, request *raft.InstallSnapshotRequest) (
 	if err != nil || !ok {
 		return nil, err
 	}
-	r.membership.node.log.Info("a snapshot of the cluster's log is not installed, as the node has what is in it", "index", request.LastLogIndex)
+	r.membership.node.log.Info("a snapshot of the cluster's log is not installed, because the node has everything that is in it", "index", request.LastLogIndex)
 	return &raft.InstallSnapshotResponse{RPCHeader: answer.RPCHeader, Term: answer.Term, Success: answer.Success}, nil
 }
 
@@ -206,7 +206,7 @@ func (r *receiver) reread() {
 	if err != nil || len(all) > 0 && remembered <= all[0].Index {
 		return
 	}
-	s.node.log.Info("the node takes part in its cluster anew, to read the end of the log again", "last", last, "remembered", remembered)
+	s.node.log.Info("the node restarts its participation in the cluster, to read the end of the log again", "last", last, "remembered", remembered)
 	s.fsm.applyError.CompareAndSwap(nil, &ApplyError{errStale})
 	s.fsm.notify()
 }

@@ -54,7 +54,7 @@ func (l *streamLayer) Accept() (net.Conn, error) {
 func (l *streamLayer) Dial(address raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
 	to, hostPort, ok := parseServerAddress(address)
 	if !ok {
-		return nil, fmt.Errorf("%q names no node", address)
+		return nil, fmt.Errorf("%q does not name a node", address)
 	}
 	ctx, cancel := context.WithTimeout(l.ctx, min(timeout, l.call)) // short, because the next attempt may succeed
 	defer cancel()

@@ -202,7 +202,7 @@ func (n *Node) announceDissolution(ctx context.Context, x *connPool, members []M
 	for _, m := range members {
 		wg.Go(func() {
 			if err := n.announceTo(ctx, x, m, index); err != nil {
-				n.log.Debug("a node cannot be told that its cluster is dissolved; it will be", "node", int(m.NodeID), "error", err)
+				n.log.Debug("a node cannot be notified that its cluster is dissolved; the node tries again", "node", int(m.NodeID), "error", err)
 				return
 			}
 			n.setAcknowledged(uuid, m.NodeID)

@@ -16,7 +16,7 @@ import (
 var ErrNoClient = errors.New("client not found")
 
 // ErrBounds reports that a subscription exceeds the bounds of the configuration.
-var ErrBounds = errors.New("subscription beyond the bounds of the configuration")
+var ErrBounds = errors.New("the subscription exceeds the bounds of the configuration")
 
 // Info describes a session.
 type Info struct {

@@ -84,20 +84,20 @@ var errNoConnect = errors.New("the first packet is not a CONNECT of a valid size
 func (c *Conn) admit() (assigned string, err error) {
 	h := c.hello
 	if h.HasAuthMethod {
-		return "", &Refusal{Reason: packet.ReasonBadAuthMethod, Text: "enhanced authentication is not offered"}
+		return "", &Refusal{Reason: packet.ReasonBadAuthMethod, Text: "enhanced authentication is not supported"}
 	}
 	if h.ClientID == "" {
 		if c.version < 5 && !h.CleanStart { // [MQTT-3.1.3-8 of 3.1.1]
-			return "", &Refusal{Reason: packet.ReasonClientIDNotValid, Text: "a session without client id cannot be kept"}
+			return "", &Refusal{Reason: packet.ReasonClientIDNotValid, Text: "a session without a client id cannot be persistent"}
 		}
 		if c.version == 3 {
-			return "", &Refusal{Reason: packet.ReasonClientIDNotValid, Text: "the version demands a client id"}
+			return "", &Refusal{Reason: packet.ReasonClientIDNotValid, Text: "this version of MQTT requires a client id"}
 		}
 		assigned = "auto-" + rand.Text()
 		h.ClientID, c.clientID = assigned, assigned
 	}
 	if w := h.Will; w != nil && (strings.HasPrefix(w.Topic, controlPrefix) || !c.engine.validDepth(w.Topic)) {
-		return "", &Refusal{Reason: packet.ReasonNotAuthorized, Text: "the Will's topic is not one to publish to"}
+		return "", &Refusal{Reason: packet.ReasonNotAuthorized, Text: "the topic of the Will is not allowed"}
 	}
 	return assigned, c.logIn()
 }

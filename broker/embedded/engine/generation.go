@@ -17,7 +17,7 @@ var ErrUncertain = errors.New("it is not known whether the changes were stored")
 
 // errGenerationOver is the outcome of changes of a generation that is over. They were not
 // made.
-var errGenerationOver = errors.New("the broker has left its clients to another server meanwhile")
+var errGenerationOver = errors.New("another server serves the clients by now")
 
 // generation is the time between a Resume and a Suspend of the engine, or the reverse. What
 // begins in a generation is stored in it or not at all: in a later one the store may have

@@ -35,7 +35,7 @@ func (s *Session) load() bool {
 		now := s.conn
 		s.mu.Unlock()
 		if err != nil {
-			s.engine.config.Log.Error("messages that wait for a client could not be read; it is disconnected, and they wait on",
+			s.engine.config.Log.Error("queued messages of a client could not be read; the client is disconnected, and they stay queued",
 				"clientid", s.clientID, "error", err)
 			c.end(packet.ReasonImplementationSpecific, false)
 		}
@@ -112,7 +112,7 @@ func (s *Session) dropMissing(seqs []uint64) {
 	}
 	if len(gone) > 0 {
 		s.drop(DropNotStored, len(gone))
-		s.engine.config.Log.Error("messages that wait for a client were dropped",
+		s.engine.config.Log.Error("queued messages of a client were dropped",
 			"clientid", s.clientID, "messages", len(gone), "error", errMissing)
 	}
 	s.forget(gone)

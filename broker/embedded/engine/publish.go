@@ -69,7 +69,7 @@ func (e *Engine) Publish(m *Message) error {
 }
 
 // errRestoring refuses a message while the sessions that it may be for are being restored.
-var errRestoring = errors.New("the broker is reading its sessions at the moment")
+var errRestoring = errors.New("the broker is restoring its sessions")
 
 // publishAlone publishes a message that no connection received, and flushes the connections
 // of its recipients. It reports whether something of it is being stored.

@@ -148,7 +148,7 @@ func (e *Engine) refused(what QuotaReason, clientID, username string) {
 	if now >= last && now-last < time.Minute.Milliseconds() || !e.quotas.logged[what].CompareAndSwap(last, now) {
 		return
 	}
-	e.config.Log.Warn("a quota of the broker or of a user was reached; raise broker.quota or broker.user_quota, or have less",
+	e.config.Log.Warn("a quota of the broker or of a user was reached; raise broker.quota or broker.user_quota, or reduce what is stored",
 		"quota", what.String(), "clientid", clientID, "username", username)
 }
 

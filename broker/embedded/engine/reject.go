@@ -63,7 +63,7 @@ func (c *Conn) sendFitting(p []byte) {
 }
 
 // errAnswerTooLarge ends a connection whose response is too large for the client.
-var errAnswerTooLarge = &packet.Error{Reason: packet.ReasonImplementationSpecific, Text: "the answer is larger than the client's maximum packet size"}
+var errAnswerTooLarge = &packet.Error{Reason: packet.ReasonImplementationSpecific, Text: "the response is larger than the client's maximum packet size"}
 
 // connackCode returns the CONNACK code of a reason in older versions. 0 means that they have
 // none, and the connection is closed without a response [MQTT-3.2.2-6 of 3.1.1].

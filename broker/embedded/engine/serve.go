@@ -252,7 +252,7 @@ func (c *Conn) onDisconnect(p []byte) error {
 	}
 	if d.HasSessionExpiry {
 		if s.expiry == 0 && d.SessionExpiry != 0 { // [MQTT-3.1.2.11.2]
-			return &packet.Error{Reason: packet.ReasonProtocolError, Text: "a session that ends cannot be made to last"}
+			return &packet.Error{Reason: packet.ReasonProtocolError, Text: "a session that ends with its connection cannot get an expiry interval"}
 		}
 		s.expiry = min(d.SessionExpiry, c.engine.config.MaxSessionExpiry)
 	}

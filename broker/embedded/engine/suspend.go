@@ -235,4 +235,4 @@ func (c *Conn) withholdsAnswer(err error) bool {
 }
 
 // errRedirected refuses a client that another server serves.
-var errRedirected = &Refusal{Reason: packet.ReasonUseAnotherServer, Text: "the broker leaves its clients to another server"}
+var errRedirected = &Refusal{Reason: packet.ReasonUseAnotherServer, Text: "another server serves the clients"}

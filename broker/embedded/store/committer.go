@@ -78,7 +78,7 @@ func (c *committer) load(ctx context.Context) (*loader, error) {
 		return nil, fmt.Errorf("read the broker's messages: %w", err)
 	}
 	if l.dropped != (dropped{}) {
-		c.log.Warn("dropped from the broker's database what nothing refers to, or what refers to nothing",
+		c.log.Warn("orphaned rows were deleted from the broker's database",
 			slog.Int("messages", l.dropped.messages), slog.Int("queued", l.dropped.queued), slog.Int("other", l.dropped.other))
 	}
 	last := c.shared.Load().last

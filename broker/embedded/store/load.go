@@ -48,7 +48,7 @@ func (k disk) load(ctx context.Context) (*loader, error) {
 	l.finish()
 	if l.dropped != (dropped{}) {
 		if err := k.clean(ctx); err != nil {
-			return nil, fmt.Errorf("delete what refers to nothing: %w", err)
+			return nil, fmt.Errorf("delete orphaned rows: %w", err)
 		}
 	}
 	return l, nil

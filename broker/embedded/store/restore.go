@@ -74,7 +74,7 @@ func (c *committer) restore(in *snapshotReader) error {
 // stricter one stays.
 func (c *committer) resetDurability(d storage.Durability) {
 	if err := c.disk.SetDurability(d); err != nil {
-		c.log.Warn("the broker's messages stay as durable as they can be", slog.Any("error", err))
+		c.log.Warn("the durability of the broker's messages could not be reset, and stays at its strictest", slog.Any("error", err))
 	}
 }
 

@@ -195,7 +195,7 @@ func (v *Snapshot) queues(failed *error) iter.Seq2[uint64, engine.QueueRecord] {
 }
 
 // errStopped stops the reading of a table.
-var errStopped = errors.New("no more is asked for")
+var errStopped = errors.New("reading was stopped")
 
 func (v *Snapshot) writeRetained(out *frames) error {
 	return eachMessage(context.Background(), v.conn, RetainedOnly, out.message)

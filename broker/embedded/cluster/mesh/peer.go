@@ -75,7 +75,7 @@ func (p *peer) graceExpired() {
 	}
 	p.mu.Unlock()
 	if abandoned && !p.routesReceived.Load() {
-		p.mesh.log.Warn("a node was unreachable since this one started: messages for its sessions are neither delivered nor counted",
+		p.mesh.log.Warn("a node has been unreachable since this one started: messages for its sessions are neither delivered nor counted",
 			"node", p.id)
 	}
 	p.finish(waiting, engine.ErrGone)

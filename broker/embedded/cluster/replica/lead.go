@@ -19,8 +19,8 @@ const MaxCommand = 8 << 20
 
 // The errors of changes that are not committed.
 var (
-	errLeadershipEnded = uncertain{errors.New("this node's time as the cluster's leader has ended")}
-	errTooLarge        = fmt.Errorf("changes to messages that have more than %d MiB cannot be agreed upon by a cluster", MaxCommand>>20)
+	errLeadershipEnded = uncertain{errors.New("this node no longer leads the cluster")}
+	errTooLarge        = fmt.Errorf("changes to messages that have more than %d MiB are too large for a cluster", MaxCommand>>20)
 )
 
 // uncertain is an error that is an engine.ErrUncertain, too.
@@ -135,7 +135,7 @@ func (l *leading) await(b *batch) error {
 		if err == nil {
 			return nil
 		}
-		l.cancel(uncertain{fmt.Errorf("the cluster has not agreed upon changes to messages: %w", err)})
+		l.cancel(uncertain{fmt.Errorf("the cluster has not committed changes to messages: %w", err)})
 	}
 	return context.Cause(l.ctx)
 }

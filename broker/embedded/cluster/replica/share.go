@@ -17,7 +17,7 @@ const stallTimeout = time.Second
 // The errors of retained messages that are not committed.
 var (
 	errUnshared = errors.New("retained messages are no longer shared with the cluster")
-	errStalled  = errors.New("the cluster does not agree upon retained messages, and too many wait for that")
+	errStalled  = errors.New("the cluster does not commit retained messages, and too many wait for it")
 )
 
 // sharing replicates retained messages and stores everything else in the node's own
@@ -112,7 +112,7 @@ func (s *sharing) retain(b *batch) error {
 	case s.ctx.Err() != nil && err != nil:
 		return uncertain{context.Cause(s.ctx)}
 	case err != nil:
-		return fmt.Errorf("the cluster has not agreed upon a retained message: %w", err)
+		return fmt.Errorf("the cluster has not committed a retained message: %w", err)
 	}
 	return nil
 }
