@@ -57,7 +57,7 @@ type Status struct {
 // can do about it. Reason and Remedy are clauses without a full stop.
 type Missing struct {
 	Feature Capability `json:"feature" doc:"The feature, as in capabilities." example:"inspect"`
-	Reason  string     `json:"reason" doc:"Why the broker does not have it." example:"the broker does not answer on $CONTROL/client-inspect/v1"`
+	Reason  string     `json:"reason" doc:"Why the broker does not have it." example:"the broker does not answer on $CONTROL/cedalo/inspect/v1"`
 	Remedy  string     `json:"remedy" doc:"What to change at the broker, so that it has the feature." example:"use the embedded broker, which has this feature"`
 }
 

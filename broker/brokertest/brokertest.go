@@ -2,7 +2,7 @@
 // broker must pass; Mosquitto, which starts a real one; Proxy, which injects faults into
 // connections; and certificates.
 //
-// Only tests import it. It must not import anything of this module but broker and broker/dynsec:
+// Only tests import it. Of this module it imports broker, scripts/process and scripts/suite only:
 // a Subject provides the broker.
 package brokertest
 

@@ -4,7 +4,7 @@
 //
 // The streams and bridges that this service has on brokers are opened by functions of the
 // [Dialer]; it must not import broker/streams or broker/bridges, nor net/http or a database.
-// No other package imports an MQTT library. See DESIGN.md.
+// See DESIGN.md.
 package remote
 
 import (

@@ -2,8 +2,8 @@
 // it creates and opens the file, brings its schema up to date, opens
 // connections to it and serializes its writers.
 //
-// The tables belong to its users, who define them in a [Layout]. It must not
-// import any package of this module.
+// The tables belong to its users, who define them in a [Layout]. Of
+// this module it imports broker/records only.
 package storage
 
 import (

@@ -1,8 +1,7 @@
 // Package appliance is the service as one value: it composes the configuration
 // of its parts, builds and starts them in order, and stops them in reverse.
 //
-// It knows every package but main; no other package may import it but main and
-// tests. It reads no flag, no environment and no configuration file.
+// It knows every package but main; only main, tests and benchmarks import it. It reads no flag, no environment and no configuration file.
 package appliance
 
 import (

@@ -1,7 +1,7 @@
 // Package http sends messages to HTTP servers, one per request or many in one. It is the kind
 // "http-bridge" of bridges.
 //
-// The package must not import another kind, nor anything that knows the broker.
+// The package must not import another kind, nor an implementation of a broker.
 package http
 
 import (

@@ -3,8 +3,8 @@
 //
 // DESIGN.md describes how messages are stored, what is durable when, what is dropped, and what
 // happens if nothing can be written. The package must not import an MQTT library, net/http, or
-// any package of this module but broker, broker/bridges, broker/clock, broker/storage and
-// broker/messaging.
+// any package of this module but broker, broker/bridges, broker/clock, broker/records and
+// broker/storage.
 package store
 
 import (

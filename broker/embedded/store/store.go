@@ -4,7 +4,7 @@
 // DESIGN.md describes the tables and transactions, what is durable when, and what
 // happens while nothing can be written. The package must not import an MQTT
 // library, net/http, or any package of this module except
-// broker/embedded/engine and broker/storage.
+// broker/embedded/engine, broker/records and broker/storage.
 package store
 
 import (

@@ -3,8 +3,8 @@
 // filters. DESIGN.md defines the meaning of a query where the documentation of
 // streams leaves it open.
 //
-// It reads no clock, starts no goroutine, and imports only the standard
-// library.
+// It reads no clock, starts no goroutine, and imports broker/records and the
+// standard library only.
 package query
 
 import "sync"

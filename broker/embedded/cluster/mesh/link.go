@@ -165,12 +165,16 @@ func (l *link) wakeWaiters() {
 // run keeps the link up until ctx ends.
 func (l *link) run(ctx context.Context) {
 	delay, start := minRetryDelay, time.Now()
+	defer l.mesh.table.removeRecipient(l.recipient)
 	for ctx.Err() == nil {
 		wasUp, err := l.connectOnce(ctx)
 		if wasUp {
 			delay = minRetryDelay
-		} else if time.Since(start) > startupWindow {
-			l.peer.markReady()
+		} else {
+			l.mesh.table.removeRecipient(l.recipient)
+			if time.Since(start) > startupWindow {
+				l.peer.markReady()
+			}
 		}
 		l.mesh.log.Debug("no link to a node", "node", l.peer.id, "error", err, "was up", wasUp)
 		select {
@@ -243,7 +247,7 @@ func (l *link) linkUp(w welcome) {
 
 // linkDown makes messages wait for the next connection.
 func (l *link) linkDown() {
-	l.mesh.table.removeRecipient(l.recipient)
+	l.mesh.table.suspendRecipient(l.recipient)
 	l.mu.Lock()
 	l.linked = false
 	l.wakeWaiters()

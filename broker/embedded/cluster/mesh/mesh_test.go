@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"signalbox/broker/embedded/engine"
 	"signalbox/broker/mqtt/packet"
@@ -135,6 +137,34 @@ func testSubscribed(t *testing.T) {
 			t.Fatalf("got %v, want %s", m, topic)
 		}
 		reader.unsubscribe(topic)
+	}
+}
+
+// TestSubscribedWhileDialling breaks the link by which another node learns of a subscription:
+// SUBACK waits for the next link, but not for a node that cannot be dialled.
+func TestSubscribedWhileDialling(t *testing.T) { inVirtualTime(t, testSubscribedWhileDialling) }
+
+func testSubscribedWhileDialling(t *testing.T) {
+	f, n := startNodes(t, 2)
+	c, reader := n[1].connect("c", false), n[0].connect("reader", false)
+	for i := range 20 {
+		topic := fmt.Sprint("topic/", i)
+		f.disconnect(1, 2, false)
+		if i%2 == 0 {
+			synctest.Wait() // the node has noticed
+		}
+		reader.Subscribe(topic, 0)
+		c.publish(packet.Outgoing{Topic: topic})
+		if m := reader.next(); m.topic != topic {
+			t.Fatalf("got %v, want %s", m, topic)
+		}
+	}
+	f.disconnect(1, 2, true)
+	began := time.Now()
+	reader.Subscribe("alone", 0)
+	reader.Subscribe("again", 0)
+	if took := time.Since(began); took > 200*time.Millisecond {
+		t.Errorf("SUBACK waited %v for a node that cannot be reached", took)
 	}
 }
 

@@ -38,6 +38,7 @@ type recipient struct {
 	wake func() // called when there is something to send; must not block
 
 	linked  bool                // the link is up
+	dialing bool                // it broke, and no attempt to dial has failed since
 	changed map[string]struct{} // filters to send
 	acked   uint64              // version acknowledged
 }
@@ -84,7 +85,8 @@ func (t *table) markChanged(filter string) {
 	}
 }
 
-// Known waits until all linked peers have acknowledged the current version.
+// Known waits until all linked peers have acknowledged the current version. A peer whose link
+// has just broken is waited for, as long as no attempt to dial it has failed.
 func (t *table) Known(ctx context.Context) {
 	t.mu.Lock()
 	want := t.version
@@ -108,7 +110,7 @@ func (t *table) awaiting(version uint64) (updated <-chan struct{}, waiting bool)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for a := range t.recipients {
-		waiting = waiting || a.linked && a.acked < version
+		waiting = waiting || a.dialing || a.linked && a.acked < version
 	}
 	return t.updated, waiting
 }
@@ -118,7 +120,7 @@ func (t *table) addRecipient(a *recipient) *routes {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.recipients[a] = struct{}{}
-	a.linked, a.changed, a.acked = true, map[string]struct{}{}, 0
+	a.linked, a.dialing, a.changed, a.acked = true, false, map[string]struct{}{}, 0
 	if t.version == 0 {
 		t.version = 1 // so that an empty table is acknowledged, too
 	}
@@ -130,12 +132,19 @@ func (t *table) addRecipient(a *recipient) *routes {
 	return r
 }
 
-// removeRecipient stops sending routes to a peer.
+// suspendRecipient stops sending routes to a peer whose link broke and is dialled again.
+func (t *table) suspendRecipient(a *recipient) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	a.linked, a.dialing, a.changed = false, true, nil
+}
+
+// removeRecipient removes a peer that cannot be dialled.
 func (t *table) removeRecipient(a *recipient) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.recipients, a)
-	a.linked, a.changed = false, nil
+	a.dialing = false
 	t.notifyWaiters()
 }
 

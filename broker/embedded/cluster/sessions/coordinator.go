@@ -2,7 +2,7 @@
 // has its session at one node only. A connecting client id is claimed at all other nodes
 // first: a node that has it ends its connection and hands the session over.
 //
-// The package depends on the engine alone and not on the network: requests go through Net.
+// The package does not know the network: requests go through Net.
 // DESIGN.md describes the protocol and its failure cases.
 package sessions
 
