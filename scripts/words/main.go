@@ -1,10 +1,8 @@
 // Command words finds words that are not the field's in comments, identifiers and
-// Markdown. It fails where a package of clean.txt has one; for the others it prints
-// how many there are. It runs in the root of the module.
+// Markdown, and fails if there are any. It runs in the root of the module.
 //
-// Each line of banned.txt is a word or a phrase. clean.txt lists the directories
-// that must stay clean, each without those below it; and "WORD DIRECTORY" in
-// allowed.txt is an exception.
+// Each line of banned.txt is a word or a phrase; "WORD DIRECTORY" in allowed.txt is
+// an exception, for that directory without those below it.
 package main
 
 import (
@@ -22,14 +20,12 @@ import (
 var (
 	//go:embed banned.txt
 	banned string
-	//go:embed clean.txt
-	clean string
 	//go:embed allowed.txt
 	allowed string
 )
 
 func main() {
-	failed, err := check(os.DirFS("."), lines(banned), lines(clean), lines(allowed), os.Stdout)
+	failed, err := check(os.DirFS("."), lines(banned), lines(allowed), os.Stdout)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "words:", err)
 	}
@@ -48,38 +44,22 @@ func lines(text string) (all []string) {
 	return all
 }
 
-// check writes what it finds in the clean directories to w, and a count for the
-// others. It reports whether a clean directory has a banned word or does not exist.
-func check(root fs.FS, banned, clean, allowed []string, w io.Writer) (failed bool, err error) {
-	phrases := index(banned)
-	exceptions, left := set(allowed), set(clean)
-	checked := set(clean)
-	others, directories := 0, map[string]bool{}
+// check writes what it finds to w. It reports whether there is anything.
+func check(root fs.FS, banned, allowed []string, w io.Writer) (failed bool, err error) {
+	phrases, exceptions := index(banned), set(allowed)
 	err = walk(root, func(name string) error {
 		text, err := prose(root, name)
 		if err != nil {
 			return err
 		}
-		dir := path.Dir(name)
-		delete(left, dir)
 		for _, f := range phrases.findAll(text) {
-			switch {
-			case exceptions[f.phrase+" "+dir]:
-			case !checked[dir]:
-				others++
-				directories[dir] = true
-			default:
+			if !exceptions[f.phrase+" "+path.Dir(name)] {
 				failed = true
 				fmt.Fprintf(w, "%s:%d: %q\n", name, f.line, f.phrase)
 			}
 		}
 		return nil
 	})
-	for dir := range left {
-		failed = true
-		fmt.Fprintf(w, "%s of clean.txt has no files\n", dir)
-	}
-	fmt.Fprintf(w, "%d directories are checked; %d others have %d banned words\n", len(clean), len(directories), others)
 	return failed, err
 }
 
