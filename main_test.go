@@ -32,7 +32,7 @@ var mayImport = map[string][]string{
 		"broker/bridges", "broker/bridges/http", "broker/bridges/influxdb", "broker/bridges/kafka", "broker/bridges/mqtt", "broker/bridges/nats", "broker/bridges/sql", "broker/bridges/store",
 		"broker/clock", "broker/storage", "broker/messaging", "broker/outbound", "broker/remote", "broker/streams", "broker/streams/store", "db", "handlers", "handlers/auth", "handlers/vault", "router", "router/appliance/datadir"},
 	"router/client":                   {"broker"},
-	"router":                          {"broker", "broker/panics", "db", "handlers", "handlers/auth", "router/manual"},
+	"router":                          {"broker", "broker/panics", "handlers", "handlers/auth", "router/manual"},
 	"router/manual":                   {},
 	"handlers":                        {"broker", "broker/clusters", "db", "handlers/auth", "handlers/vault"},
 	"handlers/auth":                   {"db"},
@@ -70,16 +70,16 @@ var mayImport = map[string][]string{
 	"broker/mqtt/packet":               {},
 	"broker/mqtt/topics":               {},
 	"broker/messaging":                 {"broker"},
-	"broker/bridges":                   {"broker", "broker/bridges/mapping", "broker/messaging", "broker/panics", "broker/mqtt/topics"},
+	"broker/bridges":                   {"broker", "broker/bridges/mapping", "broker/messaging", "broker/panics"},
 	"broker/bridges/mapping":           {"broker/messaging", "broker/mqtt/packet"},
 	"broker/bridges/target":            {"broker/bridges", "broker/outbound"},
-	"broker/bridges/store":             {"broker", "broker/bridges", "broker/clock", "broker/records", "broker/storage", "broker/messaging"},
+	"broker/bridges/store":             {"broker", "broker/bridges", "broker/clock", "broker/records", "broker/storage"},
 	"broker/bridges/http":              {"broker", "broker/bridges", "broker/bridges/mapping", "broker/bridges/target"},
-	"broker/bridges/influxdb":          {"broker", "broker/bridges", "broker/bridges/mapping", "broker/bridges/target", "broker/messaging"},
-	"broker/bridges/kafka":             {"broker", "broker/bridges", "broker/bridges/mapping", "broker/bridges/target", "broker/messaging", "broker/mqtt/packet"},
-	"broker/bridges/mqtt":              {"broker", "broker/bridges", "broker/messaging", "broker/mqtt/dial", "broker/mqtt/client", "broker/mqtt/topics", "broker/mqtt/packet"},
-	"broker/bridges/nats":              {"broker", "broker/bridges", "broker/bridges/mapping", "broker/bridges/target", "broker/messaging", "broker/mqtt/packet"},
-	"broker/bridges/sql":               {"broker", "broker/bridges", "broker/bridges/mapping", "broker/bridges/target", "broker/outbound"},
+	"broker/bridges/influxdb":          {"broker/bridges", "broker/bridges/mapping", "broker/bridges/target"},
+	"broker/bridges/kafka":             {"broker/bridges", "broker/bridges/mapping", "broker/bridges/target", "broker/messaging", "broker/mqtt/packet"},
+	"broker/bridges/mqtt":              {"broker", "broker/bridges", "broker/messaging", "broker/mqtt/dial", "broker/mqtt/client", "broker/mqtt/packet"},
+	"broker/bridges/nats":              {"broker/bridges", "broker/bridges/mapping", "broker/bridges/target", "broker/messaging", "broker/mqtt/packet"},
+	"broker/bridges/sql":               {"broker/bridges", "broker/bridges/mapping", "broker/bridges/target", "broker/outbound"},
 	"broker/streams":                   {"broker", "broker/messaging", "broker/streams/query"},
 	"broker/streams/query":             {"broker/records"},
 	"broker/streams/store":             {"broker", "broker/clock", "broker/records", "broker/storage", "broker/messaging", "broker/streams"},
@@ -88,7 +88,7 @@ var mayImport = map[string][]string{
 
 	// Packages for tests and the gate only.
 	"broker/clock/clocktest":     {"broker/clock"},
-	"broker/brokertest":          {"broker", "broker/dynsec", "scripts/process", "scripts/suite"},
+	"broker/brokertest":          {"broker", "scripts/process", "scripts/suite"},
 	"broker/embedded/enginetest": {"broker/embedded/engine", "broker/embedded/schema", "broker/embedded/store", "broker/storage", "broker/mqtt/packet"},
 	"broker/bridges/bridgestest": {"broker", "broker/bridges", "broker/bridges/mapping", "broker/messaging", "scripts/suite"},
 	"broker/bridges/peertest":    {"broker/brokertest", "scripts/process", "scripts/suite"},
@@ -120,17 +120,17 @@ var onlyIn = map[string][]string{
 	"github.com/spf13/viper":                   {""},
 	"github.com/spf13/cobra":                   {""},
 	"github.com/julienschmidt/httprouter":      {"router", "scripts/bench"},
-	"github.com/getkin/kin-openapi":            {"router", "router/apitest"},
+	"github.com/getkin/kin-openapi":            {"router/apitest"},
 	"github.com/swaggest/swgui":                {"router"},
 	"github.com/yuin/goldmark":                 {"router/manual"},
-	"github.com/prometheus/client_golang":      {"", "router", "router/appliance", "broker/embedded", "broker/embedded/sys"},
+	"github.com/prometheus/client_golang":      {"router", "router/appliance", "broker/embedded", "broker/embedded/sys"},
 	"github.com/eclipse/paho.mqtt.golang":      {"broker/remote", "broker/brokertest"},
 	"github.com/mochi-mqtt/server/v2":          {"broker/mqtt/packet"},
 	"github.com/hashicorp/raft":                {"broker/embedded/cluster", "broker/embedded/cluster/raftlog"},
-	"modernc.org/sqlite":                       {"db", "broker/embedded/access", "broker/embedded/store", "broker/storage", "broker/streams/store", "scripts/bench"},
+	"modernc.org/sqlite":                       {"db", "broker/storage", "broker/streams/store", "scripts/bench"},
 	"github.com/pressly/goose/v3":              {"broker/storage"},
-	"database/sql":                             {"broker/clock", "broker/embedded/cluster/raftlog", "db", "db/dbtest", "broker/embedded/access", "broker/embedded/store", "broker/storage", "broker/streams/store", "broker/bridges/store", "broker/bridges/peertest", "broker/bridges/sql", "scripts/bench"},
-	"net/http":                                 {"router", "router/client", "router/manual", "router/apitest", "broker/embedded/listen", "broker/remote", "broker/bridges/http", "broker/bridges/influxdb", "broker/bridges/peertest", "broker/bridges/target", "scripts/bench", "scripts/bench/sink"},
+	"database/sql":                             {"broker/clock", "broker/embedded/cluster/raftlog", "db", "broker/embedded/access", "broker/embedded/store", "broker/storage", "broker/streams/store", "broker/bridges/store", "broker/bridges/peertest", "broker/bridges/sql", "scripts/bench"},
+	"net/http":                                 {"router", "router/client", "router/manual", "router/apitest", "broker/embedded/listen", "broker/bridges/http", "broker/bridges/influxdb", "broker/bridges/peertest", "broker/bridges/target", "scripts/bench", "scripts/bench/sink"},
 	"github.com/santhosh-tekuri/jsonschema/v6": {"broker/bridges"},
 	"github.com/jackc/pgx/v5":                  {"broker/bridges/peertest", "broker/bridges/sql"},
 	"github.com/go-sql-driver/mysql":           {"broker/bridges/peertest", "broker/bridges/sql"},
@@ -256,13 +256,17 @@ type imports struct {
 }
 
 // TestImports checks the imports of every package, except those of its tests, and fails
-// for each that the diagram does not allow.
+// for each that the diagram does not allow, and for each permission that none needs.
 func TestImports(t *testing.T) {
 	t.Parallel()
-	for _, p := range listImports(t) {
+	all := listImports(t)
+	for _, p := range all {
 		for _, violation := range forbidden(p) {
 			t.Error(violation)
 		}
+	}
+	for _, permission := range unused(all) {
+		t.Error(permission)
 	}
 }
 
@@ -294,6 +298,23 @@ func TestImportsAreForbidden(t *testing.T) {
 	}
 }
 
+// TestUnusedPermissions checks that TestImports notices a permission that nothing needs.
+func TestUnusedPermissions(t *testing.T) {
+	t.Parallel()
+	all := listImports(t)
+	if got := unused(all); got != nil {
+		t.Fatalf("got %q", got)
+	}
+	i := slices.IndexFunc(all, func(p imports) bool { return p.ImportPath == "signalbox/router/manual" })
+	all[i].Imports = slices.DeleteFunc(all[i].Imports, func(path string) bool {
+		return path == "net/http" || strings.HasPrefix(path, "github.com/yuin/goldmark")
+	})
+	want := []string{"router/manual may import github.com/yuin/goldmark, and does not", "router/manual may import net/http, and does not"}
+	if diff := cmp.Diff(want, unused(all)); diff != "" {
+		t.Errorf("unused permissions (-want +got):\n%s", diff)
+	}
+}
+
 // forbidden returns the violations in a package's imports.
 func forbidden(p imports) (violations []string) {
 	from, _ := ours(p.ImportPath)
@@ -310,15 +331,55 @@ func forbidden(p imports) (violations []string) {
 	return violations
 }
 
+// unused returns the permissions of the diagram that no import needs.
+func unused(all []imports) (permissions []string) {
+	used := map[[2]string]bool{} // importing package; package or library
+	for _, p := range all {
+		from, _ := ours(p.ImportPath)
+		for _, path := range p.Imports {
+			to, own := ours(path)
+			if own {
+				used[[2]string{from, to}] = true
+			} else if library, _ := restricted(path); library != "" {
+				used[[2]string{from, library}] = true
+			}
+		}
+	}
+	report := func(from, to string) {
+		if !used[[2]string{from, to}] {
+			permissions = append(permissions, fmt.Sprintf("%s may import %s, and does not", display(from), display(to)))
+		}
+	}
+	for from, allowed := range mayImport {
+		for _, to := range allowed {
+			report(from, to)
+		}
+	}
+	for library, knowers := range onlyIn {
+		for _, from := range knowers {
+			report(from, library)
+		}
+	}
+	slices.Sort(permissions)
+	return permissions
+}
+
 // closed reports whether path is in a library that from may not import.
 func closed(from, path string) bool {
+	library, knowers := restricted(path)
+	return library != "" && !slices.Contains(knowers, from)
+}
+
+// restricted returns the library of onlyIn that a package is in, and which packages may import
+// it; "" for none.
+func restricted(path string) (library string, knowers []string) {
 	for library, knowers := range onlyIn {
 		module := strings.Contains(strings.Split(library, "/")[0], ".")
 		if path == library || module && strings.HasPrefix(path, library+"/") {
-			return !slices.Contains(knowers, from)
+			return library, knowers
 		}
 	}
-	return false
+	return "", nil
 }
 
 // ours removes the module's name from the path of one of its packages.

@@ -113,11 +113,11 @@ func TestConnectAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, k := start(t)
 		target := k.Target("t")
-		target.SetUnavailable(errors.New("nobody listens at t: start it"))
+		target.SetUnavailable(errors.New("no server listens at t: start it"))
 		r.Set(doc(conn("c", `"retryMinInsertDelay":1000`, `"retryMaxInsertDelay":60000`)))
 		publishTexts(r.Broker, "a/b", "1", "2")
 		synctest.Wait()
-		if s := r.Status("c"); s.IsConnected || s.Error != "nobody listens at t: start it" || s.QueuedMessages != 2 {
+		if s := r.Status("c"); s.IsConnected || s.Error != "no server listens at t: start it" || s.QueuedMessages != 2 {
 			t.Errorf("the state is %+v", s)
 		}
 		elapse(40 * time.Second)

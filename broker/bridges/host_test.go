@@ -179,10 +179,10 @@ func TestTrial(t *testing.T) {
 	r := bridgestest.Start(t, k, s)
 	r.Set(doc(takes("c", "a")))
 	r.Until("c", "it is connected", func(s broker.BridgeStatus) bool { return s.IsConnected })
-	k.Target("away").SetUnavailable(errors.New("nobody is there"))
+	k.Target("away").SetUnavailable(errors.New("it is unavailable"))
 	tests, err := r.TestBridge(t.Context(), fake, json.RawMessage(doc(takes("x", "a"), strings.Replace(takes("y", "a"), `"t"`, `"away"`, 1))))
 	must(t, err)
-	want := []broker.BridgeTest{{ConnectionName: "x", IsConnected: true}, {ConnectionName: "y", Error: "nobody is there"}}
+	want := []broker.BridgeTest{{ConnectionName: "x", IsConnected: true}, {ConnectionName: "y", Error: "it is unavailable"}}
 	if diff := cmp.Diff(want, tests); diff != "" {
 		t.Errorf("the trials (-want +got):\n%s", diff)
 	}

@@ -30,7 +30,7 @@ func TestInvalidDocumentsAreRefusedQuickly(t *testing.T) {
 		"many entries below a long name": fill(`{"`+strings.Repeat("n", slots/2)+`":[`, `0,`, `]}`),
 		"long names in one another":      strings.Repeat(`{"`+strings.Repeat("n", slots/40)+`":`, 39) + "1" + strings.Repeat("}", 39),
 		"one member again and again":     fill(`{`, `"a":1,`, `}`),
-		"members that nobody knows":      counted(`{"connections":[{"name":"c","connection":{"address":"t",`, `"%s":1,`, `}}]}`, 20_000),
+		"unknown members":                counted(`{"connections":[{"name":"c","connection":{"address":"t",`, `"%s":1,`, `}}]}`, 20_000),
 		"unknown members of connections": counted(`{"connections":[{"name":"c","connection":{"address":"t"},`, `"x%s":1,`, `}]}`, 20_000),
 		"unknown credentials":            counted(`{"connections":[{"name":"c","connection":{"address":"t","credentials":{`, `"x%s":1,`, `}}}]}`, 20_000),
 		"connections that are none":      fill(`{"connections":[`, `0,`, `]}`),

@@ -21,9 +21,9 @@ func cutOffCases() []testCase {
 			run: cutsOff(theOwner|theMember, replaceACLs)},
 		{name: "deleting a role cuts off who holds it, also through a group", needs: []Feature{DeletableRoles},
 			run: cutsOff(theOwner|theMember, deleteItsRole)},
-		{name: "changing a role's texts cuts nobody off", run: cutsOff(noClient, changeTexts)},
-		{name: "creating and enabling cut nobody off", run: cutsOff(noClient, createAndEnable)},
-		{name: "setting the default access cuts nobody off", run: cutsOff(noClient, setSameDefaults)},
+		{name: "changing a role's texts disconnects no client", run: cutsOff(noClient, changeTexts)},
+		{name: "creating and enabling disconnect no client", run: cutsOff(noClient, createAndEnable)},
+		{name: "setting the default access disconnects no client", run: cutsOff(noClient, setSameDefaults)},
 		{name: "who is cut off leaves no Will", run: cutOffWithoutWill},
 		{name: "who is cut off comes back with its new rights", run: cutOffAndBack},
 	}

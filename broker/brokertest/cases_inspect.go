@@ -17,7 +17,7 @@ func inspectCases() []testCase {
 	return []testCase{
 		{name: "a client is shown as it is, and what it does counts", needs: needs, run: inspectClient},
 		{name: "the list is in order of client ids, in parts and as a whole", needs: needs, run: inspectList},
-		{name: "a client id that nobody has is not found", needs: needs, run: inspectUnknown},
+		{name: "a client id that does not exist is not found", needs: needs, run: inspectUnknown},
 	}
 }
 

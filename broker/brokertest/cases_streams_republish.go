@@ -37,7 +37,7 @@ func streamRepublishCases() []testCase {
 		testCase{name: "another target and QoS are heeded from then on", run: republishRedirected},
 		testCase{name: "another source is heeded from then on", run: republishMoved},
 		testCase{name: "a stream that is deleted stops", run: republishDeleted},
-		testCase{name: "a flood into one stream is accounted for, and holds up nobody else", run: republishFlood},
+		testCase{name: "a flood into one stream is accounted for, and delays no other", run: republishFlood},
 	)
 }
 

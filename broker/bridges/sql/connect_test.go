@@ -41,11 +41,11 @@ func testConnectRefused(t *testing.T, d *peertest.Database) {
 		change change
 		want   string
 	}{
-		"wrong password":   {change{"credentials": change{"username": d.Username, "password": password}}, `user name or password of "` + d.Username + `" is wrong`},
-		"unknown user":     {change{"credentials": change{"username": "stranger", "password": password}}, `"stranger" is wrong`},
-		"unknown database": {change{"database": "nowhere"}, `it has no database "nowhere"`},
-		"nobody listens":   {change{"port": portOf(t, brokertest.FreePort(t, "127.0.0.1"))}, "it refuses connections"},
-		"unknown host":     {change{"hostname": "host.invalid"}, `the host "host.invalid" is not found`},
+		"wrong password":    {change{"credentials": change{"username": d.Username, "password": password}}, `user name or password of "` + d.Username + `" is wrong`},
+		"unknown user":      {change{"credentials": change{"username": "stranger", "password": password}}, `"stranger" is wrong`},
+		"unknown database":  {change{"database": "nowhere"}, `it has no database "nowhere"`},
+		"no server listens": {change{"port": portOf(t, brokertest.FreePort(t, "127.0.0.1"))}, "it refuses connections"},
+		"unknown host":      {change{"hostname": "host.invalid"}, `the host "host.invalid" is not found`},
 	} {
 		r := newRig(t, d).into("t1", "unread", "", "jsonPayload.n", "n")
 		maps.Copy(r.server, c.change)

@@ -122,7 +122,7 @@ func TestQueuesOfConfig(t *testing.T) {
 	s := fresh(t, Options{})
 	_, err := s.Queue(ctx, "b", "x", "c", wide)
 	if broker.KindOf(err) != broker.NotFound {
-		t.Errorf("a queue that nobody named: %v", err)
+		t.Errorf("a queue that does not exist: %v", err)
 	}
 	connect(t, s, "c", "d")
 	c, d := queueOf(t, s, "c", wide), queueOf(t, s, "d", wide)

@@ -65,7 +65,7 @@ func TestReason(t *testing.T) {
 		secure *tls.Config
 		want   string
 	}{
-		"nobody listens":       {"http://" + brokertest.FreePort(t, "127.0.0.1"), nil, "it refuses connections: check the address, and whether it runs"},
+		"no server listens":    {"http://" + brokertest.FreePort(t, "127.0.0.1"), nil, "it refuses connections: check the address, and whether it runs"},
 		"no host":              {"http://host.invalid", nil, `the host "host.invalid" is not found`},
 		"silent":               {"http://" + bridgestest.Silent(t, nil), nil, "it did not answer in time: check the address, and the firewalls on the way"},
 		"it hangs up":          {"http://" + mute, nil, "it ended the connection"},

@@ -40,7 +40,7 @@ func (r Replayed) Open(ctx context.Context, t Target) (Session, error) {
 }
 
 func (l *storedStream) withControlClient(ctx context.Context, do func(*controlClient) error) error {
-	return withControlClient(ctx, l.target, "bench-desk-"+l.Name, do)
+	return withControlClient(ctx, l.target, "bench-control-"+l.Name, do)
 }
 
 func (l *storedStream) record(ctx context.Context) error {

@@ -67,7 +67,7 @@ func (l Streamed) Open(ctx context.Context, t Target) (Session, error) {
 }
 
 func (c *streamedSession) withControlClient(ctx context.Context, do func(*controlClient) error) error {
-	return withControlClient(ctx, c.target, c.client("desk", 0), do)
+	return withControlClient(ctx, c.target, c.client("control", 0), do)
 }
 
 // create creates streams, several per request.
