@@ -36,7 +36,7 @@ var mayImport = map[string][]string{
 	"router/manual":                   {},
 	"handlers":                        {"broker", "broker/clusters", "db", "handlers/auth", "handlers/vault"},
 	"handlers/auth":                   {"db"},
-	"handlers/vault":                  {},
+	"handlers/vault":                  {"broker/storage"},
 	"db":                              {"broker/storage"},
 	"broker":                          {},
 	"broker/dynsec":                   {"broker"},

@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 
 	"github.com/pressly/goose/v3"
@@ -137,22 +136,10 @@ func snapshot(ctx context.Context, db *sql.DB, path string, next int64) (target 
 	if err := os.Rename(partial, target); err != nil {
 		return "", fmt.Errorf("name the copy of the database: %w", err)
 	}
-	if err := syncDir(filepath.Dir(target)); err != nil {
+	if err := SyncDir(filepath.Dir(target)); err != nil {
 		return "", fmt.Errorf("write the name of the copy of the database to disk: %w", err)
 	}
 	return target, nil
-}
-
-// syncDir makes the names in a directory durable. Windows has no way to do so.
-func syncDir(path string) error {
-	if runtime.GOOS == "windows" {
-		return nil
-	}
-	dir, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
 }
 
 // enableVacuum rebuilds a file that an early release created, so that its free

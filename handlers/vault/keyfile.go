@@ -7,6 +7,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+
+	"signalbox/broker/storage"
 )
 
 // keySize is the length of an AES-256 key in bytes.
@@ -58,5 +60,5 @@ func createKey(path string) (_ []byte, err error) {
 	if err := os.Link(f.Name(), path); err != nil { // unlike a rename, a link never replaces
 		return nil, fmt.Errorf("create key file: %w", err)
 	}
-	return key, syncDir(filepath.Dir(path))
+	return key, storage.SyncDir(filepath.Dir(path))
 }

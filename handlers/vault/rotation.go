@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+
+	"signalbox/broker/storage"
 )
 
 // Rotation is the change from one key to another. It may be interrupted at any time:
@@ -62,5 +64,5 @@ func (r *Rotation) Commit() error {
 	if err := os.Rename(nextPath(r.path), r.path); err != nil {
 		return fmt.Errorf("put the new key file in place: %w", err)
 	}
-	return syncDir(filepath.Dir(r.path))
+	return storage.SyncDir(filepath.Dir(r.path))
 }

@@ -1,7 +1,7 @@
 // Package vault seals stored secrets, with a key in a file beside the data and never in
 // it.
 //
-// It must not import any other package of signalbox.
+// Of signalbox it imports broker/storage only, to make the names of files durable.
 package vault
 
 import (

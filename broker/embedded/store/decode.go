@@ -100,11 +100,11 @@ func decodeList[T any](d *decoder, has uint64, bytes int, decode func(*decoder) 
 		d.Fail()
 		return nil
 	}
-	records := make([]T, n)
+	list := make([]T, n)
 	for i := 0; i < n && !d.Broken; i++ {
-		records[i] = decode(d)
+		list[i] = decode(d)
 	}
-	return records
+	return list
 }
 
 func (d *decoder) session() (r engine.SessionRecord) {

@@ -17,6 +17,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"signalbox/broker/storage"
 )
 
 // fileName is the name of the file that holds the identity.
@@ -104,5 +106,5 @@ func replace(path string, text []byte) error {
 	if err := os.Rename(path+".new", path); err != nil {
 		return err
 	}
-	return syncDir(filepath.Dir(path))
+	return storage.SyncDir(filepath.Dir(path))
 }

@@ -6,9 +6,10 @@ import (
 	"fmt"
 	"hash"
 	"os"
-	"runtime"
 
 	"github.com/hashicorp/raft"
+
+	"signalbox/broker/storage"
 )
 
 // sink is a snapshot that is being written, by one goroutine.
@@ -84,23 +85,11 @@ func (k *sink) flush() error {
 	if err := k.file.Sync(); err != nil {
 		return err
 	}
-	return syncDir(k.store.dir)
+	return storage.SyncDir(k.store.dir)
 }
 
 func (k *sink) insert() error {
 	m := &k.meta
 	return k.store.conn.Exec(insertSnapshot, m.ID, int64(m.Version), int64(m.Index), int64(m.Term),
 		raft.EncodeConfiguration(m.Configuration), int64(m.ConfigurationIndex), m.Size, int64(k.sum.Sum64()))
-}
-
-// syncDir syncs the names in a folder, where the system can do that.
-func syncDir(path string) error {
-	if runtime.GOOS == "windows" {
-		return nil
-	}
-	d, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }
