@@ -30,12 +30,14 @@ var mayImport = map[string][]string{
 	"": {"broker", "broker/dynsec", "router/appliance", "router/client", "router/manual"},
 	"router/appliance": {"broker", "broker/clusters", "broker/embedded", "broker/embedded/access", "broker/embedded/cluster/sessions", "broker/embedded/listen", "broker/embedded/cluster/mesh",
 		"broker/bridges", "broker/bridges/http", "broker/bridges/influxdb", "broker/bridges/kafka", "broker/bridges/mqtt", "broker/bridges/nats", "broker/bridges/sql", "broker/bridges/store",
-		"broker/clock", "broker/storage", "broker/messaging", "broker/outbound", "broker/remote", "broker/streams", "broker/streams/store", "db", "handlers", "handlers/auth", "handlers/vault", "router", "router/appliance/datadir"},
+		"broker/clock", "broker/storage", "broker/messaging", "broker/outbound", "broker/remote", "broker/streams", "broker/streams/store", "db", "handlers", "handlers/auth", "handlers/jobs", "handlers/vault", "router", "router/appliance/datadir", "broker/monitor"},
 	"router/client":                   {"broker"},
-	"router":                          {"broker", "broker/panics", "handlers", "handlers/auth", "router/manual"},
+	"router":                          {"broker", "broker/panics", "handlers", "handlers/auth", "router/console", "router/manual"},
+	"router/console":                  {},
 	"router/manual":                   {},
-	"handlers":                        {"broker", "broker/clusters", "db", "handlers/auth", "handlers/vault"},
+	"handlers":                        {"broker", "broker/clusters", "broker/panics", "db", "handlers/auth", "handlers/jobs", "handlers/vault", "broker/monitor"},
 	"handlers/auth":                   {"db"},
+	"handlers/jobs":                   {"broker/panics"},
 	"handlers/vault":                  {"broker/storage"},
 	"db":                              {"broker/storage"},
 	"broker":                          {},
@@ -44,18 +46,20 @@ var mayImport = map[string][]string{
 	"broker/embedded/cluster/raftlog": {"broker/storage"},
 	"broker/clusters":                 {"broker", "broker/control"},
 	"broker/control":                  {"broker", "broker/dynsec"},
+	"broker/monitor":                  {"broker", "broker/panics", "broker/storage"},
 	"broker/pages":                    {"broker"},
 	"broker/panics":                   {},
+	"broker/ranking":                  {"broker/panics"},
 	"broker/topictree":                {"broker", "broker/control", "broker/dynsec"},
-	"broker/remote":                   {"broker", "broker/control", "broker/dynsec", "broker/pages", "broker/messaging", "broker/outbound", "broker/mqtt/dial", "broker/mqtt/client", "broker/topictree"},
+	"broker/remote":                   {"broker", "broker/control", "broker/dynsec", "broker/pages", "broker/ranking", "broker/messaging", "broker/outbound", "broker/mqtt/dial", "broker/mqtt/client", "broker/topictree"},
 	"broker/mqtt/client":              {"broker", "broker/messaging", "broker/mqtt/topics", "broker/mqtt/packet"},
 	"broker/mqtt/dial":                {"broker", "broker/outbound"},
 	"broker/embedded": {"broker", "broker/embedded/cluster", "broker/control", "broker/dynsec", "broker/embedded/access", "broker/embedded/cluster/sessions",
 		"broker/embedded/engine", "broker/embedded/limits", "broker/embedded/listen", "broker/embedded/cluster/mesh", "broker/embedded/cluster/replica", "broker/embedded/schema",
-		"broker/embedded/store", "broker/embedded/sys", "broker/bridges", "broker/clock", "broker/storage", "broker/messaging", "broker/pages", "broker/streams", "broker/mqtt/topics", "broker/topictree", "broker/mqtt/packet"},
+		"broker/embedded/store", "broker/embedded/sys", "broker/bridges", "broker/clock", "broker/storage", "broker/messaging", "broker/pages", "broker/ranking", "broker/streams", "broker/mqtt/topics", "broker/topictree", "broker/mqtt/packet"},
 	"broker/embedded/access":           {"broker", "broker/dynsec", "broker/embedded/schema", "broker/storage"},
 	"broker/embedded/cluster/sessions": {"broker/embedded/engine", "broker/mqtt/packet", "broker/records"},
-	"broker/embedded/engine":           {"broker/messaging", "broker/panics", "broker/mqtt/topics", "broker/mqtt/packet"},
+	"broker/embedded/engine":           {"broker/messaging", "broker/panics", "broker/ranking", "broker/mqtt/topics", "broker/mqtt/packet"},
 	"broker/embedded/limits":           {"broker"},
 	"broker/embedded/listen":           {"broker", "broker/embedded/limits"},
 	"broker/embedded/cluster/mesh":     {"broker/embedded/engine", "broker/records"},
@@ -69,7 +73,7 @@ var mayImport = map[string][]string{
 	"broker/outbound":                  {},
 	"broker/mqtt/packet":               {},
 	"broker/mqtt/topics":               {},
-	"broker/messaging":                 {"broker"},
+	"broker/messaging":                 {"broker", "broker/mqtt/packet"},
 	"broker/bridges":                   {"broker", "broker/bridges/mapping", "broker/messaging", "broker/panics"},
 	"broker/bridges/mapping":           {"broker/messaging", "broker/mqtt/packet"},
 	"broker/bridges/target":            {"broker/bridges", "broker/outbound"},
@@ -87,27 +91,30 @@ var mayImport = map[string][]string{
 	"router/appliance/datadir": {"broker/storage"},
 
 	// Packages for tests and the gate only.
-	"broker/clock/clocktest":     {"broker/clock"},
-	"broker/brokertest":          {"broker", "scripts/process", "scripts/suite"},
-	"broker/embedded/enginetest": {"broker/embedded/engine", "broker/embedded/schema", "broker/embedded/store", "broker/storage", "broker/mqtt/packet"},
-	"broker/bridges/bridgestest": {"broker", "broker/bridges", "broker/bridges/mapping", "broker/messaging", "scripts/suite"},
-	"broker/bridges/peertest":    {"broker/brokertest", "scripts/process", "scripts/suite"},
-	"db/dbtest":                  {"db"},
-	"router/apitest":             {"handlers", "router/appliance", "scripts/suite"},
-	"scripts/bench":              {"broker", "broker/dynsec", "scripts/bench/load", "scripts/bench/relay", "scripts/bench/sink"},
-	"scripts/bench/load":         {"scripts/bench/packet"},
-	"scripts/bench/mqttload":     {"scripts/bench/load"},
-	"scripts/bench/packet":       {},
-	"scripts/bench/profiled":     {"router/appliance"},
-	"scripts/bench/relay":        {"scripts/bench/packet"},
-	"scripts/bench/sink":         {},
-	"scripts/crash":              {},
-	"scripts/flood":              {},
-	"scripts/process":            {"scripts/suite"},
-	"scripts/suite":              {},
-	"scripts/platforms":          {},
-	"scripts/testlines":          {},
-	"scripts/words":              {},
+	"broker/clock/clocktest":      {"broker/clock"},
+	"broker/storage/storagetest":  {"broker/storage"},
+	"broker/brokertest":           {"broker", "broker/mqtt/mqtttest", "broker/mqtt/mqtttest/packet", "scripts/process", "scripts/suite"},
+	"broker/mqtt/mqtttest":        {"broker/mqtt/mqtttest/packet", "scripts/suite"},
+	"broker/mqtt/mqtttest/packet": {},
+	"broker/embedded/enginetest":  {"broker/embedded/engine", "broker/embedded/schema", "broker/embedded/store", "broker/storage", "broker/mqtt/packet"},
+	"broker/bridges/bridgestest":  {"broker", "broker/bridges", "broker/bridges/mapping", "broker/messaging", "scripts/suite"},
+	"broker/bridges/peertest":     {"broker/brokertest", "scripts/process", "scripts/suite"},
+	"db/dbtest":                   {"db"},
+	"router/apitest":              {"handlers", "router/appliance", "scripts/suite"},
+	"router/console/browsertest":  {"scripts/process", "scripts/suite"},
+	"scripts/bench":               {"broker", "broker/dynsec", "scripts/bench/load", "scripts/bench/relay", "scripts/bench/sink"},
+	"scripts/bench/load":          {"broker/mqtt/mqtttest/packet"},
+	"scripts/bench/mqttload":      {"scripts/bench/load"},
+	"scripts/bench/profiled":      {"router/appliance"},
+	"scripts/bench/relay":         {"broker/mqtt/mqtttest/packet"},
+	"scripts/bench/sink":          {},
+	"scripts/crash":               {},
+	"scripts/flood":               {},
+	"scripts/process":             {"scripts/suite"},
+	"scripts/suite":               {},
+	"scripts/platforms":           {},
+	"scripts/testlines":           {},
+	"scripts/words":               {},
 
 	// Tests only, of the binary.
 	"broker/embedded/conformance": {},
@@ -121,24 +128,27 @@ var onlyIn = map[string][]string{
 	"github.com/spf13/cobra":                   {""},
 	"github.com/julienschmidt/httprouter":      {"router", "scripts/bench"},
 	"github.com/getkin/kin-openapi":            {"router/apitest"},
+	"github.com/chromedp":                      {"router/console/browsertest"},
 	"github.com/swaggest/swgui":                {"router"},
 	"github.com/yuin/goldmark":                 {"router/manual"},
 	"github.com/prometheus/client_golang":      {"router", "router/appliance", "broker/embedded", "broker/embedded/sys"},
-	"github.com/eclipse/paho.mqtt.golang":      {"broker/remote", "broker/brokertest"},
+	"github.com/eclipse/paho.mqtt.golang":      {"broker/remote", "broker/brokertest", "broker/mqtt/mqtttest"},
 	"github.com/mochi-mqtt/server/v2":          {"broker/mqtt/packet"},
 	"github.com/hashicorp/raft":                {"broker/embedded/cluster", "broker/embedded/cluster/raftlog"},
-	"modernc.org/sqlite":                       {"db", "broker/storage", "broker/streams/store", "scripts/bench"},
+	"modernc.org/sqlite":                       {"db", "broker/storage", "broker/storage/storagetest", "broker/streams/store", "scripts/bench"},
 	"github.com/pressly/goose/v3":              {"broker/storage"},
-	"database/sql":                             {"broker/clock", "broker/embedded/cluster/raftlog", "db", "broker/embedded/access", "broker/embedded/store", "broker/storage", "broker/streams/store", "broker/bridges/store", "broker/bridges/peertest", "broker/bridges/sql", "scripts/bench"},
-	"net/http":                                 {"router", "router/client", "router/manual", "router/apitest", "broker/embedded/listen", "broker/bridges/http", "broker/bridges/influxdb", "broker/bridges/peertest", "broker/bridges/target", "scripts/bench", "scripts/bench/sink"},
+	"database/sql":                             {"broker/clock", "broker/embedded/cluster/raftlog", "db", "broker/embedded/access", "broker/embedded/store", "broker/monitor", "broker/storage", "broker/streams/store", "broker/bridges/store", "broker/bridges/peertest", "broker/bridges/sql", "scripts/bench"},
+	"net/http":                                 {"router", "router/client", "router/console", "router/manual", "router/apitest", "broker/embedded/listen", "broker/bridges/http", "broker/bridges/influxdb", "broker/bridges/peertest", "broker/bridges/target", "scripts/bench", "scripts/bench/sink"},
 	"github.com/santhosh-tekuri/jsonschema/v6": {"broker/bridges"},
 	"github.com/jackc/pgx/v5":                  {"broker/bridges/peertest", "broker/bridges/sql"},
 	"github.com/go-sql-driver/mysql":           {"broker/bridges/peertest", "broker/bridges/sql"},
 	"github.com/twmb/franz-go":                 {"broker/bridges/kafka"},
 	"github.com/nats-io":                       {"broker/bridges/nats", "scripts/bench/sink"},
+	"golang.org/x/text":                        {"router/console"},
 	"github.com/gofrs/flock":                   {"router/appliance"},
 	"log":                                      {""}, // to silence it
-	"testing":                                  {"broker/bridges/bridgestest", "broker/bridges/peertest", "broker/brokertest", "broker/embedded/enginetest", "db/dbtest", "router/apitest", "scripts/process", "scripts/suite"},
+	"github.com/jba/templatecheck":             {},   // for tests
+	"testing":                                  {"broker/bridges/bridgestest", "broker/bridges/peertest", "broker/brokertest", "broker/embedded/enginetest", "broker/mqtt/mqtttest", "broker/storage/storagetest", "db/dbtest", "router/apitest", "router/console/browsertest", "scripts/process", "scripts/suite"},
 
 	// No package may import these: there is something better, or they need a C
 	// compiler.
@@ -249,14 +259,20 @@ func write(t *testing.T, text string) (path string) {
 	return path
 }
 
+// notInTests are packages that no test may import: the codec of the product is checked with
+// that of broker/mqtt/mqtttest.
+var notInTests = []string{"github.com/mochi-mqtt/server/v2/packets"}
+
 // imports is the output of "go list" for a package.
 type imports struct {
-	ImportPath string
-	Imports    []string
+	ImportPath                string
+	Imports                   []string
+	TestImports, XTestImports []string
 }
 
-// TestImports checks the imports of every package, except those of its tests, and fails
-// for each that the diagram does not allow, and for each permission that none needs.
+// TestImports checks the imports of every package, and fails for each that the diagram does
+// not allow, and for each permission that none needs. Tests may import anything but
+// notInTests.
 func TestImports(t *testing.T) {
 	t.Parallel()
 	all := listImports(t)
@@ -278,15 +294,17 @@ func TestImportsAreForbidden(t *testing.T) {
 		give imports
 		want []string
 	}{
-		{"an edge of the diagram", imports{"signalbox/router", []string{"signalbox/handlers", "net/http", "log/slog"}}, nil},
-		{"an edge upwards", imports{"signalbox/db", []string{"signalbox/handlers"}}, []string{"db must not import handlers"}},
-		{"an edge sideways", imports{"signalbox/broker", []string{"signalbox/db"}}, []string{"broker must not import db"}},
-		{"an edge to main", imports{"signalbox/router", []string{"signalbox"}}, []string{"router must not import main"}},
-		{"a library elsewhere", imports{"signalbox/handlers", []string{"net/http"}}, []string{"handlers must not import net/http"}},
-		{"a package of a library elsewhere", imports{"signalbox/db", []string{"github.com/spf13/viper/remote"}},
+		{"an edge of the diagram", imports{ImportPath: "signalbox/router", Imports: []string{"signalbox/handlers", "net/http", "log/slog"}}, nil},
+		{"an edge upwards", imports{ImportPath: "signalbox/db", Imports: []string{"signalbox/handlers"}}, []string{"db must not import handlers"}},
+		{"an edge sideways", imports{ImportPath: "signalbox/broker", Imports: []string{"signalbox/db"}}, []string{"broker must not import db"}},
+		{"an edge to main", imports{ImportPath: "signalbox/router", Imports: []string{"signalbox"}}, []string{"router must not import main"}},
+		{"a library elsewhere", imports{ImportPath: "signalbox/handlers", Imports: []string{"net/http"}}, []string{"handlers must not import net/http"}},
+		{"a package of a library elsewhere", imports{ImportPath: "signalbox/db", Imports: []string{"github.com/spf13/viper/remote"}},
 			[]string{"db must not import github.com/spf13/viper/remote"}},
-		{"a name that only begins like a library's", imports{"signalbox/db", []string{"github.com/spf13/viperish"}}, nil},
-		{"a package outside the diagram", imports{"signalbox/utils", nil}, []string{"utils is not in the diagram"}},
+		{"a name that only begins like a library's", imports{ImportPath: "signalbox/db", Imports: []string{"github.com/spf13/viperish"}}, nil},
+		{"the product's codec in a test", imports{ImportPath: "signalbox/db", XTestImports: []string{"github.com/mochi-mqtt/server/v2/packets", "net/http"}},
+			[]string{"tests of db must not import github.com/mochi-mqtt/server/v2/packets"}},
+		{"a package outside the diagram", imports{ImportPath: "signalbox/utils"}, []string{"utils is not in the diagram"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -326,6 +344,11 @@ func forbidden(p imports) (violations []string) {
 		to, own := ours(path)
 		if own && !slices.Contains(allowed, to) || !own && closed(from, path) {
 			violations = append(violations, fmt.Sprintf("%s must not import %s", display(from), display(to)))
+		}
+	}
+	for _, path := range slices.Concat(p.TestImports, p.XTestImports) {
+		if slices.Contains(notInTests, path) {
+			violations = append(violations, fmt.Sprintf("tests of %s must not import %s", display(from), path))
 		}
 	}
 	return violations
@@ -400,7 +423,7 @@ func display(name string) string {
 
 func listImports(t *testing.T) (all []imports) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "go", "list", "-json=ImportPath,Imports", "./...")
+	cmd := exec.CommandContext(t.Context(), "go", "list", "-json=ImportPath,Imports,TestImports,XTestImports", "./...")
 	out, err := cmd.Output()
 	if err != nil {
 		t.Fatalf("go list: %v", err)

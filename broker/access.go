@@ -21,6 +21,10 @@ type Access interface {
 	CreateGroup(ctx context.Context, g GroupSpec) error
 	ModifyGroup(ctx context.Context, g GroupSpec) error
 	DeleteGroup(ctx context.Context, groupname string) error
+	// GetAnonymousGroup returns the group whose roles apply to clients without a
+	// username, "" if there is none.
+	GetAnonymousGroup(ctx context.Context) (groupname string, err error)
+	SetAnonymousGroup(ctx context.Context, groupname string) error
 
 	ListRoles(ctx context.Context, o ListOptions[Role]) (Page[Role], error)
 	CreateRole(ctx context.Context, r RoleSpec) error

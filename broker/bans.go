@@ -13,7 +13,7 @@ type Denials interface {
 }
 
 // Denial is a denied action of a client. Topic is empty if the client was refused as a
-// whole.
+// whole. Number is greater than those of all earlier denials.
 type Denial struct {
 	At       time.Time `json:"at" doc:"Time of the denial, RFC 3339." example:"2026-01-31T12:00:00Z"`
 	ClientID string    `json:"clientid" doc:"MQTT client id." example:"meter-7"`
@@ -22,6 +22,8 @@ type Denial struct {
 	Action   Action    `json:"action" doc:"What was denied: connect, publish, receive, subscribe or unsubscribe." example:"publish"`
 	Topic    string    `json:"topic,omitempty" doc:"Topic or topic filter. Absent if the connection was denied." example:"plant/8/raw"`
 	Reason   string    `json:"reason" doc:"Why it was denied, as a sentence." example:"no ACL matches, and the default for publishClientSend denies it"`
+
+	Number int64 `json:"-"`
 }
 
 // Bans refuse clients, whatever their credentials.

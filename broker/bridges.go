@@ -26,6 +26,9 @@ type Bridges interface {
 	// TestBridge tests the connections of a configuration, or of the stored one if it
 	// is nil, without affecting existing connections.
 	TestBridge(ctx context.Context, bridgeID string, config json.RawMessage) ([]BridgeTest, error)
+	// PreviewBridge returns what a message becomes for each topic mapping that takes it, with
+	// a configuration, or the stored one if it is nil, without sending anything.
+	PreviewBridge(ctx context.Context, bridgeID string, config json.RawMessage, sample PublishSpec) ([]BridgePreview, error)
 	// ListDeadLetters returns the messages of a connection that its target does not
 	// accept, oldest first.
 	ListDeadLetters(ctx context.Context, bridgeID, connectionName string, offset, count int) (Page[DeadLetter], error)
@@ -72,6 +75,28 @@ type BridgeTest struct {
 	ConnectionName string `json:"connectionName" doc:"Name of the connection." example:"history"`
 	IsConnected    bool   `json:"isConnected" doc:"True if the target could be reached." example:"false"`
 	Error          string `json:"error,omitempty" doc:"Why the target could not be reached. Absent if it could." example:"127.0.0.1:9000 refuses connections"`
+}
+
+// BridgePreview is what a message becomes for a topic mapping. Its payload is shown as that
+// of a RetainedMessage.
+type BridgePreview struct {
+	ConnectionName string            `json:"connectionName" doc:"Name of the connection." example:"history"`
+	Mapping        string            `json:"mapping" doc:"Name of the topic mapping." example:"all sensors"`
+	Destination    string            `json:"destination,omitempty" doc:"Where it would be sent within the target: method and URL, topic, subject, measurement or table. Absent if there is an error." example:"POST http://127.0.0.1:9000/ingest"`
+	Payload        string            `json:"payload" doc:"What would be sent: text if it is UTF-8, otherwise base64; at most its first 16 KiB. For a database it is the record, before its values are converted to the types of the columns." example:"{\"sensor\":\"plant/7/raw\"}"`
+	Encoding       string            `json:"encoding,omitempty" doc:"base64 if the payload is not text; otherwise absent." example:"-"`
+	Truncated      bool              `json:"truncated,omitempty" doc:"True if the payload is only the beginning; otherwise absent." example:"-"`
+	Size           int               `json:"size" doc:"Size of the whole payload, in bytes." example:"24"`
+	Attributes     []BridgeAttribute `json:"attributes,omitempty" doc:"What would be sent beside the payload, such as headers, a key or QoS; at most 100. Those of the connection, which may be secrets, are left out."`
+	Error          string            `json:"error,omitempty" doc:"Why the message would become a dead letter. Absent if it would not." example:"-"`
+}
+
+// BridgeAttribute is what a bridge sends beside a payload.
+type BridgeAttribute struct {
+	Name      string `json:"name" doc:"Name of the attribute; at most its first 1000 bytes. Names may repeat." example:"Content-Type"`
+	Value     string `json:"value" doc:"Value: text if it is UTF-8, otherwise base64; at most its first 1000 bytes." example:"application/json"`
+	Encoding  string `json:"encoding,omitempty" doc:"base64 if the value is not text; otherwise absent." example:"-"`
+	Truncated bool   `json:"truncated,omitempty" doc:"True if the value is only the beginning; otherwise absent." example:"-"`
 }
 
 // DeadLetter is a message that a target does not accept. Its payload is shown as that
@@ -123,6 +148,11 @@ func (NoBridges) GetBridgeSchema(context.Context, string) (json.RawMessage, erro
 // TestBridge returns Unsupported.
 func (NoBridges) TestBridge(context.Context, string, json.RawMessage) ([]BridgeTest, error) {
 	return nil, NotSupported("testBridge", CapBridges)
+}
+
+// PreviewBridge returns Unsupported.
+func (NoBridges) PreviewBridge(context.Context, string, json.RawMessage, PublishSpec) ([]BridgePreview, error) {
+	return nil, NotSupported("previewBridge", CapBridges)
 }
 
 // ListDeadLetters returns Unsupported.

@@ -20,6 +20,7 @@ type Broker interface {
 	AccessTransfer
 	System
 	Inspector
+	ClientRanker
 	ClientControl
 	Streams
 	Topics

@@ -3,6 +3,7 @@ package broker
 import (
 	"context"
 	"fmt"
+	"iter"
 	"strings"
 	"time"
 )
@@ -11,14 +12,15 @@ import (
 // regex (RE2) ignore case.
 var FilterModes = []string{"contains", "equals", "startsWith", "endsWith", "regex"}
 
-// The targets by which clients, groups, roles and subscriptions can be filtered. The first of
-// each is the default.
+// The targets by which clients, groups, roles, subscriptions and sessions can be filtered. The
+// first of each is the default.
 var (
 	ClientFilterTargets = []string{"username", "clientid", "textname", "textdescription", "rolename", "groupname"}
 	GroupFilterTargets  = []string{"groupname", "textname", "textdescription", "username", "rolename"}
 	RoleFilterTargets   = []string{"rolename", "textname", "textdescription", "topic", "acltype"}
 
 	SubscriptionFilterTargets = []string{"topic", "clientid", "username", "share"}
+	SessionFilterTargets      = []string{"clientid", "username", "address"}
 )
 
 // Match reports whether an entry of a list is wanted. It is made for one list and not
@@ -166,6 +168,52 @@ func SubscriptionFilter(target, mode, value string) (Match[Subscription], error)
 		return textMatch(is, func(s Subscription) string { return s.Share }), nil
 	}
 	return nil, badTarget(SubscriptionFilterTargets)
+}
+
+// SessionFilter compiles a filter over sessions, connected or not; see ClientFilter.
+func SessionFilter(target, mode, value string) (Match[ConnectedClient], error) {
+	is, err := newPredicate(mode, value)
+	if err != nil {
+		return nil, err
+	}
+	switch target {
+	case "clientid":
+		return textMatch(is, func(c ConnectedClient) string { return c.ClientID }), nil
+	case "username":
+		return textMatch(is, func(c ConnectedClient) string { return c.Username }), nil
+	case "address":
+		return textMatch(is, func(c ConnectedClient) string { return c.Address }), nil
+	}
+	return nil, badTarget(SessionFilterTargets)
+}
+
+// Select returns the part of a whole list that the options want. All of the list is read,
+// because the total is that of the matches.
+func Select[T any](ctx context.Context, all iter.Seq2[T, error], o ListOptions[T]) (Page[T], error) {
+	total, kept := 0, []T{}
+	for entry, err := range all {
+		if err != nil {
+			return Page[T]{}, err
+		}
+		wanted, err := Matches(ctx, o.Match, entry)
+		if err != nil {
+			return Page[T]{}, err
+		}
+		if !wanted {
+			continue
+		}
+		if total >= o.Offset && (o.Count < 0 || len(kept) < o.Count) {
+			kept = append(kept, entry)
+		}
+		total++
+	}
+	return Page[T]{Total: total, Items: func(yield func(T, error) bool) {
+		for _, entry := range kept {
+			if !yield(entry, nil) {
+				return
+			}
+		}
+	}}, nil
 }
 
 func roleName(r RoleRef) string { return r.RoleName }

@@ -19,9 +19,44 @@ type Messages interface {
 	// DeleteRetainedMatching deletes the retained messages whose topics match a
 	// filter and returns their number; none is not an error.
 	DeleteRetainedMatching(ctx context.Context, filter string) (int, error)
+	// RetainedDeleter returns a RetainedDeleter, which the caller must close.
+	RetainedDeleter() RetainedDeleter
 	// Publish publishes in the broker's own name. It returns when the broker has
 	// accepted the message, as far as its QoS requires that.
 	Publish(ctx context.Context, p PublishSpec) error
+	// Listen calls take once with each message that is published from now on to a topic
+	// that one of the filters matches, until the feed is stopped or lost. take may be called
+	// by several goroutines at once. It must neither block nor keep the payload. The context
+	// bounds only the call to Listen.
+	Listen(ctx context.Context, filters []string, take func(PublishedMessage)) (Feed, error)
+}
+
+// PublishedMessage is a message as it is published. What the broker does not report has its
+// zero value.
+type PublishedMessage struct {
+	Topic      string
+	Payload    []byte
+	QoS        byte
+	Retain     bool
+	Properties func() *MessageProperties // decodes them, nil for none, and for more than PreviewLimit bytes
+	Omitted    bool                      // there are properties of more than PreviewLimit bytes
+}
+
+// Feed is an active subscription of the service itself.
+type Feed interface {
+	// Lost is closed when the subscription has ended.
+	Lost() <-chan struct{}
+	// Stop ends the subscription. It may be called more than once.
+	Stop()
+}
+
+// RetainedDeleter deletes the retained messages of many topics, for which it needs less than
+// as many calls of DeleteRetained. It is safe for concurrent use, which makes it faster.
+type RetainedDeleter interface {
+	// DeleteRetained deletes the retained message of a topic.
+	DeleteRetained(ctx context.Context, topic string) error
+	// Close releases what the RetainedDeleter holds. No call may be in progress.
+	Close()
 }
 
 // RetainedMessage is the retained message of a topic. Encoding is "base64" if the
@@ -105,4 +140,19 @@ type PublishSpec struct {
 func (p PublishSpec) NeedsMQTT5() bool {
 	return p.Expiry != nil || p.ContentType != "" || p.ResponseTopic != "" ||
 		len(p.CorrelationData) > 0 || len(p.UserProperties) > 0
+}
+
+// ReceivedMessage is a message that was published while the service listened for it.
+type ReceivedMessage struct {
+	Topic     string `json:"topic"`
+	Payload   string `json:"payload"`             // text if it is UTF-8, otherwise base64; at most PreviewLimit bytes of it
+	Encoding  string `json:"encoding,omitempty"`  // base64 if the payload is not text
+	Truncated bool   `json:"truncated,omitempty"` // the payload is only the beginning
+	Size      int    `json:"size"`                // of the whole payload, in bytes
+	QoS       int    `json:"qos"`                 // 0 for a broker that is reached over MQTT
+	Retain    bool   `json:"retain"`              // as published; false for a broker that is reached over MQTT
+	At        int64  `json:"at"`                  // time of arrival, epoch milliseconds
+
+	Properties *MessageProperties `json:"properties,omitempty"`        // absent for none, and for a broker that is reached over MQTT
+	Omitted    bool               `json:"propertiesOmitted,omitempty"` // there are properties of more than PreviewLimit bytes
 }

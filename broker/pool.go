@@ -2,16 +2,25 @@ package broker
 
 import (
 	"context"
+	"slices"
+	"strings"
 	"sync"
 )
 
 // TLS describes how a connection to a broker is secured. Certificates and key are PEM;
-// empty means the system's authorities, no client certificate.
+// empty means the system's authorities, no client certificate. Fingerprint is that of the only
+// certificate to be accepted, whatever Verify and CACert are; empty for none.
 type TLS struct {
-	CACert     string
-	ClientCert string
-	ClientKey  Secret
-	Verify     bool
+	CACert      string
+	ClientCert  string
+	ClientKey   Secret
+	Verify      bool
+	Fingerprint string
+}
+
+// SchemeUsesTLS reports whether a broker whose URL has the scheme is reached with TLS.
+func SchemeUsesTLS(scheme string) bool {
+	return slices.Contains([]string{"mqtts", "ssl", "wss"}, strings.ToLower(scheme))
 }
 
 // Target is a stored connection to a broker. Rev changes with every edit, so that a
@@ -74,6 +83,17 @@ func (p *Pool) Live(id string, rev int64) Broker {
 	return nil
 }
 
+// All returns the live brokers by the ids of their targets.
+func (p *Pool) All() map[string]Broker {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	all := make(map[string]Broker, len(p.live))
+	for id, e := range p.live {
+		all[id] = e.broker
+	}
+	return all
+}
+
 // Get returns the live broker of a target; it dials at most once per revision.
 // The broker may not be connected yet. A connection of an older revision is
 // closed in the background; Close waits for that.
@@ -124,24 +144,32 @@ func (p *Pool) Drop(ctx context.Context, id string) error {
 	return e.broker.Close(ctx)
 }
 
-// Trial is the result of a test: the capabilities of a broker, and what is missing.
+// Trial is the result of a test: the capabilities of a broker, what is missing, and how the
+// attempt went.
 type Trial struct {
 	Capabilities []Capability
 	Missing      []Missing
+	Diagnosis    Diagnosis
 }
 
 // Try connects to a target that is not stored, waits for the outcome and closes the
-// connection. It returns the broker's capabilities, or the cause as an *Error.
+// connection. It returns the broker's capabilities, or the cause as an *Error; how the attempt
+// went in both cases.
 func (p *Pool) Try(ctx context.Context, t Target) (Trial, error) {
+	trial := Trial{Diagnosis: NewDiagnosis()}
 	b, err := p.dial(t)
 	if err != nil {
-		return Trial{}, err
+		return trial, err
 	}
 	defer b.Close(context.WithoutCancel(ctx)) //nolint:errcheck // the test is over
-	if err := b.Ready(ctx); err != nil {
-		return Trial{}, err
+	err = b.Ready(ctx)
+	if d, ok := b.(Diagnoser); ok {
+		trial.Diagnosis = d.Diagnose(err)
 	}
-	return Trial{Capabilities: b.Capabilities(), Missing: b.Status().Missing}, nil
+	if err == nil {
+		trial.Capabilities, trial.Missing = b.Capabilities(), b.Status().Missing
+	}
+	return trial, err
 }
 
 // Close closes every broker that the pool dialled and refuses new ones.

@@ -17,10 +17,15 @@ type Streams interface {
 	// ClearStreamMessages deletes the messages received between gte and lte, inclusive,
 	// in Unix seconds; nil is open.
 	ClearStreamMessages(ctx context.Context, streamname string, gte, lte *float64) error
+	// StreamTimeline counts the messages of the same range in slices of equal length.
+	StreamTimeline(ctx context.Context, streamname string, gte, lte *float64, slices int) (StreamTimeline, error)
 	// ReplayStream starts a replay and returns; a stream has one at a time.
 	ReplayStream(ctx context.Context, r StreamReplay) error
 	// StopStreamReplay stops the current replay.
 	StopStreamReplay(ctx context.Context, streamname string) error
+	// PreviewStream returns what a stream would do with messages, in their order, without
+	// storing or publishing anything.
+	PreviewStream(ctx context.Context, p StreamPreview) ([]StreamOutcome, error)
 }
 
 // Stream is a stream's record. TTL is in seconds, 0 means for ever.
@@ -78,6 +83,17 @@ type StreamCount struct {
 	Count      int64  `json:"count" doc:"Number of messages stored." example:"1480"`
 }
 
+// StreamTimeline is what a stream stores over time. Counts is nil if there are too many
+// messages to count them for each slice.
+type StreamTimeline struct {
+	StreamName string  `json:"streamname" doc:"Name of the stream." example:"speed"`
+	Count      int64   `json:"count" doc:"Number of messages in the range." example:"3"`
+	First      int64   `json:"first" doc:"Time at which the first of them was received, in epoch milliseconds; 0 if there is none." example:"1769860800000"`
+	Last       int64   `json:"last" doc:"Time at which the last of them was received, in epoch milliseconds; 0 if there is none." example:"1769860800999"`
+	Step       int64   `json:"step" doc:"Length of a slice, in milliseconds; 0 if there is no message." example:"500"`
+	Counts     []int64 `json:"counts,omitempty" doc:"Number of messages in each slice, from first on; absent without messages, and if too many would have to be counted." example:"[2,1]"`
+}
+
 // StreamSpec is the wanted state of a stream; nil members are not given.
 type StreamSpec struct {
 	StreamName      string
@@ -104,6 +120,48 @@ type StreamReplay struct {
 	Reverse     bool
 	Limit       int64
 	Speed       float64
+}
+
+// StreamPreview is the definition of a stream that is not stored, and messages for it. A
+// stream of the same name is what the definition would replace.
+type StreamPreview struct {
+	StreamSpec
+	Messages []SampleMessage
+}
+
+// SampleMessage is a message for a preview. At is its time of arrival, in epoch
+// milliseconds.
+type SampleMessage struct {
+	Topic   string
+	Payload []byte
+	QoS     int
+	At      int64
+}
+
+// The results of a preview.
+const (
+	StreamPassed   = "passed"
+	StreamFiltered = "filtered" // by the condition of the query
+	StreamInvalid  = "invalid"  // for the query
+	StreamIgnored  = "ignored"  // not received, because of its topic
+)
+
+// CauseTopic is the cause of StreamIgnored.
+const CauseTopic = "topic"
+
+// StreamOutcome is what a stream would do with a message. Cause and Path are why it has no
+// result, and which member of the definition is the reason. The others are about the result.
+type StreamOutcome struct {
+	Result    string `json:"result" doc:"passed if there is a result; otherwise filtered (by the condition), invalid (for the query) or ignored (the source topic does not match)." example:"passed"`
+	Cause     string `json:"cause,omitempty" doc:"Why there is no result: topic (the source does not match), notJSON, missing (a selected value), notNumber, overflow (of a sum), tooLong (the result) or conditionFalse. Absent if there is one." example:"-"`
+	Path      string `json:"path,omitempty" doc:"Member of the definition that excluded the message, such as query.select[0].source; absent if there is a result, or no such member." example:"-"`
+	Payload   string `json:"payload,omitempty" doc:"Payload of the result: text if it is UTF-8, otherwise base64; at most its first 16 KiB." example:"{\"speed\":2.5}"`
+	Encoding  string `json:"encoding,omitempty" doc:"base64 if the payload is not text; otherwise absent." example:"-"`
+	Truncated bool   `json:"truncated,omitempty" doc:"True if the payload is only the beginning; otherwise absent." example:"-"`
+	Size      int    `json:"size" doc:"Size of the whole payload, in bytes; 0 without a result." example:"13"`
+	Topic     string `json:"topic,omitempty" doc:"Topic to which the result would be published; absent if it would not." example:"plant/speed"`
+	QoS       int    `json:"qos" doc:"QoS with which the result would be published." example:"1"`
+	Stored    bool   `json:"stored" doc:"True if the result would be stored." example:"true"`
 }
 
 // NoStreams is embedded by a broker without streams.
@@ -144,6 +202,11 @@ func (NoStreams) ClearStreamMessages(context.Context, string, *float64, *float64
 	return NotSupported("clearStreamMessages", CapStreams)
 }
 
+// StreamTimeline returns Unsupported.
+func (NoStreams) StreamTimeline(context.Context, string, *float64, *float64, int) (StreamTimeline, error) {
+	return StreamTimeline{}, NotSupported("getStreamTimeline", CapStreams)
+}
+
 // ReplayStream returns Unsupported.
 func (NoStreams) ReplayStream(context.Context, StreamReplay) error {
 	return NotSupported("replayStream", CapStreams)
@@ -152,4 +215,9 @@ func (NoStreams) ReplayStream(context.Context, StreamReplay) error {
 // StopStreamReplay returns Unsupported.
 func (NoStreams) StopStreamReplay(context.Context, string) error {
 	return NotSupported("stopStreamReplay", CapStreams)
+}
+
+// PreviewStream returns Unsupported.
+func (NoStreams) PreviewStream(context.Context, StreamPreview) ([]StreamOutcome, error) {
+	return nil, NotSupported("previewStream", CapStreams)
 }

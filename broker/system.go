@@ -1,20 +1,47 @@
 package broker
 
-import "context"
+import (
+	"context"
+	"slices"
+	"time"
+)
 
 // System is what a broker reports about itself.
 type System interface {
 	// SysTopics returns the broker's $SYS tree as last seen, and a history of
 	// earlier samples, oldest first.
 	SysTopics(ctx context.Context) (now SysTopics, history []SysTopics, err error)
+	// SysHistory returns the samples of the history that follow the one of a date, oldest
+	// first; all if there is none of that date. It never blocks. The caller must not change
+	// them.
+	SysHistory(after int64) []SysTopics
+	// SysUpdate returns the $SYS tree if the broker has reported it after a time, and false
+	// otherwise and while an update is in progress. A broker in this process reports at
+	// every call, and may omit topics whose values take long to compute. It never blocks.
+	SysUpdate(after time.Time) (SysTopics, bool)
 	GetLicense(ctx context.Context) (License, error)
 	ListListeners(ctx context.Context) ([]Listener, error)
 }
 
-// SysTopics is a sample of the $SYS tree. Date is in epoch milliseconds.
+// SysTopics is a sample of the $SYS tree. Date is in epoch milliseconds. Reported is when the
+// broker reported the values, for rates: with the monotonic clock, zero if it has not since it
+// was connected.
 type SysTopics struct {
 	Topics map[string]string `json:"topics" doc:"Values of the $SYS topics, as text." example:"{\"$SYS/broker/version\":\"mosquitto version 2.0.18\",\"$SYS/broker/clients/connected\":\"42\"}"`
 	Date   int64             `json:"date" doc:"Time of the sample, in epoch milliseconds." example:"1769860800000"`
+
+	Reported time.Time `json:"-"`
+}
+
+// SysAfter returns a copy of the samples that follow the one of a date, all if there is none
+// of that date. Dates are not compared by their order: the clock may have been set back.
+func SysAfter(samples []SysTopics, date int64) []SysTopics {
+	for i := len(samples) - 1; i >= 0; i-- {
+		if samples[i].Date == date {
+			return slices.Clone(samples[i+1:])
+		}
+	}
+	return slices.Clone(samples)
 }
 
 // License is a broker's licence. Times are epoch milliseconds, 0 if the licence does

@@ -33,6 +33,30 @@ func ValidTopic(s string) bool {
 	return s != "" && len(s) <= maxTopic && !hasWildcard(s) && strings.IndexByte(s, 0) < 0 && utf8.ValidString(s)
 }
 
+// FilterMatches reports whether a valid filter matches a valid topic [MQTT-4.7.1]. A
+// wildcard in the first level does not match a topic that begins with "$"
+// [MQTT-4.7.2-1]. No filter matches the empty topic.
+func FilterMatches(filter, topic string) bool {
+	if topic == "" || topic[0] == '$' && (filter[0] == '+' || filter[0] == '#') {
+		return false
+	}
+	for {
+		want, wanted, wantMore := strings.Cut(filter, "/")
+		have, rest, more := strings.Cut(topic, "/")
+		switch {
+		case want == "#":
+			return true
+		case want != "+" && want != have:
+			return false
+		case !more:
+			return !wantMore || wanted == "#"
+		case !wantMore:
+			return false
+		}
+		filter, topic = wanted, rest
+	}
+}
+
 // sharePrefix begins the filter of a shared subscription.
 const sharePrefix = "$share/"
 

@@ -1,6 +1,10 @@
 package broker
 
-import "context"
+import (
+	"context"
+	"iter"
+	"time"
+)
 
 // Topics lists the topics in use and manages how long they are kept. In an HP cluster,
 // whose nodes each have topics of their own, nodeID names a node; 0 means every node,
@@ -11,8 +15,30 @@ type Topics interface {
 	// that the broker is in; none if it is in none.
 	HPNodes(ctx context.Context) ([]int, error)
 	ListTopics(ctx context.Context, nodeID, offset, count int) ([]TopicTree, error)
+	// TopicsWithPrefix yields the topics of each node that begin with a prefix, in order. Where
+	// this service keeps them, it copies no message but those that are requested.
+	TopicsWithPrefix(ctx context.Context, nodeID int, prefix string) ([]iter.Seq[KnownTopic], error)
+	// KnownTopics yields the topics that this service keeps for the broker at the moment,
+	// in order. Unlike ListTopics it neither asks the broker nor has topics tracked from
+	// then on, so there may be none.
+	KnownTopics() iter.Seq[string]
 	GetTTL(ctx context.Context, nodeID int) ([]int64, error)
 	SetTTL(ctx context.Context, nodeID int, seconds int64) error
+}
+
+// KnownTopic is a topic by its name, whose state is read only where it is needed.
+type KnownTopic struct {
+	Name string
+	TopicState
+}
+
+// TopicState is what is known of a topic.
+type TopicState interface {
+	// Last returns the topic with its latest message.
+	Last() PublishTopic
+	// Rate returns the messages a second that the topic has had lately, seen from a time. It
+	// reports false if this service does not observe the messages itself.
+	Rate(now time.Time) (perSecond float64, known bool)
 }
 
 // TopicTree is the topics of one node.

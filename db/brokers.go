@@ -33,6 +33,7 @@ type Broker struct {
 	ClientCert     string
 	ClientCertFile string
 	ClientKeyFile  string
+	Fingerprint    string // of the only certificate that the broker may present, "" for none
 	Details        json.RawMessage
 	CreatedAt      time.Time
 	UpdatedAt      time.Time
@@ -41,7 +42,7 @@ type Broker struct {
 const brokerColumns = `b.id, b.project_id, b.rev, b.type, b.name, b.description, b.url, b.username,
 	b.secrets, b.has_password, b.has_client_key, b.verify_ca_cert, b.metrics_enabled, b.topictree, b.ha,
 	b.cluster_mode, b.ca_cert, b.ca_cert_file, b.client_cert, b.client_cert_file, b.client_key_file,
-	b.details, b.created_at, b.updated_at, coalesce((
+	b.server_fingerprint, b.details, b.created_at, b.updated_at, coalesce((
 		SELECT c.sync_mode FROM cluster_nodes n JOIN clusters c ON c.id = n.cluster_id
 		WHERE n.broker_id = b.id AND n.own = 0), '')`
 
@@ -50,7 +51,7 @@ func scanBroker(row scanner) (b Broker, err error) {
 	err = row.Scan(&b.ID, &b.ProjectID, &b.Rev, &b.Type, &b.Name, &b.Description, &b.URL, &b.Username,
 		&b.Secrets, &b.HasPassword, &b.HasClientKey, &b.VerifyCACert, &b.MetricsEnabled, &b.TopicTree, &b.HA,
 		&b.ClusterMode, &b.CACert, &b.CACertFile, &b.ClientCert, &b.ClientCertFile, &b.ClientKeyFile,
-		&details, (*millis)(&b.CreatedAt), (*millis)(&b.UpdatedAt), &b.NodeOf)
+		&b.Fingerprint, &details, (*millis)(&b.CreatedAt), (*millis)(&b.UpdatedAt), &b.NodeOf)
 	if details.Valid {
 		b.Details = json.RawMessage(details.V)
 	}
@@ -61,7 +62,7 @@ func scanBroker(row scanner) (b Broker, err error) {
 func (b Broker) settings() []any {
 	return []any{b.Type, b.Name, b.Description, b.URL, b.Username,
 		b.Secrets, b.HasPassword, b.HasClientKey, b.VerifyCACert, b.MetricsEnabled, b.TopicTree, b.HA,
-		b.ClusterMode, b.CACert, b.CACertFile, b.ClientCert, b.ClientCertFile, b.ClientKeyFile,
+		b.ClusterMode, b.CACert, b.CACertFile, b.ClientCert, b.ClientCertFile, b.ClientKeyFile, b.Fingerprint,
 		sql.Null[string]{V: string(b.Details), Valid: b.Details != nil}, millis(b.UpdatedAt)}
 }
 
@@ -76,8 +77,8 @@ func insertBroker(ctx context.Context, tx *sql.Tx, b Broker) error {
 		INSERT INTO brokers (id, project_id, rev, created_at, type, name, description, url, username,
 			secrets, has_password, has_client_key, verify_ca_cert, metrics_enabled, topictree, ha,
 			cluster_mode, ca_cert, ca_cert_file, client_cert, client_cert_file, client_key_file,
-			details, updated_at)
-		VALUES (?, ?, 1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+			server_fingerprint, details, updated_at)
+		VALUES (?, ?, 1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	_, err := tx.ExecContext(ctx, q, append([]any{b.ID, b.ProjectID, millis(b.CreatedAt)}, b.settings()...)...)
 	return err
 }
@@ -116,7 +117,7 @@ func (d *DB) UpdateBroker(ctx context.Context, b Broker) error {
 		UPDATE brokers SET rev = rev + 1, type = ?, name = ?, description = ?, url = ?, username = ?,
 			secrets = ?, has_password = ?, has_client_key = ?, verify_ca_cert = ?, metrics_enabled = ?, topictree = ?, ha = ?,
 			cluster_mode = ?, ca_cert = ?, ca_cert_file = ?, client_cert = ?, client_cert_file = ?,
-			client_key_file = ?, details = ?, updated_at = ?
+			client_key_file = ?, server_fingerprint = ?, details = ?, updated_at = ?
 		WHERE id = ?`
 	return d.write(ctx, "update broker", func(tx *sql.Tx) error {
 		var rev int64

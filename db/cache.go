@@ -20,9 +20,11 @@ type rowCache struct {
 
 // The keys of cached rows.
 type (
-	tokenKey  struct{ hash string }
-	brokerKey struct{ projectID, id string }
-	roleKey   struct{ projectID, userID string }
+	tokenKey   struct{ hash string }
+	sessionKey struct{ hash string }
+	projectKey struct{ id string }
+	brokerKey  struct{ projectID, id string }
+	roleKey    struct{ projectID, userID string }
 )
 
 // cached returns a cached row, or reads it. What it returns is shared: it must

@@ -1,6 +1,7 @@
 package db_test
 
 import (
+	"context"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -56,5 +57,22 @@ func TestCachedReadsAreBounded(t *testing.T) {
 	}
 	if role, err := d.RoleOf(t.Context(), "p", "owner"); err != nil || role != "admin" {
 		t.Errorf("got %q, %v for the owner", role, err)
+	}
+}
+
+// TestCachedReads reads rows twice, the second time with a context that would end a read.
+func TestCachedReads(t *testing.T) {
+	t.Parallel()
+	d := world(t)
+	must(t, d.CreateSession(t.Context(), session("s", "guest")))
+	over, end := context.WithCancel(t.Context())
+	end()
+	for _, ctx := range []context.Context{t.Context(), over} {
+		_, u, err := d.SessionUser(ctx, "s", at(0))
+		wantErr(t, err, nil)
+		wantEqual(t, u, user("guest"))
+		p, err := d.GetProject(ctx, "p")
+		wantErr(t, err, nil)
+		wantEqual(t, p.ID, "p")
 	}
 }

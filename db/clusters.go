@@ -35,6 +35,7 @@ type ClusterNode struct {
 	VerifyCACert bool
 	CACert       string // certificates are PEM
 	ClientCert   string
+	Fingerprint  string // of the only certificate to be accepted, "" for none
 }
 
 func scanCluster(row scanner) (c Cluster, err error) {
@@ -45,7 +46,7 @@ func scanCluster(row scanner) (c Cluster, err error) {
 
 func scanClusterNode(row scanner) (n ClusterNode, err error) {
 	err = row.Scan(&n.ID, &n.ClusterID, &n.NodeID, &n.BrokerID, &n.Name, &n.Address, &n.Port, &n.Own,
-		&n.URL, &n.Username, &n.Secrets, &n.VerifyCACert, &n.CACert, &n.ClientCert)
+		&n.URL, &n.Username, &n.Secrets, &n.VerifyCACert, &n.CACert, &n.ClientCert, &n.Fingerprint)
 	return n, err
 }
 
@@ -74,10 +75,10 @@ func insertClusterNode(ctx context.Context, tx *sql.Tx, n ClusterNode) error {
 	const known = "UPDATE brokers SET ha = 0, cluster_mode = '' WHERE id = ?"
 	const q = `
 		INSERT INTO cluster_nodes (id, cluster_id, node_id, broker_id, name, address, port, own,
-			url, username, secrets, verify_ca_cert, ca_cert, client_cert)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+			url, username, secrets, verify_ca_cert, ca_cert, client_cert, server_fingerprint)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	_, err := tx.ExecContext(ctx, q, n.ID, n.ClusterID, n.NodeID, n.BrokerID, n.Name, n.Address, n.Port, n.Own,
-		n.URL, n.Username, n.Secrets, n.VerifyCACert, n.CACert, n.ClientCert)
+		n.URL, n.Username, n.Secrets, n.VerifyCACert, n.CACert, n.ClientCert, n.Fingerprint)
 	if err == nil && !n.Own {
 		_, err = tx.ExecContext(ctx, known, n.BrokerID)
 	}
@@ -126,7 +127,7 @@ func (d *DB) ListClusters(ctx context.Context, projectID string) (all []Cluster,
 func clusterNodes(ctx context.Context, tx *sql.Tx, condition, arg string) ([]ClusterNode, error) {
 	return collect(ctx, tx, scanClusterNode, `
 		SELECT n.id, n.cluster_id, n.node_id, n.broker_id, n.name, n.address, n.port, n.own,
-			n.url, n.username, n.secrets, n.verify_ca_cert, n.ca_cert, n.client_cert
+			n.url, n.username, n.secrets, n.verify_ca_cert, n.ca_cert, n.client_cert, n.server_fingerprint
 		FROM cluster_nodes n WHERE `+condition+" ORDER BY n.cluster_id, n.node_id", arg)
 }
 

@@ -25,6 +25,8 @@ var (
 	ErrLastRoot = errors.New("the last root administrator has to stay")
 	// ErrNotAdmin means that the user does not administer the project.
 	ErrNotAdmin = errors.New("does not administer the project")
+	// ErrTooLarge means that a value would exceed its bound.
+	ErrTooLarge = errors.New("too large")
 	// ErrNewer means that a newer release wrote the file.
 	ErrNewer = storage.ErrNewer
 	// ErrForeign means that another program wrote the file.

@@ -75,7 +75,9 @@ func insertProject(ctx context.Context, tx *sql.Tx, p Project) error {
 // GetProject finds a project. ErrNotFound if there is none.
 func (d *DB) GetProject(ctx context.Context, id string) (Project, error) {
 	const q = "SELECT " + projectColumns + projectTables + "WHERE p.id = ?"
-	p, err := scanProject(d.ro.QueryRowContext(ctx, q, id))
+	p, err := cached(d, projectKey{id}, func() (Project, error) {
+		return scanProject(d.ro.QueryRowContext(ctx, q, id))
+	})
 	return p, wrap("get project", err)
 }
 

@@ -70,7 +70,7 @@ func (m *millis) Scan(v any) error {
 
 // pointReads are the reads of nearly every request, prepared once.
 type pointReads struct {
-	session, role, broker, token *sql.Stmt
+	session, user, role, broker, token, preferences *sql.Stmt
 }
 
 func preparePoint(ctx context.Context, ro *sql.DB) (p pointReads, err error) {
@@ -79,9 +79,11 @@ func preparePoint(ctx context.Context, ro *sql.DB) (p pointReads, err error) {
 		query string
 	}{
 		{&p.session, sessionUserQuery},
+		{&p.user, userByIDQuery},
 		{&p.role, roleOfQuery},
 		{&p.broker, getBrokerQuery},
 		{&p.token, tokenByHashQuery},
+		{&p.preferences, preferencesQuery},
 	} {
 		if *s.stmt, err = ro.PrepareContext(ctx, s.query); err != nil {
 			return p, errors.Join(fmt.Errorf("prepare reads: %w", err), p.close())
@@ -101,7 +103,7 @@ func pointRow(ctx context.Context, s *sql.Stmt, args ...any) *sql.Row {
 }
 
 func (p pointReads) close() (err error) {
-	for _, s := range []*sql.Stmt{p.session, p.role, p.broker, p.token} {
+	for _, s := range []*sql.Stmt{p.session, p.user, p.role, p.broker, p.token, p.preferences} {
 		if s != nil {
 			err = errors.Join(err, s.Close())
 		}

@@ -24,7 +24,7 @@ CREATE TABLE brokers (
 	details          TEXT CHECK (details IS NULL OR json_valid(details)),
 	created_at       INTEGER NOT NULL,
 	updated_at       INTEGER NOT NULL
-, topictree INTEGER NOT NULL DEFAULT 1 CHECK (topictree IN (0, 1))) STRICT;
+, topictree INTEGER NOT NULL DEFAULT 1 CHECK (topictree IN (0, 1)), server_fingerprint TEXT NOT NULL DEFAULT '') STRICT;
 
 CREATE INDEX brokers_by_project ON brokers (project_id, created_at, id);
 
@@ -42,7 +42,7 @@ CREATE TABLE cluster_nodes (
 	secrets        BLOB,             -- sealed by the caller; NULL = none
 	verify_ca_cert INTEGER NOT NULL CHECK (verify_ca_cert IN (0, 1)),
 	ca_cert        TEXT NOT NULL,
-	client_cert    TEXT NOT NULL,
+	client_cert    TEXT NOT NULL, server_fingerprint TEXT NOT NULL DEFAULT '',
 	UNIQUE (cluster_id, node_id),
 	UNIQUE (cluster_id, address, port)
 ) STRICT;
@@ -68,6 +68,18 @@ CREATE TABLE members (
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX members_by_user ON members (user_id);
+
+CREATE TABLE preferences (
+	user_id               TEXT PRIMARY KEY NOT NULL REFERENCES users (id) ON DELETE CASCADE,
+	theme                 TEXT NOT NULL,
+	language              TEXT NOT NULL, -- '' = as the browser
+	time_zone             TEXT NOT NULL, -- '' = as the browser
+	density               TEXT NOT NULL,
+	page_size             INTEGER NOT NULL CHECK (page_size > 0),
+	shortcuts             INTEGER NOT NULL CHECK (shortcuts IN (0, 1)),
+	first_steps_dismissed INTEGER NOT NULL CHECK (first_steps_dismissed IN (0, 1)),
+	columns               TEXT NOT NULL CHECK (json_valid(columns)) -- {"table": ["column", …]}
+) STRICT, WITHOUT ROWID;
 
 CREATE TABLE probe (
 	id     INTEGER PRIMARY KEY CHECK (id = 1),

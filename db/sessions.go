@@ -26,14 +26,29 @@ func (d *DB) CreateSession(ctx context.Context, s Session) error {
 
 const sessionUserQuery = "SELECT s.hash, s.user_id, s.created_at, s.expires_at, " + userColumns + `
 	FROM sessions s JOIN users u ON u.id = s.user_id
-	WHERE s.hash = ? AND s.expires_at > ?`
+	WHERE s.hash = ?`
+
+// sessionUser is a session and its user, as cached.
+type sessionUser struct {
+	session Session
+	user    User
+}
 
 // SessionUser finds a session that is valid at now, and its user. ErrNotFound if
 // there is none.
 func (d *DB) SessionUser(ctx context.Context, hash string, now time.Time) (s Session, u User, err error) {
-	dest := append([]any{&s.Hash, &s.UserID, (*millis)(&s.CreatedAt), (*millis)(&s.ExpiresAt)}, u.fields()...)
-	err = pointRow(ctx, d.point.session, hash, millis(now)).Scan(dest...)
-	return s, u, wrap("get session", err)
+	v, err := cached(d, sessionKey{hash}, func() (v sessionUser, err error) {
+		s := &v.session
+		dest := append([]any{&s.Hash, &s.UserID, (*millis)(&s.CreatedAt), (*millis)(&s.ExpiresAt)}, v.user.fields()...)
+		return v, pointRow(ctx, d.point.session, hash).Scan(dest...)
+	})
+	if err == nil && !v.session.ExpiresAt.After(now) {
+		err = sql.ErrNoRows
+	}
+	if err != nil {
+		return s, u, wrap("get session", err)
+	}
+	return v.session, v.user, nil
 }
 
 // DeleteSession ends a session. One that does not exist has ended already.

@@ -90,10 +90,19 @@ func insertUser(ctx context.Context, tx *sql.Tx, u User) error {
 	return err
 }
 
-// GetUser finds a user by its id. ErrNotFound if there is none.
+// GetUser finds a user by its id, and counts its projects. ErrNotFound if there is none.
 func (d *DB) GetUser(ctx context.Context, id string) (UserSummary, error) {
 	const q = "SELECT " + summaryColumns + " FROM users u WHERE u.id = ?"
 	u, err := scanSummary(d.ro.QueryRowContext(ctx, q, id))
+	return u, wrap("get user", err)
+}
+
+const userByIDQuery = "SELECT " + userColumns + " FROM users u WHERE u.id = ?"
+
+// UserByID finds a user by its id, without counting its projects. ErrNotFound if there is
+// none.
+func (d *DB) UserByID(ctx context.Context, id string) (User, error) {
+	u, err := scanUser(pointRow(ctx, d.point.user, id))
 	return u, wrap("get user", err)
 }
 
@@ -109,8 +118,7 @@ func userByEmail(ctx context.Context, q queryer, email string) (User, error) {
 }
 
 func userByID(ctx context.Context, q queryer, id string) (User, error) {
-	const query = "SELECT " + userColumns + " FROM users u WHERE u.id = ?"
-	return scanUser(q.QueryRowContext(ctx, query, id))
+	return scanUser(q.QueryRowContext(ctx, userByIDQuery, id))
 }
 
 // ListUsers returns the number of all users and a page of them, oldest first. A

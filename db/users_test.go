@@ -92,6 +92,17 @@ func TestListUsersPages(t *testing.T) {
 	}
 }
 
+func TestUserByID(t *testing.T) {
+	t.Parallel()
+	d, ctx := dbtest.New(t), t.Context()
+	must(t, d.CreateUser(ctx, user("a")))
+	got, err := d.UserByID(ctx, "a")
+	wantErr(t, err, nil)
+	wantEqual(t, got, user("a"))
+	_, err = d.UserByID(ctx, "b")
+	wantErr(t, err, db.ErrNotFound)
+}
+
 func TestUserSummaryCountsProjectsAndBrokers(t *testing.T) {
 	t.Parallel()
 	d, ctx := world(t), t.Context()

@@ -3,6 +3,7 @@ package handlers
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"iter"
 	"slices"
 	"strings"
@@ -114,6 +115,69 @@ func (a *API) TestBridge(ctx context.Context, r *TestBridgeRequest) (List[broker
 	}
 	tests, err := b.TestBridge(ctx, r.BridgeID, r.Body)
 	return listOf(tests), err
+}
+
+// PreviewBridgeRequest has a sample message, and a configuration or none.
+type PreviewBridgeRequest struct {
+	BridgePath
+	Body struct {
+		Config          json.RawMessage    `json:"config" object:"true" doc:"The whole configuration, as for setBridgeConfig; absent is the one that is stored." example:"{\"version\":\"v1\",\"connections\":[]}"`
+		Topic           string             `json:"topic" required:"true" minlen:"1" doc:"Topic of the message, without wildcards." example:"sensors/7"`
+		Payload         string             `json:"payload" nul:"true" doc:"Text, or base64 if encoding is base64; default empty." example:"{\"value\":2.5}"`
+		Encoding        string             `json:"encoding" enum:"text|base64" doc:"How payload is written; default text." example:"text"`
+		QoS             int                `json:"qos" min:"0" max:"2" doc:"QoS of the message; default 0." example:"1"`
+		Retain          bool               `json:"retain" doc:"True for a retained message; default false." example:"false"`
+		ContentType     string             `json:"contentType" doc:"MQTT 5 content type of the payload; default none." example:"application/json"`
+		ResponseTopic   string             `json:"responseTopic" doc:"MQTT 5 topic for a response; default none." example:"-"`
+		CorrelationData string             `json:"correlationData" doc:"MQTT 5 correlation data, base64; default none." example:"-"`
+		UserProperties  []UserPropertyBody `json:"userProperties" doc:"MQTT 5 user properties in their order; default none."`
+	}
+
+	payload, correlation []byte
+}
+
+// Validate checks the topics and decodes base64.
+func (r *PreviewBridgeRequest) Validate() (bad []FieldError) {
+	if t := r.Body.Topic; t != "" && !broker.ValidTopic(t) {
+		bad = append(bad, FieldError{"body.topic", notATopic})
+	}
+	if t := r.Body.ResponseTopic; t != "" && !broker.ValidTopic(t) {
+		bad = append(bad, FieldError{"body.responseTopic", notATopic})
+	}
+	r.payload = []byte(r.Body.Payload)
+	if r.Body.Encoding == broker.EncodingBase64 {
+		bad = append(bad, fromBase64("body.payload", r.Body.Payload, &r.payload)...)
+	}
+	return append(bad, fromBase64("body.correlationData", r.Body.CorrelationData, &r.correlation)...)
+}
+
+// PreviewBridge returns what a message becomes for each topic mapping that takes it.
+func (a *API) PreviewBridge(ctx context.Context, r *PreviewBridgeRequest) (List[broker.BridgePreview], error) {
+	b, err := a.live(&r.BrokerPath)
+	if err != nil {
+		return List[broker.BridgePreview]{}, err
+	}
+	sample := broker.PublishSpec{Topic: r.Body.Topic, Payload: r.payload, QoS: r.Body.QoS, Retain: r.Body.Retain,
+		ContentType: r.Body.ContentType, ResponseTopic: r.Body.ResponseTopic, CorrelationData: r.correlation}
+	for _, p := range r.Body.UserProperties {
+		sample.UserProperties = append(sample.UserProperties, broker.UserProperty(p))
+	}
+	previews, err := b.PreviewBridge(ctx, r.BridgeID, r.Body.Config, sample)
+	return listOf(previews), ofConfig(err)
+}
+
+// ofConfig returns an error about a configuration as one about the member config.
+func ofConfig(err error) error {
+	e, ok := errors.AsType[*broker.Error](err)
+	if !ok || len(e.Fields) == 0 {
+		return err
+	}
+	changed := *e
+	changed.Fields = slices.Clone(e.Fields)
+	for i, f := range changed.Fields {
+		changed.Fields[i].Path = strings.TrimSuffix("config."+f.Path, ".")
+	}
+	return &changed
 }
 
 // DeadLetterPath names a connection of a bridge.

@@ -24,6 +24,7 @@ type BrokerRecord struct {
 	TopicTree      bool                `json:"topictree" doc:"False if the service never subscribes to all topics of the broker to build its topic tree." example:"true"`
 	ClusterMode    *string             `json:"clustermode" enum:"full|dynsec|hp" doc:"Mode of the cluster that the broker is a node of; null for none." example:"null"`
 	CACert         *string             `json:"ca_cert" doc:"Certificate authorities with which the broker is verified, as PEM; null for those of the system." example:"null"`
+	Fingerprint    *string             `json:"server_fingerprint" doc:"SHA-256 fingerprint of the only certificate that the broker may present; null for none." example:"null"`
 	ClientCert     *string             `json:"client_cert" doc:"Client certificate and its chain, as PEM; null for none." example:"null"`
 	HasPassword    bool                `json:"hasPassword" doc:"True if a password is stored. It is never returned." example:"true"`
 	HasClientKey   bool                `json:"hasClientKey" doc:"True if a client key is stored. It is never returned." example:"false"`
@@ -48,7 +49,7 @@ func (a *API) record(row db.Broker) (BrokerRecord, error) {
 	}
 	r := BrokerRecord{ServiceBase: a.serviceBase(row), Billing: billing, CloudDetails: cloud, URL: row.URL,
 		Description: row.Description, Username: orNull(row.Username), VerifyCACert: row.VerifyCACert,
-		MetricsEnabled: row.MetricsEnabled, TopicTree: row.TopicTree, CACert: orNull(row.CACert), ClientCert: orNull(row.ClientCert),
+		MetricsEnabled: row.MetricsEnabled, TopicTree: row.TopicTree, CACert: orNull(row.CACert), ClientCert: orNull(row.ClientCert), Fingerprint: orNull(row.Fingerprint),
 		HasPassword: row.HasPassword, HasClientKey: row.HasClientKey, Capabilities: []broker.Capability{}}
 	if mode := a.modeOf(row); mode != "" {
 		r.ClusterMode = &mode
@@ -149,7 +150,7 @@ func (a *API) newRow(projectID string, b NewConnectionBody) (db.Broker, error) {
 	if err := a.merge(&row, b.ConnectionBody); err != nil {
 		return row, err
 	}
-	return row, a.checkPair(row)
+	return row, a.checkTLS(row)
 }
 
 // CreateBrokerRequest describes a new connection.
@@ -218,7 +219,7 @@ func (a *API) UpdateBroker(ctx context.Context, r *UpdateBrokerRequest) error {
 	if bad := movedSecrets(r.row, row, r.Body.ConnectionBody); bad != nil {
 		return Invalid(bad...)
 	}
-	if err := a.checkPair(row); err != nil {
+	if err := a.checkTLS(row); err != nil {
 		return err
 	}
 	if err := a.DB.UpdateBroker(ctx, row); err != nil {
@@ -261,6 +262,7 @@ type BrokerTrial struct {
 	Error        string              `json:"error,omitempty" doc:"Why the connection failed, as a sentence. Absent if it was made." example:"-"`
 	Capabilities []broker.Capability `json:"capabilities" doc:"Features of the broker." example:"dynamic-security|streams|topic-tree|ttl|bridges"`
 	Missing      []broker.Missing    `json:"missing" doc:"Features that the broker does not have."`
+	broker.Diagnosis
 }
 
 // trialTime bounds the time of a test.
@@ -283,7 +285,7 @@ func (a *API) TestBroker(ctx context.Context, r *TestBrokerRequest) (BrokerTrial
 	defer cancel()
 	trial, err := a.Brokers.Try(ctx, target)
 	if err != nil {
-		return BrokerTrial{Error: ErrorFor(err).Message, Capabilities: []broker.Capability{}, Missing: []broker.Missing{}}, nil
+		return BrokerTrial{Error: ErrorFor(err).Message, Capabilities: []broker.Capability{}, Missing: []broker.Missing{}, Diagnosis: trial.Diagnosis}, nil
 	}
-	return BrokerTrial{Connected: true, Capabilities: trial.Capabilities, Missing: append([]broker.Missing{}, trial.Missing...)}, nil
+	return BrokerTrial{Connected: true, Capabilities: trial.Capabilities, Missing: append([]broker.Missing{}, trial.Missing...), Diagnosis: trial.Diagnosis}, nil
 }

@@ -57,6 +57,7 @@ type BrokerNode struct {
 	ClientKey      broker.Secret `json:"client_key" doc:"Key of the client certificate, as PEM; default none." example:"-"`
 	CACertFile     string        `json:"ca_cert_file" doc:"Name of a PEM file in the directory certs of the data directory. It is read once." example:"plant-ca.pem"`
 	CACert         string        `json:"ca_cert" doc:"Certificate authorities with which the broker is verified, as PEM; default those of the system." example:"-"`
+	Fingerprint    string        `json:"server_fingerprint" doc:"SHA-256 fingerprint of the only certificate that the broker may present, as in createBroker; default none." example:"-"`
 }
 
 func (n BrokerNode) ref() broker.ClusterNodeRef {
@@ -70,7 +71,7 @@ func (n BrokerNode) connection() NewConnectionBody {
 	c.Username, c.Password = given(n.Username), given(n.Password)
 	c.ClientCertFile, c.ClientCert = given(n.ClientCertFile), given(n.ClientCert)
 	c.ClientKeyFile, c.ClientKey = given(n.ClientKeyFile), given(n.ClientKey)
-	c.CACertFile, c.CACert = given(n.CACertFile), given(n.CACert)
+	c.CACertFile, c.CACert, c.Fingerprint = given(n.CACertFile), given(n.CACert), given(n.Fingerprint)
 	return c
 }
 
@@ -278,6 +279,7 @@ type NodeReference struct {
 	ClientCertFile string `json:"client_cert_file" doc:"Name of a PEM file in the directory certs of the data directory, for the broker of url." example:"-"`
 	ClientKeyFile  string `json:"client_key_file" doc:"Name of a PEM file in the directory certs of the data directory, for the broker of url." example:"-"`
 	CACertFile     string `json:"ca_cert_file" doc:"Name of a PEM file in the directory certs of the data directory, for the broker of url." example:"-"`
+	Fingerprint    string `json:"server_fingerprint" doc:"SHA-256 fingerprint of the only certificate that the broker of url may present, as in createBroker; default none." example:"-"`
 	Name           string `json:"name" doc:"Name of the node." example:"n4"`
 	Address        string `json:"address" doc:"Address of the node's cluster port, as the other nodes reach it. Required to join." example:"10.0.0.4"`
 	NodeID         int    `json:"nodeid" min:"0" doc:"Number of the node, at least 1. Required to join." example:"4"`
@@ -292,7 +294,7 @@ func (n NodeReference) ref() broker.ClusterNodeRef {
 func (n NodeReference) connection() NewConnectionBody {
 	c := NewConnectionBody{Name: n.Name, URL: n.URL}
 	c.Username, c.ClientCertFile = given(n.Username), given(n.ClientCertFile)
-	c.ClientKeyFile, c.CACertFile = given(n.ClientKeyFile), given(n.CACertFile)
+	c.ClientKeyFile, c.CACertFile, c.Fingerprint = given(n.ClientKeyFile), given(n.CACertFile), given(n.Fingerprint)
 	return c
 }
 

@@ -67,7 +67,7 @@ func (r clusterRows) node(ctx context.Context, projectID string, row db.ClusterN
 		return n, nil
 	}
 	target, err := r.target(db.Broker{ID: row.ID, Rev: 1, URL: row.URL, Username: row.Username, Secrets: row.Secrets,
-		VerifyCACert: row.VerifyCACert, CACert: row.CACert, ClientCert: row.ClientCert})
+		VerifyCACert: row.VerifyCACert, CACert: row.CACert, ClientCert: row.ClientCert, Fingerprint: row.Fingerprint})
 	n.Target = target
 	return n, err
 }
@@ -96,6 +96,7 @@ func (r clusterRows) nodeRow(clusterID string, n clusters.Node) (db.ClusterNode,
 	}
 	t := n.Target
 	row.ID, row.Username, row.VerifyCACert, row.CACert, row.ClientCert = t.ID, t.Username, t.TLS.Verify, t.TLS.CACert, t.TLS.ClientCert
+	row.Fingerprint = t.TLS.Fingerprint
 	if t.Password == "" && t.TLS.ClientKey == "" {
 		return row, nil
 	}

@@ -30,6 +30,7 @@ type ConnectionBody struct {
 	ClientCertFile Opt[string]        `json:"client_cert_file" nullable:"true" minlen:"1" doc:"Name of a PEM file in the directory certs of the data directory." example:"-"`
 	ClientKey      Opt[broker.Secret] `json:"client_key" nullable:"true" minlen:"1" doc:"Key of the client certificate, as PEM without a passphrase. It takes precedence over client_key_file." example:"-"`
 	ClientKeyFile  Opt[string]        `json:"client_key_file" nullable:"true" minlen:"1" doc:"Name of a PEM file in the directory certs of the data directory." example:"-"`
+	Fingerprint    Opt[string]        `json:"server_fingerprint" nullable:"true" minlen:"1" doc:"SHA-256 fingerprint of the only certificate that the broker may present: 64 hexadecimal digits, with or without colons. Authorities, names and dates are then not checked, and verify_ca_cert and ca_cert are ignored. Requires TLS; null for none." example:"5E:C6:0C:4D:7A:26:1B:9F:0A:7B:5D:4C:2F:F3:10:88:3E:93:7D:6B:1C:55:0E:AA:41:9D:C2:77:60:F8:2B:13"`
 	VerifyCACert   Opt[bool]          `json:"verify_ca_cert" doc:"False accepts any certificate of the broker; default true." example:"true"`
 	MetricsEnabled Opt[bool]          `json:"metricsEnabled" doc:"Whether metrics of the broker are enabled; default true." example:"true"`
 	TopicTree      Opt[bool]          `json:"topictree" nullable:"true" doc:"False never subscribes to all topics, which is done to build the topic tree of a broker that has none; default true, to which null returns." example:"true"`
@@ -69,6 +70,7 @@ func (b ConnectionBody) check(certDir string) []FieldError {
 	add("ca_cert", checkCerts(b.CACert.Value))
 	add("client_cert", checkCerts(b.ClientCert.Value))
 	add("client_key", checkKey(string(b.ClientKey.Value)))
+	add("server_fingerprint", checkFingerprint(b.Fingerprint.Value))
 	for _, f := range []struct {
 		field string
 		name  string
@@ -125,6 +127,24 @@ func checkKey(text string) error {
 	return nil
 }
 
+func checkFingerprint(text string) error {
+	if text == "" {
+		return nil
+	}
+	_, err := broker.ParseFingerprint(text)
+	return err
+}
+
+// checkPin checks that a pinned certificate protects the connection of a record, which it
+// cannot without TLS.
+func checkPin(row db.Broker) error {
+	scheme, _, _ := strings.Cut(row.URL, "://")
+	if row.Fingerprint == "" || broker.SchemeUsesTLS(scheme) {
+		return nil
+	}
+	return Invalid(FieldError{"body.server_fingerprint", "can be used with mqtts://, ssl:// and wss:// only: without TLS the broker presents no certificate"})
+}
+
 // certFile reads a file in the directory for certificates; callers of the API can read
 // no other file of the machine.
 func certFile(dir, name string) (string, error) {
@@ -179,6 +199,13 @@ func (a *API) merge(row *db.Broker, b ConnectionBody) error {
 	b.ClientCert.merge(&row.ClientCert)
 	b.ClientCertFile.merge(&row.ClientCertFile)
 	b.ClientKeyFile.merge(&row.ClientKeyFile)
+	if b.Fingerprint.merge(&row.Fingerprint); row.Fingerprint != "" {
+		f, err := broker.ParseFingerprint(row.Fingerprint)
+		if err != nil {
+			return fmt.Errorf("server_fingerprint of broker %s: %w", row.ID, err)
+		}
+		row.Fingerprint = f.String()
+	}
 	b.VerifyCACert.merge(&row.VerifyCACert)
 	b.MetricsEnabled.merge(&row.MetricsEnabled)
 	b.TopicTree.mergeOr(&row.TopicTree, true)
@@ -232,6 +259,8 @@ func movedBy(before, after db.Broker) string {
 		return "client_cert"
 	case before.ClientCertFile != after.ClientCertFile:
 		return "client_cert_file"
+	case before.Fingerprint != after.Fingerprint:
+		return "server_fingerprint"
 	}
 	return ""
 }
@@ -242,8 +271,12 @@ func mergeSecret(o Opt[broker.Secret], dst *string) {
 	*dst = string(secret)
 }
 
-// checkPair checks that the client certificate has its key.
-func (a *API) checkPair(row db.Broker) error {
+// checkTLS checks that the client certificate has its key, and that a pin has a certificate
+// to be compared with.
+func (a *API) checkTLS(row db.Broker) error {
+	if err := checkPin(row); err != nil {
+		return err
+	}
 	t, err := a.target(row)
 	if err != nil {
 		return err
@@ -270,7 +303,7 @@ func (c *Connections) target(row db.Broker) (broker.Target, error) {
 		return broker.Target{}, err
 	}
 	t := broker.Target{ID: row.ID, Rev: row.Rev, URL: row.URL, Username: row.Username, Password: broker.Secret(secrets.Password), TopicTree: row.TopicTree,
-		TLS: broker.TLS{CACert: row.CACert, ClientCert: row.ClientCert, ClientKey: broker.Secret(secrets.ClientKey), Verify: row.VerifyCACert}}
+		TLS: broker.TLS{CACert: row.CACert, ClientCert: row.ClientCert, ClientKey: broker.Secret(secrets.ClientKey), Verify: row.VerifyCACert, Fingerprint: row.Fingerprint}}
 	key := string(t.TLS.ClientKey)
 	for _, f := range []struct {
 		text *string

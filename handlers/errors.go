@@ -23,6 +23,8 @@ const (
 	CodeLastAdmin         = "LAST_ADMIN"
 	CodePayloadTooLarge   = "PAYLOAD_TOO_LARGE"
 	CodeTooManyAttempts   = "TOO_MANY_ATTEMPTS"
+	CodeTooManyStreams    = "TOO_MANY_STREAMS"
+	CodeSearchBusy        = "SEARCH_BUSY"
 	CodeBrokerUnavailable = "BROKER_UNAVAILABLE"
 	CodeBrokerTimeout     = "BROKER_TIMEOUT"
 	CodeBrokerError       = "BROKER_ERROR"
@@ -48,7 +50,7 @@ func (e *Error) Unwrap() error { return e.Cause }
 // ErrorObject is the body of every error response.
 type ErrorObject struct {
 	Message string         `json:"message" doc:"What failed, as a sentence." example:"the project has no broker with this id"`
-	Code    string         `json:"code" doc:"Stable code: UNAUTHORIZED, FORBIDDEN, NOT_FOUND, METHOD_NOT_ALLOWED, NOT_SUPPORTED, INVALID_REQUEST, ALREADY_EXISTS, CONFLICT, LAST_ADMIN, PAYLOAD_TOO_LARGE, TOO_MANY_ATTEMPTS, BROKER_UNAVAILABLE, BROKER_TIMEOUT, BROKER_ERROR or INTERNAL_ERROR." example:"NOT_FOUND"`
+	Code    string         `json:"code" doc:"Stable code: UNAUTHORIZED, FORBIDDEN, NOT_FOUND, METHOD_NOT_ALLOWED, NOT_SUPPORTED, INVALID_REQUEST, ALREADY_EXISTS, CONFLICT, LAST_ADMIN, PAYLOAD_TOO_LARGE, TOO_MANY_ATTEMPTS, TOO_MANY_STREAMS, SEARCH_BUSY, BROKER_UNAVAILABLE, BROKER_TIMEOUT, BROKER_ERROR or INTERNAL_ERROR." example:"NOT_FOUND"`
 	Status  int            `json:"status" doc:"HTTP status of the response." example:"404"`
 	Info    map[string]any `json:"info,omitempty" doc:"Details that depend on the code: errors (invalid fields, each with field and message), feature or requestId. Absent if there are none." example:"-"`
 }

@@ -38,7 +38,7 @@ func (a Admin) Validate() error {
 // its project.
 const (
 	EmbeddedName   = "embedded"
-	DefaultProject = "default"
+	defaultProject = "default"
 )
 
 // FirstStart creates the root administrator and the project "default" that it
@@ -61,7 +61,7 @@ func (a *API) FirstStart(ctx context.Context, admin Admin, keep func(password st
 	now := a.Now()
 	root := db.User{ID: newID(), Email: admin.Email, FirstName: "Administrator", PasswordHash: hash,
 		Verified: true, Root: true, CreatedAt: now, UpdatedAt: now}
-	project := db.Project{ID: newID(), Name: DefaultProject, OwnerID: root.ID, CreatedAt: now, UpdatedAt: now}
+	project := db.Project{ID: newID(), Name: defaultProject, OwnerID: root.ID, CreatedAt: now, UpdatedAt: now}
 	return a.DB.Initialise(ctx, root, project, nil)
 }
 
@@ -114,11 +114,11 @@ func (a *API) embeddedHome(ctx context.Context) (projectID string, err error) {
 	}
 	for _, p := range projects {
 		owns := func(u db.User) bool { return u.ID == p.OwnerID }
-		if p.Name == DefaultProject && slices.ContainsFunc(roots, owns) {
+		if p.Name == defaultProject && slices.ContainsFunc(roots, owns) {
 			return p.ID, nil
 		}
 	}
 	now := a.Now()
-	p := db.Project{ID: newID(), Name: DefaultProject, OwnerID: roots[0].ID, CreatedAt: now, UpdatedAt: now}
+	p := db.Project{ID: newID(), Name: defaultProject, OwnerID: roots[0].ID, CreatedAt: now, UpdatedAt: now}
 	return p.ID, a.DB.CreateProject(ctx, p)
 }

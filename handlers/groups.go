@@ -88,6 +88,42 @@ func (a *API) ModifyGroup(ctx context.Context, r *ModifyGroupRequest) error {
 	return b.ModifyGroup(ctx, spec)
 }
 
+// GetAnonymousGroupRequest names a broker.
+type GetAnonymousGroupRequest struct{ BrokerPath }
+
+// AnonymousGroup is the group of the clients without a username.
+type AnonymousGroup struct {
+	GroupName string `json:"groupname" doc:"Name of the group whose roles apply to clients without a username; empty if there is none." example:"visitors"`
+}
+
+// GetAnonymousGroup returns the group of the clients without a username.
+func (a *API) GetAnonymousGroup(ctx context.Context, r *GetAnonymousGroupRequest) (AnonymousGroup, error) {
+	b, err := a.live(&r.BrokerPath)
+	if err != nil {
+		return AnonymousGroup{}, err
+	}
+	name, err := b.GetAnonymousGroup(ctx)
+	return AnonymousGroup{GroupName: name}, err
+}
+
+// SetAnonymousGroupRequest names the new group of the clients without a username.
+type SetAnonymousGroupRequest struct {
+	BrokerPath
+	Body struct {
+		GroupName string `json:"groupname" required:"true" minlen:"1" doc:"Name of an existing group, whose roles apply to clients without a username." example:"visitors"`
+	}
+}
+
+// SetAnonymousGroup sets the group of the clients without a username, and disconnects
+// these clients.
+func (a *API) SetAnonymousGroup(ctx context.Context, r *SetAnonymousGroupRequest) error {
+	b, err := a.live(&r.BrokerPath)
+	if err != nil {
+		return err
+	}
+	return b.SetAnonymousGroup(ctx, r.Body.GroupName)
+}
+
 // DeleteGroupRequest names a group.
 type DeleteGroupRequest struct {
 	BrokerPath

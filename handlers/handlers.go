@@ -25,16 +25,25 @@ import (
 	"github.com/google/uuid"
 
 	"signalbox/broker"
+	"signalbox/broker/monitor"
 	"signalbox/db"
 	"signalbox/handlers/auth"
+	"signalbox/handlers/jobs"
 	"signalbox/handlers/vault"
 )
 
-// API has the dependencies of the operations. All fields are required.
+// API has the dependencies of the operations. All exported fields are required.
 type API struct {
 	*Connections
 	Clusters broker.Clusters
 	Auth     *auth.Auth
+	Jobs     *jobs.Runner
+	// SearchTime bounds the time of a search.
+	SearchTime time.Duration
+	History    *monitor.History
+	Events     *monitor.Events
+
+	searches searches
 }
 
 // Connections are the stored broker connections, and the brokers that they lead to. All
@@ -104,6 +113,14 @@ func (o Opt[T]) mergeOr(dst *T, fallback T) {
 	default:
 		*dst = o.Value
 	}
+}
+
+// orDefault returns the value, nil if the member is absent, and the default if it is null.
+func (o Opt[T]) orDefault(standard T) *T {
+	if o.Null {
+		return &standard
+	}
+	return o.Ptr()
 }
 
 // List is a page of records, written as a bare JSON array while it is read; the header

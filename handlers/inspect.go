@@ -11,6 +11,11 @@ import (
 type InspectClientsRequest struct {
 	BrokerPath
 	Paging
+	FilterValue  string `query:"filterValue" doc:"Only clients that match this value; empty returns all."`
+	FilterMode   string `query:"filterMode" default:"contains" enum:"contains|equals|startsWith|endsWith|regex" doc:"How filterValue is compared. All modes but equals and regex ignore case. A regular expression (RE2) has at most 1000 bytes and 1000 instructions once compiled, and 5 seconds for the list."`
+	FilterTarget string `query:"filterTarget" default:"clientid" enum:"clientid|username|address" doc:"Field that filterValue is compared with."`
+	State        string `query:"state" default:"all" enum:"all|connected|disconnected" doc:"Only clients that are connected, or only sessions whose client is not."`
+	Queued       bool   `query:"queued" default:"false" doc:"True returns only clients for which messages wait."`
 }
 
 // InspectClients lists the connected clients and the sessions of others.
@@ -19,8 +24,32 @@ func (a *API) InspectClients(ctx context.Context, r *InspectClientsRequest) (Lis
 	if err != nil {
 		return List[broker.ConnectedClient]{}, err
 	}
-	page, err := b.InspectClients(ctx, r.Offset, r.Count)
+	o, err := options(Listing{Paging: r.Paging, Verbose: true, FilterValue: r.FilterValue, FilterMode: r.FilterMode},
+		r.FilterTarget, broker.SessionFilter)
+	if err != nil {
+		return List[broker.ConnectedClient]{}, err
+	}
+	if o.Match == nil && r.State == "all" && !r.Queued {
+		page, err := b.InspectClients(ctx, r.Offset, r.Count)
+		return List[broker.ConnectedClient]{page: page}, err
+	}
+	o.Match = r.match(o.Match)
+	page, err := b.InspectClients(ctx, 0, -1)
+	if err != nil {
+		return List[broker.ConnectedClient]{}, err
+	}
+	page, err = broker.Select(ctx, page.Items, o)
 	return List[broker.ConnectedClient]{page: page}, err
+}
+
+// match adds the conditions on the state and the queue to those of text.
+func (r *InspectClientsRequest) match(text broker.Match[broker.ConnectedClient]) broker.Match[broker.ConnectedClient] {
+	return func(ctx context.Context, c broker.ConnectedClient) (bool, error) {
+		if r.State != "all" && c.Connected != (r.State == "connected") || r.Queued && c.Queues.MessagesOut == 0 {
+			return false, ctx.Err()
+		}
+		return broker.Matches(ctx, text, c)
+	}
 }
 
 // InspectClientRequest names an MQTT client id.
@@ -36,6 +65,22 @@ func (a *API) InspectClient(ctx context.Context, r *InspectClientRequest) (broke
 		return broker.ConnectedClientDetail{}, err
 	}
 	return b.InspectClient(ctx, r.ClientID)
+}
+
+// TopClientsRequest asks for the sessions with the highest figures.
+type TopClientsRequest struct {
+	BrokerPath
+	By    string `query:"by" default:"queue" enum:"queue|dropped|rate|inflight|subscriptions" doc:"Figure by which the sessions are ordered: messages that wait (queue), messages that the client did not get (dropped), messages from and to the client per second (rate), messages in flight, or subscriptions."`
+	Count int    `query:"count" default:"10" min:"1" max:"100" doc:"Maximum number of sessions to return."`
+}
+
+// TopClients returns the sessions with the highest figures.
+func (a *API) TopClients(ctx context.Context, r *TopClientsRequest) (broker.TopClients, error) {
+	b, err := a.live(&r.BrokerPath)
+	if err != nil {
+		return broker.TopClients{}, err
+	}
+	return b.TopClients(ctx, broker.ClientFigure(r.By), r.Count)
 }
 
 // DisconnectClientRequest names an MQTT client id.

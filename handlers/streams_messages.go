@@ -46,6 +46,14 @@ type ClearStreamRangeRequest struct {
 // Validate parses the times. It requires one of them, so that an incomplete request
 // does not delete everything.
 func (r *ClearStreamRangeRequest) Validate() (bad []FieldError) {
+	if r.gte, r.lte, bad = period(r.GTE, r.LTE); bad == nil && r.gte == nil && r.lte == nil {
+		bad = append(bad, FieldError{"query.gte", "is required, unless lte is given"})
+	}
+	return bad
+}
+
+// period parses the ends of a period, nil for an open one.
+func period(from, to string) (gte, lte *float64, bad []FieldError) {
 	read := func(name, text string) *float64 {
 		v, ok := unixSeconds(text)
 		if !ok {
@@ -53,15 +61,36 @@ func (r *ClearStreamRangeRequest) Validate() (bad []FieldError) {
 		}
 		return v
 	}
-	r.gte, r.lte = read("gte", r.GTE), read("lte", r.LTE)
-	switch {
-	case bad != nil:
-	case r.gte == nil && r.lte == nil:
-		bad = append(bad, FieldError{"query.gte", "is required, unless lte is given"})
-	case r.gte != nil && r.lte != nil && *r.gte > *r.lte:
+	gte, lte = read("gte", from), read("lte", to)
+	if bad == nil && gte != nil && lte != nil && *gte > *lte {
 		bad = append(bad, FieldError{"query.lte", "must not be less than gte"})
 	}
+	return gte, lte, bad
+}
+
+// GetStreamTimelineRequest names a stream and a period.
+type GetStreamTimelineRequest struct {
+	StreamPath
+	GTE    string `query:"gte" doc:"Earliest time, in Unix seconds; empty or absent is open."`
+	LTE    string `query:"lte" doc:"Latest time, in Unix seconds; empty or absent is open."`
+	Slices int    `query:"slices" default:"48" min:"1" max:"200" doc:"Number of slices."`
+
+	gte, lte *float64
+}
+
+// Validate parses the times.
+func (r *GetStreamTimelineRequest) Validate() (bad []FieldError) {
+	r.gte, r.lte, bad = period(r.GTE, r.LTE)
 	return bad
+}
+
+// GetStreamTimeline counts the stored messages of a period in slices of equal length.
+func (a *API) GetStreamTimeline(ctx context.Context, r *GetStreamTimelineRequest) (broker.StreamTimeline, error) {
+	b, err := a.live(&r.BrokerPath)
+	if err != nil {
+		return broker.StreamTimeline{}, err
+	}
+	return b.StreamTimeline(ctx, r.StreamName, r.gte, r.lte, r.Slices)
 }
 
 // ClearStreamRange deletes the stored messages of a period.

@@ -106,8 +106,12 @@ func (p *parameter) tagged(f reflect.StructField, tag string) bool {
 func (p *parameter) check() error {
 	switch p.shape.kind {
 	case text, boolean, integer:
+	case list:
+		if p.shape.typ != reflect.TypeFor[[]string]() || p.rules.fallback != "" {
+			return errors.New("a query parameter that repeats must be a list of strings without a default")
+		}
 	default:
-		return errors.New("a query parameter must be a string, a boolean or an integer")
+		return errors.New("a query parameter must be a string, a boolean, an integer or a list of strings")
 	}
 	if p.rules.fallback == "" {
 		return nil
@@ -165,6 +169,9 @@ func (p *plan) alone(values url.Values) *parameter {
 // bind sets v from the values of the parameter.
 func (p *parameter) bind(given []string, v reflect.Value) string {
 	switch {
+	case p.shape.kind == list && len(given) > 0:
+		v.Set(reflect.ValueOf(given))
+		return ""
 	case len(given) > 1:
 		return "is given more than once"
 	case len(given) == 1:

@@ -49,6 +49,11 @@ func bridgeExtensions(h *handlers.API) []route {
 			Example:     `[{"connectionName":"history","isConnected":false,"error":"127.0.0.1:9000 refuses connections: is the service up?"}]`,
 			Description: "Without a body the stored configuration is tested. Nothing is delivered, and existing connections " +
 				"are not interrupted."},
+		{ID: "previewBridge", Method: "POST", Path: bridgePath + "/preview", Role: auth.Editor, Status: 200,
+			Summary: "Preview what a message becomes without sending it", Do: query(h.PreviewBridge),
+			Description: "One entry for each topic mapping that takes messages of the topic, in the order of the configuration, the " +
+				"first 100; none if no mapping does. Connections that are not enabled are shown as well. Messages are mapped by the code " +
+				"with which they are delivered; nothing is connected, stored or delivered."},
 		{ID: "listDeadLetters", Method: "GET", Path: deadLetterPath, Role: auth.Viewer, Status: 200,
 			Summary: "List the dead letters of a connection", Do: query(h.ListDeadLetters),
 			Description: "Messages that the target refuses or that cannot be converted, the oldest first. The payload is text " +

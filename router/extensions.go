@@ -15,15 +15,18 @@ func (rt *router) extensions() []*route {
 	rows := slices.Concat(
 		tagged(tagSession, sessionRoutes(h)),
 		tagged(tagProjects, projectExtensions(h)),
+		tagged(tagSearch, searchExtensions(h)),
 		tagged(tagTokens, tokenExtensions(h)),
 		tagged(tagUsers, userExtensions(h)),
 		tagged(tagClusters, clusterExtensions(h)),
 		tagged(tagBrokers, brokerExtensions(h)),
 		tagged(tagBridges, bridgeExtensions(h)),
 		tagged(tagInspection, inspectionExtensions(h)),
+		tagged(tagTopics, topicExtensions(h)),
 		tagged(tagMessages, messageExtensions(h)),
 		tagged(tagStreams, streamExtensions(h)),
 		tagged(tagAccess, accessExtensions(h)),
+		tagged(tagJobs, jobExtensions(h)),
 		tagged(tagService, rt.serviceRoutes()),
 	)
 	for _, row := range rows {
@@ -48,6 +51,12 @@ func sessionRoutes(h *handlers.API) []route {
 		{ID: "changePassword", Method: "PUT", Path: "/api/auth/password", Role: auth.SignedIn, Status: 204, Errors: []int{429},
 			Summary: "Change the caller's password", UsersOnly: true, Do: command(h.ChangePassword),
 			Description: "Ends the other sessions of the caller."},
+		{ID: "getPreferences", Method: "GET", Path: "/api/auth/preferences", Role: auth.SignedIn, Status: 200,
+			Summary: "Get the caller's preferences", UsersOnly: true, Do: query(h.GetPreferences),
+			Description: "How the user wants the console shown. They belong to the user and end with it."},
+		{ID: "setPreferences", Method: "PUT", Path: "/api/auth/preferences", Role: auth.SignedIn, Status: 204,
+			Summary: "Change the caller's preferences", UsersOnly: true, Do: command(h.SetPreferences),
+			Description: "Changes the members that are present; null resets a member to its default."},
 	}
 }
 
@@ -77,6 +86,18 @@ func projectExtensions(h *handlers.API) []route {
 		{ID: "deleteMember", Method: "DELETE", Path: projectPath + "/members/{userId}", Role: auth.Admin, Status: 204,
 			Summary: "Remove a member", Do: command(h.DeleteMember),
 			Description: "Also ends the tokens of the member in this project. The owner cannot be removed (400, CONFLICT)."},
+	}
+}
+
+// searchExtensions find objects of all projects.
+func searchExtensions(h *handlers.API) []route {
+	return []route{
+		{ID: "search", Method: "GET", Path: "/api/search", Role: auth.SignedIn, Status: 200, Errors: []int{404, 429, 503},
+			Summary: "Search all objects by name", Do: query(h.Search),
+			Description: "Projects, broker connections and clusters that the caller may see, users for platform administrators, and " +
+				"of each connected broker clients, roles, groups, sessions, streams and topics. A restricted token finds its brokers " +
+				"and what they have. A search takes at most 1.5 seconds; brokers that did not respond are in `incomplete`. At most " +
+				"4 searches of a caller (429, SEARCH_BUSY) and 16 of all (503) are in progress."},
 	}
 }
 
@@ -114,13 +135,46 @@ func brokerExtensions(h *handlers.API) []route {
 		{ID: "testBroker", Method: "POST", Path: projectPath + "/brokers/test", Role: auth.Admin, Status: 200,
 			Summary: "Test a broker connection without storing it", Do: query(h.TestBroker),
 			Description: "Connects once and returns the features of the broker, or why the connection failed, with status 200 " +
-				"in both cases."},
+				"in both cases: the steps of the attempt, the cause of a failure with lines that may put it right, and the " +
+				"certificates that the broker presented, also if they are not trusted. The fingerprint of the first one can be " +
+				"given as `server_fingerprint`, after it was compared with that of the broker's own file."},
+		{ID: "streamEvents", Method: "GET", Path: brokerPath + "/events", Role: auth.Viewer, Status: 200, Errors: []int{429},
+			Summary: "Follow the events of a broker", Do: query(h.StreamEvents),
+			Description: "Server-Sent Events, each with a JSON object as data. `metrics` is the load as in getMetricHistory " +
+				"(`at`, `connected`, `subscriptions`, `retained`, `messagesIn`, `messagesOut`, `bytesIn`, `bytesOut`, `dropped`): of the " +
+				"embedded broker every second, of another one whenever it reports. `state` is the state of the connection " +
+				"(`connected`, `since`, `error`), at the beginning and when it changes. `denials` has the denials since the last event " +
+				"(`denials`, as in listDenials and at most 50; `more`, whether there may be others). There is at most one event of a " +
+				"type a second. A caller that reads too slowly loses events and receives `skipped` (`skipped`, their number). The " +
+				"stream ends with the session or token, the role in the project, or the broker connection. At most 16 streams of a " +
+				"caller (429) and 256 of all (503) are open.",
+			Example: `"event: state\ndata: {\"connected\":true,\"since\":1769860800000}\n\n"`},
+		{ID: "listenMessages", Method: "GET", Path: brokerPath + "/messages/events", Role: auth.Viewer, Status: 200, Errors: []int{429},
+			Summary: "Follow what is published to a broker", Do: query(h.ListenMessages),
+			Description: "Server-Sent Events. `message` is a message that was published after the stream had begun, once also if " +
+				"several filters match (`topic`; `payload`, text or in base64 as `encoding` says, at most its first 1000 bytes; " +
+				"`truncated`; `size` in bytes; `qos` and `retain` as published, 0 and false if the broker is reached over MQTT; `at` " +
+				"in epoch milliseconds; `properties` of MQTT 5 as in listRetained, not if the broker is reached over MQTT; `propertiesOmitted` if they have more than 1000 bytes). A second " +
+				"has at most 50; `skipped` (`skipped`) is the number of those left out. The stream ends when the broker is no longer " +
+				"reached, and otherwise as that of streamEvents, with which it is counted.",
+			Example: `"event: message\ndata: {\"topic\":\"plant/7/state\",\"payload\":\"online\",\"size\":6,\"qos\":1,\"retain\":false,\"at\":1769860800000}\n\n"`},
+		{ID: "getMetricHistory", Method: "GET", Path: brokerPath + "/metrics/history", Role: auth.Viewer, Status: 200,
+			Summary: "Get the load of a broker over time", Do: query(h.GetMetricHistory),
+			Description: "Connected clients, subscriptions, retained messages, and messages, bytes and dropped messages per second, " +
+				"from the broker's $SYS topics, also while the broker is not connected. The service keeps one hour in steps of 10 " +
+				"seconds, one day in steps of one minute, three days in steps of 5 minutes and 30 days in steps of 10 minutes. An " +
+				"interval without samples has null, never an estimate. An earlier start is moved to the oldest interval that is kept."},
 	}
 }
 
-// inspectionExtensions act on connected clients.
+// inspectionExtensions rank connected clients and act on them.
 func inspectionExtensions(h *handlers.API) []route {
 	return []route{
+		{ID: "topClients", Method: "GET", Path: brokerPath + "/client-inspect/top", Role: auth.Viewer, Status: 200,
+			Summary: "List the clients with the highest figures", Do: query(h.TopClients),
+			Description: "Sessions ordered by queue, dropped messages, rate, messages in flight or subscriptions, whether or not " +
+				"their client is connected. The rate is measured over one second, which the response takes. A remote broker " +
+				"orders by queue only (405 otherwise)."},
 		{ID: "disconnectClient", Method: "DELETE", Path: brokerPath + "/client-inspect/connection", Role: auth.Editor, Status: 204,
 			Summary: "Disconnect a client", Do: command(h.DisconnectClient),
 			Description: "Closes the connection. The session remains as far as the client asked for that, and the client may " +
@@ -135,6 +189,17 @@ func inspectionExtensions(h *handlers.API) []route {
 		{ID: "unsubscribeClient", Method: "DELETE", Path: brokerPath + "/client-inspect/subscriptions", Role: auth.Editor, Status: 204,
 			Summary: "Remove a subscription from a client's session", Do: command(h.UnsubscribeClient),
 			Description: "As if the client had unsubscribed."},
+	}
+}
+
+// topicExtensions browse the topic tree.
+func topicExtensions(h *handlers.API) []route {
+	return []route{
+		{ID: "listTopicLevel", Method: "GET", Path: brokerPath + "/topictree/level", Role: auth.Viewer, Status: 200,
+			Summary: "Get one level of the topic tree, or search it", Do: query(h.ListTopicLevel),
+			Description: "The topics and branches below a prefix, each with its number of topics, its messages a second and its " +
+				"latest message. A request reads for at most a second and a search finds at most 1000 topics; `cut` says that " +
+				"there may be more. In an HP cluster without `nodeid`, the trees of all nodes are merged."},
 	}
 }
 
@@ -157,8 +222,8 @@ func messageExtensions(h *handlers.API) []route {
 	}
 }
 
-// streamExtensions read a single stream, count and delete a part of its messages, and
-// stop a replay.
+// streamExtensions read a single stream, count and delete a part of its messages, stop a
+// replay and preview a definition.
 func streamExtensions(h *handlers.API) []route {
 	return []route{
 		{ID: "getStream", Method: "GET", Path: brokerPath + "/streams/detail", Role: auth.Viewer, Status: 200,
@@ -167,6 +232,10 @@ func streamExtensions(h *handlers.API) []route {
 		{ID: "getStreamMessageCount", Method: "GET", Path: brokerPath + "/streams/messages/count", Role: auth.Viewer, Status: 200,
 			Summary: "Count the messages of a stream", Do: query(h.CountStreamMessages),
 			Description: "The number of messages that the stream stores now."},
+		{ID: "getStreamTimeline", Method: "GET", Path: brokerPath + "/streams/messages/timeline", Role: auth.Viewer, Status: 200,
+			Summary: "Count the messages of a stream over time", Do: query(h.GetStreamTimeline),
+			Description: "The number of messages that the stream stores from `gte` to `lte`, when the first and the last of them were " +
+				"received, and how many are in each of `slices` parts of that time."},
 		{ID: "clearStreamRange", Method: "DELETE", Path: brokerPath + "/streams/messages/range", Role: auth.Editor, Status: 204,
 			Summary: "Delete the messages of a stream in a time range", Do: command(h.ClearStreamRange),
 			Description: "Deletes the stored messages that the stream received from `gte` to `lte`. At least one bound is " +
@@ -174,13 +243,25 @@ func streamExtensions(h *handlers.API) []route {
 		{ID: "stopStreamReplay", Method: "DELETE", Path: brokerPath + "/streams/replay", Role: auth.Viewer, Status: 204,
 			Summary: "Stop the replay of a stream", Do: command(h.StopStreamReplay),
 			Description: "Messages that were replayed already are not taken back."},
+		{ID: "previewStream", Method: "POST", Path: brokerPath + "/streams/preview", Role: auth.Viewer, Status: 200,
+			Summary: "Preview what a stream would do with messages", Do: query(h.PreviewStream),
+			Description: "Processes messages as a stream of this definition would, and neither stores nor publishes anything: the result " +
+				"for each message, or why it has none. A query with mistakes and other invalid members are refused as in createStream. " +
+				"Aggregates begin with the first message. A broker with streams of its own is 405."},
 	}
 }
 
-// accessExtensions import and export access control, explain its decisions, and
-// manage bans.
+// accessExtensions import and export access control, explain its decisions, set the
+// anonymous group and manage bans.
 func accessExtensions(h *handlers.API) []route {
 	return []route{
+		{ID: "getAnonymousGroup", Method: "GET", Path: brokerPath + "/groups/anonymous", Role: auth.Viewer, Status: 200,
+			Summary: "Get the anonymous group", Do: query(h.GetAnonymousGroup),
+			Description: "The group whose roles apply to clients without a username."},
+		{ID: "setAnonymousGroup", Method: "PUT", Path: brokerPath + "/groups/anonymous", Role: auth.Editor, Status: 204,
+			Summary: "Set the anonymous group", Do: command(h.SetAnonymousGroup),
+			Description: "Closes the connections of clients without a username, so that the change takes effect. A broker that " +
+				"has had an anonymous group always has one."},
 		{ID: "importAccess", Method: "POST", Path: brokerPath + "/access/import", Role: auth.Admin, Status: 200,
 			Summary: "Import a dynamic-security.json", Large: true, Do: query(h.ImportAccess),
 			Description: "All or nothing, password hashes included. The body, up to 64 MiB, has the form of Mosquitto's " +
@@ -207,6 +288,29 @@ func accessExtensions(h *handlers.API) []route {
 		{ID: "deleteBan", Method: "DELETE", Path: brokerPath + "/bans", Role: auth.Admin, Status: 204,
 			Summary: "Delete a ban", Do: command(h.DeleteBan),
 			Description: "Clients that it concerned may connect again."},
+	}
+}
+
+// jobExtensions change many objects in the background. No action needs a higher role on one
+// object than editor.
+func jobExtensions(h *handlers.API) []route {
+	const jobPath = brokerPath + "/jobs/{jobId}"
+	return []route{
+		{ID: "createJob", Method: "POST", Path: brokerPath + "/jobs", Role: auth.Editor, Status: 200,
+			Summary: "Change many objects in the background", Do: query(h.CreateJob),
+			Description: "Selects the objects by their names or by a filter and returns at once; with `dry_run` it only counts " +
+				"them. At most 2 jobs run for a broker and 8 in all (400, CONFLICT). A job ends when its creator loses the right " +
+				"to do the same, when the broker connection is changed or deleted, and with the service."},
+		{ID: "listJobs", Method: "GET", Path: brokerPath + "/jobs", Role: auth.Viewer, Status: 200,
+			Summary: "List the jobs of a broker", Do: query(h.ListJobs),
+			Description: "The newest first, without failures. An ended job is listed for an hour, as long as it is among the last " +
+				"20 of the broker and the last 100 of all brokers."},
+		{ID: "getJob", Method: "GET", Path: jobPath, Role: auth.Viewer, Status: 200,
+			Summary: "Get a job", Do: query(h.GetJob),
+			Description: "With its progress and the first 1000 objects that were not changed."},
+		{ID: "cancelJob", Method: "DELETE", Path: jobPath, Role: auth.Editor, Status: 204,
+			Summary: "Cancel a job", Do: command(h.CancelJob),
+			Description: "No further object is begun; what was changed stays changed. A job that has ended is not affected."},
 	}
 }
 

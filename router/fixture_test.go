@@ -20,10 +20,12 @@ import (
 
 	"signalbox/broker"
 	"signalbox/broker/clusters"
+	"signalbox/broker/monitor"
 	"signalbox/db"
 	"signalbox/db/dbtest"
 	"signalbox/handlers"
 	"signalbox/handlers/auth"
+	"signalbox/handlers/jobs"
 	"signalbox/handlers/vault"
 )
 
@@ -64,7 +66,11 @@ func newFixture(t testing.TB, change ...func(*Config, *auth.Config)) *fixture {
 	v, err := vault.Open(filepath.Join(t.TempDir(), "key"), true)
 	must(t, err)
 	connections := &handlers.Connections{DB: f.db, Brokers: broker.NewPool(nil), Vault: v, Now: time.Now, Log: quiet}
-	api := &handlers.API{Connections: connections, Clusters: clusters.New(connections.ClusterRows(), quiet), Auth: f.auth}
+	history := monitor.Open(t.Context(), filepath.Join(t.TempDir(), "history.db"), monitor.Options{})
+	t.Cleanup(func() { history.Close(context.Background()) }) //nolint:errcheck // the test is over
+	api := &handlers.API{Connections: connections, Clusters: clusters.New(connections.ClusterRows(), quiet), Auth: f.auth,
+		Jobs: jobs.New(jobs.DefaultLimits(), time.Now, quiet), SearchTime: handlers.DefaultSearchTime, History: history,
+		Events: monitor.NewEvents(connections.Brokers, quiet)}
 	ready := func(ctx context.Context) error { return f.db.Ping(ctx) }
 	f.Server, err = New(api, f.auth, cfg, ready, Program{Version: "test", ConfigExample: "data_dir: ./data\n"}, slog.New(slog.NewJSONHandler(f.log, nil)))
 	must(t, err)
@@ -141,7 +147,7 @@ func (f *fixture) do(t *testing.T, method, target, token, body string, header ..
 // path inserts the fixture's ids into a path of the table.
 func (f *fixture) path(p string) string {
 	return strings.NewReplacer("{projectId}", f.project, "{brokerId}", f.broker, "{userId}", f.owner.ID,
-		"{clusterId}", newID(), "{tokenId}", newID(), "{bridgeId}", "b1", "{connectionName}", "c1", "{file}", docsScriptName).Replace(p)
+		"{clusterId}", newID(), "{tokenId}", newID(), "{jobId}", newID(), "{bridgeId}", "b1", "{connectionName}", "c1", "{file}", docsScriptName).Replace(p)
 }
 
 func newID() string { return uuid.Must(uuid.NewV7()).String() }

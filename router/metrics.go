@@ -32,7 +32,7 @@ func newMetrics(version string, more ...prometheus.Collector) *metrics {
 		}, []string{"operation", "status"}),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "signalbox_http_request_duration_seconds",
-			Help:    "Time from a request's header to the end of its answer, by operation.",
+			Help:    "Time from a request's header to the end of its response, or to the beginning of a stream of events, by operation.",
 			Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10},
 		}, []string{"operation"}),
 	}

@@ -55,7 +55,7 @@ func (rt *router) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	aborted := true // unless serveSafely returns
 	defer func() {
-		rt.observe(r, x, out, rt.now().Sub(start), aborted)
+		rt.observe(r, x, out, start, aborted)
 	}()
 	rt.serveSafely(out, r, x)
 	aborted = false
@@ -95,9 +95,15 @@ func (rt *router) serveSafely(w *responseRecorder, r *http.Request, x *requestIn
 }
 
 // observe writes the access log and updates the metrics. Neither path parameters other
-// than ids nor the query are logged: they may contain names of clients.
-func (rt *router) observe(r *http.Request, x *requestInfo, w *responseRecorder, took time.Duration, aborted bool) {
-	rt.metrics.observe(x.op, w.status, took)
+// than ids nor the query are logged: they may contain names of clients. A stream of events
+// lasts as long as its caller wants, so its metric is the time until it began.
+func (rt *router) observe(r *http.Request, x *requestInfo, w *responseRecorder, start time.Time, aborted bool) {
+	took := rt.now().Sub(start)
+	if x.streaming.IsZero() {
+		rt.metrics.observe(x.op, w.status, took)
+	} else {
+		rt.metrics.observe(x.op, w.status, x.streaming.Sub(start))
+	}
 	level := slog.LevelInfo
 	if x.quiet && w.status < http.StatusInternalServerError {
 		level = slog.LevelDebug

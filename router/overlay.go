@@ -117,6 +117,9 @@ func overlays(rows []*route) ([]*overlay, error) {
 		if err := o.checkDistinct(); err != nil {
 			return nil, err
 		}
+		for i, row := range o.rows {
+			row.preferred = o.rows[:i]
+		}
 	}
 	return list, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"net/http"
+	"time"
 
 	"signalbox/handlers/auth"
 )
@@ -17,6 +18,7 @@ type requestInfo struct {
 	project   string
 	broker    string
 	principal *auth.Principal // nil if not authenticated
+	streaming time.Time       // when a stream of events began; zero for another response
 }
 
 type requestInfoKey struct{}

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"time"
 
+	"signalbox/broker"
 	"signalbox/handlers"
 )
 
@@ -24,6 +25,13 @@ type (
 	// deletes it.
 	sessionCookie interface {
 		SessionCookie() (value string, expires time.Time)
+	}
+	// eventStream is a stream of events, which the response follows until it ends.
+	eventStream interface {
+		Ready() <-chan struct{}
+		Take() []broker.Event
+		Ended() <-chan struct{}
+		Close()
 	}
 )
 

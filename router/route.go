@@ -38,9 +38,10 @@ type route struct {
 	Serve    http.Handler // instead of Do, for operations that are not JSON, such as assets
 	Produces string       // media type of Serve
 
-	segments []string
-	plan     *plan
-	promised []int
+	segments  []string
+	plan      *plan
+	promised  []int
+	preferred []*route // rows that a path may lead to instead, as overlay.pick does
 }
 
 // The sizes of request bodies, in bytes.

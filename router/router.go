@@ -32,6 +32,9 @@ type router struct {
 	now     func() time.Time
 	ready   func(context.Context) error
 	version string
+	times   eventTimes
+
+	stopping <-chan struct{} // closed when the server begins to stop
 
 	rows     []*route
 	mux      *httprouter.Router
@@ -82,7 +85,7 @@ func (rt *router) register(o *overlay) {
 // serve processes a request for a row.
 func (rt *router) serve(w http.ResponseWriter, r *http.Request, row *route, params httprouter.Params) {
 	x := infoOf(r.Context())
-	x.op, x.quiet = row.ID, row.Serve != nil || row.Role == auth.Public && !row.writes()
+	x.op, x.quiet = row.ID, row.isQuiet(r)
 	x.project, x.broker = logID(params.ByName("projectId")), logID(params.ByName("brokerId"))
 	ctx, err := rt.admit(r, row, params)
 	if err != nil {
@@ -95,12 +98,23 @@ func (rt *router) serve(w http.ResponseWriter, r *http.Request, row *route, para
 	}
 	allowTime(w, row)
 	answer, err := rt.call(ctx, w, r, row, params)
+	if events, ok := answer.(eventStream); ok && err == nil {
+		x.streaming = rt.now()
+		rt.respondEvents(w, r, events, func() error { _, err := rt.admit(r, row, params); return err })
+		return
+	}
 	if err == nil {
 		err = rt.respond(w, r, row, answer)
 	}
 	if err != nil {
 		rt.refuse(w, r, row, err)
 	}
+}
+
+// isQuiet reports whether a request is logged at level debug only: those of machines and
+// of browsers that show a page.
+func (row *route) isQuiet(r *http.Request) bool {
+	return row.Serve != nil || !row.writes() && (row.Role == auth.Public || r.Context().Value(inProcessKey{}) != nil)
 }
 
 // logID truncates a caller's text in the place of an id.

@@ -16,7 +16,8 @@ const (
 )
 
 // routes is the table. An operation that is not in it does not exist; the properties in
-// a row are stated nowhere else.
+// a row are stated nowhere else. With auth.viewer_read_only, auth.Required raises the role
+// Viewer of a row that writes to Editor.
 func (rt *router) routes() []*route {
 	h := rt.api
 	return slices.Concat(
@@ -200,7 +201,7 @@ func inspectionRoutes(h *handlers.API) []route {
 		{ID: "inspectClients", Method: "GET", Path: brokerPath + "/client-inspect", Role: auth.Viewer, Status: 200, Errors: setA,
 			Summary: "List connected clients", Do: query(h.InspectClients),
 			Description: "In order of their client ids. Sessions whose client is not connected are listed, too, with " +
-				"`connected` false."},
+				"`connected` false. The filters are an extension."},
 		{ID: "inspectClient", Method: "GET", Path: brokerPath + "/client-inspect/detail", Role: auth.Viewer, Status: 200, Errors: setA,
 			Summary: "Get the detail of a connected client", Do: query(h.InspectClient),
 			Description: "Also of a session whose client is not connected."},

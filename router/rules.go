@@ -86,7 +86,7 @@ func (r *rules) checkText(s string) string {
 	case r.minLen > 0 && utf8.RuneCountInString(s) < r.minLen:
 		return "must have at least " + count(r.minLen, "character")
 	case r.enum != nil && !slices.Contains(r.enum, s):
-		return "must be one of " + strings.Join(r.enum, ", ")
+		return r.oneOf()
 	case r.format == "email" && !isEmail(s):
 		return "must be an e-mail address"
 	case r.format == "date-time" && !isDateTime(s):
@@ -111,9 +111,17 @@ func (r *rules) checkNumber(f float64) string {
 	case r.max != nil && f > *r.max:
 		return "must be at most " + formatNumber(*r.max)
 	case r.enum != nil && !slices.Contains(r.enum, formatNumber(f)):
-		return "must be one of " + strings.Join(r.enum, ", ")
+		return r.oneOf()
 	}
 	return ""
+}
+
+// oneOf returns the error text for a value that is not in the enum.
+func (r *rules) oneOf() string {
+	if r.enum[0] == "" {
+		return "must be empty or one of " + strings.Join(r.enum[1:], ", ")
+	}
+	return "must be one of " + strings.Join(r.enum, ", ")
 }
 
 func isEmail(s string) bool {

@@ -112,6 +112,9 @@ func (s *schemas) inline(sh *shape, dir direction) *schema {
 		out.Additional = s.of(sh.elem, dir)
 	case list:
 		out.Items = s.of(sh.elem, dir)
+		if dir == forAnswer && sh.elem.pointer {
+			out.Items = orNull(out.Items)
+		}
 	case choice:
 		for _, alternative := range sh.choices {
 			out.AnyOf = append(out.AnyOf, s.of(alternative, dir))
@@ -221,6 +224,9 @@ func (s *schemas) success(row *route) (*response, error) {
 		return out, nil
 	case row.Serve != nil:
 		out.Content = map[string]docMedia{row.Produces: {Schema: &schema{}}}
+		return out, nil
+	case row.Do.result.Implements(typeOf[eventStream]()):
+		out.Content = map[string]docMedia{eventMedia: {Schema: &schema{Type: "string"}}}
 		return out, nil
 	case row.Do.result == typeOf[handlers.Raw]():
 		out.Content = jsonMedia(&schema{Type: "object"})

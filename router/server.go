@@ -54,11 +54,17 @@ func New(api *handlers.API, a *auth.Auth, cfg Config, ready func(context.Context
 	}
 	bounds := newConnections(cfg, trusted, log)
 	more = append(append(more, bounds.collectors()...), newBrokerGauge(api))
+	stopping, stop := context.WithCancel(context.Background())
 	rt := &router{api: api, auth: a, cfg: cfg, proxies: trusted, log: log, now: time.Now,
-		ready: ready, version: program.Version, metrics: newMetrics(program.Version, more...), manual: manual.New(program.ConfigExample)}
+		ready: ready, version: program.Version, times: defaultEventTimes, stopping: stopping.Done(), metrics: newMetrics(program.Version, more...), manual: manual.New(program.ConfigExample)}
 	rt.rows = rt.routes()
 	if err := rt.build(); err != nil {
+		stop()
 		return nil, fmt.Errorf("build router: %w", err)
+	}
+	if err := rt.registerConsole(); err != nil {
+		stop()
+		return nil, fmt.Errorf("build the console: %w", err)
 	}
 	s := &Server{cfg: cfg, router: rt, bounds: bounds, log: log}
 	s.http = &http.Server{
@@ -67,6 +73,7 @@ func New(api *handlers.API, a *auth.Auth, cfg Config, ready func(context.Context
 		ConnState: bounds.onState,
 		ErrorLog:  slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
+	s.http.RegisterOnShutdown(stop)
 	return s, nil
 }
 

@@ -4,6 +4,7 @@ package router
 const (
 	tagSession    = "Session"
 	tagProjects   = "Projects"
+	tagSearch     = "Search"
 	tagBrokers    = "Brokers"
 	tagAccess     = "Access control"
 	tagInspection = "Client inspection"
@@ -14,6 +15,7 @@ const (
 	tagClusters   = "Clusters"
 	tagTokens     = "Tokens"
 	tagUsers      = "Users"
+	tagJobs       = "Jobs"
 	tagService    = "Service"
 )
 
@@ -23,6 +25,7 @@ var tags = []docTag{
 	{tagSession, "Log in and out, and read who is calling. The token of a session, or of a project (see Tokens), is sent in the header " +
 		"`Authorization: Bearer TOKEN`."},
 	{tagProjects, "A project groups brokers, clusters and tokens. Its members have one role each: viewer, editor or admin."},
+	{tagSearch, "Find objects by a part of their name, in all projects and brokers."},
 	{tagBrokers, "Connections to MQTT brokers, and what a broker reports about itself. `capabilities` of a broker lists the features that it " +
 		"has; an operation on a feature that it lacks is answered with 405 and the code NOT_SUPPORTED."},
 	{tagAccess, "Who may connect to a broker and what they may do: clients, groups, roles and the default ACL, as in Mosquitto's dynamic " +
@@ -34,6 +37,8 @@ var tags = []docTag{
 		"what it stored."},
 	{tagBridges, "A bridge connects a broker to other systems: HTTP services, databases, Kafka, NATS, other MQTT brokers. Each has one or more " +
 		"connections, whose configuration is one JSON document."},
+	{tagJobs, "Change many objects of a broker in the background: disconnect clients, end sessions, enable, disable and delete clients, " +
+		"delete retained messages. Jobs are kept in memory; a restart ends them."},
 	{tagClusters, "Brokers that replicate their state with Raft. The mode `dynsec` replicates access control; `hp` also retained messages, and " +
 		"messages are forwarded between the nodes; `full` replicates everything, and only the leader serves clients."},
 	{tagTokens, "Project tokens, with which programs call this API. A token has a role in one project."},

@@ -27,6 +27,8 @@ type Engine struct {
 	closed     bool           // no trial may begin
 	trials     sync.WaitGroup // running trials
 	trialSlots chan struct{}  // one element for each trial that connects
+
+	previewSlots chan struct{} // one element for each trial that does not
 }
 
 var _ broker.Bridges = (*Engine)(nil)
@@ -36,6 +38,7 @@ func newEngine(h *Host, brokerID, identity string, local messaging.Broker) *Engi
 	e := &Engine{
 		Lifecycle: messaging.NewLifecycle(brokerID, "bridge", log), host: h, brokerID: brokerID, identity: identity,
 		owner: h.Identity() + "/" + brokerID, local: local, log: log, trialSlots: make(chan struct{}, maxTrials),
+		previewSlots: make(chan struct{}, maxTrials),
 	}
 	for _, k := range h.kinds {
 		e.bridges = append(e.bridges, &bridge{engine: e, kind: k, log: e.log.With("bridge", k.ID())})

@@ -16,8 +16,8 @@ func TestMatches(t *testing.T) {
 		{"a/+", "a/", true}, {"+", "a", true}, {"+/+", "/a", true}, {"+", "/a", false}, {"a/b", "a/b/c", false}, {"a/b/c", "a/b", false},
 		{"a/+/#", "a", false}, {"a/+/#", "a/b", true}, {"/#", "a", false}, {"a", "a", true},
 	} {
-		if got := matches(c.filter, c.topic); got != c.want {
-			t.Errorf("matches(%q, %q) is %v", c.filter, c.topic, got)
+		if got := broker.FilterMatches(c.filter, c.topic); got != c.want {
+			t.Errorf("FilterMatches(%q, %q) is %v", c.filter, c.topic, got)
 		}
 	}
 }
@@ -34,7 +34,7 @@ func FuzzOverlap(f *testing.F) {
 		if overlap(a, b) != overlap(b, a) {
 			t.Errorf("overlap(%q, %q) depends on their order", a, b)
 		}
-		if matches(a, topic) && matches(b, topic) && !overlap(a, b) {
+		if broker.FilterMatches(a, topic) && broker.FilterMatches(b, topic) && !overlap(a, b) {
 			t.Errorf("%q and %q both match %q", a, b, topic)
 		}
 	})

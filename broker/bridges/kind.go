@@ -7,6 +7,7 @@ import (
 	"net"
 	"time"
 
+	"signalbox/broker"
 	"signalbox/broker/bridges/mapping"
 	"signalbox/broker/messaging"
 )
@@ -94,6 +95,9 @@ type Connector interface {
 	// must be made again first. If Pending results have reasons, those without were not tried.
 	// Without an error and reasons the rest is retried at once, if others have a result.
 	Deliver(ctx context.Context, batch []*Entry, results []Result) error
+	// Preview returns what Deliver would send for an entry, without sending it. It needs no
+	// connection. The error is the reason why the entry would be rejected.
+	Preview(e *Entry) (Preview, error)
 	// Check reports an error if the target is unavailable. It is called now and then while there
 	// is nothing to deliver.
 	Check(ctx context.Context) error
@@ -153,6 +157,25 @@ type Entry struct {
 // MappingMessage returns the message for mappings and templates.
 func (e *Entry) MappingMessage() *mapping.Message {
 	return &mapping.Message{Message: &e.Message, MessageID: e.MessageID}
+}
+
+// Preview is what an entry becomes. It has no secrets of the connection.
+type Preview struct {
+	Destination string // within the target, such as a topic, a table, or a method and a URL
+	Payload     []byte
+	Attributes  []broker.BridgeAttribute // what is sent beside the payload, such as headers
+}
+
+// AddAttribute adds an attribute, shortened to what a preview shows, unless there are as many
+// as that shows already.
+func (p *Preview) AddAttribute(name string, value []byte) {
+	if len(p.Attributes) == maxAttributes {
+		return
+	}
+	a := broker.BridgeAttribute{}
+	a.Name, _, _ = broker.ShowPayload([]byte(name), broker.PreviewLimit)
+	a.Value, a.Encoding, a.Truncated = broker.ShowPayload(value, broker.PreviewLimit)
+	p.Attributes = append(p.Attributes, a)
 }
 
 // Result is the outcome of an entry. The zero Result is Pending.

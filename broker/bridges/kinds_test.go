@@ -16,15 +16,23 @@ import (
 	"signalbox/broker/bridges/mqtt"
 	"signalbox/broker/bridges/nats"
 	"signalbox/broker/bridges/sql"
+	"signalbox/broker/messaging"
 )
 
-// TestKinds checks that the schemas of all kinds have what forms and secrets need.
-func TestKinds(t *testing.T) {
-	t.Parallel()
+// withAllKinds returns a host and an engine with the kinds of bridges of the product.
+func withAllKinds(t *testing.T) (*bridges.Host, messaging.BridgeEngine) {
+	t.Helper()
 	kinds := []bridges.Kind{http.New(), influxdb.Kind{}, kafka.Kind{}, mqtt.New(), nats.Kind{}, sql.Kind{}}
 	h := bridges.NewHost(&bridgestest.Store{}, kinds, slog.New(slog.DiscardHandler))
 	e := h.Open("b", "here", &bridgestest.Broker{})
 	t.Cleanup(func() { must(t, e.Close(context.Background())) })
+	return h, e
+}
+
+// TestKinds checks that the schemas of all kinds have what forms and secrets need.
+func TestKinds(t *testing.T) {
+	t.Parallel()
+	h, e := withAllKinds(t)
 	for _, id := range h.Kinds() {
 		text, err := e.GetBridgeSchema(t.Context(), id)
 		must(t, err)

@@ -18,6 +18,7 @@ const (
 	opStatus = "getBridgeStatus"
 	opSchema = "getBridgeSchema"
 	opTest   = "testBridge"
+	opSample = "previewBridge"
 	opDead   = "listDeadLetters"
 	opRetry  = "retryDeadLetters"
 	opDelete = "deleteDeadLetters"

@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"signalbox/broker"
 	"signalbox/broker/messaging"
 )
 
@@ -27,7 +28,7 @@ func (r *route) accepts(m *messaging.Message) bool { return r.accept == nil || r
 
 // matchesTopic reports whether a topic matches the route.
 func (r *route) matchesTopic(topic string) bool {
-	return slices.ContainsFunc(r.filters, func(f string) bool { return matches(f, topic) })
+	return slices.ContainsFunc(r.filters, func(f string) bool { return broker.FilterMatches(f, topic) })
 }
 
 // plannedTap is a tap of a plan. Of all that are open for a topic, the first takes the message:
@@ -80,7 +81,7 @@ func (p *plan) mustTake(o *plannedTap, topic string, at int64) bool {
 		return false
 	}
 	for _, j := range o.earlier {
-		if other := &p.taps[j]; at <= other.until && matches(other.filter, topic) {
+		if other := &p.taps[j]; at <= other.until && broker.FilterMatches(other.filter, topic) {
 			return false
 		}
 	}

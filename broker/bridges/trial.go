@@ -22,20 +22,31 @@ func (e *Engine) TestBridge(ctx context.Context, bridgeID string, config json.Ra
 	if err != nil {
 		return nil, err
 	}
+	var results []broker.BridgeTest
+	err = e.try(ctx, opTest, e.trialSlots, func(ctx context.Context) error {
+		results, err = b.testConnections(ctx, config)
+		return err
+	})
+	return results, err
+}
+
+// try calls a function that tries a configuration, once one of the slots is free. Its context ends
+// with the engine.
+func (e *Engine) try(ctx context.Context, op string, slots chan struct{}, trial func(ctx context.Context) error) error {
 	if !e.beginTrial() {
-		return nil, e.Closing(opTest)
+		return e.Closing(op)
 	}
 	defer e.trials.Done()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(e.Context(), cancel)()
 	select {
-	case e.trialSlots <- struct{}{}:
-		defer func() { <-e.trialSlots }()
+	case slots <- struct{}{}:
+		defer func() { <-slots }()
 	case <-ctx.Done():
-		return nil, &broker.Error{Kind: broker.Unavailable, Op: opTest, Msg: "other connections are being tried; try again", Err: ctx.Err()}
+		return &broker.Error{Kind: broker.Unavailable, Op: op, Msg: "other configurations are being tried; try again", Err: ctx.Err()}
 	}
-	return b.testConnections(ctx, config)
+	return trial(ctx)
 }
 
 // beginTrial registers a trial, which Close waits for. It reports false after Close.
@@ -50,16 +61,31 @@ func (e *Engine) beginTrial() bool {
 
 // testConnections connects and closes the connections of a document.
 func (b *bridge) testConnections(ctx context.Context, config json.RawMessage) ([]broker.BridgeTest, error) {
+	d, connectors, err := b.compileTrial(opTest, config)
+	if err != nil {
+		return nil, err
+	}
+	results := make([]broker.BridgeTest, len(connectors))
+	var trials sync.WaitGroup
+	for i, c := range d.connections {
+		trials.Go(func() { results[i] = b.testConnection(ctx, c, connectors[i]) })
+	}
+	trials.Wait()
+	return results, nil
+}
+
+// compileTrial creates the connectors of a document, by default of the stored one, for a trial.
+func (b *bridge) compileTrial(op string, config json.RawMessage) (*document, []Connector, error) {
 	old := storedText(b.current())
 	if len(config) == 0 {
 		config = old
 	}
 	if len(config) == 0 {
-		return []broker.BridgeTest{}, nil
+		return &document{}, nil, nil
 	}
 	d, problems := b.kind.schema().read(config, old)
 	if d == nil {
-		return nil, invalidError(opTest, problems)
+		return nil, nil, invalidError(op, problems)
 	}
 	connectors := make([]Connector, len(d.connections))
 	for i, c := range d.connections {
@@ -73,15 +99,9 @@ func (b *bridge) testConnections(ctx context.Context, config json.RawMessage) ([
 		for _, c := range connectors {
 			b.discard(c)
 		}
-		return nil, invalidError(opTest, sorted(problems))
+		return nil, nil, invalidError(op, sorted(problems))
 	}
-	results := make([]broker.BridgeTest, len(connectors))
-	var trials sync.WaitGroup
-	for i, c := range d.connections {
-		trials.Go(func() { results[i] = b.testConnection(ctx, c, connectors[i]) })
-	}
-	trials.Wait()
-	return results, nil
+	return d, connectors, nil
 }
 
 // testConnection connects and closes one connection.

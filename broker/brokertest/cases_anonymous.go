@@ -1,8 +1,6 @@
 package brokertest
 
 import (
-	"encoding/json"
-	"fmt"
 	"testing"
 
 	"signalbox/broker"
@@ -21,45 +19,15 @@ func anonymousCases() []testCase {
 	}
 }
 
-// setAnonymousGroup sends the command that no operation of the interface sends, as mosquitto_ctrl
-// does.
-func (s *fixture) setAnonymousGroup(t *testing.T, admin *device, group string) {
+// setAnonymousGroup sets the anonymous group, and reads it.
+func (s *fixture) setAnonymousGroup(t *testing.T, group string) {
 	t.Helper()
-	response := controlTopic + "/response"
-	if !admin.subscribe(t, response) {
-		t.Fatalf("the admin may not subscribe to %q", response)
+	must(t, s.Broker.SetAnonymousGroup(t.Context(), group))
+	got, err := s.Broker.GetAnonymousGroup(t.Context())
+	must(t, err)
+	if got != group {
+		t.Errorf("anonymous group: got %q, want %q", got, group)
 	}
-	id := s.name("request")
-	request := fmt.Sprintf(`{"commands":[{"command":"setAnonymousGroup","groupname":%q,"correlationData":%q}]}`, group, id)
-	admin.publish(t, controlTopic, request, false)
-	WaitFor(t, "setAnonymousGroup is answered", func() bool {
-		for _, m := range admin.received() {
-			if m.topic == response && isResponse(t, m.payload, id) {
-				return true
-			}
-		}
-		return false
-	})
-}
-
-// isResponse reports whether the payload is the response to the request, which must have succeeded.
-func isResponse(t *testing.T, payload, id string) bool {
-	t.Helper()
-	var answer struct {
-		Responses []struct{ Error, CorrelationData string }
-	}
-	if err := json.Unmarshal([]byte(payload), &answer); err != nil {
-		t.Fatalf("the answer %q is no JSON: %v", payload, err)
-	}
-	for _, r := range answer.Responses {
-		if r.CorrelationData == id && r.Error != "" {
-			t.Fatalf("the broker refuses: %s", r.Error)
-		}
-		if r.CorrelationData == id {
-			return true
-		}
-	}
-	return false
 }
 
 // connectAnonymous connects without a username.
@@ -92,7 +60,7 @@ func anonymousRights(t *testing.T, s *fixture) {
 	admin := s.admin(t)
 	before := s.connectAnonymous(t)
 	role := s.role(t, append(markRights(), allow(broker.PublishClientSend, "anon/#"), allow(broker.SubscribePattern, "news/#"))...)
-	s.setAnonymousGroup(t, admin, s.group(t, role))
+	s.setAnonymousGroup(t, s.group(t, role))
 	before.isCutOff(t)
 
 	d := s.connectAnonymous(t)
@@ -106,15 +74,16 @@ func anonymousRights(t *testing.T, s *fixture) {
 
 func anonymousRoleDeleted(t *testing.T, s *fixture) {
 	role := s.role(t, markRights()...)
-	s.setAnonymousGroup(t, s.admin(t), s.group(t, role))
+	s.setAnonymousGroup(t, s.group(t, role))
 	d := s.connectAnonymous(t)
 	must(t, s.Broker.DeleteRole(t.Context(), role))
 	d.isCutOff(t)
 }
 
 func anonymousGroupStays(t *testing.T, s *fixture) {
-	admin, group := s.admin(t), s.group(t)
-	s.setAnonymousGroup(t, admin, group)
+	group := s.group(t)
+	s.setAnonymousGroup(t, group)
+	wantKind(t, s.Broker.SetAnonymousGroup(t.Context(), s.name("none")), broker.NotFound)
 	wantKind(t, s.Broker.DeleteGroup(t.Context(), group), broker.Conflict)
 	if _, there := s.findGroup(t, group); !there {
 		t.Error("the group is gone all the same")
@@ -125,7 +94,7 @@ func anonymousMember(t *testing.T, s *fixture) {
 	admin := s.admin(t)
 	role := s.role(t, append(markRights(), allow(broker.PublishClientSend, "anon/#"))...)
 	group := s.group(t, role)
-	s.setAnonymousGroup(t, admin, group)
+	s.setAnonymousGroup(t, group)
 	member := s.login(t, s.clientWith(t, broker.ClientSpec{Groups: groupRefs(group)}))
 	if !s.getsThrough(t, member, admin, "anon/1") {
 		t.Error("a member has not the group's rights")

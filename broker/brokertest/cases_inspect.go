@@ -18,6 +18,21 @@ func inspectCases() []testCase {
 		{name: "a client is shown as it is, and what it does counts", needs: needs, run: inspectClient},
 		{name: "the list is in order of client ids, in parts and as a whole", needs: needs, run: inspectList},
 		{name: "a client id that does not exist is not found", needs: needs, run: inspectUnknown},
+		{name: "the clients with the longest queues are those with a queue", needs: needs, run: inspectTop},
+	}
+}
+
+func inspectTop(t *testing.T, s *fixture) {
+	s.login(t, s.client(t))
+	top, err := s.Broker.TopClients(t.Context(), broker.ByQueue, broker.MaxTopClients)
+	must(t, err)
+	if top.By != broker.ByQueue || top.Sessions == 0 || top.Examined != top.Sessions || top.Clients == nil {
+		t.Errorf("got %+v", top)
+	}
+	for _, c := range top.Clients {
+		if c.Queue == 0 {
+			t.Errorf("%s has no queue", c.ClientID)
+		}
 	}
 }
 

@@ -91,6 +91,10 @@ func messageDelete(t *testing.T, s *fixture) {
 	if got, _ := s.retained(t, base+"/#", 0, -1); !slices.Equal(got, []string{base}) {
 		t.Errorf("left: %q", got)
 	}
+	d := s.Broker.RetainedDeleter()
+	defer d.Close()
+	must(t, d.DeleteRetained(t.Context(), base))
+	wantKind(t, d.DeleteRetained(t.Context(), base), broker.NotFound)
 }
 
 func messageProperties(t *testing.T, s *fixture) {

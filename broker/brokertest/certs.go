@@ -51,6 +51,12 @@ func NewCA(t testing.TB) *CA {
 	return &CA{PEM: encode("CERTIFICATE", der), cert: cert, key: key}
 }
 
+// SelfSigned creates a certificate that is signed by its own key.
+func SelfSigned(t testing.TB, o CertOptions) KeyPair {
+	t.Helper()
+	return (&CA{}).Issue(t, o)
+}
+
 // Issue issues a certificate.
 func (ca *CA) Issue(t testing.TB, o CertOptions) KeyPair {
 	t.Helper()
@@ -75,7 +81,11 @@ func (ca *CA) Issue(t testing.TB, o CertOptions) KeyPair {
 	if err != nil {
 		t.Fatalf("encode a private key: %v", err)
 	}
-	der := sign(t, tmpl, ca.cert, key, ca.key)
+	parent, signer := ca.cert, ca.key
+	if parent == nil {
+		parent, signer = tmpl, key
+	}
+	der := sign(t, tmpl, parent, key, signer)
 	return KeyPair{Cert: encode("CERTIFICATE", der), Key: encode("PRIVATE KEY", keyDER)}
 }
 

@@ -238,7 +238,7 @@ func (w *world) askRequests(t *testing.T, c *rawClient, v map[question]bool) {
 	for i, granted := range c.unsubscribe(t, w.questions[eventUnsubscribe]...) {
 		v[question{eventUnsubscribe, w.questions[eventUnsubscribe][i]}] = granted
 	}
-	c.conn.Close() // so that it does not receive messages of the others
+	c.Drop() // so that it does not receive messages of the others
 }
 
 // compare reports different verdicts, and checks that both verdicts are frequent enough.

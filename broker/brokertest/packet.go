@@ -13,18 +13,11 @@ type PacketType byte
 
 // Packet types that tests use.
 const (
-	Connect     PacketType = 1
-	Connack     PacketType = 2
-	Publish     PacketType = 3
-	Puback      PacketType = 4
-	Pubrec      PacketType = 5
-	Pubcomp     PacketType = 7
-	Subscribe   PacketType = 8
-	Suback      PacketType = 9
-	Unsubscribe PacketType = 10
-	Unsuback    PacketType = 11
-	Pingreq     PacketType = 12
-	Pingresp    PacketType = 13
+	Publish  PacketType = 3
+	Pubrec   PacketType = 5
+	Pubcomp  PacketType = 7
+	Pingreq  PacketType = 12
+	Pingresp PacketType = 13
 )
 
 // packet is a whole control packet.

@@ -206,7 +206,7 @@ func TestBridge_what_is_asked_is_what_is_done(t *testing.T) {
 func TestBridge_refusals_name_the_same_places(t *testing.T) {
 	t.Parallel()
 	err := Read(Bridge(t.Context(), newFakeBridges(), "x-bridge", UpdateBridgeConfig(json.RawMessage(`{"bad":1}`)).Encode("x")), "x", nil)
-	r, ok := errors.AsType[*DetailedRefusal](err)
+	r, ok := errors.AsType[*detailedRefusal](err)
 	if !ok || refused(t, err) != r.Refusal {
 		t.Fatalf("got %v", err)
 	}

@@ -3,6 +3,7 @@ package control
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 
 	"signalbox/broker"
@@ -101,8 +102,8 @@ type HACluster struct {
 	Leader      int      `json:"leader,omitempty"`
 }
 
-// HALeader is the data of isLeader.
-type HALeader struct {
+// haLeader is the data of isLeader.
+type haLeader struct {
 	IsLeader bool `json:"isLeader"`
 }
 
@@ -126,91 +127,106 @@ type ClusterNode interface {
 // HA executes a request on HATopic.
 func HA(ctx context.Context, n ClusterNode, payload []byte) []byte {
 	args := reread(payload)
-	take := func(op string, do func(ctx context.Context, m members) (any, error)) command {
-		return command{op, func(ctx context.Context, _ dynsec.Object) (any, error) {
-			m, err := args.next(op)
-			if err != nil {
-				return nil, err
+	table := make([]command, len(haCommands))
+	for i, c := range haCommands {
+		table[i] = command{c.name, func(ctx context.Context, _ dynsec.Object) (any, error) {
+			var m members
+			if !c.bare {
+				var err error
+				if m, err = args.next(c.name); err != nil {
+					return nil, err
+				}
 			}
-			data, err := do(ctx, m)
+			data, err := c.do(ctx, n, m)
 			return data, haRefusal(err)
 		}}
 	}
-	show := func(op string, do func(ctx context.Context) (any, error)) command {
-		return command{op, func(ctx context.Context, _ dynsec.Object) (any, error) {
-			data, err := do(ctx)
-			return data, haRefusal(err)
-		}}
-	}
-	return serve(ctx, payload, append(haArgCommands(n, take),
-		show(opGetCluster, func(ctx context.Context) (any, error) { return n.GetCluster(ctx) }),
-		show(opGetRaftStatus, func(ctx context.Context) (any, error) { return n.GetRaftStatus(ctx) }),
-		show(opIsLeader, func(ctx context.Context) (any, error) {
-			leads, err := n.IsLeader(ctx)
-			return HALeader{leads}, err
-		}),
-	)...)
+	return serve(ctx, payload, table...)
 }
 
-// commandMaker returns a command for a function that receives its arguments.
-type commandMaker func(op string, do func(ctx context.Context, m members) (any, error)) command
-
-// haArgCommands returns the commands that have arguments.
-func haArgCommands(n ClusterNode, take commandMaker) []command {
-	about := func(op string, do func(ctx context.Context, clustername string, node HANode) (any, error)) command {
-		return take(op, func(ctx context.Context, m members) (any, error) {
-			name, node, err := m.clusterNode()
-			if err != nil {
-				return nil, err
-			}
-			return do(ctx, name, node)
-		})
+// RunHA executes a command on a node of this process, with the result that [HA] and
+// [ReadHA] would have.
+func RunHA(ctx context.Context, n ClusterNode, c HACommand, into any) error {
+	i := slices.IndexFunc(haCommands, func(known haCommand) bool { return known.name == c.name })
+	if i < 0 {
+		return Refusal(errUnknownCommand).ClassifyHA(c.name)
 	}
-	simple := func(op string, do func(ctx context.Context, clustername string, node HANode) error) command {
-		return about(op, func(ctx context.Context, name string, node HANode) (any, error) { return done{}, do(ctx, name, node) })
+	data, err := haCommands[i].do(ctx, n, c.args)
+	if err != nil {
+		return Refusal(text(haRefusal(err))).ClassifyHA(c.name)
 	}
-	return append(haClusterCommands(n, take),
-		about(opAddNode, func(ctx context.Context, name string, node HANode) (any, error) { return n.AddNode(ctx, name, node) }),
-		simple(opRemoveNode, n.RemoveNode),
-		simple(opLeaveCluster, n.LeaveCluster),
-	)
+	storeHA(into, data)
+	return nil
 }
 
-// haClusterCommands returns the commands about a cluster as a whole.
-func haClusterCommands(n ClusterNode, take commandMaker) []command {
-	return []command{
-		take(opCreateCluster, func(ctx context.Context, m members) (any, error) {
-			s, err := m.haSpec(true)
-			if err != nil {
-				return nil, err
-			}
-			return n.CreateCluster(ctx, s)
-		}),
-		take(opJoinCluster, func(ctx context.Context, m members) (any, error) {
-			s, err := m.haSpec(false)
-			if err != nil {
-				return nil, err
-			}
-			return done{}, n.JoinCluster(ctx, s)
-		}),
-		take(opDeleteCluster, func(ctx context.Context, m members) (any, error) {
-			name, err := m.clusterName()
-			if err != nil {
-				return nil, err
-			}
-			return done{}, n.DeleteCluster(ctx, name)
-		}),
-		take(opSetLeader, func(ctx context.Context, m members) (any, error) {
-			name, err := m.clusterName()
-			if err != nil {
-				return nil, err
-			}
-			id, err := m.nodeID()
-			if err != nil {
-				return nil, err
-			}
-			return done{}, n.SetLeader(ctx, name, id)
-		}),
+// haCommand is the implementation of a command of HATopic. A bare one has no arguments.
+type haCommand struct {
+	name string
+	bare bool
+	do   func(ctx context.Context, n ClusterNode, a haArguments) (any, error)
+}
+
+// haCommands are the commands of HATopic.
+var haCommands = []haCommand{
+	{opCreateCluster, false, func(ctx context.Context, n ClusterNode, a haArguments) (any, error) {
+		s, err := haSpec(a, true)
+		if err != nil {
+			return nil, err
+		}
+		return n.CreateCluster(ctx, s)
+	}},
+	{opJoinCluster, false, func(ctx context.Context, n ClusterNode, a haArguments) (any, error) {
+		s, err := haSpec(a, false)
+		if err != nil {
+			return nil, err
+		}
+		return done{}, n.JoinCluster(ctx, s)
+	}},
+	{opDeleteCluster, false, func(ctx context.Context, n ClusterNode, a haArguments) (any, error) {
+		name, err := a.clusterName()
+		if err != nil {
+			return nil, err
+		}
+		return done{}, n.DeleteCluster(ctx, name)
+	}},
+	{opSetLeader, false, func(ctx context.Context, n ClusterNode, a haArguments) (any, error) {
+		name, err := a.clusterName()
+		if err != nil {
+			return nil, err
+		}
+		id, err := a.nodeID()
+		if err != nil {
+			return nil, err
+		}
+		return done{}, n.SetLeader(ctx, name, id)
+	}},
+	{opAddNode, false, func(ctx context.Context, n ClusterNode, a haArguments) (any, error) {
+		name, node, err := clusterNode(a)
+		if err != nil {
+			return nil, err
+		}
+		return n.AddNode(ctx, name, node)
+	}},
+	{opRemoveNode, false, aboutOne(ClusterNode.RemoveNode)},
+	{opLeaveCluster, false, aboutOne(ClusterNode.LeaveCluster)},
+	{opGetCluster, true, func(ctx context.Context, n ClusterNode, _ haArguments) (any, error) { return n.GetCluster(ctx) }},
+	{opGetRaftStatus, true, func(ctx context.Context, n ClusterNode, _ haArguments) (any, error) { return n.GetRaftStatus(ctx) }},
+	{opIsLeader, true, func(ctx context.Context, n ClusterNode, _ haArguments) (any, error) {
+		leads, err := n.IsLeader(ctx)
+		return haLeader{leads}, err
+	}},
+}
+
+// aboutOne returns the implementation of a command about one node.
+func aboutOne(
+	do func(n ClusterNode, ctx context.Context, clustername string, node HANode) error,
+) func(context.Context, ClusterNode, haArguments) (any, error) {
+	return func(ctx context.Context, n ClusterNode, a haArguments) (any, error) {
+		name, node, err := clusterNode(a)
+		if err != nil {
+			return nil, err
+		}
+		return done{}, do(n, ctx, name, node)
 	}
 }
 

@@ -7,7 +7,16 @@ import (
 	"signalbox/broker"
 )
 
-// The arguments of commands about clusters.
+// haArguments are the arguments of a command about clusters. A method returns an error if
+// its argument is not valid, or missing and required.
+type haArguments interface {
+	clusterName() (string, error)
+	syncMode() (string, error)
+	nodes() ([]HANode, error)
+	invitation() (*Invitation, error)
+	node() (HANode, error)
+	nodeID() (int, error)
+}
 
 func (m members) clusterName() (string, error) {
 	name, err := member[string](m, "clustername")
@@ -26,11 +35,11 @@ func (m members) nodeID() (int, error) {
 }
 
 // clusterNode returns the node of a command, and its cluster's name.
-func (m members) clusterNode() (clustername string, n HANode, err error) {
-	if clustername, err = m.clusterName(); err != nil {
+func clusterNode(a haArguments) (clustername string, n HANode, err error) {
+	if clustername, err = a.clusterName(); err != nil {
 		return "", n, err
 	}
-	n, err = m.node()
+	n, err = a.node()
 	return clustername, n, err
 }
 
@@ -54,14 +63,14 @@ func (m members) node() (n HANode, err error) {
 
 // haSpec returns the cluster to create or join. In a cluster to create, the first node
 // is the receiver's if none is marked.
-func (m members) haSpec(made bool) (s HASpec, err error) {
-	if s.ClusterName, err = m.clusterName(); err != nil {
+func haSpec(a haArguments, made bool) (s HASpec, err error) {
+	if s.ClusterName, err = a.clusterName(); err != nil {
 		return s, err
 	}
-	if s.SyncMode, err = m.syncMode(); err != nil {
+	if s.SyncMode, err = a.syncMode(); err != nil {
 		return s, err
 	}
-	if s.Nodes, err = m.nodes(); err != nil {
+	if s.Nodes, err = a.nodes(); err != nil {
 		return s, err
 	}
 	isMine := func(n HANode) bool { return n.Mine }
@@ -71,22 +80,31 @@ func (m members) haSpec(made bool) (s HASpec, err error) {
 	if len(slices.DeleteFunc(slices.Clone(s.Nodes), func(n HANode) bool { return !n.Mine })) != 1 {
 		return s, errMyNode
 	}
-	s.Invitation, err = member[Invitation](m, "invitation")
+	s.Invitation, err = a.invitation()
+	return s, err
+}
+
+func (m members) invitation() (*Invitation, error) {
+	i, err := member[Invitation](m, "invitation")
 	if err != nil {
-		return s, ErrInvitation
+		return nil, ErrInvitation
 	}
-	return s, nil
+	return i, nil
 }
 
 func (m members) syncMode() (string, error) {
 	mode, err := member[string](m, "syncmode")
-	if err != nil || mode != nil && !slices.Contains([]string{broker.SyncFull, broker.SyncDynsec, broker.SyncHP}, *mode) {
+	if err != nil || mode != nil && !isSyncMode(*mode) {
 		return "", errSyncMode
 	}
 	if mode == nil {
 		return "", nil
 	}
 	return *mode, nil
+}
+
+func isSyncMode(mode string) bool {
+	return slices.Contains([]string{broker.SyncFull, broker.SyncDynsec, broker.SyncHP}, mode)
 }
 
 func (m members) nodes() ([]HANode, error) {

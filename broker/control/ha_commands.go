@@ -1,5 +1,10 @@
 package control
 
+import (
+	"math"
+	"slices"
+)
+
 // HACommand is a command of [HATopic] to send to a broker.
 type HACommand struct {
 	name string
@@ -69,4 +74,72 @@ func GetRaftStatus() HACommand { return HACommand{name: opGetRaftStatus} }
 
 func aboutNode(op, clustername string, n HANode) HACommand {
 	return HACommand{op, haArgs{ClusterName: clustername, NodeID: n.NodeID, Address: n.Address, Port: n.Port}}
+}
+
+// The arguments of a command that is not encoded. An empty one is missing, as in Encode.
+
+func (a haArgs) clusterName() (string, error) {
+	if a.ClusterName == "" {
+		return "", errClusterName
+	}
+	return a.ClusterName, nil
+}
+
+func (a haArgs) syncMode() (string, error) {
+	if a.SyncMode != "" && !isSyncMode(a.SyncMode) {
+		return "", errSyncMode
+	}
+	return a.SyncMode, nil
+}
+
+func (a haArgs) nodes() (nodes []HANode, err error) {
+	if len(a.Nodes) == 0 || len(a.Nodes) > MaxNodes {
+		return nil, errNodes
+	}
+	for _, n := range a.Nodes {
+		if err := n.check(); err != nil {
+			return nil, err
+		}
+		if slices.ContainsFunc(nodes, n.conflictsWith) {
+			return nil, errSameNode
+		}
+		nodes = append(nodes, n)
+	}
+	return nodes, nil
+}
+
+func (a haArgs) invitation() (*Invitation, error) {
+	switch i := a.Invitation; {
+	case i == nil || i.document == nil:
+		return nil, nil
+	case i.NodeID < 1:
+		return nil, ErrInvitation
+	default:
+		return i, nil
+	}
+}
+
+func (a haArgs) node() (HANode, error) {
+	n := HANode{NodeID: a.NodeID, Address: a.Address, Port: a.Port}
+	return n, n.check()
+}
+
+func (a haArgs) nodeID() (int, error) {
+	if a.NodeID < 1 || a.NodeID > math.MaxInt32 {
+		return 0, errNodeID
+	}
+	return a.NodeID, nil
+}
+
+// check returns the error of a node that is not valid.
+func (n HANode) check() error {
+	switch {
+	case n.NodeID < 1 || n.NodeID > math.MaxInt32:
+		return errNodeID
+	case n.Address == "":
+		return errAddress
+	case n.Port < 1 || n.Port > math.MaxUint16:
+		return errPort
+	}
+	return nil
 }

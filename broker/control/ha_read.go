@@ -115,7 +115,7 @@ func (c *HACluster) UnmarshalJSON(b []byte) error {
 }
 
 // UnmarshalJSON accepts the member leader as well.
-func (l *HALeader) UnmarshalJSON(b []byte) error {
+func (l *haLeader) UnmarshalJSON(b []byte) error {
 	var r struct{ IsLeader, Leader bool }
 	err := decodeTolerant(b, &r)
 	l.IsLeader = r.IsLeader || r.Leader
@@ -147,4 +147,21 @@ func ReadHA(c HACommand, payload []byte, correlation string, into any) error {
 		return &broker.Error{Kind: broker.Internal, Op: c.name, Msg: "the broker's answer cannot be understood", Err: err}
 	}
 	return nil
+}
+
+// storeHA stores the data of a command that was executed in this process, as ReadHA would
+// decode it. Into nil it stores nothing.
+func storeHA(into, data any) {
+	switch into := into.(type) {
+	case *HACreated:
+		*into = data.(HACreated)
+	case *HAAdded:
+		*into = data.(HAAdded)
+	case *HACluster:
+		*into = data.(HACluster)
+	case *haLeader:
+		*into = data.(haLeader)
+	case *HAStatus:
+		into.RaftStatus = data.(broker.RaftStatus)
+	}
 }

@@ -70,14 +70,29 @@ func (c *fakeNode) GetRaftStatus(context.Context) (broker.RaftStatus, error) {
 }
 func (c *fakeNode) IsLeader(context.Context) (bool, error) { return true, c.fail }
 
-// asked sends a command to the fakeNode and decodes the response.
-func (c *fakeNode) asked(t *testing.T, what HACommand, into any) error {
-	t.Helper()
-	return ReadHA(what, HA(t.Context(), c, what.Encode("x")), "x", into)
+// asker sends a command to the fakeNode and decodes the response.
+type asker func(t *testing.T, c *fakeNode, what HACommand, into any) error
+
+// inBothWays runs a test with commands that are encoded and with commands that are not.
+func inBothWays(t *testing.T, test func(t *testing.T, ask asker)) {
+	t.Parallel()
+	t.Run("encoded", func(t *testing.T) {
+		t.Parallel()
+		test(t, func(t *testing.T, c *fakeNode, what HACommand, into any) error {
+			return ReadHA(what, HA(t.Context(), c, what.Encode("x")), "x", into)
+		})
+	})
+	t.Run("direct", func(t *testing.T) {
+		t.Parallel()
+		test(t, func(t *testing.T, c *fakeNode, what HACommand, into any) error {
+			return RunHA(t.Context(), c, what, into)
+		})
+	})
 }
 
-func TestHA_what_is_asked_is_what_is_done(t *testing.T) {
-	t.Parallel()
+func TestHA_what_is_asked_is_what_is_done(t *testing.T) { inBothWays(t, whatIsAskedIsDone) }
+
+func whatIsAskedIsDone(t *testing.T, ask asker) {
 	nodes := []HANode{{NodeID: 1, Address: "a", Port: 7000}, {NodeID: 2, Address: "b", Port: 7001, Mine: true}}
 	var created HACreated
 	var added HAAdded
@@ -95,7 +110,7 @@ func TestHA_what_is_asked_is_what_is_done(t *testing.T) {
 		{SetLeader("c", 2), nil, "lead c 2"},
 	} {
 		c.log = nil
-		if err := c.asked(t, e.ask, e.into); err != nil {
+		if err := ask(t, c, e.ask, e.into); err != nil {
 			t.Fatalf("%s: %v", e.ask.Name(), err)
 		}
 		if got := strings.Join(c.log, ";"); got != e.want {
@@ -106,7 +121,7 @@ func TestHA_what_is_asked_is_what_is_done(t *testing.T) {
 		t.Fatalf("got %+v, %+v", created, added)
 	}
 	c.log = nil
-	if err := c.asked(t, JoinCluster(HASpec{ClusterName: "c", Nodes: nodes, Invitation: &created.Invitations[0]}), nil); err != nil {
+	if err := ask(t, c, JoinCluster(HASpec{ClusterName: "c", Nodes: nodes, Invitation: &created.Invitations[0]}), nil); err != nil {
 		t.Fatal(err)
 	}
 	want := "join c  [{NodeID:1 Address:a Port:7000 Mine:false} {NodeID:2 Address:b Port:7001 Mine:true}] {CACert:CA <1> Key:hush-hush}"
@@ -118,14 +133,15 @@ func TestHA_what_is_asked_is_what_is_done(t *testing.T) {
 	}
 }
 
-func TestHA_what_is_told_is_what_is_read(t *testing.T) {
-	t.Parallel()
+func TestHA_what_is_told_is_what_is_read(t *testing.T) { inBothWays(t, whatIsToldIsRead) }
+
+func whatIsToldIsRead(t *testing.T, ask asker) {
 	c := &fakeNode{}
 	var cluster HACluster
 	var status HAStatus
-	var leads HALeader
-	for ask, into := range map[*HACommand]any{new(GetCluster()): &cluster, new(GetRaftStatus()): &status, {name: opIsLeader}: &leads} {
-		if err := c.asked(t, *ask, into); err != nil {
+	var leads haLeader
+	for command, into := range map[*HACommand]any{new(GetCluster()): &cluster, new(GetRaftStatus()): &status, {name: opIsLeader}: &leads} {
+		if err := ask(t, c, *command, into); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -172,8 +188,53 @@ func TestHA_refuses_bad_arguments(t *testing.T) {
 	}
 }
 
-func TestHA_refusals_keep_their_kind(t *testing.T) {
-	t.Parallel()
+// TestHA_refuses_bad_commands sends commands with arguments that are not valid. Both ways
+// refuse them with the same error, and do nothing.
+func TestHA_refuses_bad_commands(t *testing.T) { inBothWays(t, badCommandsAreRefused) }
+
+func badCommandsAreRefused(t *testing.T, ask asker) {
+	one, two := HANode{NodeID: 1, Address: "a", Port: 7000}, HANode{NodeID: 2, Address: "a", Port: 7001}
+	spec := func(mode string, nodes ...HANode) HASpec {
+		return HASpec{ClusterName: "c", SyncMode: mode, Nodes: nodes}
+	}
+	for _, e := range []struct {
+		command HACommand
+		want    refusal
+	}{
+		{CreateCluster(HASpec{Nodes: []HANode{one}}), errClusterName},
+		{CreateCluster(spec("")), errNodes},
+		{CreateCluster(spec("", make([]HANode, MaxNodes+1)...)), errNodes},
+		{CreateCluster(spec("", HANode{Address: "a", Port: 1})), errNodeID},
+		{CreateCluster(spec("", HANode{NodeID: 1 << 31, Address: "a", Port: 1})), errNodeID},
+		{CreateCluster(spec("", HANode{NodeID: 1, Port: 1})), errAddress},
+		{CreateCluster(spec("", HANode{NodeID: 1, Address: "a", Port: 1 << 16})), errPort},
+		{CreateCluster(spec("", one, one)), errSameNode},
+		{CreateCluster(spec("x", one)), errSyncMode},
+		{JoinCluster(spec("", one, two)), errMyNode},
+		{AddNode("", one), errClusterName},
+		{AddNode("c", HANode{NodeID: 1, Address: "a"}), errPort},
+		{RemoveNode("c", HANode{}), errNodeID},
+		{SetLeader("c", 0), errNodeID},
+		{SetLeader("", 1), errClusterName},
+		{DeleteCluster(""), errClusterName},
+		{HACommand{name: "splitCluster"}, errUnknownCommand},
+	} {
+		c := &fakeNode{}
+		err := ask(t, c, e.command, nil)
+		want := Refusal(e.want).ClassifyHA(e.command.name)
+		if fmt.Sprint(err) != fmt.Sprint(want) || broker.KindOf(err) != broker.KindOf(want) || len(c.log) > 0 {
+			t.Errorf("%s: got %v (%v done), want %v", e.command.name, err, c.log, want)
+		}
+	}
+	c, nodes := &fakeNode{}, []HANode{one, two}
+	if err := ask(t, c, CreateCluster(spec("", nodes...)), nil); err != nil || !strings.Contains(c.log[0], "Port:7000 Mine:true") || nodes[0].Mine {
+		t.Errorf("the first node is the receiver: got %v, %v, and %+v", c.log, err, nodes)
+	}
+}
+
+func TestHA_refusals_keep_their_kind(t *testing.T) { inBothWays(t, refusalsKeepTheirKind) }
+
+func refusalsKeepTheirKind(t *testing.T, ask asker) {
 	for _, e := range []struct {
 		fail error
 		kind broker.Kind
@@ -192,7 +253,7 @@ func TestHA_refusals_keep_their_kind(t *testing.T) {
 		{&broker.Error{Kind: broker.Unsupported, Msg: "no clusters"}, broker.Unsupported, nil},
 		{errors.New("disk full"), broker.Internal, errInternal},
 	} {
-		err := (&fakeNode{fail: e.fail}).asked(t, GetCluster(), &HACluster{})
+		err := ask(t, &fakeNode{fail: e.fail}, GetCluster(), &HACluster{})
 		if broker.KindOf(err) != e.kind || e.is != nil && !errors.Is(err, e.is) || strings.Contains(fmt.Sprint(err), "disk") {
 			t.Errorf("%v came over as %v of kind %d, want kind %d and %v", e.fail, err, broker.KindOf(err), e.kind, e.is)
 		}
@@ -294,7 +355,7 @@ func FuzzReadHA(f *testing.F) {
 	f.Add([]byte(`{"responses":[{"correlationData":"x","error":"This broker is already part of a cluster."}]}`))
 	f.Fuzz(func(t *testing.T, payload []byte) {
 		status := &HAStatus{}
-		for _, into := range []any{nil, &HACreated{}, &HAAdded{}, &HACluster{}, status, &HALeader{}} {
+		for _, into := range []any{nil, &HACreated{}, &HAAdded{}, &HACluster{}, status, &haLeader{}} {
 			err := ReadHA(GetCluster(), payload, "x", into)
 			if _, ok := errors.AsType[*broker.Error](err); err != nil && !ok {
 				t.Errorf("%v has no kind", err)

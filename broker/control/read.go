@@ -16,17 +16,17 @@ type Refusal string
 
 func (r Refusal) Error() string { return string(r) }
 
-// DetailedRefusal is a refusal that names the invalid arguments.
-type DetailedRefusal struct {
+// detailedRefusal is a refusal that names the invalid arguments.
+type detailedRefusal struct {
 	Refusal
 	Fields []broker.Field
 }
 
 // Unwrap returns the text.
-func (r *DetailedRefusal) Unwrap() error { return r.Refusal }
+func (r *detailedRefusal) Unwrap() error { return r.Refusal }
 
 // Classify is that of the text; a refusal that names arguments is of kind Invalid.
-func (r *DetailedRefusal) Classify(op string, _ broker.Capability) error {
+func (r *detailedRefusal) Classify(op string, _ broker.Capability) error {
 	return &broker.Error{Kind: broker.Invalid, Op: op, Msg: string(r.Refusal), Fields: r.Fields}
 }
 
@@ -97,7 +97,7 @@ func refusalOf(text string, fields json.RawMessage) error {
 	if len(fields) == 0 || json.Unmarshal(fields, &list) != nil || len(list) == 0 {
 		return Refusal(text)
 	}
-	r := &DetailedRefusal{Refusal: Refusal(text)}
+	r := &detailedRefusal{Refusal: Refusal(text)}
 	for _, f := range list {
 		r.Fields = append(r.Fields, broker.Field{Path: f.Path, Msg: f.Message})
 	}

@@ -16,6 +16,7 @@ import (
 
 // fakeStreams is a broker with these streams, in order of their names. It records its calls.
 type fakeStreams struct {
+	broker.NoStreams
 	streams []broker.Stream
 	log     []string
 }

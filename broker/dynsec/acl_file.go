@@ -9,8 +9,8 @@ import (
 
 // Names of the records for the lines of an acl_file that apply to more than one user.
 const (
-	EverybodyName = "acl-everybody" // role and group: the pattern lines
-	AnonymousName = "acl-anonymous" // role and group: the lines before the first user line
+	everybodyName = "acl-everybody" // role and group: the pattern lines
+	anonymousName = "acl-anonymous" // role and group: the lines before the first user line
 )
 
 // ParseACLFile reads an acl_file of Mosquitto. Each user becomes a client without
@@ -63,7 +63,7 @@ func (f *aclFile) user(n int, username string) {
 	switch {
 	case problem != "":
 		f.add("line %d: the user's name %s", n, problem)
-	case username == EverybodyName || username == AnonymousName:
+	case username == everybodyName || username == anonymousName:
 		f.add("line %d: the name %q is taken by what the import makes of the other lines", n, username)
 	default:
 		if f.byUser[username] == nil {
@@ -123,28 +123,28 @@ var aclFileAccess = map[string]bool{"read": true, "write": true, "readwrite": tr
 // document returns the document of all lines.
 func (f *aclFile) document() Document {
 	var d Document
-	everybody := broker.Group{GroupName: EverybodyName}
+	everybody := broker.Group{GroupName: everybodyName}
 	for _, username := range f.users {
 		d.Roles = append(d.Roles, f.byUser[username].role(username))
 		d.Clients = append(d.Clients, DocumentClient{Username: username, Roles: held(username)})
 		everybody.Clients = append(everybody.Clients, broker.MemberRef{Username: username, Priority: broker.NoPriority})
 	}
-	anonymous := broker.Group{GroupName: AnonymousName}
+	anonymous := broker.Group{GroupName: anonymousName}
 	if len(f.anonymous.acls) > 0 {
-		d.Roles = append(d.Roles, f.anonymous.role(AnonymousName))
-		anonymous.Roles = held(AnonymousName)
+		d.Roles = append(d.Roles, f.anonymous.role(anonymousName))
+		anonymous.Roles = held(anonymousName)
 	}
 	if len(f.patterns.acls) > 0 {
-		d.Roles = append(d.Roles, f.patterns.role(EverybodyName))
-		everybody.Roles = held(EverybodyName)
+		d.Roles = append(d.Roles, f.patterns.role(everybodyName))
+		everybody.Roles = held(everybodyName)
 		d.Groups = append(d.Groups, everybody)
 	}
 	if f.nameless {
-		anonymous.Roles = append(anonymous.Roles, held(EverybodyName)...)
+		anonymous.Roles = append(anonymous.Roles, held(everybodyName)...)
 	}
 	if len(anonymous.Roles) > 0 {
 		d.Groups = append(d.Groups, anonymous)
-		d.AnonymousGroup = AnonymousName
+		d.AnonymousGroup = anonymousName
 	}
 	return d
 }

@@ -34,20 +34,20 @@ func TestACLFile(t *testing.T) {
 			{Username: "roger", Roles: ref("roger")},
 		},
 		Groups: []broker.Group{
-			{GroupName: AnonymousName, Roles: append(ref(AnonymousName), ref(EverybodyName)...)},
-			{GroupName: EverybodyName, Roles: ref(EverybodyName), Clients: []broker.MemberRef{
+			{GroupName: anonymousName, Roles: append(ref(anonymousName), ref(everybodyName)...)},
+			{GroupName: everybodyName, Roles: ref(everybodyName), Clients: []broker.MemberRef{
 				{Username: "ann of town", Priority: -1}, {Username: "roger", Priority: -1}}},
 		},
-		AnonymousGroup: AnonymousName,
+		AnonymousGroup: anonymousName,
 		Roles: []broker.Role{
-			{RoleName: AnonymousName, AllowWildcardSubs: true, ACLs: []broker.ACL{
+			{RoleName: anonymousName, AllowWildcardSubs: true, ACLs: []broker.ACL{
 				acl(broker.PublishClientSend, "public/secret", deny, 1),
 				acl(broker.PublishClientReceive, "public/secret", deny, 1),
 				acl(broker.PublishClientReceive, "public/#", allow, 0),
 				acl(broker.SubscribePattern, "public/secret", deny, 1),
 				acl(broker.SubscribePattern, "public/#", allow, 0),
 			}},
-			{RoleName: EverybodyName, AllowWildcardSubs: true, ACLs: []broker.ACL{
+			{RoleName: everybodyName, AllowWildcardSubs: true, ACLs: []broker.ACL{
 				acl(broker.PublishClientSend, "dev/%c/state", allow, 0),
 				acl(broker.PublishClientReceive, "users/%u/#", allow, 0),
 				acl(broker.SubscribePattern, "users/%u/#", allow, 0),
@@ -84,8 +84,8 @@ func TestACLFileMakesAnAnonymousGroupOnlyWhereItHasRights(t *testing.T) {
 	tests := map[string]string{
 		"user a\ntopic x":                      "",
 		"user a\ntopic x\npattern read u/%u/x": "",
-		"pattern read c/%c/x":                  AnonymousName,
-		"topic x":                              AnonymousName,
+		"pattern read c/%c/x":                  anonymousName,
+		"topic x":                              anonymousName,
 	}
 	for file, want := range tests {
 		if d, _, err := ParseACLFile(strings.NewReader(file)); err != nil || d.AnonymousGroup != want {
@@ -98,7 +98,7 @@ func TestACLFileFaultsAreNamed(t *testing.T) {
 	t.Parallel()
 	file := strings.Join([]string{
 		"user",
-		"user " + EverybodyName,
+		"user " + everybodyName,
 		"topic",
 		"topic read",
 		"topic see a/b",

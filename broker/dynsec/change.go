@@ -86,11 +86,11 @@ func (PutAnonymousGroup) change() {}
 func (PutChangeIndex) change()    {}
 func (Clear) change()             {}
 
-// Cut names connected clients that must be disconnected because their rights or
+// Disconnect names connected clients that must be disconnected because their rights or
 // credentials changed: those with the username or, if Anonymous, those without one.
 // They receive DISCONNECT 0x98 if their protocol version has it, after the response was
 // sent, and their Will is not published.
-type Cut struct {
+type Disconnect struct {
 	Username  string
 	Anonymous bool
 }

@@ -7,10 +7,10 @@ import (
 	"signalbox/broker"
 )
 
-// Classify turns the text of a command's error into a [*broker.Error]. Mosquitto has no
+// classify turns the text of a command's error into a [*broker.Error]. Mosquitto has no
 // error codes, but its texts are the same in all its versions. Op is the command's
 // name.
-func Classify(op, text string) error {
+func classify(op, text string) error {
 	e := &broker.Error{Kind: kindOf(text), Op: op, Msg: text}
 	if e.Kind == broker.Unsupported {
 		e.Feature = broker.CapDynamicSecurity

@@ -93,7 +93,7 @@ func (t *Tx) deleteClientCommand(c *Command, _ Connections) (payload, error) {
 		return nil, err
 	}
 	t.deleteClient(r)
-	t.cutClient(r.Username)
+	t.disconnectClient(r.Username)
 	return nil, nil
 }
 
@@ -289,7 +289,7 @@ func (t *Tx) clientAndRole(c *Command) (*ClientRecord, *role, error) {
 // changeClient stores an existing client and disconnects its connections.
 func (t *Tx) changeClient(r *ClientRecord, password *string) {
 	t.putClient(r, password)
-	t.cutClient(r.Username)
+	t.disconnectClient(r.Username)
 }
 
 // client returns the client that a command names.

@@ -18,7 +18,7 @@ func (t *Tx) setDefaultACLAccess(c *Command, _ Connections) (payload, error) {
 }
 
 func (t *Tx) getDefaultACLAccess(*Command, Connections) (payload, error) {
-	return defaultAccess(t.s.defaults.ACLs()), nil
+	return defaultAccess(t.s.defaults.acls()), nil
 }
 
 func (t *Tx) getDetails(*Command, Connections) (payload, error) {

@@ -41,7 +41,7 @@ func (t *Tx) deleteGroupCommand(c *Command, _ Connections) (payload, error) {
 	case g.GroupName == t.s.anonymous:
 		return nil, errGroupAnonymous
 	}
-	t.cutMembers(g)
+	t.disconnectMembers(g)
 	t.deleteGroup(g)
 	return nil, nil
 }
@@ -79,11 +79,11 @@ func (t *Tx) modifyGroup(c *Command, _ Connections) (payload, error) {
 	}
 	t.putGroup(next)
 	if a.roles.given || a.clients.good {
-		t.cutMembers(t.group(g.GroupName))
+		t.disconnectMembers(t.group(g.GroupName))
 	}
 	if a.clients.good {
 		t.setMembers(t.group(g.GroupName), members)
-		t.cutMembers(t.group(g.GroupName))
+		t.disconnectMembers(t.group(g.GroupName))
 	}
 	return nil, nil
 }
@@ -144,7 +144,7 @@ func (t *Tx) addGroupClient(c *Command, _ Connections) (payload, error) {
 		return nil, errMember
 	}
 	t.enter(r, g.GroupName, c.priority())
-	t.cutClient(r.Username)
+	t.disconnectClient(r.Username)
 	return nil, nil
 }
 
@@ -155,7 +155,7 @@ func (t *Tx) removeGroupClient(c *Command, _ Connections) (payload, error) {
 	}
 	if hasGroup(r.Groups, g.GroupName) {
 		t.leave(r.Username, g.GroupName)
-		t.cutClient(r.Username)
+		t.disconnectClient(r.Username)
 	}
 	return nil, nil
 }
@@ -192,7 +192,7 @@ func (t *Tx) addGroupRole(c *Command, _ Connections) (payload, error) {
 	next := g.GroupRecord
 	next.Roles = orderRoles(append(slices.Clone(g.Roles), broker.RoleRef{RoleName: held.RoleName, Priority: c.priority()}))
 	t.putGroup(next)
-	t.cutMembers(g)
+	t.disconnectMembers(g)
 	return nil, nil
 }
 
@@ -205,7 +205,7 @@ func (t *Tx) removeGroupRole(c *Command, _ Connections) (payload, error) {
 		next := g.GroupRecord
 		next.Roles = withoutRole(g.Roles, held.RoleName)
 		t.putGroup(next)
-		t.cutMembers(g)
+		t.disconnectMembers(g)
 	}
 	return nil, nil
 }
@@ -238,7 +238,7 @@ func (t *Tx) setAnonymousGroup(c *Command, _ Connections) (payload, error) {
 	}
 	t.s.anonymous = g.GroupName
 	t.record(PutAnonymousGroup{GroupName: g.GroupName})
-	t.cutAnonymous()
+	t.disconnectAnonymous()
 	return nil, nil
 }
 

@@ -59,7 +59,7 @@ func (t *Tx) deleteRoleCommand(c *Command, _ Connections) (payload, error) {
 	if err != nil {
 		return nil, err
 	}
-	t.cutHolders(r)
+	t.disconnectHolders(r)
 	t.deleteRole(r)
 	return nil, nil
 }
@@ -92,7 +92,7 @@ func (t *Tx) modifyRole(c *Command, _ Connections) (payload, error) {
 	}
 	t.putRole(next)
 	if a.acls.good || next.AllowWildcardSubs != r.AllowWildcardSubs {
-		t.cutHolders(r)
+		t.disconnectHolders(r)
 	}
 	return nil, nil
 }
@@ -129,7 +129,7 @@ func (t *Tx) removeRoleACL(c *Command, _ Connections) (payload, error) {
 // changeRole stores a role whose ACLs changed and disconnects its holders.
 func (t *Tx) changeRole(r *role, next RoleRecord) {
 	t.putRole(next)
-	t.cutHolders(r)
+	t.disconnectHolders(r)
 }
 
 // roleAndACL returns the role that addRoleACL and removeRoleACL name, and the ACL.

@@ -10,8 +10,8 @@ const (
 	defaultUnsubscribe = "unsubscribe"
 )
 
-// ACLs returns the defaults in the form of responses: all four, in order.
-func (d Defaults) ACLs() []broker.DefaultACL {
+// acls returns the defaults in the form of responses: all four, in order.
+func (d Defaults) acls() []broker.DefaultACL {
 	return []broker.DefaultACL{
 		{ACLType: defaultSend, Allow: d.PublishClientSend},
 		{ACLType: defaultReceive, Allow: d.PublishClientReceive},

@@ -4,7 +4,7 @@
 //
 // It is pure: nothing here reads a clock, a file, a socket or a database. The effects
 // of a change on a store or on live connections are returned as values ([Change],
-// [Cut]). It must not import any package of this module but broker, nor net/http, an
+// [Disconnect]). It must not import any package of this module but broker, nor net/http, an
 // MQTT library or a database.
 package dynsec
 

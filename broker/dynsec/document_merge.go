@@ -6,13 +6,13 @@ import (
 	"signalbox/broker"
 )
 
-// Merge returns the union of two documents, so that the password_file and the acl_file
+// merge returns the union of two documents, so that the password_file and the acl_file
 // of one broker, or such a file and the state of a broker, become one. Clients and
 // groups of the same name become one with the memberships of both. If one document has
 // the group [EverybodyName], the clients of the other join it. Two passwords for one
 // client, different roles of the same name and different anonymous groups are a
 // *broker.Error of kind Exists that names them. Both documents stay unchanged.
-func (d Document) Merge(other Document) (Document, error) {
+func (d Document) merge(other Document) (Document, error) {
 	var c checker
 	m := Document{ChangeIndex: max(d.ChangeIndex, other.ChangeIndex), Defaults: d.Defaults, AnonymousGroup: d.AnonymousGroup}
 	if other.Defaults != nil {
@@ -94,7 +94,7 @@ func joinRoles(a, b []broker.RoleRef) []broker.RoleRef {
 		func(x, _ broker.RoleRef) broker.RoleRef { return x })
 }
 
-func isEverybody(g broker.Group) bool { return g.GroupName == EverybodyName }
+func isEverybody(g broker.Group) bool { return g.GroupName == everybodyName }
 
 func (d *Document) joinEverybody(clients []DocumentClient) {
 	refs := make([]broker.MemberRef, 0, len(clients))

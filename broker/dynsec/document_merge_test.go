@@ -29,15 +29,15 @@ func TestMergeOfPasswordsAndRights(t *testing.T) {
 			{Username: "quiet", EncodedPassword: hash},
 		},
 		Groups: []broker.Group{
-			{GroupName: AnonymousName, Roles: held(EverybodyName)},
-			{GroupName: EverybodyName, Roles: held(EverybodyName), Clients: members},
+			{GroupName: anonymousName, Roles: held(everybodyName)},
+			{GroupName: everybodyName, Roles: held(everybodyName), Clients: members},
 		},
-		AnonymousGroup: AnonymousName,
+		AnonymousGroup: anonymousName,
 		Roles:          rights.Roles,
 	}
 	for name, merge := range map[string]func() (Document, error){
-		"rights to passwords": func() (Document, error) { return users.Merge(rights) },
-		"passwords to rights": func() (Document, error) { return rights.Merge(users) },
+		"rights to passwords": func() (Document, error) { return users.merge(rights) },
+		"passwords to rights": func() (Document, error) { return rights.merge(users) },
 	} {
 		got, err := merge()
 		if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" || err != nil {
@@ -57,7 +57,7 @@ func TestMergeJoinsRecords(t *testing.T) {
 	b := Document{ChangeIndex: 2, Roles: []broker.Role{turned}, AnonymousGroup: "g",
 		Clients: []DocumentClient{{Username: "b"}, {Username: "c", ClientID: "id", TextName: &other, TextDescription: &other, Disabled: true, Roles: held("r")}},
 		Groups:  []broker.Group{{GroupName: "g", TextDescription: &other, Clients: []broker.MemberRef{{Username: "b", Priority: 9}, {Username: "c", Priority: 9}}}}}
-	got, err := a.Merge(b)
+	got, err := a.merge(b)
 	want := Document{ChangeIndex: 3, Defaults: &Defaults{Subscribe: true}, AnonymousGroup: "g", Roles: []broker.Role{turned},
 		Clients: []DocumentClient{{Username: "b"}, {Username: "c", ClientID: "id", TextName: &text, TextDescription: &other, Disabled: true,
 			Roles: []broker.RoleRef{{RoleName: "r", Priority: 5}}}},
@@ -77,7 +77,7 @@ func TestMergeCollisionsAreNamed(t *testing.T) {
 		Clients: []DocumentClient{{Username: "c", ClientID: "x", EncodedPassword: madeByMosquitto["2.0"].encoded}}}
 	b := Document{AnonymousGroup: "h", Roles: []broker.Role{{RoleName: "r", AllowWildcardSubs: true}},
 		Clients: []DocumentClient{{Username: "c", ClientID: "y", EncodedPassword: madeByMosquitto["2.1"].encoded}}}
-	_, err := a.Merge(b)
+	_, err := a.merge(b)
 	want := []string{
 		`the anonymous group is "g" here and "h" there`,
 		`client "c" has a password here and another there`,

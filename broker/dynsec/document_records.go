@@ -36,7 +36,7 @@ func (r *docReader) client() DocumentClient {
 		c.EncodedPassword = old.encode()
 	}
 	if c.EncodedPassword != "" {
-		if err := CheckPasswordHash(c.EncodedPassword); err != nil {
+		if err := checkPasswordHash(c.EncodedPassword); err != nil {
 			r.fail("client %q: password: %v", c.Username, err)
 		}
 	}

@@ -108,7 +108,7 @@ func (r *Records) decide(v broker.Verdict, ev Event, of broker.AccessCheck, role
 		if !ok {
 			continue
 		}
-		if d := CompileRules(role).decide(ev, &q); d != undecided {
+		if d := compileRules(role).decide(ev, &q); d != undecided {
 			return h.explain(v, ev, of.Topic, role, d)
 		}
 	}
@@ -181,7 +181,7 @@ func (h heldRole) String() string {
 
 // Explain returns what a client may do in this state, and why.
 func (s *State) Explain(q broker.AccessCheck) broker.Verdict {
-	r := Records{AnonymousGroup: s.anonymous, Defaults: s.defaults.ACLs(),
+	r := Records{AnonymousGroup: s.anonymous, Defaults: s.defaults.acls(),
 		Groups: map[string]broker.Group{}, Roles: map[string]broker.Role{}}
 	groups := []broker.GroupRef{{GroupName: s.anonymous}}
 	if c, ok := s.Client(q.Username); ok {

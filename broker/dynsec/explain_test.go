@@ -29,7 +29,7 @@ func plant() Records {
 				acl(broker.PublishClientReceive, "bad+", allow, 0),
 			}},
 		},
-		Defaults: DefaultDefaults().ACLs(),
+		Defaults: DefaultDefaults().acls(),
 	}
 }
 
@@ -125,7 +125,7 @@ func TestExplainAgreesWithRights(t *testing.T) {
 	for range configurations {
 		r, roles := genRecords(rng)
 		defaults := Defaults{rng.IntN(2) == 0, rng.IntN(2) == 0, rng.IntN(2) == 0, rng.IntN(2) == 0}
-		r.Defaults = defaults.ACLs()
+		r.Defaults = defaults.acls()
 		rights := defaultedRights(r.Client.Username, defaults, roles...)
 		for range questions {
 			i := rng.IntN(4)

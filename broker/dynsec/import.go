@@ -28,7 +28,7 @@ func (t *Tx) Import(d Document, replace bool, stored func(username string) strin
 		t.importRecords(d)
 		r.Warnings = t.importSettings(d, replace)
 	default:
-		merged, err := t.s.Document(keptPassword(&t.s, stored)).Merge(d)
+		merged, err := t.s.Document(keptPassword(&t.s, stored)).merge(d)
 		if err != nil {
 			return broker.ImportReport{}, err
 		}
@@ -59,9 +59,9 @@ func keptPassword(s *State, stored func(username string) string) func(username s
 // clear removes everything but the settings and disconnects every client.
 func (t *Tx) clear() {
 	for username := range each(t.s.clients, "") {
-		t.cutClient(username)
+		t.disconnectClient(username)
 	}
-	t.cutAnonymous()
+	t.disconnectAnonymous()
 	s := NewState()
 	t.s.clients, t.s.groups, t.s.roles = s.clients, s.groups, s.roles
 	t.record(Clear{})
@@ -101,7 +101,7 @@ func (t *Tx) importGroup(r GroupRecord) {
 		t.putGroup(r)
 	case !sameGroup(old.GroupRecord, r):
 		t.putGroup(r)
-		t.cutMembers(t.group(r.GroupName))
+		t.disconnectMembers(t.group(r.GroupName))
 	}
 }
 
@@ -153,7 +153,7 @@ func (t *Tx) importSettings(d Document, replace bool) []string {
 	}
 	t.s.anonymous = d.AnonymousGroup
 	t.record(PutAnonymousGroup{GroupName: d.AnonymousGroup})
-	t.cutAnonymous()
+	t.disconnectAnonymous()
 	return warnings
 }
 
@@ -167,7 +167,7 @@ func (t *Tx) mergeSettings(d Document) []string {
 	if d.AnonymousGroup != "" && t.s.anonymous == "" {
 		t.s.anonymous = d.AnonymousGroup
 		t.record(PutAnonymousGroup{GroupName: d.AnonymousGroup})
-		t.cutAnonymous()
+		t.disconnectAnonymous()
 	}
 	return warnings
 }

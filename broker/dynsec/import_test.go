@@ -30,17 +30,17 @@ func sampleDocument() Document {
 }
 
 // importInto imports and checks that the changes are complete.
-func importInto(t *testing.T, s *State, d Document, replace bool) (*State, broker.ImportReport, []Cut) {
+func importInto(t *testing.T, s *State, d Document, replace bool) (*State, broker.ImportReport, []Disconnect) {
 	t.Helper()
 	tx := s.Begin()
 	report, err := tx.Import(d, replace, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	next, changes, cuts := tx.End()
+	next, changes, disconnects := tx.End()
 	checkChanges(t, "import", s, next, changes)
 	checkIndexes(t, next)
-	return next, report, cuts
+	return next, report, disconnects
 }
 
 func TestImportComesBackAsItWas(t *testing.T) {
@@ -60,20 +60,20 @@ func TestImportComesBackAsItWas(t *testing.T) {
 
 func TestImportThatReplacesThrowsEveryoneOut(t *testing.T) {
 	t.Parallel()
-	_, _, cuts := importInto(t, fleet(t, 2), sampleDocument(), true)
-	if want := []Cut{{Username: "c000000"}, {Username: "c000001"}, {Anonymous: true}}; !slices.Equal(cuts, want) {
-		t.Errorf("cuts %v, want %v", cuts, want)
+	_, _, disconnects := importInto(t, fleet(t, 2), sampleDocument(), true)
+	if want := []Disconnect{{Username: "c000000"}, {Username: "c000001"}, {Anonymous: true}}; !slices.Equal(disconnects, want) {
+		t.Errorf("disconnects %v, want %v", disconnects, want)
 	}
 }
 
 func TestImportBesideWhatIsThere(t *testing.T) {
 	t.Parallel()
-	s, report, cuts := importInto(t, freshBroker(t), sampleDocument(), false)
+	s, report, disconnects := importInto(t, freshBroker(t), sampleDocument(), false)
 	if clients, groups, roles := s.Counts(); clients != 3 || groups != 2 || roles != 3 {
 		t.Errorf("%d clients, %d groups, %d roles", clients, groups, roles)
 	}
-	if s.Defaults() != DefaultDefaults() || s.AnonymousGroup() == "" || len(report.Warnings) != 1 || !slices.Equal(cuts, []Cut{{Anonymous: true}}) {
-		t.Errorf("settings %v, %q; warnings %q; cuts %v", s.Defaults(), s.AnonymousGroup(), report.Warnings, cuts)
+	if s.Defaults() != DefaultDefaults() || s.AnonymousGroup() == "" || len(report.Warnings) != 1 || !slices.Equal(disconnects, []Disconnect{{Anonymous: true}}) {
+		t.Errorf("settings %v, %q; warnings %q; disconnects %v", s.Defaults(), s.AnonymousGroup(), report.Warnings, disconnects)
 	}
 }
 
@@ -99,9 +99,9 @@ func TestImportRefusesAndDoesNothing(t *testing.T) {
 			tc.d(&d)
 			tx := there.Begin()
 			_, err := tx.Import(d, false, nil)
-			next, changes, cuts := tx.End()
-			if broker.KindOf(err) != tc.kind || len(changes)+len(cuts) != 0 {
-				t.Fatalf("got %v, changes %v, cuts %v", err, changes, cuts)
+			next, changes, disconnects := tx.End()
+			if broker.KindOf(err) != tc.kind || len(changes)+len(disconnects) != 0 {
+				t.Fatalf("got %v, changes %v, disconnects %v", err, changes, disconnects)
 			}
 			for _, part := range tc.want {
 				if !strings.Contains(err.Error(), part) {
@@ -126,15 +126,15 @@ func TestImportMergesPasswordsAndRules(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			first, _, _ := importInto(t, freshBroker(t), order[0], false)
-			s, _, cuts := importInto(t, first, order[1], false)
+			s, _, disconnects := importInto(t, first, order[1], false)
 			if _, _, hasPassword, ok := s.Login("a"); !ok || !hasPassword {
 				t.Error("client a has no password")
 			}
 			if r, ok := s.Rights("a"); !ok || !r.Allowed(PublishSend, "id", "t") {
 				t.Error("client a did not get its rules")
 			}
-			if !slices.Equal(cuts, []Cut{{Username: "a"}}) {
-				t.Errorf("cuts %v, want just a", cuts)
+			if !slices.Equal(disconnects, []Disconnect{{Username: "a"}}) {
+				t.Errorf("disconnects %v, want just a", disconnects)
 			}
 		})
 	}

@@ -13,7 +13,7 @@ func TestNotDone(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []broker.Kind{broker.Unavailable, broker.Unconfirmed} {
 		text := NotDone(&broker.Error{Kind: kind, Msg: "the group not found already has no leader"})
-		if got := broker.KindOf(Classify("createRole", text)); got != kind {
+		if got := broker.KindOf(classify("createRole", text)); got != kind {
 			t.Errorf("%q is of kind %v, want %v", text, got, kind)
 		}
 	}

@@ -23,8 +23,8 @@ const (
 	hashBytes    = 64
 )
 
-// MaxIterations bounds the work of one PBKDF2 check, about a second.
-const MaxIterations = 1_000_000
+// maxIterations bounds the work of one PBKDF2 check, about a second.
+const maxIterations = 1_000_000
 
 // Bounds of one argon2id check: 256 MiB, and no more than four passes over that.
 const (
@@ -35,16 +35,16 @@ const (
 
 // Faults of a stored password.
 var (
-	ErrPasswordForm = errors.New("not a password hash of a known form")
-	ErrPasswordCost = errors.New("password hash costs more than is allowed")
+	errPasswordForm = errors.New("not a password hash of a known form")
+	errPasswordCost = errors.New("password hash costs more than is allowed")
 )
 
 // HashPassword returns a hash of the form $7$iterations$salt$hash, which is PBKDF2 with
 // SHA-512 and a random salt of 64 bytes, base64. Its time grows with iterations, 1 to
 // [MaxIterations]: about half a microsecond each.
 func HashPassword(password []byte, iterations int) (string, error) {
-	if iterations < 1 || iterations > MaxIterations {
-		return "", fmt.Errorf("%w: %d iterations, allowed are 1 to %d", ErrPasswordCost, iterations, MaxIterations)
+	if iterations < 1 || iterations > maxIterations {
+		return "", fmt.Errorf("%w: %d iterations, allowed are 1 to %d", errPasswordCost, iterations, maxIterations)
 	}
 	salt := make([]byte, saltBytes)
 	rand.Read(salt)
@@ -75,8 +75,8 @@ func VerifyPassword(encoded string, password []byte) (bool, error) {
 	return subtle.ConstantTimeCompare(got, h.hash) == 1, nil
 }
 
-// CheckPasswordHash returns the error that [VerifyPassword] would return for a hash.
-func CheckPasswordHash(encoded string) error {
+// checkPasswordHash returns the error that [VerifyPassword] would return for a hash.
+func checkPasswordHash(encoded string) error {
 	_, err := parseHash(encoded)
 	return err
 }
@@ -114,29 +114,29 @@ func parseHash(encoded string) (passwordHash, error) {
 	case IsWeakHash(encoded):
 		return parseSHA512(encoded)
 	}
-	return passwordHash{}, ErrPasswordForm
+	return passwordHash{}, errPasswordForm
 }
 
 // parsePBKDF2 parses $7$iterations$salt$hash.
 func parsePBKDF2(encoded string) (passwordHash, error) {
 	parts := strings.Split(encoded, "$")
 	if len(parts) != 5 {
-		return passwordHash{}, fmt.Errorf("%w: $7$ has three parts", ErrPasswordForm)
+		return passwordHash{}, fmt.Errorf("%w: $7$ has three parts", errPasswordForm)
 	}
 	n, err := strconv.ParseUint(parts[2], 10, 32)
 	if err != nil || n < 1 {
-		return passwordHash{}, fmt.Errorf("%w: iterations are no number above 0", ErrPasswordForm)
+		return passwordHash{}, fmt.Errorf("%w: iterations are no number above 0", errPasswordForm)
 	}
-	if n > MaxIterations {
-		return passwordHash{}, fmt.Errorf("%w: %d iterations, allowed are %d", ErrPasswordCost, n, MaxIterations)
+	if n > maxIterations {
+		return passwordHash{}, fmt.Errorf("%w: %d iterations, allowed are %d", errPasswordCost, n, maxIterations)
 	}
 	salt, err := base64.StdEncoding.Strict().DecodeString(parts[3])
 	if err != nil || len(salt) != saltBytes && len(salt) != oldSaltBytes {
-		return passwordHash{}, fmt.Errorf("%w: salt is not base64 of %d or %d bytes", ErrPasswordForm, oldSaltBytes, saltBytes)
+		return passwordHash{}, fmt.Errorf("%w: salt is not base64 of %d or %d bytes", errPasswordForm, oldSaltBytes, saltBytes)
 	}
 	hash, err := base64.StdEncoding.Strict().DecodeString(parts[4])
 	if err != nil || len(hash) != hashBytes {
-		return passwordHash{}, fmt.Errorf("%w: hash is not base64 of %d bytes", ErrPasswordForm, hashBytes)
+		return passwordHash{}, fmt.Errorf("%w: hash is not base64 of %d bytes", errPasswordForm, hashBytes)
 	}
 	return passwordHash{salt: salt, hash: hash, iterations: uint32(n)}, nil
 }
@@ -145,15 +145,15 @@ func parsePBKDF2(encoded string) (passwordHash, error) {
 func parseSHA512(encoded string) (passwordHash, error) {
 	parts := strings.Split(encoded, "$")
 	if len(parts) != 4 {
-		return passwordHash{}, fmt.Errorf("%w: $6$ has two parts", ErrPasswordForm)
+		return passwordHash{}, fmt.Errorf("%w: $6$ has two parts", errPasswordForm)
 	}
 	salt, err := base64.StdEncoding.Strict().DecodeString(parts[2])
 	if err != nil || len(salt) != saltBytes && len(salt) != oldSaltBytes {
-		return passwordHash{}, fmt.Errorf("%w: salt is not base64 of %d or %d bytes", ErrPasswordForm, oldSaltBytes, saltBytes)
+		return passwordHash{}, fmt.Errorf("%w: salt is not base64 of %d or %d bytes", errPasswordForm, oldSaltBytes, saltBytes)
 	}
 	hash, err := base64.StdEncoding.Strict().DecodeString(parts[3])
 	if err != nil || len(hash) != hashBytes {
-		return passwordHash{}, fmt.Errorf("%w: hash is not base64 of %d bytes", ErrPasswordForm, hashBytes)
+		return passwordHash{}, fmt.Errorf("%w: hash is not base64 of %d bytes", errPasswordForm, hashBytes)
 	}
 	return passwordHash{salt: salt, hash: hash}, nil
 }
@@ -167,7 +167,7 @@ func encodePBKDF2(iterations int, salt, hash []byte) string {
 func parseArgon2id(encoded string) (passwordHash, error) {
 	parts := strings.Split(encoded, "$")
 	if len(parts) != 6 || parts[2] != "v="+strconv.Itoa(argon2.Version) {
-		return passwordHash{}, fmt.Errorf("%w: argon2id of version %d has four parts", ErrPasswordForm, argon2.Version)
+		return passwordHash{}, fmt.Errorf("%w: argon2id of version %d has four parts", errPasswordForm, argon2.Version)
 	}
 	h, err := parseArgonCost(parts[3])
 	if err != nil {
@@ -178,7 +178,7 @@ func parseArgon2id(encoded string) (passwordHash, error) {
 	h.salt, errSalt = enc.DecodeString(parts[4])
 	h.hash, errHash = enc.DecodeString(parts[5])
 	if errors.Join(errSalt, errHash) != nil || !argonLength(h.salt, 8) || !argonLength(h.hash, 16) {
-		return passwordHash{}, fmt.Errorf("%w: salt or hash is not base64 of a sound length", ErrPasswordForm)
+		return passwordHash{}, fmt.Errorf("%w: salt or hash is not base64 of a sound length", errPasswordForm)
 	}
 	return h, nil
 }
@@ -191,18 +191,18 @@ func parseArgonCost(s string) (passwordHash, error) {
 	parts := strings.Split(s, ",")
 	for i, name := range []string{"m=", "t=", "p="} {
 		if len(parts) != len(cost) {
-			return passwordHash{}, fmt.Errorf("%w: costs are not m=,t=,p=", ErrPasswordForm)
+			return passwordHash{}, fmt.Errorf("%w: costs are not m=,t=,p=", errPasswordForm)
 		}
 		digits, ok := strings.CutPrefix(parts[i], name)
 		n, err := strconv.ParseUint(digits, 10, 32)
 		if !ok || err != nil || n < 1 {
-			return passwordHash{}, fmt.Errorf("%w: cost %s is no number above 0", ErrPasswordForm, name)
+			return passwordHash{}, fmt.Errorf("%w: cost %s is no number above 0", errPasswordForm, name)
 		}
 		cost[i] = n
 	}
 	memory, passes, threads := cost[0], cost[1], cost[2]
 	if memory > maxArgonMemory || memory*passes > maxArgonWork || threads > 255 {
-		return passwordHash{}, fmt.Errorf("%w: %s", ErrPasswordCost, s)
+		return passwordHash{}, fmt.Errorf("%w: %s", errPasswordCost, s)
 	}
 	return passwordHash{memory: uint32(memory), iterations: uint32(passes), threads: uint8(threads)}, nil
 }

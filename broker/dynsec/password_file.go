@@ -66,7 +66,7 @@ func (f *passwordFile) line(n int, line string) {
 }
 
 func (f *passwordFile) client(n int, username, hash string) {
-	switch err := CheckPasswordHash(hash); {
+	switch err := checkPasswordHash(hash); {
 	case IsWeakHash(hash) && f.strict:
 		f.add("line %d: user %q has a hash of the old kind $6$, too weak to be kept: set a new password with mosquitto_passwd and import again", n, username)
 	case !strings.HasPrefix(hash, "$"):

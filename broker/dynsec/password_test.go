@@ -56,9 +56,9 @@ func TestHashPassword(t *testing.T) {
 	if err != nil || second == first {
 		t.Errorf("got the same hash twice or %v, want another salt", err)
 	}
-	for _, n := range []int{-1, 0, MaxIterations + 1} {
-		if _, err := HashPassword([]byte("secret"), n); !errors.Is(err, ErrPasswordCost) {
-			t.Errorf("%d iterations: got %v, want %v", n, err, ErrPasswordCost)
+	for _, n := range []int{-1, 0, maxIterations + 1} {
+		if _, err := HashPassword([]byte("secret"), n); !errors.Is(err, errPasswordCost) {
+			t.Errorf("%d iterations: got %v, want %v", n, err, errPasswordCost)
 		}
 	}
 }
@@ -86,47 +86,47 @@ func TestHashesThatAreRefused(t *testing.T) {
 	salt, hash := strings.Repeat("A", 16), strings.Repeat("A", 86)+"=="
 	argon := "$" + strings.Repeat("A", 22) + "$" + strings.Repeat("A", 43)
 	tests := map[string]error{
-		"": ErrPasswordForm, "secret": ErrPasswordForm, "$": ErrPasswordForm, "$7$": ErrPasswordForm,
-		"$6$" + salt + "$" + hash[4:]:                              ErrPasswordForm,
-		"$6$" + salt:                                               ErrPasswordForm,
-		"$6$AAAA$" + hash:                                          ErrPasswordForm,
-		"$7$0$" + salt + "$" + hash:                                ErrPasswordForm,
-		"$7$-1$" + salt + "$" + hash:                               ErrPasswordForm,
-		"$7$x$" + salt + "$" + hash:                                ErrPasswordForm,
-		"$7$9999999999$" + salt + "$" + hash:                       ErrPasswordForm,
-		"$7$1000001$" + salt + "$" + hash:                          ErrPasswordCost,
-		"$7$10$" + salt + "$" + hash + "$":                         ErrPasswordForm,
-		"$7$10$" + salt + "AAAA$" + hash:                           ErrPasswordForm,
-		"$7$10$!" + salt[1:] + "$" + hash:                          ErrPasswordForm,
-		"$7$10$" + salt + "$" + hash[4:]:                           ErrPasswordForm,
-		"$7$10$" + salt + "$" + hash[:85] + "B==":                  ErrPasswordForm,
-		"$argon2id$v=16$m=64,t=1,p=1" + argon:                      ErrPasswordForm,
-		"$argon2id$m=64,t=1,p=1" + argon:                           ErrPasswordForm,
-		"$argon2i$v=19$m=64,t=1,p=1" + argon:                       ErrPasswordForm,
-		"$argon2id$v=19$m=64,t=1" + argon:                          ErrPasswordForm,
-		"$argon2id$v=19$t=1,m=64,p=1" + argon:                      ErrPasswordForm,
-		"$argon2id$v=19$m=64,t=0,p=1" + argon:                      ErrPasswordForm,
-		"$argon2id$v=19$m=64,t=1,p=0" + argon:                      ErrPasswordForm,
-		"$argon2id$v=19$m=64,t=1,p=1,x=1" + argon:                  ErrPasswordForm,
-		"$argon2id$v=19$m=64,t=1,p=1$AAAA$" + argon[24:]:           ErrPasswordForm,
-		"$argon2id$v=19$m=64,t=1,p=1$" + salt + "$":                ErrPasswordForm,
-		"$argon2id$v=19$m=64,t=1,p=1" + argon + "=":                ErrPasswordForm,
-		"$argon2id$v=19$m=262145,t=1,p=1" + argon:                  ErrPasswordCost,
-		"$argon2id$v=19$m=262144,t=5,p=1" + argon:                  ErrPasswordCost,
-		"$argon2id$v=19$m=8,t=4294967295,p=1" + argon:              ErrPasswordCost,
-		"$argon2id$v=19$m=64,t=1,p=256" + argon:                    ErrPasswordCost,
-		"$argon2id$v=19$m=64,t=1,p=1$" + strings.Repeat("A", 1400): ErrPasswordForm,
+		"": errPasswordForm, "secret": errPasswordForm, "$": errPasswordForm, "$7$": errPasswordForm,
+		"$6$" + salt + "$" + hash[4:]:                              errPasswordForm,
+		"$6$" + salt:                                               errPasswordForm,
+		"$6$AAAA$" + hash:                                          errPasswordForm,
+		"$7$0$" + salt + "$" + hash:                                errPasswordForm,
+		"$7$-1$" + salt + "$" + hash:                               errPasswordForm,
+		"$7$x$" + salt + "$" + hash:                                errPasswordForm,
+		"$7$9999999999$" + salt + "$" + hash:                       errPasswordForm,
+		"$7$1000001$" + salt + "$" + hash:                          errPasswordCost,
+		"$7$10$" + salt + "$" + hash + "$":                         errPasswordForm,
+		"$7$10$" + salt + "AAAA$" + hash:                           errPasswordForm,
+		"$7$10$!" + salt[1:] + "$" + hash:                          errPasswordForm,
+		"$7$10$" + salt + "$" + hash[4:]:                           errPasswordForm,
+		"$7$10$" + salt + "$" + hash[:85] + "B==":                  errPasswordForm,
+		"$argon2id$v=16$m=64,t=1,p=1" + argon:                      errPasswordForm,
+		"$argon2id$m=64,t=1,p=1" + argon:                           errPasswordForm,
+		"$argon2i$v=19$m=64,t=1,p=1" + argon:                       errPasswordForm,
+		"$argon2id$v=19$m=64,t=1" + argon:                          errPasswordForm,
+		"$argon2id$v=19$t=1,m=64,p=1" + argon:                      errPasswordForm,
+		"$argon2id$v=19$m=64,t=0,p=1" + argon:                      errPasswordForm,
+		"$argon2id$v=19$m=64,t=1,p=0" + argon:                      errPasswordForm,
+		"$argon2id$v=19$m=64,t=1,p=1,x=1" + argon:                  errPasswordForm,
+		"$argon2id$v=19$m=64,t=1,p=1$AAAA$" + argon[24:]:           errPasswordForm,
+		"$argon2id$v=19$m=64,t=1,p=1$" + salt + "$":                errPasswordForm,
+		"$argon2id$v=19$m=64,t=1,p=1" + argon + "=":                errPasswordForm,
+		"$argon2id$v=19$m=262145,t=1,p=1" + argon:                  errPasswordCost,
+		"$argon2id$v=19$m=262144,t=5,p=1" + argon:                  errPasswordCost,
+		"$argon2id$v=19$m=8,t=4294967295,p=1" + argon:              errPasswordCost,
+		"$argon2id$v=19$m=64,t=1,p=256" + argon:                    errPasswordCost,
+		"$argon2id$v=19$m=64,t=1,p=1$" + strings.Repeat("A", 1400): errPasswordForm,
 	}
 	for encoded, want := range tests {
 		if ok, err := VerifyPassword(encoded, nil); ok || !errors.Is(err, want) {
 			t.Errorf("%.40q: got %v, %v, want %v", encoded, ok, err, want)
 		}
-		if err := CheckPasswordHash(encoded); !errors.Is(err, want) {
+		if err := checkPasswordHash(encoded); !errors.Is(err, want) {
 			t.Errorf("check of %.40q: got %v, want %v", encoded, err, want)
 		}
 	}
 	for _, sound := range []string{"$7$1000000$" + salt + "$" + hash, "$argon2id$v=19$m=262144,t=4,p=1" + argon} {
-		if err := CheckPasswordHash(sound); err != nil {
+		if err := checkPasswordHash(sound); err != nil {
 			t.Errorf("check of %.40q: got %v, want none", sound, err)
 		}
 	}
@@ -141,12 +141,12 @@ func FuzzCheckPasswordHash(f *testing.F) {
 	f.Fuzz(func(t *testing.T, encoded string) {
 		h, err := parseHash(encoded)
 		if err != nil {
-			if !errors.Is(err, ErrPasswordForm) && !errors.Is(err, ErrPasswordCost) {
+			if !errors.Is(err, errPasswordForm) && !errors.Is(err, errPasswordCost) {
 				t.Errorf("got %v, want one of the two known errors", err)
 			}
 			return
 		}
-		if h.iterations < 1 && !IsWeakHash(encoded) || h.iterations > MaxIterations && h.memory == 0 ||
+		if h.iterations < 1 && !IsWeakHash(encoded) || h.iterations > maxIterations && h.memory == 0 ||
 			uint64(h.memory)*uint64(h.iterations) > maxArgonWork || len(h.hash) == 0 || len(h.salt) == 0 {
 			t.Errorf("%q is taken with costs beyond the bounds", encoded)
 		}

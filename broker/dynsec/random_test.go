@@ -115,11 +115,11 @@ func randomBatch(t *testing.T, d dice, s *State) *State {
 	payload := request(t, commands...)
 	before := dumpOf(s)
 	oneByOne(t, s, payload)
-	_, next, changes, cuts := run(s, payload, nil)
+	_, next, changes, disconnects := run(s, payload, nil)
 	sameDump(t, string(payload)+": the version before", before, dumpOf(s))
 	checkChanges(t, string(payload), s, next, changes)
 	checkIndexes(t, next)
-	checkCuts(t, string(payload), s, next, changes, cuts)
+	checkDisconnects(t, string(payload), s, next, changes, disconnects)
 	return next
 }
 
@@ -133,9 +133,9 @@ func oneByOne(t *testing.T, s *State, payload []byte) {
 		}
 		tx := s.Begin()
 		a := tx.Do(c, nil)
-		next, changes, cuts := tx.End()
-		if (a.Error != "" || !c.Mutates()) && len(changes)+len(cuts) > 0 {
-			t.Fatalf("%s: %s answered %q and made %v, %v", payload, c, a.Error, changes, cuts)
+		next, changes, disconnects := tx.End()
+		if (a.Error != "" || !c.Mutates()) && len(changes)+len(disconnects) > 0 {
+			t.Fatalf("%s: %s answered %q and made %v, %v", payload, c, a.Error, changes, disconnects)
 		}
 		if len(changes) == 0 {
 			sameState(t, string(payload), s, next)
@@ -144,17 +144,17 @@ func oneByOne(t *testing.T, s *State, payload []byte) {
 	}
 }
 
-func checkCuts(t *testing.T, what string, s, next *State, changes []Change, cuts []Cut) {
+func checkDisconnects(t *testing.T, what string, s, next *State, changes []Change, disconnects []Disconnect) {
 	t.Helper()
 	if slices.ContainsFunc(changes, func(c Change) bool { _, ok := c.(PutDefaults); return ok }) {
 		return
 	}
 	for username := range each(s.clients, "") {
-		if access(s, username) != access(next, username) && !slices.Contains(cuts, Cut{Username: username}) {
+		if access(s, username) != access(next, username) && !slices.Contains(disconnects, Disconnect{Username: username}) {
 			t.Fatalf("%s: %q has other rights and is not cut off\nbefore %s\nafter  %s", what, username, access(s, username), access(next, username))
 		}
 	}
-	if anonymous(s) != anonymous(next) && !slices.Contains(cuts, Cut{Anonymous: true}) {
+	if anonymous(s) != anonymous(next) && !slices.Contains(disconnects, Disconnect{Anonymous: true}) {
 		t.Fatalf("%s: anonymous clients have other rights and are not cut off", what)
 	}
 }

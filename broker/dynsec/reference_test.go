@@ -19,7 +19,7 @@ type reference struct {
 }
 
 func (r reference) allowed(ev Event, clientID, topic string) bool {
-	if ev <= PublishReceive && !ValidTopic(topic) || ev > PublishReceive && !ValidSubscription(topic) {
+	if ev <= PublishReceive && !validTopic(topic) || ev > PublishReceive && !validSubscription(topic) {
 		return false
 	}
 	for _, role := range r.roles {

@@ -10,18 +10,18 @@ import (
 // rights or credentials differ, as with [Tx.End], each once and in order of their
 // names. A change of the default access disconnects no client. The state does not
 // contain hashes of passwords; newPassword reports whether a client has another one.
-func (s *State) Replaced(next *State, newPassword func(username string) bool) []Cut {
+func (s *State) Replaced(next *State, newPassword func(username string) bool) []Disconnect {
 	d := difference{old: s, next: next, roles: map[string]bool{}, groups: map[string]bool{}}
-	var cuts []Cut
+	var disconnects []Disconnect
 	for username, c := range each(s.clients, "") {
 		if d.client(c) || newPassword(username) {
-			cuts = append(cuts, Cut{Username: username})
+			disconnects = append(disconnects, Disconnect{Username: username})
 		}
 	}
 	if s.anonymous != next.anonymous || s.anonymous != "" && d.group(s.anonymous) {
-		cuts = append(cuts, Cut{Anonymous: true})
+		disconnects = append(disconnects, Disconnect{Anonymous: true})
 	}
-	return cuts
+	return disconnects
 }
 
 // difference compares two states. It caches the results for roles and groups, since

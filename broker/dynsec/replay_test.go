@@ -9,7 +9,7 @@ import (
 )
 
 // TestReplay repeats the changes of random commands on a second state, which must stay
-// equal to the first, and compares the cuts of both.
+// equal to the first, and compares the disconnects of both.
 func TestReplay(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(10) {
@@ -17,13 +17,13 @@ func TestReplay(t *testing.T) {
 		s, twin := freshBroker(t), freshBroker(t)
 		for range 150 {
 			payload := request(t, d.command(), d.command())
-			_, next, changes, cuts := run(s, payload, nil)
+			_, next, changes, disconnects := run(s, payload, nil)
 			followed, err := twin.Replay(changes)
 			if err != nil {
 				t.Fatalf("%s: %v", payload, err)
 			}
 			sameState(t, string(payload), next, followed)
-			checkReplaced(t, string(payload), s, next, cuts)
+			checkReplaced(t, string(payload), s, next, disconnects)
 			s, twin = next, followed
 		}
 	}
@@ -31,15 +31,15 @@ func TestReplay(t *testing.T) {
 
 // checkReplaced checks that a replacement disconnects the clients whose rights differ,
 // and only clients that the commands disconnected.
-func checkReplaced(t *testing.T, what string, s, next *State, cuts []Cut) {
+func checkReplaced(t *testing.T, what string, s, next *State, disconnects []Disconnect) {
 	t.Helper()
 	replaced := s.Replaced(next, func(string) bool { return false })
 	for _, c := range replaced {
-		if !slices.Contains(cuts, c) {
-			t.Fatalf("%s: a replacement throws %+v out, the commands only %v", what, c, cuts)
+		if !slices.Contains(disconnects, c) {
+			t.Fatalf("%s: a replacement throws %+v out, the commands only %v", what, c, disconnects)
 		}
 	}
-	checkCuts(t, what+": replaced", s, next, nil, replaced)
+	checkDisconnects(t, what+": replaced", s, next, nil, replaced)
 }
 
 func TestReplayKeepsNothingOfWhatDoesNotFit(t *testing.T) {
@@ -71,7 +71,7 @@ func TestReplacedPassword(t *testing.T) {
 	t.Parallel()
 	s := fleet(t, 3)
 	got := s.Replaced(s, func(username string) bool { return username == "c000001" })
-	if want := []Cut{{Username: "c000001"}}; !slices.Equal(got, want) {
-		t.Errorf("cuts %v, want %v", got, want)
+	if want := []Disconnect{{Username: "c000001"}}; !slices.Equal(got, want) {
+		t.Errorf("disconnects %v, want %v", got, want)
 	}
 }

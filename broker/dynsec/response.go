@@ -65,7 +65,7 @@ func (a Response) Err() error {
 	if a.Error == "" {
 		return nil
 	}
-	return Classify(a.Command, a.Error)
+	return classify(a.Command, a.Error)
 }
 
 // Client returns the record in the response to getClient.

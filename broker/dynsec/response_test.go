@@ -142,7 +142,7 @@ func TestClassify(t *testing.T) {
 		errNotJSON: broker.Invalid, errNoCommands: broker.Invalid, errNoObject: broker.Invalid, errCorrelation: broker.Invalid,
 		errInternal: broker.Internal, "Something else": broker.Internal,
 	} {
-		err := Classify("op", string(text))
+		err := classify("op", string(text))
 		if got := broker.KindOf(err); got != want {
 			t.Errorf("%q is of kind %d, want %d", text, got, want)
 		}

@@ -45,14 +45,14 @@ func (d Defaults) allow(ev Event) bool {
 // are immutable, so that any number of goroutines may use them without a lock.
 type Rights struct {
 	username string
-	roles    []*Rules
+	roles    []*rules
 	defaults Defaults
 }
 
-// NewRights combines the roles of one username. They are in order of evaluation: the
+// newRights combines the roles of one username. They are in order of evaluation: the
 // client's own by priority, then those of each of its groups. An empty username stands
 // for the clients without one. The slice is retained.
-func NewRights(username string, roles []*Rules, d Defaults) *Rights {
+func newRights(username string, roles []*rules, d Defaults) *Rights {
 	return &Rights{username: username, roles: roles, defaults: d}
 }
 
@@ -77,9 +77,9 @@ func (r *Rights) Allowed(ev Event, clientID, topic string) bool {
 func (ev Event) accepts(topic string) bool {
 	switch ev {
 	case PublishSend, PublishReceive:
-		return ValidTopic(topic)
+		return validTopic(topic)
 	case Subscribe, Unsubscribe:
-		return ValidSubscription(topic)
+		return validSubscription(topic)
 	}
 	return false
 }

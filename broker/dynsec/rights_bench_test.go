@@ -10,15 +10,15 @@ import (
 // tenRoles returns the rights of a client with 10 roles of 100 ACLs each, whose topics
 // the format makes from the numbers of role and ACL.
 func tenRoles(format string) *Rights {
-	roles := make([]*Rules, 10)
+	roles := make([]*rules, 10)
 	for i := range roles {
 		r := broker.Role{AllowWildcardSubs: true}
 		for j := range 100 {
 			r.ACLs = append(r.ACLs, broker.ACL{ACLType: broker.PublishClientSend, Topic: fmt.Sprintf(format, i, j), Allow: true})
 		}
-		roles[i] = CompileRules(r)
+		roles[i] = compileRules(r)
 	}
-	return NewRights("user", roles, DefaultDefaults())
+	return newRights("user", roles, DefaultDefaults())
 }
 
 var benchmarkedRights = []struct {

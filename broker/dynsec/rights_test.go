@@ -27,11 +27,11 @@ func rightsOf(username string, roles ...broker.Role) *Rights {
 }
 
 func defaultedRights(username string, d Defaults, roles ...broker.Role) *Rights {
-	rules := make([]*Rules, len(roles))
+	rules := make([]*rules, len(roles))
 	for i, r := range roles {
-		rules[i] = CompileRules(r)
+		rules[i] = compileRules(r)
 	}
-	return NewRights(username, rules, d)
+	return newRights(username, rules, d)
 }
 
 // verdicts of topics or filters, as one table of the observations.
@@ -347,7 +347,7 @@ func TestCompileLeavesTheRoleAlone(t *testing.T) {
 	t.Parallel()
 	r := roleOf(acl(broker.PublishClientSend, "a", allow, 1), acl(broker.PublishClientSend, "b", allow, 2))
 	before := slices.Clone(r.ACLs)
-	CompileRules(r)
+	compileRules(r)
 	if !slices.Equal(r.ACLs, before) {
 		t.Errorf("got %v, want %v", r.ACLs, before)
 	}

@@ -35,9 +35,9 @@ type query struct {
 	topic              string
 }
 
-// Rules are one role's compiled ACLs. They are immutable and shared by all holders of
+// rules are one role's compiled ACLs. They are immutable and shared by all holders of
 // the role.
-type Rules struct {
+type rules struct {
 	noWildcards  bool // deny every subscription that contains a wildcard
 	send         table
 	receive      table
@@ -47,11 +47,11 @@ type Rules struct {
 	unsubLiteral map[string]verdict
 }
 
-// CompileRules compiles a role. Of ACLs of the same type the one with the higher
+// compileRules compiles a role. Of ACLs of the same type the one with the higher
 // priority is evaluated first, of those with the same priority the one that comes
 // first; of two with the same type and topic only that one counts.
-func CompileRules(r broker.Role) *Rules {
-	c := &Rules{noWildcards: !r.AllowWildcardSubs}
+func compileRules(r broker.Role) *rules {
+	c := &rules{noWildcards: !r.AllowWildcardSubs}
 	for place, a := range inOrder(r.ACLs) {
 		c.add(a.ACLType, a.Topic, newVerdict(place, a.Allow))
 	}
@@ -65,7 +65,7 @@ func inOrder(acls []broker.ACL) []broker.ACL {
 	return acls
 }
 
-func (c *Rules) add(t broker.ACLType, topic string, v verdict) {
+func (c *rules) add(t broker.ACLType, topic string, v verdict) {
 	switch t {
 	case broker.PublishClientSend:
 		c.send.add(topic, v)
@@ -93,7 +93,7 @@ func keepLowest(m *map[string]verdict, key string, v verdict) {
 }
 
 // decide returns the verdict of the role's first ACL that matches, or undecided.
-func (c *Rules) decide(ev Event, q *query) verdict {
+func (c *rules) decide(ev Event, q *query) verdict {
 	switch ev {
 	case PublishSend:
 		return c.send.find(q)

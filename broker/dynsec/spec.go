@@ -57,6 +57,9 @@ func ListGroups(verbose bool, count, offset int) Command {
 	return listCommand(opListGroups, verbose, count, offset)
 }
 
+// SetAnonymousGroup returns the command of this name.
+func SetAnonymousGroup(groupname string) Command { return ofGroup(opSetAnonymousGroup, groupname) }
+
 // CreateRole returns the command that creates a role.
 func CreateRole(s broker.RoleSpec) Command { return command(opCreateRole, roleArguments(s)) }
 

@@ -34,7 +34,7 @@ type group struct {
 // role is a role's record, its compiled ACLs and its direct holders.
 type role struct {
 	RoleRecord
-	rules   func() *Rules
+	rules   func() *rules
 	clients *names
 	groups  *names
 }
@@ -68,8 +68,8 @@ func newRole(r RoleRecord) *role {
 	return &role{RoleRecord: r, rules: compiled(r), clients: new(names), groups: new(names)}
 }
 
-func compiled(r RoleRecord) func() *Rules {
-	return sync.OnceValue(func() *Rules { return CompileRules(r) })
+func compiled(r RoleRecord) func() *rules {
+	return sync.OnceValue(func() *rules { return compileRules(r) })
 }
 
 // Client returns a client's record, without live connections.
@@ -122,20 +122,20 @@ func (s *State) Rights(username string) (*Rights, bool) {
 			rules = s.appendRules(rules, g.Roles)
 		}
 	}
-	return NewRights(username, rules, s.defaults), true
+	return newRights(username, rules, s.defaults), true
 }
 
 // AnonymousRights compiles the rights of clients without a username: the roles of the
 // anonymous group, if there is one.
 func (s *State) AnonymousRights() *Rights {
-	var rules []*Rules
+	var rules []*rules
 	if g, ok := s.groups.Get(s.anonymous); ok {
 		rules = s.appendRules(nil, g.Roles)
 	}
-	return NewRights("", rules, s.defaults)
+	return newRights("", rules, s.defaults)
 }
 
-func (s *State) appendRules(rules []*Rules, refs []broker.RoleRef) []*Rules {
+func (s *State) appendRules(rules []*rules, refs []broker.RoleRef) []*rules {
 	for _, ref := range refs {
 		if r, ok := s.roles.Get(ref.RoleName); ok {
 			rules = append(rules, r.rules())

@@ -12,11 +12,11 @@ const maxTopicBytes = 65535
 // sharePrefix begins the filter of a shared subscription.
 const sharePrefix = "$share/"
 
-// ValidTopic is [broker.ValidTopic].
-func ValidTopic(s string) bool { return broker.ValidTopic(s) }
+// validTopic is [broker.ValidTopic].
+func validTopic(s string) bool { return broker.ValidTopic(s) }
 
-// ValidSubscription is [broker.ValidSubscription].
-func ValidSubscription(s string) bool { return broker.ValidSubscription(s) }
+// validSubscription is [broker.ValidSubscription].
+func validSubscription(s string) bool { return broker.ValidSubscription(s) }
 
 // FilterCovers reports whether every topic that the filter requested matches also
 // matches acl, level by level: + covers any level but #, and # covers the level above
@@ -46,7 +46,7 @@ func FilterCovers(acl, requested string) bool {
 
 // FilterMatches reports whether the filter matches the topic [MQTT-4.7].
 func FilterMatches(filter, topic string) bool {
-	return ValidTopic(topic) && FilterCovers(filter, topic)
+	return validTopic(topic) && FilterCovers(filter, topic)
 }
 
 // misplacedWildcard returns the position of the first misplaced wildcard in s, or -1.

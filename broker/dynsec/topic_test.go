@@ -49,7 +49,7 @@ func TestValidTopicAndFilter(t *testing.T) {
 		{"$share/#", false, true, false},
 	}
 	for _, tt := range tests {
-		got := [3]bool{ValidTopic(tt.s), broker.ValidFilter(tt.s), ValidSubscription(tt.s)}
+		got := [3]bool{validTopic(tt.s), broker.ValidFilter(tt.s), validSubscription(tt.s)}
 		if want := [3]bool{tt.topic, tt.filter, tt.subscription}; got != want {
 			t.Errorf("%.20q: got topic, filter, subscription %v, want %v", tt.s, got, want)
 		}

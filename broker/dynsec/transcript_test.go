@@ -61,7 +61,7 @@ func readTranscript(t testing.TB) []exchange {
 }
 
 // run processes a whole request as a broker would: hash, run, respond.
-func run(s *State, request []byte, live Connections) (answer []byte, next *State, changes []Change, cuts []Cut) {
+func run(s *State, request []byte, live Connections) (answer []byte, next *State, changes []Change, disconnects []Disconnect) {
 	r := DecodeRequest(request)
 	tx := s.Begin()
 	answers := make([]Response, 0, len(r.Commands)+1)
@@ -74,8 +74,8 @@ func run(s *State, request []byte, live Connections) (answer []byte, next *State
 	if r.Fault != nil {
 		answers = append(answers, *r.Fault)
 	}
-	next, changes, cuts = tx.End()
-	return EncodeResponses(answers), next, changes, cuts
+	next, changes, disconnects = tx.End()
+	return EncodeResponses(answers), next, changes, disconnects
 }
 
 // freshBroker returns what mosquitto_ctrl sets up: one administrator with one role.
@@ -117,12 +117,12 @@ func TestTranscript(t *testing.T) {
 			}
 			return l
 		}
-		answer, next, changes, cuts := run(s, []byte(e.Request), live)
+		answer, next, changes, disconnects := run(s, []byte(e.Request), live)
 		wantAnswer, wantCut := e.want()
 		if got := string(answer); got != wantAnswer {
 			t.Errorf("%s:\nasked %s\ngot   %s\nwant  %s", e.Title, e.Request, got, wantAnswer)
 		}
-		if got := disconnected(cuts, e.Connected); e.Connected != nil && !slices.Equal(got, wantCut) {
+		if got := disconnected(disconnects, e.Connected); e.Connected != nil && !slices.Equal(got, wantCut) {
 			t.Errorf("%s: cut off %q, want %q", e.Title, got, wantCut)
 		}
 		checkChanges(t, e.Title, s, next, changes)
@@ -133,9 +133,9 @@ func TestTranscript(t *testing.T) {
 
 // disconnected returns the usernames of the connected clients to disconnect, "" for those
 // without one, in order.
-func disconnected(cuts []Cut, connected []string) []string {
+func disconnected(disconnects []Disconnect, connected []string) []string {
 	l := []string{}
-	for _, c := range cuts {
+	for _, c := range disconnects {
 		if (c.Username == "") == c.Anonymous && slices.Contains(connected, c.Username) {
 			l = append(l, c.Username)
 		}

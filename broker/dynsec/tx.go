@@ -15,11 +15,11 @@ type Tx struct {
 	ownGroups map[*group]struct{}
 	ownRoles  map[*role]struct{}
 
-	changes []Change
-	cuts    []Cut
-	cut     map[string]struct{} // the usernames in cuts
-	cutAnon bool                // clients without one are in cuts
-	began   int64               // the change index at the start
+	changes               []Change
+	disconnects           []Disconnect
+	disconnected          map[string]struct{} // the usernames in disconnects
+	disconnectedAnonymous bool                // clients without one are in disconnects
+	began                 int64               // the change index at the start
 }
 
 // Connections returns the live connections of a username, for the records that contain
@@ -65,16 +65,16 @@ func (t *Tx) Do(c Command, live Connections) Response {
 }
 
 // End returns the next version, the changes that lead to it and the clients to
-// disconnect. A client whose rights or credentials changed is among the cuts, except
-// for a change by PutDefaults, which disconnects no client. Without a change it returns
-// a version equal to the one it started from and no changes.
-func (t *Tx) End() (next *State, changes []Change, cuts []Cut) {
+// disconnect. A client whose rights or credentials changed is among the disconnects,
+// except for a change by PutDefaults, which disconnects no client. Without a change it
+// returns a version equal to the one it started from and no changes.
+func (t *Tx) End() (next *State, changes []Change, disconnects []Disconnect) {
 	if t.s.index != t.began {
 		t.record(PutChangeIndex{Index: t.s.index})
 	}
 	s := t.s
 	t.s = State{}
-	return &s, t.changes, t.cuts
+	return &s, t.changes, t.disconnects
 }
 
 func (t *Tx) record(c Change) { t.changes = append(t.changes, c) }
@@ -220,52 +220,53 @@ func (t *Tx) deleteRole(r *role) {
 	t.record(DropRole{RoleName: r.RoleName})
 }
 
-// cutClient adds a client to the cuts, once.
-func (t *Tx) cutClient(username string) {
-	if _, ok := t.cut[username]; ok {
+// disconnectClient adds a client to the disconnects, once.
+func (t *Tx) disconnectClient(username string) {
+	if _, ok := t.disconnected[username]; ok {
 		return
 	}
-	if t.cut == nil {
-		t.cut = map[string]struct{}{}
+	if t.disconnected == nil {
+		t.disconnected = map[string]struct{}{}
 	}
-	t.cut[username] = struct{}{}
-	t.cuts = append(t.cuts, Cut{Username: username})
+	t.disconnected[username] = struct{}{}
+	t.disconnects = append(t.disconnects, Disconnect{Username: username})
 }
 
-// cutClients is cutClient for all of a set.
-func (t *Tx) cutClients(usernames *names) {
-	if t.cut == nil {
-		t.cut = make(map[string]struct{}, usernames.Len())
+// disconnectClients is disconnectClient for all of a set.
+func (t *Tx) disconnectClients(usernames *names) {
+	if t.disconnected == nil {
+		t.disconnected = make(map[string]struct{}, usernames.Len())
 	}
-	t.cuts = slices.Grow(t.cuts, usernames.Len())
+	t.disconnects = slices.Grow(t.disconnects, usernames.Len())
 	for username := range each(usernames, "") {
-		t.cutClient(username)
+		t.disconnectClient(username)
 	}
 }
 
-// cutAnonymous adds the clients without a username to the cuts.
-func (t *Tx) cutAnonymous() {
-	if !t.cutAnon {
-		t.cutAnon = true
-		t.cuts = append(t.cuts, Cut{Anonymous: true})
+// disconnectAnonymous adds the clients without a username to the disconnects.
+func (t *Tx) disconnectAnonymous() {
+	if !t.disconnectedAnonymous {
+		t.disconnectedAnonymous = true
+		t.disconnects = append(t.disconnects, Disconnect{Anonymous: true})
 	}
 }
 
-// cutMembers adds a group's members to the cuts; those of the anonymous group are also
-// all clients without a username.
-func (t *Tx) cutMembers(g *group) {
-	t.cutClients(g.members)
+// disconnectMembers adds a group's members to the disconnects; those of the anonymous group
+// are also all clients without a username.
+func (t *Tx) disconnectMembers(g *group) {
+	t.disconnectClients(g.members)
 	if g.GroupName == t.s.anonymous {
-		t.cutAnonymous()
+		t.disconnectAnonymous()
 	}
 }
 
-// cutHolders adds all clients with a role, directly or through a group, to the cuts.
-func (t *Tx) cutHolders(r *role) {
-	t.cutClients(r.clients)
+// disconnectHolders adds all clients with a role, directly or through a group, to the
+// disconnects.
+func (t *Tx) disconnectHolders(r *role) {
+	t.disconnectClients(r.clients)
 	for groupname := range each(r.groups, "") {
 		if g, ok := t.s.groups.Get(groupname); ok {
-			t.cutMembers(g)
+			t.disconnectMembers(g)
 		}
 	}
 }

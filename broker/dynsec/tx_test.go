@@ -87,9 +87,9 @@ func TestTxWithoutChangeReturnsTheSame(t *testing.T) {
 	tx.Do(GetClient("c000001"), nil)
 	tx.Do(DeleteClient("none"), nil)
 	tx.Do(EnableClient("c000001"), nil)
-	next, changes, cuts := tx.End()
-	if len(changes)+len(cuts) != 0 {
-		t.Errorf("changes %v, cuts %v", changes, cuts)
+	next, changes, disconnects := tx.End()
+	if len(changes)+len(disconnects) != 0 {
+		t.Errorf("changes %v, disconnects %v", changes, disconnects)
 	}
 	sameState(t, "nothing done", s, next)
 }
@@ -100,10 +100,10 @@ func TestTxCutsOnce(t *testing.T) {
 	tx.Do(DisableClient("c000001"), nil)
 	tx.Do(DeleteRole("device"), nil)
 	tx.Do(DeleteClient("c000002"), nil)
-	_, _, cuts := tx.End()
-	want := []Cut{{Username: "c000001"}, {Username: "c000000"}, {Username: "c000002"}}
-	if !slices.Equal(cuts, want) {
-		t.Errorf("cuts %v, want %v", cuts, want)
+	_, _, disconnects := tx.End()
+	want := []Disconnect{{Username: "c000001"}, {Username: "c000000"}, {Username: "c000002"}}
+	if !slices.Equal(disconnects, want) {
+		t.Errorf("disconnects %v, want %v", disconnects, want)
 	}
 }
 

@@ -11,8 +11,8 @@ import (
 	"signalbox/broker/messaging"
 )
 
-// adapter is the engine as streams and bridges use it: it converts messages, and times
-// between the broker's database and theirs.
+// adapter is the engine as streams and bridges use it: it converts what they publish, and times
+// to those of the broker's database.
 type adapter struct {
 	engine     *engine.Engine
 	timeline   *clock.Timeline
@@ -26,7 +26,7 @@ func (b *Broker) messaging() *adapter {
 
 // Subscribe adds a tap.
 func (m *adapter) Subscribe(filter string, in messaging.Tap) (cancel func()) {
-	return m.engine.Open(filter, ingress{in, m})
+	return m.engine.Open(filter, in)
 }
 
 // Guard sets the loop guard that the engine asks; see messaging.GuardedBroker.
@@ -111,7 +111,7 @@ func (m *adapter) Retained(ctx context.Context, filter string) iter.Seq2[messagi
 				yield(messaging.Message{}, err)
 				return
 			}
-			if !yield(m.fromEngine(kept), nil) {
+			if !yield(m.engine.Tapped(kept), nil) {
 				return
 			}
 		}
@@ -130,30 +130,3 @@ func (*adapter) Refused(string) bool { return false }
 
 // Reached returns nil: the broker is in this process.
 func (*adapter) Reached() error { return nil }
-
-// ingress receives messages for a stream or a bridge, as a tap of the engine.
-type ingress struct {
-	messaging.Tap
-	adapter *adapter
-}
-
-// AwaitsCommit reports whether a message must be stored before it is acknowledged.
-func (i ingress) AwaitsCommit() bool { return i.Keeps() }
-
-// Take passes a message on.
-func (i ingress) Take(m *engine.Message, hold *engine.CommitBarrier) {
-	s := i.adapter.fromEngine(m)
-	if hold == nil {
-		i.Tap.Take(s, nil)
-		return
-	}
-	i.Tap.Take(s, hold)
-}
-
-// fromEngine converts a message for streams and bridges.
-func (m *adapter) fromEngine(k *engine.Message) messaging.Message {
-	return messaging.Message{
-		Topic: k.Topic, Payload: k.Payload, Properties: k.Properties, QoS: k.QoS, Retain: k.Retain,
-		At: m.timeline.Out(k.CreatedAt), ExpiresAt: m.timeline.Out(k.ExpiresAt), Serial: m.engine.Serial(k), ClientID: k.Publisher,
-	}
-}

@@ -85,7 +85,7 @@ func (a authority) account(ctx context.Context, l *engine.Login) (*access.Accoun
 	}
 	account, err := control.Authenticate(ctx, access.Credentials{
 		Username: l.Username, HasUsername: l.HasUsername, Password: l.Password, HasPassword: l.HasPassword, ClientID: l.ClientID,
-		Recheck: func() error { return a.b.loginAllowed(addressOf(l.Socket)) }, WhileConnected: l.WhileHere,
+		Recheck: func() error { return a.b.loginAllowed(addressOf(l.Socket)) }, WhileConnected: l.WhileConnected,
 	})
 	return account, engine.Admission{Username: l.Username}, err
 }

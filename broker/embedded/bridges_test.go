@@ -8,12 +8,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/mochi-mqtt/server/v2/packets"
-
 	"signalbox/broker"
 	"signalbox/broker/bridges"
 	"signalbox/broker/bridges/bridgestest"
 	"signalbox/broker/control"
+	"signalbox/broker/mqtt/mqtttest/packet"
 )
 
 // bridged configures bridges to targets in memory, with their state in memory.
@@ -62,13 +61,13 @@ func TestBridgesOnControl(t *testing.T) {
 	}
 	topic := control.BridgeTopic("fake-bridge")
 	d := join(t, b, 5, as(adminName, adminPassword))
-	d.subscribe(0, "$CONTROL/#")
-	ask := func(topic, command string) { d.send(d.message(topic, `{"commands":[`+command+`]}`, 0, false)) }
+	d.Subscribe(0, "$CONTROL/#")
+	ask := func(topic, command string) { d.Send(d.Message(topic, `{"commands":[`+command+`]}`, 0, false)) }
 	want := func(topic, answer string) {
 		t.Helper()
-		got := d.want(packets.Publish)
-		if got.TopicName != topic+control.ResponseSuffix || !strings.Contains(string(got.Payload), answer) {
-			t.Errorf("on %s: %s, want %s", got.TopicName, got.Payload, answer)
+		got := d.Want(packet.Publish)
+		if got.Topic != topic+control.ResponseSuffix || !strings.Contains(string(got.Payload), answer) {
+			t.Errorf("on %s: %s, want %s", got.Topic, got.Payload, answer)
 		}
 	}
 	ask(topic, `{"command":"testConfig","config":`+string(leads("a"))+`}`)
@@ -83,7 +82,7 @@ func TestBridgesOnControl(t *testing.T) {
 		`{"name":"other-bridge","control-endpoints":["$CONTROL/cedalo/other-bridge/v1"],"active":false}`)
 	ask(control.BridgeTopic("none-bridge"), `{"command":"getConfig"}`)
 	want(control.BridgeTopic("none-bridge"), noEndpoint)
-	d.publish("in/1", "x", 1)
+	d.Publish("in/1", "x", 1)
 	eventually(t, "the message is delivered", func() bool { return slices.Equal(k.Target("a").Payloads(), []string{"x"}) })
 }
 
@@ -94,7 +93,7 @@ func TestBridgesAreClosedToOthers(t *testing.T) {
 	allow(t, b, "dev", acl(broker.PublishClientSend, "#", true), acl(broker.PublishClientSend, "$CONTROL/dynamic-security/v1", true))
 	d := join(t, b, 5, as("dev", "pw"))
 	config := `{"commands":[{"command":"updateConfig","configChange":` + string(leads("a")) + `}]}`
-	if code := d.publish(control.BridgeTopic("fake-bridge"), config, 1).ReasonCode; code < 0x80 {
+	if code := d.Publish(control.BridgeTopic("fake-bridge"), config, 1); code < 0x80 {
 		t.Errorf("PUBACK code %#x", code)
 	}
 	if got, err := b.GetBridgeConfig(t.Context(), "fake-bridge"); err != nil || strings.Contains(string(got), "in/#") {
@@ -125,11 +124,11 @@ func TestFullBridges(t *testing.T) {
 		return payloads
 	}
 	leader := all.serving(t)
-	join(t, leader.Broker, 5, as("dev", "pw")).publish("in/1", "1", 1)
+	join(t, leader.Broker, 5, as("dev", "pw")).Publish("in/1", "1", 1)
 	eventually(t, "the first message is delivered", func() bool { return len(delivered()) > 0 })
 	leader.stop()
 	next := all.serving(t)
-	join(t, next.Broker, 5, as("dev", "pw")).publish("in/1", "2", 1)
+	join(t, next.Broker, 5, as("dev", "pw")).Publish("in/1", "2", 1)
 	eventually(t, "the second message is delivered", func() bool { return len(delivered()) > 1 })
 	if got := delivered(); !slices.Equal(got, []string{"1", "2"}) {
 		t.Errorf("delivered %q", got)

@@ -29,6 +29,7 @@ import (
 	"signalbox/broker/embedded/schema"
 	"signalbox/broker/embedded/store"
 	"signalbox/broker/embedded/sys"
+	"signalbox/broker/ranking"
 	"signalbox/broker/storage"
 	"signalbox/broker/streams"
 	"signalbox/broker/topictree"
@@ -70,6 +71,7 @@ type Broker struct {
 	bans         *limits.Bans
 	flapping     *limits.Flapping
 	denials      *denials
+	rankings     ranking.Shared[broker.TopClients] // of clients
 	tree         *topictree.Tracker
 	sys          *sys.Tree
 	listeners    *listen.Set
@@ -124,7 +126,7 @@ func (b *Broker) build(ctx context.Context, path string) (err error) {
 		Store: b.replica, Authority: authority{b}, Watcher: watcher{b}, Control: b.dispatch,
 	})
 	b.sys = sys.New(sys.Options{Source: figures{b}, Version: b.config.Version, Now: b.now})
-	b.control.OnCut(b.disconnect)
+	b.control.OnDisconnect(b.disconnect)
 	b.control.SetConnections(b.engine.Addresses)
 	if err := b.openStreams(ctx); err != nil {
 		return err

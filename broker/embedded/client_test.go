@@ -86,7 +86,7 @@ func everything() []broker.ACL {
 }
 
 // eventually waits until a condition holds.
-func eventually(t *testing.T, what string, holds func() bool) {
+func eventually(t testing.TB, what string, holds func() bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), suite.HangLimit)
 	defer cancel()
@@ -104,9 +104,9 @@ func eventually(t *testing.T, what string, holds func() bool) {
 // wantForgotten waits until the broker has finished with the client's connection, whether
 // or not its session is kept.
 func (d *device) wantForgotten(b *Broker) {
-	d.t.Helper()
-	eventually(d.t, "the connection is forgotten", func() bool {
-		i, _, err := b.engine.Client(d.name)
+	d.T.Helper()
+	eventually(d.T, "the connection is forgotten", func() bool {
+		i, _, err := b.engine.Client(d.ID)
 		return err != nil || !i.Connected
 	})
 }

@@ -7,13 +7,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mochi-mqtt/server/v2/packets"
-
 	"signalbox/broker"
 	"signalbox/broker/clock"
 	"signalbox/broker/clock/clocktest"
 	"signalbox/broker/embedded/limits"
 	"signalbox/broker/messaging"
+	"signalbox/broker/mqtt/mqtttest/packet"
 )
 
 const days = 24 * time.Hour
@@ -94,9 +93,9 @@ func (a *aging) has(clientID string) bool {
 }
 
 func lasting(id string, seconds uint32) connectOption {
-	return func(pk *packets.Packet) {
+	return func(pk *packet.Packet) {
 		persistent(pk)
-		pk.Connect.ClientIdentifier, pk.Properties.SessionExpiryInterval = id, seconds
+		pk.Connect.ClientID, pk.Properties.SessionExpiry = id, seconds
 	}
 }
 
@@ -106,22 +105,22 @@ func (a *aging) createExpiring() {
 	a.t.Helper()
 	as := as(adminName, adminPassword)
 	sleeper := join(a.t, a.broker, 5, as, lasting("sleeper", 3600))
-	sleeper.subscribe(1, "queued", "will")
-	sleeper.conn.Close()
+	sleeper.Subscribe(1, "queued", "will")
+	sleeper.Conn.Close()
 	brief := join(a.t, a.broker, 5, as, lasting("brief", 600), withWill("will", "bye"),
-		func(pk *packets.Packet) {
-			pk.Connect.WillQos, pk.Connect.WillProperties.WillDelayInterval = 1, 300
+		func(pk *packet.Packet) {
+			pk.Connect.Will.QoS, pk.Connect.Will.Properties.WillDelay = 1, 300
 		})
-	brief.conn.Close()
-	sleeper.name, brief.name = "sleeper", "brief"
+	brief.Conn.Close()
+	sleeper.ID, brief.ID = "sleeper", "brief"
 	sleeper.wantForgotten(a.broker)
 	brief.wantForgotten(a.broker)
 	publisher := join(a.t, a.broker, 5, as)
 	for topic, retain := range map[string]bool{"queued": false, "retained": true} {
-		m := publisher.message(topic, "x", 1, retain)
-		m.Properties.MessageExpiryInterval = 1800
-		publisher.send(m)
-		publisher.want(packets.Puback)
+		m := publisher.Message(topic, "x", 1, retain)
+		m.Properties.MessageExpiry = 1800
+		publisher.Send(m)
+		publisher.Want(packet.Puback)
 	}
 	ban := broker.Ban{Kind: broker.BanClientID, Value: "flapping", CreatedBy: limits.ByFlapping, ExpiresAt: a.broker.timeline.Now().Add(20 * time.Minute)}
 	if _, err := a.broker.bans.Add(a.t.Context(), ban); err != nil {
@@ -158,14 +157,14 @@ func (a *aging) wantLeft(want uint32) {
 	as := as(adminName, adminPassword)
 	sleeper := join(a.t, a.broker, 5, as, lasting("sleeper", 3600))
 	reader := join(a.t, a.broker, 5, as)
-	if m := sleeper.want(packets.Publish); m.TopicName != "queued" || m.Properties.MessageExpiryInterval != want {
-		a.t.Errorf("%q has %d s left, want %d", m.TopicName, m.Properties.MessageExpiryInterval, want)
+	if m := sleeper.Want(packet.Publish); m.Topic != "queued" || m.Properties.MessageExpiry != want {
+		a.t.Errorf("%q has %d s left, want %d", m.Topic, m.Properties.MessageExpiry, want)
 	}
-	reader.send(packets.Packet{FixedHeader: packets.FixedHeader{Type: packets.Subscribe, Qos: 1}, PacketID: 1,
-		Filters: packets.Subscriptions{{Filter: "retained", Qos: 1}}})
-	reader.want(packets.Suback)
-	if m := reader.want(packets.Publish); m.Properties.MessageExpiryInterval != want {
-		a.t.Errorf("the retained message has %d s left, want %d", m.Properties.MessageExpiryInterval, want)
+	reader.Send(packet.Packet{Type: packet.Subscribe, ID: 1,
+		Filters: []packet.Filter{{Filter: "retained", QoS: 1}}})
+	reader.Want(packet.Suback)
+	if m := reader.Want(packet.Publish); m.Properties.MessageExpiry != want {
+		a.t.Errorf("the retained message has %d s left, want %d", m.Properties.MessageExpiry, want)
 	}
 }
 
@@ -280,11 +279,11 @@ func TestClockOfStreamsAndBridges(t *testing.T) {
 	m, in := a.broker.messaging(), make(kept, 1)
 	defer m.Subscribe("a", in)()
 	d := join(t, a.broker, 5, as(adminName, adminPassword))
-	d.subscribe(0, "b")
-	p := d.message("a", "x", 1, false)
-	p.Properties.MessageExpiryInterval = 100
-	d.send(p)
-	d.want(packets.Puback)
+	d.Subscribe(0, "b")
+	p := d.Message("a", "x", 1, false)
+	p.Properties.MessageExpiry = 100
+	d.Send(p)
+	d.Want(packet.Puback)
 	now := a.clock.Now().UnixMilli()
 	if got := <-in; got.At != now || got.ExpiresAt != now+100_000 {
 		t.Errorf("the message arrived at %d and expires at %d, want %d and 100 s later", got.At, got.ExpiresAt, now)
@@ -292,7 +291,7 @@ func TestClockOfStreamsAndBridges(t *testing.T) {
 	if _, refused, err := m.Publish(t.Context(), []messaging.Message{{Topic: "b", At: now, ExpiresAt: now + 70_000}}); refused > 0 || err != nil {
 		t.Fatalf("%d refused, %v", refused, err)
 	}
-	if got := d.want(packets.Publish).Properties.MessageExpiryInterval; got != 70 {
+	if got := d.Want(packet.Publish).Properties.MessageExpiry; got != 70 {
 		t.Errorf("the message has %d s left, want 70", got)
 	}
 }

@@ -109,12 +109,12 @@ type member struct {
 	leadership cluster.Leadership // of this node, the current or the last one
 	leadAfter  time.Time          // a node that could not serve as the leader does not try before
 
-	mu          sync.Mutex   // guards the fields below
-	entering    bool         // a command that joins or creates a cluster has not been answered
-	disconnects []dynsec.Cut // disconnects deferred until it has
+	mu          sync.Mutex          // guards the fields below
+	entering    bool                // a command that joins or creates a cluster has not been answered
+	disconnects []dynsec.Disconnect // disconnects deferred until it has
 
-	awaiting map[string]int        // requests about access control under way, by username; "" for those without
-	deferred map[string]dynsec.Cut // disconnects deferred until these are answered, by username
+	awaiting map[string]int               // requests about access control under way, by username; "" for those without
+	deferred map[string]dynsec.Disconnect // disconnects deferred until these are answered, by username
 }
 
 // openCluster loads the broker's messages and opens the node, if a cluster port is
@@ -126,7 +126,7 @@ func (b *Broker) openCluster(ctx context.Context, dataDir string) (err error) {
 		return b.openAlone(ctx, shared, messages)
 	}
 	m := &member{broker: b, losses: mesh.NewLosses(b.log), ready: make(chan struct{}), wake: make(chan struct{}, 1),
-		awaiting: map[string]int{}, deferred: map[string]dynsec.Cut{}}
+		awaiting: map[string]int{}, deferred: map[string]dynsec.Disconnect{}}
 	if shared {
 		b.control.SetReplicator(m)
 	}
@@ -375,11 +375,9 @@ func (b *Broker) AskHA(ctx context.Context, c control.HACommand, data any) error
 	if b.cluster == nil {
 		return broker.NotSupported(c.Name(), broker.CapCluster)
 	}
-	const correlation = "own"
-	answer := control.HA(ctx, commander{b.cluster, true}, c.Encode(correlation))
-	b.cluster.disconnectDeferred()
-	if answer == nil {
-		return &broker.Error{Kind: broker.Unconfirmed, Op: c.Name(), Msg: "the broker did not answer in time: it may have been carried out", Err: ctx.Err()}
+	defer b.cluster.disconnectDeferred()
+	if ctx.Err() != nil {
+		return &broker.Error{Kind: broker.Unavailable, Op: c.Name(), Msg: "the request ended before the command began", Err: context.Cause(ctx)}
 	}
-	return control.ReadHA(c, answer, correlation, data)
+	return control.RunHA(ctx, commander{b.cluster, true}, c, data)
 }

@@ -137,7 +137,8 @@ func (d *clockOffsets) set(node cluster.NodeID, ahead time.Duration) (changed bo
 
 // measureOffsets measures how far the clocks of the other nodes are ahead.
 func (m *member) measureOffsets(ctx context.Context) {
-	for _, n := range m.node.Peers() {
+	others, _ := m.node.Peers()
+	for _, n := range others {
 		there, _, err := m.nodeTime(ctx, n.NodeID)
 		if err != nil {
 			continue

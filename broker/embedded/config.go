@@ -215,7 +215,7 @@ func (b *Broker) engineConfig() engine.Config {
 	}
 	e.MaxTopicLevels, e.MaxTopicLength, e.MaxSubscriptions = c.MaxTopicLevels, c.MaxTopicLength, c.MaxSubscriptions
 	e.RoutesPatience = cmp.Or(c.Times.Routes, e.RoutesPatience)
-	e.Now, e.Log = b.timeline.Now, b.log
+	e.Now, e.TapTime, e.Log = b.timeline.Now, b.timeline.Out, b.log
 	return e
 }
 

@@ -7,9 +7,10 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/mochi-mqtt/server/v2/packets"
 
 	"signalbox/broker"
+	"signalbox/broker/mqtt/mqtttest"
+	"signalbox/broker/mqtt/mqtttest/packet"
 
 	"signalbox/broker/embedded/listen"
 )
@@ -39,9 +40,9 @@ func testConnack(t *testing.T, b *Broker, version, refused byte) {
 	if err := b.CreateClient(t.Context(), broker.ClientSpec{Username: bound, Password: &password, ClientID: &bound}); err != nil {
 		t.Fatal(err)
 	}
-	emptyPassword := func(pk *packets.Packet) {
+	emptyPassword := func(pk *packet.Packet) {
 		as("alice", "")(pk)
-		pk.Connect.PasswordFlag = true
+		pk.Connect.HasPassword = true
 	}
 	for name, c := range map[string]struct {
 		options []connectOption
@@ -71,11 +72,11 @@ func testConnack(t *testing.T, b *Broker, version, refused byte) {
 				want = 0
 			}
 			d := dial(t, b, version)
-			if got := d.sendConnect(c.options...).ReasonCode; got != want {
+			if got := d.SendConnect(c.options...).Reason; got != want {
 				t.Errorf("CONNACK code %d, want %d", got, want)
 			}
 			if !c.allowed {
-				d.wantEnd()
+				d.WantEnd()
 			}
 		})
 	}
@@ -85,7 +86,7 @@ func TestAnonymousRefusedByDefault(t *testing.T) {
 	t.Parallel()
 	b := start(t)
 	for version, want := range map[byte]byte{3: 5, 4: 5, 5: 135} {
-		if got := dial(t, b, version).sendConnect().ReasonCode; got != want {
+		if got := dial(t, b, version).SendConnect().Reason; got != want {
 			t.Errorf("version %d: CONNACK code %d, want %d", version, got, want)
 		}
 	}
@@ -94,34 +95,34 @@ func TestAnonymousRefusedByDefault(t *testing.T) {
 func TestConnackOfMalformedConnect(t *testing.T) {
 	t.Parallel()
 	b := start(t)
-	noID := func(pk *packets.Packet) { pk.Connect.ClientIdentifier, pk.Connect.Clean = "", false }
-	if got := dial(t, b, 4).sendConnect(noID, as(adminName, adminPassword)).ReasonCode; got != 2 {
+	noID := func(pk *packet.Packet) { pk.Connect.ClientID, pk.Connect.CleanStart = "", false }
+	if got := dial(t, b, 4).SendConnect(noID, as(adminName, adminPassword)).Reason; got != 2 {
 		t.Errorf("no client id and no clean session: code %d, want 2", got)
 	}
 	unknown := dial(t, b, 4)
-	unknown.raw(0x10, 0x0d, 0, 4, 'M', 'Q', 'T', 'T', 9, 2, 0, 0, 0, 1, 'x')
-	if got := unknown.want(packets.Connack).ReasonCode; got != packets.Err3UnsupportedProtocolVersion.Code {
+	unknown.SendBytes(0x10, 0x0d, 0, 4, 'M', 'Q', 'T', 'T', 9, 2, 0, 0, 0, 1, 'x')
+	if got := unknown.Want(packet.Connack).Reason; got != packet.UnsupportedVersion3 {
 		t.Errorf("version 9: code %d", got)
 	}
 	badName := dial(t, b, 4)
-	badName.raw(0x10, 0x0d, 0, 4, 'M', 'Q', 'T', 'X', 4, 2, 0, 0, 0, 1, 'x')
-	badName.wantEnd()
+	badName.SendBytes(0x10, 0x0d, 0, 4, 'M', 'Q', 'T', 'X', 4, 2, 0, 0, 0, 1, 'x')
+	badName.WantEnd()
 	badWill := dial(t, b, 5)
-	badWill.raw(connectBytes(t, 5, as(adminName, adminPassword), withWill("a/#", "x"))...)
-	if got := badWill.want(packets.Connack).ReasonCode; got < 0x80 {
+	badWill.SendBytes(connectBytes(5, as(adminName, adminPassword), withWill("a/#", "x"))...)
+	if got := badWill.Want(packet.Connack).Reason; got < 0x80 {
 		t.Errorf("a Will with wildcards: code %d", got)
 	}
-	badWill.wantEnd()
+	badWill.WantEnd()
 }
 
 func TestMosquittoBridgeMayConnect(t *testing.T) {
 	t.Parallel()
 	b := start(t)
-	bytes := connectBytes(t, 4, as(adminName, adminPassword))
+	bytes := connectBytes(4, as(adminName, adminPassword))
 	bytes[8] |= 0x80
 	d := dial(t, b, 4)
-	d.raw(bytes...)
-	if got := d.want(packets.Connack).ReasonCode; got != 0 {
+	d.SendBytes(bytes...)
+	if got := d.Want(packet.Connack).Reason; got != 0 {
 		t.Errorf("CONNACK code %d", got)
 	}
 }
@@ -130,15 +131,15 @@ func TestConnackReturnsMaximumPacketSize(t *testing.T) {
 	t.Parallel()
 	b := start(t, func(c *Config) { c.MaxPacketSize = 5000 })
 	d := dial(t, b, 5)
-	ack := d.sendConnect(as(adminName, adminPassword))
+	ack := d.SendConnect(as(adminName, adminPassword))
 	if got := ack.Properties.MaximumPacketSize; got != 5000 {
 		t.Errorf("maximum packet size %d", got)
 	}
-	d.send(d.message("a", string(make([]byte, 5000)), 0, false))
-	if got := d.want(packets.Disconnect).ReasonCode; got != packets.ErrPacketTooLarge.Code {
+	d.Send(d.Message("a", string(make([]byte, 5000)), 0, false))
+	if got := d.Want(packet.Disconnect).Reason; got != packet.PacketTooLarge {
 		t.Errorf("DISCONNECT code %d", got)
 	}
-	d.wantEnd()
+	d.WantEnd()
 }
 
 func TestClientIDBelongsToItsUsername(t *testing.T) {
@@ -147,25 +148,25 @@ func TestClientIDBelongsToItsUsername(t *testing.T) {
 	allow(t, b, "alice", everything()...)
 	allow(t, b, "mallory", everything()...)
 	alice := join(t, b, 5, as("alice", "pw"), withID("device"), persistent)
-	alice.subscribe(1, "secret")
+	alice.Subscribe(1, "secret")
 	refused := map[byte]byte{4: 2, 5: 133}
 	for version, want := range refused {
-		if got := dial(t, b, version).sendConnect(as("mallory", "pw"), withID("device")).ReasonCode; got != want {
+		if got := dial(t, b, version).SendConnect(as("mallory", "pw"), withID("device")).Reason; got != want {
 			t.Errorf("version %d, while the owner is connected: code %d, want %d", version, got, want)
 		}
 	}
-	if got := alice.publish("x", "", 1).ReasonCode; got != 16 {
+	if got := alice.Publish("x", "", 1); got != 16 {
 		t.Errorf("the owner's connection did not survive: code %d", got)
 	}
-	alice.conn.Close()
+	alice.Conn.Close()
 	for version, want := range refused {
-		if got := dial(t, b, version).sendConnect(as("mallory", "pw"), withID("device"), persistent).ReasonCode; got != want {
+		if got := dial(t, b, version).SendConnect(as("mallory", "pw"), withID("device"), persistent).Reason; got != want {
 			t.Errorf("version %d, while the owner is away: code %d, want %d", version, got, want)
 		}
 	}
 	back := dial(t, b, 5)
-	if ack := back.sendConnect(as("alice", "pw"), withID("device"), persistent); ack.ReasonCode != 0 || !ack.SessionPresent {
-		t.Errorf("the owner reconnects: code %d, session present %t", ack.ReasonCode, ack.SessionPresent)
+	if ack := back.SendConnect(as("alice", "pw"), withID("device"), persistent); ack.Reason != 0 || !ack.Present {
+		t.Errorf("the owner reconnects: code %d, session present %t", ack.Reason, ack.Present)
 	}
 }
 
@@ -173,9 +174,9 @@ func TestClientIDIsFreeAfterItsSession(t *testing.T) {
 	t.Parallel()
 	b := start(t)
 	allow(t, b, "alice")
-	join(t, b, 4, as(adminName, adminPassword), withID("device")).conn.Close()
+	join(t, b, 4, as(adminName, adminPassword), withID("device")).Conn.Close()
 	eventually(t, "another username can use the client id", func() bool {
-		return dial(t, b, 4).sendConnect(as("alice", "pw"), withID("device")).ReasonCode == 0
+		return dial(t, b, 4).SendConnect(as("alice", "pw"), withID("device")).Reason == 0
 	})
 }
 
@@ -183,24 +184,24 @@ func TestTakeOverByTheSameUsername(t *testing.T) {
 	t.Parallel()
 	b := start(t)
 	watcher := join(t, b, 4, as(adminName, adminPassword))
-	watcher.subscribe(0, "will")
+	watcher.Subscribe(0, "will")
 	publisher := join(t, b, 4, as(adminName, adminPassword))
 	for _, version := range []byte{4, 5} {
 		old := join(t, b, version, as(adminName, adminPassword), withID("device"), withWill("will", "gone"))
 		dialed := dial(t, b, version)
-		if ack := dialed.sendConnect(as(adminName, adminPassword), withID("device")); ack.ReasonCode != 0 || ack.SessionPresent {
-			t.Errorf("version %d: code %d, session present %t", version, ack.ReasonCode, ack.SessionPresent)
+		if ack := dialed.SendConnect(as(adminName, adminPassword), withID("device")); ack.Reason != 0 || ack.Present {
+			t.Errorf("version %d: code %d, session present %t", version, ack.Reason, ack.Present)
 		}
 		if version == 5 {
-			if got := old.want(packets.Disconnect).ReasonCode; got != packets.ErrSessionTakenOver.Code {
+			if got := old.Want(packet.Disconnect).Reason; got != packet.SessionTakenOver {
 				t.Errorf("DISCONNECT code %d", got)
 			}
 		}
-		old.wantEnd()
-		if got := watcher.want(packets.Publish); string(got.Payload) != "gone" {
+		old.WantEnd()
+		if got := watcher.Want(packet.Publish); string(got.Payload) != "gone" {
 			t.Errorf("will %q", got.Payload)
 		}
-		dialed.subscribe(0, "still/served")
+		dialed.Subscribe(0, "still/served")
 		if got := dialed.received(publisher, "still/served"); len(got) != 0 {
 			t.Errorf("received %q", got)
 		}
@@ -212,25 +213,25 @@ func TestManyTakeOvers(t *testing.T) {
 	t.Parallel()
 	b := start(t)
 	publisher := join(t, b, 5, as(adminName, adminPassword))
-	for _, session := range []connectOption{persistent, func(*packets.Packet) {}} {
+	for _, session := range []connectOption{persistent, func(*packet.Packet) {}} {
 		const connections = 30
 		var beaten atomic.Int64
 		for range connections {
 			d := dial(t, b, 5)
-			d.raw(connectBytes(t, 5, as(adminName, adminPassword), withID("device"), session)...)
+			d.SendBytes(connectBytes(5, as(adminName, adminPassword), withID("device"), session)...)
 			go func() {
-				io.Copy(io.Discard, d.conn) //nolint:errcheck // until the broker closes it
+				io.Copy(io.Discard, d.Conn) //nolint:errcheck // until the broker closes it
 				beaten.Add(1)
 			}()
 		}
 		eventually(t, "one of them has won", func() bool { return beaten.Load() == connections-1 })
 		last := join(t, b, 5, as(adminName, adminPassword), withID("device"), session)
-		last.subscribe(1, "x")
-		publisher.publish("x", "payload", 0)
-		if got := last.want(packets.Publish); string(got.Payload) != "payload" {
+		last.Subscribe(1, "x")
+		publisher.Publish("x", "payload", 0)
+		if got := last.Want(packet.Publish); string(got.Payload) != "payload" {
 			t.Errorf("got %q", got.Payload)
 		}
-		last.conn.Close()
+		last.Conn.Close()
 	}
 	eventually(t, "no other client is connected", func() bool { return b.engine.Counts().Connected == 1 })
 }
@@ -242,7 +243,7 @@ func TestAdminOnlyListener(t *testing.T) {
 		c.Listeners = []listen.Config{{Protocol: "mqtt", Address: "127.0.0.1:0", AdminOnly: true}}
 	})
 	allow(t, b, "alice", everything()...)
-	if got := dial(t, b, 5).sendConnect(as("alice", "pw")).ReasonCode; got != 135 {
+	if got := dial(t, b, 5).SendConnect(as("alice", "pw")).Reason; got != 135 {
 		t.Errorf("CONNACK code %d, want 135", got)
 	}
 	join(t, b, 5, as(adminName, adminPassword))
@@ -270,22 +271,14 @@ func TestTooManyConnections(t *testing.T) {
 	first := join(t, b, 4, as(adminName, adminPassword))
 	dial(t, b, 4)
 	eventually(t, "two connections are open", func() bool { return connections(b) == 2 })
-	dial(t, b, 4).wantEnd()
-	first.conn.Close()
+	dial(t, b, 4).WantEnd()
+	first.Conn.Close()
 	eventually(t, "there is room again", func() bool { return connections(b) < 2 })
 	join(t, b, 4, as(adminName, adminPassword))
 }
 
 // connectBytes returns an encoded CONNECT.
-func connectBytes(t *testing.T, version byte, options ...connectOption) []byte {
-	t.Helper()
-	d := &device{t: t, version: version}
-	pk := packets.Packet{FixedHeader: packets.FixedHeader{Type: packets.Connect}}
-	pk.Connect.ProtocolName = []byte("MQTT")
-	pk.Connect.Clean = true
-	pk.Connect.ClientIdentifier = "raw"
-	for _, o := range options {
-		o(&pk)
-	}
-	return d.encode(pk)
+func connectBytes(version byte, options ...connectOption) []byte {
+	pk := mqtttest.NewConnect("raw", options...)
+	return pk.Append(nil, version)
 }

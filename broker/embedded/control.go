@@ -29,7 +29,7 @@ func (b *Broker) dispatch(r *engine.Request) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), controlTimeout)
 	defer cancel()
-	var cuts []dynsec.Cut
+	var disconnects []dynsec.Disconnect
 	var answer []byte
 	topic := r.Topic
 	if b.isDisabled(topic) {
@@ -38,7 +38,7 @@ func (b *Broker) dispatch(r *engine.Request) {
 	switch topic {
 	case dynsec.Topic:
 		defer b.cluster.track(r.Client().Username)()
-		answer, cuts = b.control.Handle(ctx, r.Payload)
+		answer, disconnects = b.control.Handle(ctx, r.Payload)
 	case control.BrokerTopic:
 		answer = control.BrokerInfo(ctx, b.plugins(ctx), b.ListListeners, r.Payload)
 	case control.InspectTopic:
@@ -61,7 +61,7 @@ func (b *Broker) dispatch(r *engine.Request) {
 		return
 	}
 	b.respond(r.Topic+control.ResponseSuffix, answer)
-	b.disconnect(cuts)
+	b.disconnect(disconnects)
 }
 
 // handleHA handles a request about clusters. The response is for the requester alone: it
@@ -93,8 +93,8 @@ func (b *Broker) respond(topic string, payload []byte) {
 
 // disconnect disconnects the clients whose rights or credentials changed. It does not wait
 // for that; their rights are the new ones already.
-func (b *Broker) disconnect(cuts []dynsec.Cut) {
-	for _, c := range cuts {
+func (b *Broker) disconnect(disconnects []dynsec.Disconnect) {
+	for _, c := range disconnects {
 		if c.Anonymous {
 			b.engine.DisconnectUser("")
 			continue

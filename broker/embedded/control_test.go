@@ -7,18 +7,18 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/mochi-mqtt/server/v2/packets"
 
 	"signalbox/broker"
 	"signalbox/broker/dynsec"
+	"signalbox/broker/mqtt/mqtttest/packet"
 )
 
 // command sends one dynamic-security command at QoS 1, as mosquitto_ctrl does.
 func (d *device) command(payload string) {
-	d.t.Helper()
-	d.send(d.message(dynsec.Topic, `{"commands":[`+payload+`]}`, 1, false))
-	if got := d.want(packets.Puback).ReasonCode; got != 0 {
-		d.t.Fatalf("PUBACK code %d", got)
+	d.T.Helper()
+	d.Send(d.Message(dynsec.Topic, `{"commands":[`+payload+`]}`, 1, false))
+	if got := d.Want(packet.Puback).Reason; got != 0 {
+		d.T.Fatalf("PUBACK code %d", got)
 	}
 }
 
@@ -28,10 +28,10 @@ func TestControl(t *testing.T) {
 	for _, version := range versions {
 		d := admin(t, b, version)
 		d.command(`{"command":"getAnonymousGroup","correlationData":"1"}`)
-		got := d.want(packets.Publish)
+		got := d.Want(packet.Publish)
 		want := `{"responses":[{"command":"getAnonymousGroup","data":{"group":{"groupname":""}},"correlationData":"1"}]}`
-		if string(got.Payload) != want || got.TopicName != dynsec.ResponseTopic ||
-			got.FixedHeader.Qos != 0 || got.FixedHeader.Retain {
+		if string(got.Payload) != want || got.Topic != dynsec.ResponseTopic ||
+			got.QoS != 0 || got.Retain {
 			t.Errorf("version %d: got %+v", version, got)
 		}
 	}
@@ -41,14 +41,14 @@ func TestControlWithQoS2(t *testing.T) {
 	t.Parallel()
 	b := start(t)
 	d := admin(t, b, 5)
-	if got := d.publish(dynsec.Topic, `{"commands":[]}`, 2).ReasonCode; got != 0 {
+	if got := d.StartPublish(dynsec.Topic, `{"commands":[]}`, 2).Reason; got != 0 {
 		t.Errorf("PUBREC code %d", got)
 	}
-	if got := string(d.want(packets.Publish).Payload); got != `{"responses":[]}` {
+	if got := string(d.Want(packet.Publish).Payload); got != `{"responses":[]}` {
 		t.Errorf("answer %s", got)
 	}
-	d.send(packets.Packet{FixedHeader: packets.FixedHeader{Type: packets.Pubrel, Qos: 1}, PacketID: d.id})
-	if got := d.want(packets.Pubcomp).ReasonCode; got != 0 {
+	d.Send(packet.Packet{Type: packet.Pubrel, ID: d.PacketID})
+	if got := d.Want(packet.Pubcomp).Reason; got != 0 {
 		t.Errorf("PUBCOMP code %d", got)
 	}
 }
@@ -57,15 +57,15 @@ func TestControlRequestIsNeitherDeliveredNorRetained(t *testing.T) {
 	t.Parallel()
 	b := start(t)
 	d := join(t, b, 5, as(adminName, adminPassword))
-	d.subscribe(2, "$CONTROL/#")
-	d.send(d.message(dynsec.Topic, `{"commands":[]}`, 1, true))
-	d.want(packets.Puback)
-	if got := d.want(packets.Publish).TopicName; got != dynsec.ResponseTopic {
+	d.Subscribe(2, "$CONTROL/#")
+	d.Send(d.Message(dynsec.Topic, `{"commands":[]}`, 1, true))
+	d.Want(packet.Puback)
+	if got := d.Want(packet.Publish).Topic; got != dynsec.ResponseTopic {
 		t.Errorf("delivered %s", got)
 	}
 	later := join(t, b, 5, as(adminName, adminPassword))
-	later.subscribe(2, "$CONTROL/#", "end")
-	if got := later.settled(); len(got) != 0 {
+	later.Subscribe(2, "$CONTROL/#", "end")
+	if got := later.Settled(); len(got) != 0 {
 		t.Errorf("retained %q", got)
 	}
 	if got := later.received(join(t, b, 5, as(adminName, adminPassword)), "end"); len(got) != 0 {
@@ -78,9 +78,9 @@ func TestUnknownControl(t *testing.T) {
 	t.Parallel()
 	b := start(t)
 	d := join(t, b, 5, as(adminName, adminPassword))
-	d.subscribe(0, "$CONTROL/#")
+	d.Subscribe(0, "$CONTROL/#")
 	watcher := join(t, b, 5, as(adminName, adminPassword))
-	watcher.subscribe(0, "$CONTROL/#", "end")
+	watcher.Subscribe(0, "$CONTROL/#", "end")
 	for topic, want := range map[string][2]string{
 		"$CONTROL/unknown/v1":                    {"$CONTROL/unknown/v1/response", `{"error": "endpoint not available"}`},
 		"$CONTROL/dynamic-security/v1/response":  {"$CONTROL/dynamic-security/v1/response/response", `{"error": "endpoint not available"}`},
@@ -88,22 +88,22 @@ func TestUnknownControl(t *testing.T) {
 		"$CONTROL/dynamic-security/v1/":          {"$CONTROL/dynamic-security/v1//response", `{"error": "endpoint not available"}`},
 		"$CONTROL/" + strings.Repeat("x", 65000): {"$CONTROL/" + strings.Repeat("x", 65000) + "/response", `{"error": "endpoint not available"}`},
 	} {
-		if got := d.publish(topic, "{}", 1).ReasonCode; got != 0 {
+		if got := d.Publish(topic, "{}", 1); got != 0 {
 			t.Errorf("%.50s: PUBACK code %d", topic, got)
 		}
-		got := d.want(packets.Publish)
-		if diff := cmp.Diff(want, [2]string{got.TopicName, string(got.Payload)}); diff != "" {
+		got := d.Want(packet.Publish)
+		if diff := cmp.Diff(want, [2]string{got.Topic, string(got.Payload)}); diff != "" {
 			t.Errorf("%.50s (-want +got):\n%s", topic, diff)
 		}
 	}
-	d.publish("$CONTROL/"+strings.Repeat("x", 65526), "{}", 1) // no topic is long enough for a response
+	d.Publish("$CONTROL/"+strings.Repeat("x", 65526), "{}", 1) // no topic is long enough for a response
 	if got := watcher.received(d, "end"); len(got) != 0 {
 		t.Errorf("others saw %q", got)
 	}
 	publisher := join(t, b, 5, as(adminName, adminPassword))
-	publisher.publish("$CONTROL", "{}", 1)
-	if got := d.want(packets.Publish); got.TopicName != "$CONTROL" || string(got.Payload) != "{}" {
-		t.Errorf("a publish to $CONTROL brings %q %q", got.TopicName, got.Payload)
+	publisher.Publish("$CONTROL", "{}", 1)
+	if got := d.Want(packet.Publish); got.Topic != "$CONTROL" || string(got.Payload) != "{}" {
+		t.Errorf("a publish to $CONTROL brings %q %q", got.Topic, got.Payload)
 	}
 }
 
@@ -113,17 +113,17 @@ func TestControlResponsesRequireReceiveRights(t *testing.T) {
 	allow(t, b, "deaf", acl(broker.PublishClientSend, "$CONTROL/#", true),
 		acl(broker.SubscribePattern, "$CONTROL/#", true), acl(broker.SubscribeLiteral, "end", true))
 	deaf := join(t, b, 5, as("deaf", "pw"))
-	if got := deaf.subscribe(0, "$CONTROL/#", "end"); got[0] != 0 {
+	if got := deaf.Subscribe(0, "$CONTROL/#", "end"); got[0] != 0 {
 		t.Fatalf("SUBACK code %d", got[0])
 	}
-	deaf.publish(dynsec.Topic, `{"commands":[]}`, 1)
-	deaf.publish("$CONTROL/unknown/v1", `{}`, 1)
+	deaf.Publish(dynsec.Topic, `{"commands":[]}`, 1)
+	deaf.Publish("$CONTROL/unknown/v1", `{}`, 1)
 	if got := deaf.received(join(t, b, 5, as(adminName, adminPassword)), "end"); len(got) != 0 {
 		t.Errorf("received %q", got)
 	}
 	other := admin(t, b, 5)
-	deaf.publish(dynsec.Topic, `{"commands":[]}`, 1)
-	if got := string(other.want(packets.Publish).Payload); got != `{"responses":[]}` {
+	deaf.Publish(dynsec.Topic, `{"commands":[]}`, 1)
+	if got := string(other.Want(packet.Publish).Payload); got != `{"responses":[]}` {
 		t.Errorf("another administrator got %s", got)
 	}
 }
@@ -132,7 +132,7 @@ func TestBrokerControl(t *testing.T) {
 	t.Parallel()
 	b := start(t, func(c *Config) { c.Version = "1.2.3" })
 	d := join(t, b, 5, as(adminName, adminPassword))
-	d.subscribe(0, "$CONTROL/broker/v1/response")
+	d.Subscribe(0, "$CONTROL/broker/v1/response")
 	port := strings.TrimPrefix(b.Addrs()[0], "127.0.0.1:")
 	for request, want := range map[string]string{
 		`{"commands":[{"command":"LISTPLUGINS","correlationData":"a<b"}]}`: `{"responses":[{"command":"listPlugins","data":{"plugins":[` +
@@ -148,8 +148,8 @@ func TestBrokerControl(t *testing.T) {
 			`{"command":"dance","error":"Unknown command","correlationData":""},{"command":"Unknown command","error":"Missing command"}]}`,
 		`nonsense`: `{"responses":[{"command":"Unknown command","error":"Payload not valid JSON"}]}`,
 	} {
-		d.publish("$CONTROL/broker/v1", request, 1)
-		if diff := cmp.Diff(want, string(d.want(packets.Publish).Payload)); diff != "" {
+		d.Publish("$CONTROL/broker/v1", request, 1)
+		if diff := cmp.Diff(want, string(d.Want(packet.Publish).Payload)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", request, diff)
 		}
 	}
@@ -173,9 +173,9 @@ func TestAdministratorChangesItself(t *testing.T) {
 				allow(t, b, who, acl(broker.PublishClientSend, "$CONTROL/#", true),
 					acl(broker.PublishClientReceive, "$CONTROL/#", true), acl(broker.SubscribePattern, "$CONTROL/#", true))
 				d := join(t, b, version, as(who, "pw"))
-				d.subscribe(0, dynsec.ResponseTopic)
+				d.Subscribe(0, dynsec.ResponseTopic)
 				d.command(fmt.Sprintf(change, who))
-				if got := string(d.want(packets.Publish).Payload); !strings.Contains(got, `"command":"`+name+`"`) {
+				if got := string(d.Want(packet.Publish).Payload); !strings.Contains(got, `"command":"`+name+`"`) {
 					t.Errorf("got the answer %s", got)
 				}
 				d.wantCut()
@@ -186,22 +186,10 @@ func TestAdministratorChangesItself(t *testing.T) {
 
 // wantCut waits for the disconnect, skipping messages.
 func (d *device) wantCut() {
-	d.t.Helper()
-	for {
-		pk, err := d.next()
-		switch {
-		case err == nil && pk.FixedHeader.Type == packets.Publish:
-		case err == nil && pk.FixedHeader.Type == packets.Disconnect && d.version == 5:
-			if pk.ReasonCode != 152 {
-				d.t.Errorf("DISCONNECT code %d, want 152", pk.ReasonCode)
-			}
-			d.wantEnd()
-			return
-		case err != nil && d.version < 5:
-			return
-		default:
-			d.t.Fatalf("got a packet of type %d, error %v, want to be cut off", pk.FixedHeader.Type, err)
-		}
+	d.T.Helper()
+	d.WantDisconnect(packet.AdministrativeAction)
+	if d.Version == packet.V5 {
+		d.WantEnd()
 	}
 }
 
@@ -211,7 +199,7 @@ func TestLastAdministratorDeletesItself(t *testing.T) {
 	d := admin(t, b, 5)
 	d.command(`{"command":"deleteClient","username":"admin"}`)
 	d.wantCut()
-	if got := dial(t, b, 5).sendConnect(as(adminName, adminPassword)).ReasonCode; got != 135 {
+	if got := dial(t, b, 5).SendConnect(as(adminName, adminPassword)).Reason; got != 135 {
 		t.Errorf("CONNACK code %d", got)
 	}
 }
@@ -225,7 +213,7 @@ func TestCutOff(t *testing.T) {
 		t.Fatal(err)
 	}
 	watcher := admin(t, b, 5)
-	watcher.subscribe(0, "will", "end")
+	watcher.Subscribe(0, "will", "end")
 	publisher := join(t, b, 5, as(adminName, adminPassword))
 	bob := join(t, b, 5, as("bob", "pw"))
 	for _, c := range []struct {
@@ -262,7 +250,7 @@ func TestCutOff(t *testing.T) {
 			}
 		}
 	}
-	if got := bob.publish("x", "", 1).ReasonCode; got != 135 {
+	if got := bob.Publish("x", "", 1); got != 135 {
 		t.Errorf("bob was disturbed: PUBACK code %d", got)
 	}
 }
@@ -280,20 +268,20 @@ func TestSubscriptionAfterItsRightIsRevoked(t *testing.T) {
 		}
 	}
 	d := join(t, b, 5, as("alice", "pw"), withID("alice"), persistent)
-	d.subscribe(1, "news", "end")
+	d.Subscribe(1, "news", "end")
 	forbid()
 	d.wantCut()
 	d.wantForgotten(b)
-	publisher.publish("news", "while away", 1)
+	publisher.Publish("news", "while away", 1)
 	back := dial(t, b, 5)
-	if ack := back.sendConnect(as("alice", "pw"), withID("alice"), persistent); !ack.SessionPresent {
+	if ack := back.SendConnect(as("alice", "pw"), withID("alice"), persistent); !ack.Present {
 		t.Error("no session present")
 	}
-	publisher.publish("news", "live", 1)
+	publisher.Publish("news", "live", 1)
 	if got := back.received(publisher, "end"); len(got) != 0 {
 		t.Errorf("received %q", got)
 	}
-	if got := back.subscribe(1, "news")[0]; got != 135 {
+	if got := back.Subscribe(1, "news")[0]; got != 135 {
 		t.Errorf("SUBACK code %d", got)
 	}
 }
@@ -306,18 +294,18 @@ func TestSubscriptionWhoseRightIsRevokedWhileAway(t *testing.T) {
 	allow(t, b, "alice", acl(broker.SubscribeLiteral, "news", true))
 	publisher := join(t, b, 5, as(adminName, adminPassword))
 	d := join(t, b, 5, as("alice", "pw"), withID("alice"), persistent)
-	d.subscribe(1, "news")
-	d.conn.Close()
+	d.Subscribe(1, "news")
+	d.Conn.Close()
 	d.wantForgotten(b)
 	if err := b.ModifyRole(t.Context(), broker.RoleSpec{RoleName: "role of alice", ACLs: []broker.ACL{}}); err != nil {
 		t.Fatal(err)
 	}
-	publisher.publish("news", "while away", 1)
+	publisher.Publish("news", "while away", 1)
 	back := dial(t, b, 5)
-	if ack := back.sendConnect(as("alice", "pw"), withID("alice"), persistent); !ack.SessionPresent {
+	if ack := back.SendConnect(as("alice", "pw"), withID("alice"), persistent); !ack.Present {
 		t.Error("no session present")
 	}
-	if got := string(back.want(packets.Publish).Payload); got != "while away" {
+	if got := string(back.Want(packet.Publish).Payload); got != "while away" {
 		t.Errorf("got %q", got)
 	}
 }
@@ -328,15 +316,15 @@ func TestSlowAdministratorBlocksNoOther(t *testing.T) {
 	b := start(t)
 	slow := admin(t, b, 4)
 	for i := range 200 {
-		slow.send(slow.message(dynsec.Topic, fmt.Sprintf(
+		slow.Send(slow.Message(dynsec.Topic, fmt.Sprintf(
 			`{"commands":[{"command":"createRole","rolename":"r%d","textdescription":%q}]}`, i, strings.Repeat("x", 20000)), 0, false))
 	}
-	slow.send(slow.message(dynsec.Topic, `{"commands":[`+strings.Repeat(`{"command":"listRoles","verbose":true},`, 49)+`{}]}`, 0, false))
+	slow.Send(slow.Message(dynsec.Topic, `{"commands":[`+strings.Repeat(`{"command":"listRoles","verbose":true},`, 49)+`{}]}`, 0, false))
 	other := join(t, b, 5, as(adminName, adminPassword))
-	other.subscribe(0, "$CONTROL/broker/v1/response")
-	other.publish("$CONTROL/broker/v1", `{"commands":[]}`, 1)
+	other.Subscribe(0, "$CONTROL/broker/v1/response")
+	other.Publish("$CONTROL/broker/v1", `{"commands":[]}`, 1)
 	var answer struct{ Responses []any }
-	if err := json.Unmarshal(other.want(packets.Publish).Payload, &answer); err != nil {
+	if err := json.Unmarshal(other.Want(packet.Publish).Payload, &answer); err != nil {
 		t.Error(err)
 	}
 }

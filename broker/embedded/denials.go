@@ -18,6 +18,7 @@ type denials struct {
 	mu   sync.Mutex // guards what follows
 	last []denial
 	next int // index of the oldest, once the list is full
+	all  int64
 }
 
 // denial is one denied action. Its reason is determined when it is listed: denials may be
@@ -28,6 +29,7 @@ type denial struct {
 	action broker.Action
 	topic  string
 	reason string // of a refused connection
+	number int64  // in the order in which they were added, from 1
 }
 
 func newDenials() *denials { return &denials{} }
@@ -35,6 +37,8 @@ func newDenials() *denials { return &denials{} }
 func (d *denials) add(one denial) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.all++
+	one.number = d.all
 	if len(d.last) < maxDenials {
 		d.last = append(d.last, one)
 		return
@@ -71,7 +75,7 @@ func (b *Broker) ListDenials(ctx context.Context, offset, count int) (broker.Pag
 func (b *Broker) explain(ctx context.Context, d *denial) (broker.Denial, error) {
 	shown := broker.Denial{
 		At: d.at, ClientID: d.client.ClientID, Username: d.client.Username, Address: d.client.Address,
-		Action: d.action, Topic: d.topic,
+		Action: d.action, Topic: d.topic, Number: d.number,
 	}
 	if d.action == broker.ActionConnect {
 		shown.Reason = b.connectReason(ctx, d)

@@ -8,25 +8,25 @@ import (
 
 // disconnect disconnects clients, after the response if a command is under way: the
 // requester of a join may not exist in the cluster's access control.
-func (m *member) disconnect(cuts []dynsec.Cut) {
+func (m *member) disconnect(disconnects []dynsec.Disconnect) {
 	m.mu.Lock()
 	entering := m.entering
 	if entering {
-		m.disconnects = append(m.disconnects, cuts...)
+		m.disconnects = append(m.disconnects, disconnects...)
 	}
 	m.mu.Unlock()
 	if !entering {
-		m.broker.disconnect(cuts)
+		m.broker.disconnect(disconnects)
 	}
 }
 
-// deferDisconnects returns the cuts without those of clients that wait for a response about
-// access control, whose disconnects are deferred: an administrator who changes its own
+// deferDisconnects returns the disconnects without those of clients that wait for a response
+// about access control, which are deferred: an administrator who changes its own
 // rights through a node that does not lead must receive the response.
-func (m *member) deferDisconnects(cuts []dynsec.Cut) []dynsec.Cut {
+func (m *member) deferDisconnects(disconnects []dynsec.Disconnect) []dynsec.Disconnect {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(cuts), func(c dynsec.Cut) bool {
+	return slices.DeleteFunc(slices.Clone(disconnects), func(c dynsec.Disconnect) bool {
 		waits := m.awaiting[c.Username] > 0
 		if waits {
 			m.deferred[c.Username] = c
@@ -46,14 +46,14 @@ func (m *member) track(username string) (answered func()) {
 	m.mu.Unlock()
 	return func() {
 		if c, due := m.untrack(username); due {
-			m.broker.disconnect([]dynsec.Cut{c})
+			m.broker.disconnect([]dynsec.Disconnect{c})
 		}
 	}
 }
 
 // untrack records that a client has received a response, and returns its deferred
 // disconnect if it is due.
-func (m *member) untrack(username string) (c dynsec.Cut, due bool) {
+func (m *member) untrack(username string) (c dynsec.Disconnect, due bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.awaiting[username]--; m.awaiting[username] > 0 {
@@ -68,8 +68,8 @@ func (m *member) untrack(username string) (c dynsec.Cut, due bool) {
 // disconnectDeferred disconnects the clients that had to receive a response first.
 func (m *member) disconnectDeferred() {
 	m.mu.Lock()
-	cuts := m.disconnects
+	disconnects := m.disconnects
 	m.entering, m.disconnects = false, nil
 	m.mu.Unlock()
-	m.broker.disconnect(cuts)
+	m.broker.disconnect(disconnects)
 }

@@ -12,9 +12,8 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/mochi-mqtt/server/v2/packets"
-
 	"signalbox/broker"
+	"signalbox/broker/mqtt/mqtttest/packet"
 )
 
 // Environment variables that select the kind of disk in the child process, and its path.
@@ -171,13 +170,13 @@ func (t *diskTest) connect() {
 	login := as(adminName, adminPassword)
 	t.five, t.four = join(t.T, t.b, 5, login), join(t.T, t.b, 4, login)
 	t.here = join(t.T, t.b, 5, login, withID("here"), persistent)
-	t.here.subscribe(1, "kept")
+	t.here.Subscribe(1, "kept")
 	away := join(t.T, t.b, 5, login, withID("away"), persistent)
-	away.subscribe(1, "kept")
-	away.conn.Close()
+	away.Subscribe(1, "kept")
+	away.Conn.Close()
 	away.wantForgotten(t.b)
 	t.live = join(t.T, t.b, 5, login)
-	t.live.subscribe(1, "live")
+	t.live.Subscribe(1, "live")
 }
 
 // publishKept publishes what must be stored, and records the result.
@@ -185,10 +184,10 @@ func (t *diskTest) publishKept() (refused bool) {
 	t.Helper()
 	t.sent++
 	payload := t.last()
-	switch code := t.five.publish("kept", payload+strings.Repeat(" ", 32<<10), 1).ReasonCode; code {
-	case packets.CodeSuccess.Code:
+	switch code := t.five.Publish("kept", payload+strings.Repeat(" ", 32<<10), 1); code {
+	case 0:
 		t.stored = append(t.stored, payload)
-	case packets.ErrQuotaExceeded.Code:
+	case packet.QuotaExceeded:
 		t.refused = append(t.refused, payload)
 		return true
 	default:
@@ -203,11 +202,11 @@ func (t *diskTest) last() string { return fmt.Sprint("message ", t.sent) }
 func (t *diskTest) receive() {
 	t.Helper()
 	for _, want := range t.stored[t.taken:] {
-		pk := t.here.want(packets.Publish)
-		if got := strings.TrimSpace(string(pk.Payload)); got != want || pk.FixedHeader.Dup {
-			t.Errorf("got %q (again: %t), want %q", got, pk.FixedHeader.Dup, want)
+		pk := t.here.Want(packet.Publish)
+		if got := strings.TrimSpace(string(pk.Payload)); got != want || pk.Dup {
+			t.Errorf("got %q (again: %t), want %q", got, pk.Dup, want)
 		}
-		t.here.send(packets.Packet{FixedHeader: packets.FixedHeader{Type: packets.Puback}, PacketID: pk.PacketID})
+		t.here.Send(packet.Packet{Type: packet.Puback, ID: pk.ID})
 		t.taken++
 	}
 }
@@ -233,17 +232,17 @@ func (t *diskTest) wantRefused() {
 	if !t.publishKept() {
 		t.Error("a message was taken that cannot be stored")
 	}
-	if got := t.five.publish("kept", "refused", 2).ReasonCode; got != packets.ErrQuotaExceeded.Code {
+	if got := t.five.StartPublish("kept", "refused", 2).Reason; got != packet.QuotaExceeded {
 		t.Errorf("PUBREC code %#x", got)
 	}
-	retained := t.five.message("kept/retained", "refused", 1, true)
-	t.five.send(retained)
-	if got := t.five.want(packets.Puback).ReasonCode; got != packets.ErrQuotaExceeded.Code {
+	retained := t.five.Message("kept/retained", "refused", 1, true)
+	t.five.Send(retained)
+	if got := t.five.Want(packet.Puback).Reason; got != packet.QuotaExceeded {
 		t.Errorf("retained message: PUBACK code %#x", got)
 	}
 	for qos := range byte(2) { // the connection ends [MQTT-4.8.0-2 of 3.1.1]
-		t.four.send(t.four.message("kept", "refused", qos+1, false))
-		t.four.wantEnd()
+		t.four.Send(t.four.Message("kept", "refused", qos+1, false))
+		t.four.WantEnd()
 		t.four = join(t.T, t.b, 4, as(adminName, adminPassword))
 	}
 	if err := t.b.Publish(t.Context(), broker.PublishSpec{Topic: "kept", QoS: 1}); err == nil {
@@ -256,9 +255,9 @@ func (t *diskTest) wantServed() {
 	t.Helper()
 	for _, d := range []*device{t.five, t.four} {
 		for qos := range byte(2) {
-			d.publish("live", "x", qos)
-			if pk := t.live.want(packets.Publish); pk.FixedHeader.Qos > 0 {
-				t.live.send(packets.Packet{FixedHeader: packets.FixedHeader{Type: packets.Puback}, PacketID: pk.PacketID})
+			d.StartPublish("live", "x", qos)
+			if pk := t.live.Want(packet.Publish); pk.QoS > 0 {
+				t.live.Send(packet.Packet{Type: packet.Puback, ID: pk.ID})
 			}
 		}
 	}
@@ -270,23 +269,23 @@ func (t *diskTest) wantServed() {
 func (t *diskTest) wantAnswers() {
 	t.Helper()
 	login := as(adminName, adminPassword)
-	for version, want := range map[byte]byte{4: 3, 5: packets.ErrQuotaExceeded.Code} {
+	for version, want := range map[byte]byte{4: 3, 5: packet.QuotaExceeded} {
 		d := dial(t.T, t.b, version)
-		if got := d.sendConnect(login, withID("new"), persistent).ReasonCode; got != want {
+		if got := d.SendConnect(login, withID("new"), persistent).Reason; got != want {
 			t.Errorf("version %d, a new session: CONNACK code %d, want %d", version, got, want)
 		}
-		d.wantEnd()
+		d.WantEnd()
 		fleeting := join(t.T, t.b, version, login, withID("fleeting"))
-		if codes := fleeting.subscribe(1, "x"); codes[0] != 1 {
+		if codes := fleeting.Subscribe(1, "x"); codes[0] != 1 {
 			t.Errorf("version %d, a session that is not kept: SUBACK code %d", version, codes[0])
 		}
 	}
-	if codes := t.here.subscribe(1, "other"); codes[0] != packets.ErrQuotaExceeded.Code {
+	if codes := t.here.Subscribe(1, "other"); codes[0] != packet.QuotaExceeded {
 		t.Errorf("SUBACK code %#x", codes[0])
 	}
 	back := dial(t.T, t.b, 5)
-	if ack := back.sendConnect(login, withID("here"), persistent); ack.ReasonCode != 0 || !ack.SessionPresent {
-		t.Errorf("an existing session: CONNACK code %d, session present: %t", ack.ReasonCode, ack.SessionPresent)
+	if ack := back.SendConnect(login, withID("here"), persistent); ack.Reason != 0 || !ack.Present {
+		t.Errorf("an existing session: CONNACK code %d, session present: %t", ack.Reason, ack.Present)
 	}
 	t.here = back
 }
@@ -296,14 +295,14 @@ func (t *diskTest) wantAnswers() {
 func (t *diskTest) wantAll(b *Broker) {
 	t.Helper()
 	t.receive()
-	if got := t.here.settled(); len(got) > 0 {
+	if got := t.here.Settled(); len(got) > 0 {
 		t.Errorf("more messages than were acknowledged: %q", got)
 	}
 	away := join(t.T, b, 5, as(adminName, adminPassword), withID("away"), persistent)
-	t.here.conn.Close()
+	t.here.Conn.Close()
 	t.here, t.taken = away, 0
 	t.receive()
-	if got := away.settled(); len(got) > 0 {
+	if got := away.Settled(); len(got) > 0 {
 		t.Errorf("more messages than were acknowledged: %q", got)
 	}
 }
@@ -314,10 +313,10 @@ func (t *diskTest) wantNothingMore(b *Broker) {
 	t.Helper()
 	for _, id := range []string{"here", "away"} {
 		d := dial(t.T, b, 5)
-		if ack := d.sendConnect(as(adminName, adminPassword), withID(id), persistent); !ack.SessionPresent {
+		if ack := d.SendConnect(as(adminName, adminPassword), withID(id), persistent); !ack.Present {
 			t.Errorf("the session of %s does not exist", id)
 		}
-		if got := d.settled(); len(got) > 0 {
+		if got := d.Settled(); len(got) > 0 {
 			t.Errorf("%s gets %q after the restart", id, got)
 		}
 	}

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mochi-mqtt/server/v2/packets"
+	"signalbox/broker/mqtt/mqtttest/packet"
 )
 
 // TestGuessersAtOnce tries passwords on many connections of one address at once. Those
@@ -19,19 +19,19 @@ func TestGuessersAtOnce(t *testing.T) {
 		c.Limits.FailedLoginWindow = 24 * time.Hour // however long it takes, no failure expires meanwhile
 		c.PasswordIterations = 20_000               // so that they queue
 	})
-	guess := connectBytes(t, 5, as(adminName, "guess"))
+	guess := connectBytes(5, as(adminName, "guess"))
 	var all []*device
 	for range guessers {
 		all = append(all, dial(t, b, 5))
 	}
 	for _, d := range all {
-		d.raw(guess...)
+		d.SendBytes(guess...)
 	}
 	codes := map[byte]int{}
 	for _, d := range all {
-		codes[d.want(packets.Connack).ReasonCode]++
+		codes[d.Want(packet.Connack).Reason]++
 	}
-	verified := codes[packets.ErrNotAuthorized.Code]
+	verified := codes[packet.NotAuthorized]
 	if slots := runtime.GOMAXPROCS(0); verified < most || verified > most+slots {
 		t.Errorf("%d of %d guesses were verified, want %d, and %d that were under way: %v", verified, guessers, most, slots, codes)
 	}

@@ -11,10 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mochi-mqtt/server/v2/packets"
-
 	"signalbox/broker"
 	"signalbox/broker/embedded/engine"
+	"signalbox/broker/mqtt/mqtttest/packet"
 )
 
 // rounds and burst are how often, and how many messages of how many bytes, are published to
@@ -39,7 +38,7 @@ func testSlowConsumer(t *testing.T, qos byte) {
 	const queue = burst + 1000 // enough for a client that keeps up
 	b := start(t, func(c *Config) { c.MaxQueuedMessages, c.WriteTimeout = queue, time.Hour })
 	keepsUp := join(t, b, 4, as(adminName, adminPassword), withID("keeps-up"))
-	keepsUp.subscribe(0, "burst")
+	keepsUp.Subscribe(0, "burst")
 	publisher := join(t, b, 4, as(adminName, adminPassword), withID("publisher"))
 	unreading(t, b, withID("slow"))
 
@@ -77,11 +76,11 @@ func testSlowConsumer(t *testing.T, qos byte) {
 func unreading(t *testing.T, b *Broker, options ...connectOption) *device {
 	t.Helper()
 	d := dial(t, b, 5)
-	if err := d.conn.(*net.TCPConn).SetReadBuffer(4 << 10); err != nil {
+	if err := d.Conn.(*net.TCPConn).SetReadBuffer(4 << 10); err != nil {
 		t.Fatal(err)
 	}
-	if ack := d.sendConnect(append(options, as(adminName, adminPassword))...); ack.ReasonCode != 0 {
-		t.Fatalf("CONNACK code %d", ack.ReasonCode)
+	if ack := d.SendConnect(append(options, as(adminName, adminPassword))...); ack.Reason != 0 {
+		t.Fatalf("CONNACK code %d", ack.Reason)
 	}
 	return d
 }
@@ -89,22 +88,22 @@ func unreading(t *testing.T, b *Broker, options ...connectOption) *device {
 // burst publishes many messages at once and waits until all are acknowledged and have
 // arrived, in order.
 func (d *device) burst(at *device, qos byte) {
-	d.t.Helper()
+	d.T.Helper()
 	arrived := make(chan error, 1)
 	go func() { arrived <- at.arrivals() }()
 	for i := range burst {
-		d.send(d.message("burst", strconv.Itoa(i)+strings.Repeat(" ", burstSize), qos, false))
+		d.Send(d.Message("burst", strconv.Itoa(i)+strings.Repeat(" ", burstSize), qos, false))
 	}
 	d.wantAcknowledged(qos)
 	if err := <-arrived; err != nil {
-		d.t.Fatal(err)
+		d.T.Fatal(err)
 	}
 }
 
 // arrivals reads the messages of a burst.
 func (d *device) arrivals() error {
 	for i := range burst {
-		pk, err := d.next()
+		pk, err := d.Next()
 		if err != nil {
 			return err
 		}
@@ -118,19 +117,19 @@ func (d *device) arrivals() error {
 // wantAcknowledged waits until a burst is acknowledged, and completes its part of the flow
 // [MQTT-4.3.3-1].
 func (d *device) wantAcknowledged(qos byte) {
-	d.t.Helper()
+	d.T.Helper()
 	switch qos {
 	case 1:
 		for range burst {
-			d.want(packets.Puback)
+			d.Want(packet.Puback)
 		}
 	case 2:
 		for range burst {
-			id := d.want(packets.Pubrec).PacketID
-			d.send(packets.Packet{FixedHeader: packets.FixedHeader{Type: packets.Pubrel, Qos: 1}, PacketID: id})
+			id := d.Want(packet.Pubrec).ID
+			d.Send(packet.Packet{Type: packet.Pubrel, ID: id})
 		}
 		for range burst {
-			d.want(packets.Pubcomp)
+			d.Want(packet.Pubcomp)
 		}
 	}
 }
@@ -144,32 +143,32 @@ func TestSlowConsumerIsDisconnected(t *testing.T) {
 		c.SlowConsumer, c.MaxQueuedMessages, c.WriteTimeout = slowDisconnect, queue, time.Hour
 	})
 	slow := unreading(t, b, withID("slow"), persistent)
-	slow.subscribe(1, "burst")
+	slow.Subscribe(1, "burst")
 	publisher := join(t, b, 5, as(adminName, adminPassword))
 	for range queue {
-		publisher.publish("burst", "x", 1)
+		publisher.Publish("burst", "x", 1)
 	}
 	if i, _, _ := b.engine.Client("slow"); !i.Connected || dropsOf(i.Dropped).QueueFull != 0 {
 		t.Fatalf("connected: %t, %d messages dropped, although the queue holds %d", i.Connected, i.Dropped, queue)
 	}
-	publisher.publish("burst", "too many", 1)
+	publisher.Publish("burst", "too many", 1)
 	slow.wantForgotten(b)
 	for range b.config.MaxInflightMessages {
-		slow.want(packets.Publish)
+		slow.Want(packet.Publish)
 	}
-	if got := slow.want(packets.Disconnect).ReasonCode; got != packets.ErrQuotaExceeded.Code {
-		t.Errorf("DISCONNECT code %#x, want %#x", got, packets.ErrQuotaExceeded.Code)
+	if got := slow.Want(packet.Disconnect).Reason; got != packet.QuotaExceeded {
+		t.Errorf("DISCONNECT code %#x, want %#x", got, packet.QuotaExceeded)
 	}
-	slow.wantEnd()
+	slow.WantEnd()
 	back := join(t, b, 5, as(adminName, adminPassword), withID("slow"), persistent)
 	for range queue {
-		pk := back.want(packets.Publish)
+		pk := back.Want(packet.Publish)
 		if string(pk.Payload) != "x" {
 			t.Fatalf("got %q", pk.Payload)
 		}
-		back.send(packets.Packet{FixedHeader: packets.FixedHeader{Type: packets.Puback}, PacketID: pk.PacketID})
+		back.Send(packet.Packet{Type: packet.Puback, ID: pk.ID})
 	}
-	if got := publisher.publish("burst", "x", 1).ReasonCode; got != 0 {
+	if got := publisher.Publish("burst", "x", 1); got != 0 {
 		t.Errorf("PUBACK code %d", got)
 	}
 	if i, _, _ := b.engine.Client("slow"); !i.Connected || dropsOf(i.Dropped).QueueFull != 1 {
@@ -188,18 +187,18 @@ func TestUnreadAnswers(t *testing.T) {
 			t.Parallel()
 			b := start(t, func(c *Config) { c.WriteTimeout = time.Hour })
 			d := dial(t, b, 4)
-			if err := errors.Join(d.conn.(*net.TCPConn).SetReadBuffer(4<<10), d.conn.(*net.TCPConn).SetWriteBuffer(64<<10)); err != nil {
+			if err := errors.Join(d.Conn.(*net.TCPConn).SetReadBuffer(4<<10), d.Conn.(*net.TCPConn).SetWriteBuffer(64<<10)); err != nil {
 				t.Fatal(err)
 			}
-			if ack := d.sendConnect(as(adminName, adminPassword), withID("asks")); ack.ReasonCode != 0 {
-				t.Fatalf("CONNACK code %d", ack.ReasonCode)
+			if ack := d.SendConnect(as(adminName, adminPassword), withID("asks")); ack.Reason != 0 {
+				t.Fatalf("CONNACK code %d", ack.Reason)
 			}
 			taken, most := d.askUntilStalled(bytes.Repeat(question, 8<<10)), 12<<20
 			t.Logf("%d KiB of questions were taken", taken>>10)
 			if taken > most {
 				t.Errorf("%d KiB of questions were taken from a client that reads no answer, want %d at most", taken>>10, most>>10)
 			}
-			join(t, b, 4, as(adminName, adminPassword)).publish("others", "", 1)
+			join(t, b, 4, as(adminName, adminPassword)).Publish("others", "", 1)
 		})
 	}
 }
@@ -207,18 +206,18 @@ func TestUnreadAnswers(t *testing.T) {
 // askUntilStalled writes the same until nothing is accepted for a while, or too much was,
 // and returns the number of bytes.
 func (d *device) askUntilStalled(questions []byte) (taken int) {
-	d.t.Helper()
+	d.T.Helper()
 	const while, tooMuch = 500 * time.Millisecond, 16 << 20
 	for taken < tooMuch {
-		if err := d.conn.SetWriteDeadline(time.Now().Add(while)); err != nil {
-			d.t.Fatal(err)
+		if err := d.Conn.SetWriteDeadline(time.Now().Add(while)); err != nil {
+			d.T.Fatal(err)
 		}
-		n, err := d.conn.Write(questions)
+		n, err := d.Conn.Write(questions)
 		taken += n
 		switch {
 		case err == nil:
 		case !errors.Is(err, os.ErrDeadlineExceeded):
-			d.t.Fatal(err)
+			d.T.Fatal(err)
 		case n == 0:
 			return taken
 		default:

@@ -3,9 +3,8 @@ package embedded
 import (
 	"testing"
 
-	"github.com/mochi-mqtt/server/v2/packets"
-
 	"signalbox/broker/control"
+	"signalbox/broker/mqtt/mqtttest/packet"
 )
 
 // TestFullRemovedWhileAway removes a node that is down. After its restart it serves by
@@ -15,8 +14,8 @@ func TestFullRemovedWhileAway(t *testing.T) {
 	all := newCluster(t, 3, "full", func(first *node) { allow(t, first.Broker, "dev", everything()...) })
 	leader := all.serving(t)
 	publisher := join(t, leader.Broker, 5, as("dev", "pw"))
-	publisher.send(publisher.message("before", "kept", 1, true))
-	publisher.want(packets.Puback)
+	publisher.Send(publisher.Message("before", "kept", 1, true))
+	publisher.Want(packet.Puback)
 	away := all.others(leader)[0]
 	eventually(t, "the node has it", func() bool {
 		return away.cluster.node.Status().LastApplied >= leader.cluster.node.Status().LastApplied
@@ -27,8 +26,8 @@ func TestFullRemovedWhileAway(t *testing.T) {
 	eventually(t, "it serves by itself", func() bool { return away.open(0) })
 	for _, n := range []*node{away, leader} {
 		d := join(t, n.Broker, 5, as("dev", "pw"), withID("reader"), persistent)
-		d.subscribe(1, "before")
-		if pk := d.want(packets.Publish); string(pk.Payload) != "kept" {
+		d.Subscribe(1, "before")
+		if pk := d.Want(packet.Publish); string(pk.Payload) != "kept" {
 			t.Errorf("node %d retains %q", n.at.NodeID, pk.Payload)
 		}
 	}
@@ -42,7 +41,7 @@ func TestFullRemovedWhileAway(t *testing.T) {
 	leader.start()
 	eventually(t, "the cluster of one serves", func() bool { return leader.open(0) && leader.cluster.node.IsLeader() })
 	d := dial(t, leader.Broker, 5)
-	if ack := d.sendConnect(as("dev", "pw"), withID("reader"), persistent); !ack.SessionPresent {
+	if ack := d.SendConnect(as("dev", "pw"), withID("reader"), persistent); !ack.Present {
 		t.Error("the session does not exist")
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"signalbox/broker/bridges/store"
 	"signalbox/broker/control"
 	"signalbox/broker/storage"
+	"signalbox/scripts/suite"
 )
 
 // bridgeMQTT configures bridges to MQTT brokers, stored below a directory.
@@ -34,42 +35,20 @@ func bridgeMQTT(t *testing.T, c *Config, dir string) {
 // loadBalancer returns an address that leads to the node that serves clients.
 func (all nodes) loadBalancer(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
-	var tasks sync.WaitGroup
-	t.Cleanup(func() {
-		l.Close()
-		cancel()
-		tasks.Wait()
-	})
 	addresses := make([]string, 0, len(all))
 	for _, n := range all {
 		addresses = append(addresses, n.config.Listen)
 	}
-	tasks.Go(func() {
-		for {
-			conn, err := l.Accept()
-			if err != nil {
-				return
-			}
-			tasks.Go(func() { relay(ctx, conn, addresses) })
-		}
-	})
-	return l.Addr().String()
+	return suite.Listen(t, func(conn net.Conn) { relay(conn, addresses) })
 }
 
 // relay forwards a connection to the first address that accepts it.
-func relay(ctx context.Context, conn net.Conn, addresses []string) {
-	defer conn.Close()
+func relay(conn net.Conn, addresses []string) {
 	for _, address := range addresses {
 		there, err := net.Dial("tcp", address)
 		if err != nil {
 			continue
 		}
-		defer context.AfterFunc(ctx, func() { conn.Close(); there.Close() })()
 		var back sync.WaitGroup
 		back.Go(func() {
 			io.Copy(conn, there) //nolint:errcheck // it ends in any case
@@ -102,20 +81,20 @@ func TestFullBridgesFollow(t *testing.T) {
 	}
 	eventually(t, "the bridge is connected", connected)
 	here := join(t, single, 5, as("dev", "pw"), withID("here"))
-	here.subscribe(1, "t/cluster")
+	here.Subscribe(1, "t/cluster")
 	reader := join(t, all.serving(t).Broker, 5, as("dev", "pw"), withID("reader"), persistent)
-	reader.subscribe(1, "t/single")
-	reader.conn.Close()
+	reader.Subscribe(1, "t/single")
+	reader.Conn.Close()
 	speaker := join(t, single, 5, as("dev", "pw"), withID("speaker"))
 	total := 0
 	publish := func() {
 		there := join(t, all.serving(t).Broker, 5, as("dev", "pw"), withID(fmt.Sprint("publisher", total)))
 		for range 15 {
-			there.publish("t/cluster", fmt.Sprint(total), 1)
-			speaker.publish("t/single", fmt.Sprint(total), 1)
+			there.Publish("t/cluster", fmt.Sprint(total), 1)
+			speaker.Publish("t/single", fmt.Sprint(total), 1)
 			total++
 		}
-		there.conn.Close()
+		there.Conn.Close()
 	}
 	publish()
 	leader := all.serving(t)

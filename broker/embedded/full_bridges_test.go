@@ -52,8 +52,8 @@ func TestFullBridgesTake(t *testing.T) {
 	}
 	leader := all.serving(t)
 	reader := join(t, leader.Broker, 5, as("dev", "pw"), withID("reader"), persistent)
-	reader.subscribe(1, "in/#")
-	reader.conn.Close()
+	reader.Subscribe(1, "in/#")
+	reader.Conn.Close()
 	connected := func(n *node) bool {
 		s, err := n.GetBridgeStatus(t.Context(), "mqtt-bridge")
 		return err == nil && len(s) == 1 && s[0].IsConnected
@@ -112,7 +112,7 @@ func TestFullBridgesTake(t *testing.T) {
 			t.Errorf("%s arrived %d times", text, got[text])
 		}
 	}
-	if rest := reader.settled(); len(rest) > 0 {
+	if rest := reader.Settled(); len(rest) > 0 {
 		t.Errorf("the reader got %v, too", rest)
 	}
 }

@@ -5,11 +5,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mochi-mqtt/server/v2/packets"
-
 	"signalbox/broker/clock"
 	"signalbox/broker/clock/clocktest"
 	"signalbox/broker/control"
+	"signalbox/broker/mqtt/mqtttest/packet"
 )
 
 // TestFullClocksDiffer moves the leadership between nodes whose clocks differ by 400 days:
@@ -43,13 +42,13 @@ func TestFullClocksDiffer(t *testing.T) {
 	}
 	first := all.serving(t)
 	login := as("dev", "pw")
-	join(t, first.Broker, 5, login, withID("sleeper"), persistent).subscribe(1, "queued")
+	join(t, first.Broker, 5, login, withID("sleeper"), persistent).Subscribe(1, "queued")
 	publisher := join(t, first.Broker, 5, login)
 	for topic, retain := range map[string]bool{"queued": false, "retained": true} {
-		m := publisher.message(topic, "x", 1, retain)
-		m.Properties.MessageExpiryInterval = 1800
-		publisher.send(m)
-		publisher.want(packets.Puback)
+		m := publisher.Message(topic, "x", 1, retain)
+		m.Properties.MessageExpiry = 1800
+		publisher.Send(m)
+		publisher.Want(packet.Puback)
 	}
 	timed()
 	pass(10 * time.Minute)
@@ -66,11 +65,11 @@ func TestFullClocksDiffer(t *testing.T) {
 		t.Fatal("the other node does not serve")
 	}
 	sleeper := dial(t, next.Broker, 5)
-	if ack := sleeper.sendConnect(login, withID("sleeper"), persistent); !ack.SessionPresent {
+	if ack := sleeper.SendConnect(login, withID("sleeper"), persistent); !ack.Present {
 		t.Error("the session has expired")
 	}
-	if m := sleeper.want(packets.Publish); m.Properties.MessageExpiryInterval > 1200 || m.Properties.MessageExpiryInterval < 1190 {
-		t.Errorf("the message has %d s left, want 1200", m.Properties.MessageExpiryInterval)
+	if m := sleeper.Want(packet.Publish); m.Properties.MessageExpiry > 1200 || m.Properties.MessageExpiry < 1190 {
+		t.Errorf("the message has %d s left, want 1200", m.Properties.MessageExpiry)
 	}
 	if _, kept := next.engine.RetainedOf("retained"); !kept {
 		t.Error("the retained message has expired")

@@ -18,13 +18,13 @@ func TestFullClose(t *testing.T) {
 	before := goleak.IgnoreCurrent()
 	all := newCluster(t, 3, "full", func(first *node) { allow(t, first.Broker, "dev", everything()...) })
 	reader := join(t, all.serving(t).Broker, 5, as("dev", "pw"), withID("reader"), persistent)
-	reader.subscribe(1, "news/#")
-	reader.conn.Close()
+	reader.Subscribe(1, "news/#")
+	reader.Conn.Close()
 	for round := range 8 {
 		leader := all.serving(t)
 		next := all[leader.at.NodeID%3]
 		publisher := join(t, leader.Broker, 5, as("dev", "pw"))
-		publisher.publish("news", "x", 1)
+		publisher.Publish("news", "x", 1)
 		handed := make(chan struct{})
 		go func() {
 			defer close(handed)

@@ -17,9 +17,9 @@ func TestExactlyOnce(t *testing.T) {
 	all := newCluster(t, 3, "full", func(first *node) { allow(t, first.Broker, "dev", everything()...) })
 	readers := []*roamingClient{newRoamer(t, all, "reader 1"), newRoamer(t, all, "reader 2")}
 	for i, r := range readers {
-		d := join(t, all.serving(t).Broker, 5, as("dev", "pw"), withID(r.name), persistent)
-		d.subscribe(byte(i+1), "news/#")
-		d.conn.Close()
+		d := join(t, all.serving(t).Broker, 5, as("dev", "pw"), withID(r.ID), persistent)
+		d.Subscribe(byte(i+1), "news/#")
+		d.Conn.Close()
 		r.known = true
 	}
 	publishers := []*roamingClient{newRoamer(t, all, "one"), newRoamer(t, all, "two"), newRoamer(t, all, "two more")}
@@ -60,7 +60,7 @@ func TestExactlyOnce(t *testing.T) {
 			times := r.times()
 			for _, p := range publishers {
 				for n := range p.count.Load() {
-					if times[fmt.Sprintf("%s %d", p.name, n)] == 0 {
+					if times[fmt.Sprintf("%s %d", p.ID, n)] == 0 {
 						return false
 					}
 				}
@@ -70,11 +70,11 @@ func TestExactlyOnce(t *testing.T) {
 	}
 	for _, r := range append(readers, publishers...) {
 		if r.lost > 0 {
-			t.Errorf("%s lost its session %d times", r.name, r.lost)
+			t.Errorf("%s lost its session %d times", r.ID, r.lost)
 		}
 	}
 	for _, p := range publishers {
-		t.Logf("%s: %d messages", p.name, p.count.Load())
+		t.Logf("%s: %d messages", p.ID, p.count.Load())
 	}
 	for payload, n := range readers[1].times() {
 		if n > 1 && payload[:3] == "two" {

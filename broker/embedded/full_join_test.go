@@ -7,9 +7,9 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/mochi-mqtt/server/v2/packets"
-
+	"signalbox/broker"
 	"signalbox/broker/control"
+	"signalbox/broker/mqtt/mqtttest/packet"
 )
 
 // TestJoinLate: nodes join while no leader can admit them. They serve no clients meanwhile,
@@ -31,8 +31,8 @@ func TestJoinLate(t *testing.T) {
 			var created control.HACreated
 			first.ask(control.CreateCluster(all.spec("full", 1, nil)), &created)
 			publisher := join(t, first.Broker, 5, as("dev", "pw"))
-			publisher.send(publisher.message("before", "kept", 1, true))
-			publisher.want(packets.Puback)
+			publisher.Send(publisher.Message("before", "kept", 1, true))
+			publisher.Want(packet.Puback)
 			first.stop()
 
 			ctx, cancel := context.WithCancel(t.Context())
@@ -60,8 +60,8 @@ func TestJoinLate(t *testing.T) {
 			all.serving(t).ask(control.SetLeader("plant", 2), nil)
 			eventually(t, "the second node serves", func() bool { return second.open(0) })
 			reader := join(t, second.Broker, 5, as("dev", "pw"))
-			reader.subscribe(0, "before")
-			if pk := reader.want(packets.Publish); string(pk.Payload) != "kept" {
+			reader.Subscribe(0, "before")
+			if pk := reader.Want(packet.Publish); string(pk.Payload) != "kept" {
 				t.Errorf("retained %q", pk.Payload)
 			}
 		})
@@ -108,5 +108,10 @@ func TestControlWithoutLeader(t *testing.T) {
 	})
 	if err := n.AskHA(t.Context(), control.DeleteCluster("plant"), nil); err == nil || !strings.Contains(err.Error(), "try again") {
 		t.Errorf("got %v, want words to try again", err)
+	}
+	ended, end := context.WithCancel(t.Context())
+	end()
+	if err := n.AskHA(ended, control.DeleteCluster("plant"), nil); broker.KindOf(err) != broker.Unavailable {
+		t.Errorf("a request that ended before: %v, want that nothing was sent", err)
 	}
 }

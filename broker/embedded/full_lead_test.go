@@ -5,9 +5,8 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/mochi-mqtt/server/v2/packets"
-
 	"signalbox/broker/control"
+	"signalbox/broker/mqtt/mqtttest/packet"
 )
 
 // TestLeaderCannotServe elects a node that cannot open its listener. Another one serves
@@ -17,7 +16,7 @@ func TestLeaderCannotServe(t *testing.T) {
 	all := newCluster(t, 3, "full", func(first *node) { allow(t, first.Broker, "dev", everything()...) })
 	leader := all.serving(t)
 	reader := join(t, leader.Broker, 5, as("dev", "pw"), withID("reader"), persistent)
-	reader.subscribe(1, "news/#")
+	reader.Subscribe(1, "news/#")
 
 	unlucky := all.others(leader)[0]
 	eventually(t, "the port is free", func() bool { return !unlucky.open(0) })
@@ -37,7 +36,7 @@ func TestLeaderCannotServe(t *testing.T) {
 		return serving != nil
 	})
 	publisher := join(t, serving.Broker, 5, as("dev", "pw"))
-	publisher.publish("news/1", "x", 1)
+	publisher.Publish("news/1", "x", 1)
 
 	taken.Close()
 	serving.ask(control.SetLeader("plant", unlucky.at.NodeID), nil)
@@ -56,8 +55,8 @@ func TestLeadAgain(t *testing.T) {
 	all := newCluster(t, 3, "full", func(first *node) { allow(t, first.Broker, "dev", everything()...) })
 	leader := all.serving(t)
 	reader := join(t, leader.Broker, 5, as("dev", "pw"), withID("reader"), persistent)
-	reader.subscribe(1, "news/#")
-	reader.conn.Close()
+	reader.Subscribe(1, "news/#")
+	reader.Conn.Close()
 	gone := all.others(leader)[0]
 	gone.stop()
 	term := leader.cluster.node.Term()
@@ -68,8 +67,8 @@ func TestLeadAgain(t *testing.T) {
 	go func() {
 		defer close(ended)
 		for {
-			publisher.send(publisher.message("news/1", "x", 1, false))
-			if pk, err := publisher.next(); err != nil || pk.FixedHeader.Type != packets.Puback || pk.ReasonCode != 0 {
+			publisher.Send(publisher.Message("news/1", "x", 1, false))
+			if pk, err := publisher.Next(); err != nil || pk.Type != packet.Puback || pk.Reason != 0 {
 				return
 			}
 			acknowledged.Add(1)
@@ -84,7 +83,7 @@ func TestLeadAgain(t *testing.T) {
 	leader = all.serving(t)
 	t.Logf("node %d leads in term %d, which was %d", leader.at.NodeID, leader.cluster.node.Term(), term)
 	second := join(t, leader.Broker, 5, as("dev", "pw"))
-	second.publish("news/2", "x", 1)
+	second.Publish("news/2", "x", 1)
 	got := readAll(t, leader, count+1)
 	if len(got) > count+2 || got[len(got)-1] != "news/2" { // one may be stored and not acknowledged
 		t.Errorf("got %d messages, the last %q; want %d, the last news/2", len(got), got[len(got)-1], count+1)

@@ -4,9 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/mochi-mqtt/server/v2/packets"
-
-	"signalbox/broker/mqtt/packet"
+	"signalbox/broker/mqtt/mqtttest/packet"
 )
 
 // TestLargeMessages shares messages up to the maximum size of a log entry, and refuses
@@ -17,19 +15,18 @@ func TestLargeMessages(t *testing.T) {
 		func(n *node) { n.config.MaxPacketSize = 32 << 20 })
 	leader := all.serving(t)
 	reader := join(t, leader.Broker, 5, as("dev", "pw"), withID("reader"), persistent)
-	reader.subscribe(1, "news/#")
-	reader.conn.Close()
+	reader.Subscribe(1, "news/#")
+	reader.Conn.Close()
 
 	five, four := join(t, leader.Broker, 5, as("dev", "pw")), join(t, leader.Broker, 4, as("dev", "pw"))
-	for mib, want := range map[int]byte{1: 0, 7: 0, 9: packet.ReasonQuotaExceeded} {
-		if ack := five.publish("news/large", strings.Repeat("x", mib<<20), 1); ack.ReasonCode != want {
-			t.Errorf("%d MiB: code %#x, want %#x", mib, ack.ReasonCode, want)
+	for mib, want := range map[int]byte{1: 0, 7: 0, 9: packet.QuotaExceeded} {
+		if got := five.Publish("news/large", strings.Repeat("x", mib<<20), 1); got != want {
+			t.Errorf("%d MiB: code %#x, want %#x", mib, got, want)
 		}
 	}
-	four.send(four.message("news/too-large", strings.Repeat("x", 9<<20), 1, false))
-	four.send(packets.Packet{FixedHeader: packets.FixedHeader{Type: packets.Pingreq}})
-	four.want(packets.Pingresp)
-	five.publish("news/small", "x", 1)
+	four.Send(four.Message("news/too-large", strings.Repeat("x", 9<<20), 1, false))
+	four.Ping()
+	five.Publish("news/small", "x", 1)
 
 	leader.stop()
 	leader.start()

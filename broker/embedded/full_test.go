@@ -6,9 +6,8 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/mochi-mqtt/server/v2/packets"
-
 	"signalbox/broker/control"
+	"signalbox/broker/mqtt/mqtttest/packet"
 )
 
 // TestFull creates a cluster that shares everything, stops the leader repeatedly, and
@@ -17,14 +16,14 @@ func TestFull(t *testing.T) {
 	all := newCluster(t, 3, "full", func(first *node) {
 		allow(t, first.Broker, "dev", everything()...)
 		publisher := join(t, first.Broker, 5, as("dev", "pw"), withID("publisher"))
-		publisher.send(publisher.message("before", "kept", 1, true))
-		publisher.want(packets.Puback)
+		publisher.Send(publisher.Message("before", "kept", 1, true))
+		publisher.Want(packet.Puback)
 	})
 	reader := join(t, all.serving(t).Broker, 5, as("dev", "pw"), withID("reader"), persistent)
-	if codes := reader.subscribe(2, "news/#"); codes[0] != 2 {
+	if codes := reader.Subscribe(2, "news/#"); codes[0] != 2 {
 		t.Fatalf("SUBACK code %d", codes[0])
 	}
-	reader.conn.Close()
+	reader.Conn.Close()
 
 	var want []string
 	for round := range 3 {
@@ -33,12 +32,12 @@ func TestFull(t *testing.T) {
 			if !n.open(1) {
 				t.Errorf("node %d is closed to administrators", n.at.NodeID)
 			}
-			n.administrator().conn.Close()
+			n.administrator().Conn.Close()
 		}
 		publisher := join(t, leader.Broker, 5, as("dev", "pw"))
 		for i := range 20 {
 			topic := fmt.Sprintf("news/%d/%d", round, i)
-			publisher.publish(topic, "x", 1)
+			publisher.Publish(topic, "x", 1)
 			want = append(want, topic)
 		}
 		leader.stop()
@@ -54,8 +53,8 @@ func TestFull(t *testing.T) {
 		t.Errorf("the reader got %d messages: %v\nwant %d: %v", len(got), got, len(want), want)
 	}
 	newcomer := join(t, all.serving(t).Broker, 5, as("dev", "pw"))
-	newcomer.subscribe(0, "before")
-	if pk := newcomer.want(packets.Publish); string(pk.Payload) != "kept" || !pk.FixedHeader.Retain {
+	newcomer.Subscribe(0, "before")
+	if pk := newcomer.Want(packet.Publish); string(pk.Payload) != "kept" || !pk.Retain {
 		t.Errorf("retained %q", pk.Payload)
 	}
 
@@ -63,8 +62,8 @@ func TestFull(t *testing.T) {
 	eventually(t, "every node serves by itself", func() bool { return all[0].open(0) && all[1].open(0) && all[2].open(0) })
 	for _, n := range all {
 		d := join(t, n.Broker, 5, as("dev", "pw"))
-		d.subscribe(0, "before")
-		if pk := d.want(packets.Publish); string(pk.Payload) != "kept" {
+		d.Subscribe(0, "before")
+		if pk := d.Want(packet.Publish); string(pk.Payload) != "kept" {
 			t.Errorf("node %d retains %q", n.at.NodeID, pk.Payload)
 		}
 	}
@@ -78,8 +77,8 @@ func (n *node) administrator() *device {
 		n.t.Fatal(err)
 	}
 	d := newDevice(n.t, conn, 5)
-	if ack := d.sendConnect(as(adminName, adminPassword)); ack.ReasonCode != 0 {
-		n.t.Fatalf("CONNACK code %d", ack.ReasonCode)
+	if ack := d.SendConnect(as(adminName, adminPassword)); ack.Reason != 0 {
+		n.t.Fatalf("CONNACK code %d", ack.Reason)
 	}
 	return d
 }
@@ -90,15 +89,15 @@ func (n *node) inContact() int { return n.cluster.node.Figures().InContact }
 func readAll(t *testing.T, n *node, count int) (topics []string) {
 	t.Helper()
 	reader := dial(t, n.Broker, 5)
-	if ack := reader.sendConnect(as("dev", "pw"), withID("reader"), persistent); !ack.SessionPresent {
+	if ack := reader.SendConnect(as("dev", "pw"), withID("reader"), persistent); !ack.Present {
 		t.Fatal("there is no session")
 	}
 	for range count {
-		pk := reader.want(packets.Publish)
-		topics = append(topics, pk.TopicName)
-		reader.send(packets.Packet{FixedHeader: packets.FixedHeader{Type: packets.Puback}, PacketID: pk.PacketID})
+		pk := reader.Want(packet.Publish)
+		topics = append(topics, pk.Topic)
+		reader.Send(packet.Packet{Type: packet.Puback, ID: pk.ID})
 	}
-	return append(topics, reader.settled()...)
+	return append(topics, reader.Settled()...)
 }
 
 // TestFullLeavesWithoutAdminOnly removes a node whose listener for administrators was

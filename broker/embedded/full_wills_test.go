@@ -4,10 +4,10 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/mochi-mqtt/server/v2/packets"
-
 	"signalbox/broker"
 	"signalbox/broker/control"
+	"signalbox/broker/mqtt/mqtttest"
+	"signalbox/broker/mqtt/mqtttest/packet"
 )
 
 // TestFullHandsOver moves the leadership, and expects at the new leader what clients left
@@ -23,36 +23,33 @@ func TestFullHandsOver(t *testing.T) {
 	login := as("dev", "pw")
 
 	watcher := join(t, first.Broker, 5, login, withID("watcher"), persistent)
-	watcher.subscribe(1, "will/#")
+	watcher.Subscribe(1, "will/#")
 	worker := join(t, first.Broker, 5, login, withID("worker"), persistent)
-	worker.subscribe(1, "$share/work/work/#")
-	worker.conn.Close()
+	worker.Subscribe(1, "$share/work/work/#")
+	worker.Conn.Close()
 	worker.wantForgotten(first.Broker)
 	half := join(t, first.Broker, 5, login, withID("half"), persistent)
-	half.subscribe(2, "half")
+	half.Subscribe(2, "half")
 	publisher := join(t, first.Broker, 5, login)
 	for _, payload := range []string{"kept", ""} {
-		publisher.send(publisher.message("retained", payload, 1, true))
-		publisher.want(packets.Puback)
+		publisher.Send(publisher.Message("retained", payload, 1, true))
+		publisher.Want(packet.Puback)
 	}
-	publisher.publish("work/1", "x", 1)
-	if code := publisher.publish("half", "x", 2).ReasonCode; code != 0 {
+	publisher.Publish("work/1", "x", 1)
+	if code := publisher.StartPublish("half", "x", 2).Reason; code != 0 {
 		t.Fatalf("PUBREC code %#x", code)
 	}
-	pk := half.want(packets.Publish)
-	half.send(packets.Packet{FixedHeader: packets.FixedHeader{Type: packets.Pubrec}, PacketID: pk.PacketID})
-	half.want(packets.Pubrel)
+	pk := half.Want(packet.Publish)
+	half.Send(packet.Packet{Type: packet.Pubrec, ID: pk.ID})
+	half.Want(packet.Pubrel)
 
-	delay := func(seconds uint32) connectOption {
-		return func(pk *packets.Packet) { pk.Connect.WillProperties.WillDelayInterval = seconds }
-	}
 	join(t, first.Broker, 5, login, withID("at once"), persistent, withWill("will/at once", "x"), willAtQoS1)
-	join(t, first.Broker, 5, login, withID("delayed"), persistent, withWill("will/delayed", "x"), willAtQoS1, delay(2))
-	join(t, first.Broker, 5, login, withID("back"), persistent, withWill("will/back", "x"), willAtQoS1, delay(3))
+	join(t, first.Broker, 5, login, withID("delayed"), persistent, withWill("will/delayed", "x"), willAtQoS1, mqtttest.WillDelay(2))
+	join(t, first.Broker, 5, login, withID("back"), persistent, withWill("will/back", "x"), willAtQoS1, mqtttest.WillDelay(3))
 
 	first.ask(control.SetLeader("plant", next.at.NodeID), nil)
-	if end := watcher.want(packets.Disconnect); end.ReasonCode != 0x9c {
-		t.Errorf("DISCONNECT code %#x", end.ReasonCode)
+	if end := watcher.Want(packet.Disconnect); end.Reason != 0x9c {
+		t.Errorf("DISCONNECT code %#x", end.Reason)
 	}
 	if all.serving(t) != next {
 		t.Fatal("the other node does not serve")
@@ -61,38 +58,38 @@ func TestFullHandsOver(t *testing.T) {
 	again := func(id string, clean bool) *device {
 		t.Helper()
 		d := dial(t, next.Broker, 5)
-		ack := d.sendConnect(login, withID(id), persistent, func(pk *packets.Packet) { pk.Connect.Clean = clean })
-		if ack.SessionPresent == clean {
-			t.Errorf("%s: session present: %t", id, ack.SessionPresent)
+		ack := d.SendConnect(login, withID(id), persistent, func(pk *packet.Packet) { pk.Connect.CleanStart = clean })
+		if ack.Present == clean {
+			t.Errorf("%s: session present: %t", id, ack.Present)
 		}
 		return d
 	}
 	watcher = again("watcher", false)
 	for _, want := range []string{"will/at once", "will/delayed"} {
-		if pk := watcher.want(packets.Publish); pk.TopicName != want {
-			t.Errorf("got %s, want %s", pk.TopicName, want)
+		if pk := watcher.Want(packet.Publish); pk.Topic != want {
+			t.Errorf("got %s, want %s", pk.Topic, want)
 		}
 	}
-	if pk := again("worker", false).want(packets.Publish); pk.TopicName != "work/1" {
-		t.Errorf("the worker got %s", pk.TopicName)
+	if pk := again("worker", false).Want(packet.Publish); pk.Topic != "work/1" {
+		t.Errorf("the worker got %s", pk.Topic)
 	}
 	half = again("half", false)
-	if rel := half.want(packets.Pubrel); rel.PacketID != pk.PacketID {
-		t.Errorf("PUBREL of %d, want %d", rel.PacketID, pk.PacketID)
+	if rel := half.Want(packet.Pubrel); rel.ID != pk.ID {
+		t.Errorf("PUBREL of %d, want %d", rel.ID, pk.ID)
 	}
 	newcomer := join(t, next.Broker, 5, login)
-	newcomer.subscribe(1, "retained")
-	if got := newcomer.settled(); len(got) > 0 {
+	newcomer.Subscribe(1, "retained")
+	if got := newcomer.Settled(); len(got) > 0 {
 		t.Errorf("retained: %v", got)
 	}
 	again("worker", true)
 	next.ask(control.SetLeader("plant", first.at.NodeID), nil)
 	eventually(t, "the first serves again", func() bool { return first.open(0) })
 	d := dial(t, first.Broker, 5)
-	if ack := d.sendConnect(login, withID("worker"), persistent); !ack.SessionPresent {
+	if ack := d.SendConnect(login, withID("worker"), persistent); !ack.Present {
 		t.Error("the new session does not exist")
 	}
-	if got := d.settled(); len(got) > 0 {
+	if got := d.Settled(); len(got) > 0 {
 		t.Errorf("the new session has %v", got)
 	}
 }
@@ -104,8 +101,8 @@ func TestFullWillsAtClose(t *testing.T) {
 	all := newCluster(t, 2, "full", func(first *node) { allow(t, first.Broker, "dev", everything()...) })
 	first := all.serving(t)
 	watcher := join(t, first.Broker, 5, as("dev", "pw"), withID("watcher"), persistent)
-	watcher.subscribe(1, "will/#")
-	watcher.conn.Close()
+	watcher.Subscribe(1, "will/#")
+	watcher.Conn.Close()
 	watcher.wantForgotten(first.Broker)
 	want := map[string]bool{}
 	for i := range 50 {
@@ -117,15 +114,15 @@ func TestFullWillsAtClose(t *testing.T) {
 	first.start()
 	next := all.serving(t)
 	d := dial(t, next.Broker, 5)
-	d.sendConnect(as("dev", "pw"), withID("watcher"), persistent, func(pk *packets.Packet) {
+	d.SendConnect(as("dev", "pw"), withID("watcher"), persistent, func(pk *packet.Packet) {
 		pk.Properties.ReceiveMaximum = 100
 	})
 	for len(want) > 0 {
-		pk := d.want(packets.Publish)
-		if !want[pk.TopicName] {
-			t.Errorf("got %s, or got it twice", pk.TopicName)
+		pk := d.Want(packet.Publish)
+		if !want[pk.Topic] {
+			t.Errorf("got %s, or got it twice", pk.Topic)
 		}
-		delete(want, pk.TopicName)
-		d.send(packets.Packet{FixedHeader: packets.FixedHeader{Type: packets.Puback}, PacketID: pk.PacketID})
+		delete(want, pk.Topic)
+		d.Send(packet.Packet{Type: packet.Puback, ID: pk.ID})
 	}
 }

@@ -7,8 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mochi-mqtt/server/v2/packets"
-
+	"signalbox/broker/mqtt/mqtttest/packet"
 	"signalbox/scripts/suite"
 )
 
@@ -37,7 +36,7 @@ func FuzzConnection(f *testing.F) {
 			t.Fatal(err)
 		}
 		d := newDevice(t, conn, version)
-		d.sendConnect(as(adminName, adminPassword), withWill("w", "x"))
+		d.SendConnect(as(adminName, adminPassword), withWill("w", "x"))
 		conn.Write(b1) //nolint:errcheck // the broker may have closed it by now
 		conn.(*net.TCPConn).CloseWrite()
 		conn.SetDeadline(time.Now().Add(suite.HangLimit))
@@ -45,8 +44,8 @@ func FuzzConnection(f *testing.F) {
 			t.Errorf("% x: the connection did not end", b1)
 		}
 		witness := join(t, b, 4, as(adminName, adminPassword), withID("witness"))
-		witness.publish("still/alive", "", 1)
-		witness.send(packets.Packet{FixedHeader: packets.FixedHeader{Type: packets.Disconnect}})
+		witness.Publish("still/alive", "", 1)
+		witness.Send(packet.Packet{Type: packet.Disconnect})
 	})
 }
 

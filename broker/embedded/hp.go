@@ -101,12 +101,13 @@ func (m *member) unshareRetained(ctx context.Context) error {
 // network is the cluster port as seen by mesh and sessions.
 type network struct{ node *cluster.Node }
 
-// Peers returns the other nodes.
-func (n network) Peers() (nodes []int) {
-	for _, p := range n.node.Peers() {
+// Peers returns the other nodes, and whether they are known.
+func (n network) Peers() (nodes []int, ok bool) {
+	others, ok := n.node.Peers()
+	for _, p := range others {
 		nodes = append(nodes, int(p.NodeID))
 	}
-	return nodes
+	return nodes, ok
 }
 
 // Ask sends a request about clients to another node.

@@ -37,7 +37,7 @@ func TestHPBridges(t *testing.T) {
 	for qos, n := range all {
 		d := joinPatient(t, n)
 		d.publishAll("in/1", byte(qos))
-		d.send(d.message("in/2", "x", 0, true))
+		d.Send(d.Message("in/2", "x", 0, true))
 	}
 	want := map[string]int{"in/1 QoS 0": 1, "in/1 QoS 1": 1, "in/1 QoS 2": 1, "in/2 QoS 0 retained": 3}
 	for _, n := range all[:2] {

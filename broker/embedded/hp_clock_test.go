@@ -5,10 +5,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mochi-mqtt/server/v2/packets"
-
 	"signalbox/broker/clock"
 	"signalbox/broker/clock/clocktest"
+	"signalbox/broker/mqtt/mqtttest/packet"
 )
 
 // TestHPClocksDiffer sends messages between nodes whose clocks differ by 400 days, and
@@ -34,33 +33,33 @@ func TestHPClocksDiffer(t *testing.T) {
 	publisher := join(t, all[0].Broker, 5, login)
 	publish := func() {
 		t.Helper()
-		m := publisher.message("a", "x", 1, false)
-		m.Properties.MessageExpiryInterval = 1800
-		publisher.send(m)
-		publisher.want(packets.Puback)
+		m := publisher.Message("a", "x", 1, false)
+		m.Properties.MessageExpiry = 1800
+		publisher.Send(m)
+		publisher.Want(packet.Puback)
 	}
 	wantLeft := func(d *device) {
 		t.Helper()
-		if left := d.want(packets.Publish).Properties.MessageExpiryInterval; left < 1790 || left > 1810 {
+		if left := d.Want(packet.Publish).Properties.MessageExpiry; left < 1790 || left > 1810 {
 			t.Errorf("the message has %d s left, want 1800", left)
 		}
 	}
 	roamer := join(t, all[1].Broker, 5, login, withID("roamer"), persistent)
-	roamer.subscribe(1, "a")
+	roamer.Subscribe(1, "a")
 	publish()
 	wantLeft(roamer)
-	roamer.conn.Close()
-	roamer.name = "roamer"
+	roamer.Conn.Close()
+	roamer.ID = "roamer"
 	roamer.wantForgotten(all[1].Broker)
 	publish()
 	for _, n := range []*node{all[2], all[0]} {
 		roamer = dial(t, n.Broker, 5)
-		if ack := roamer.sendConnect(login, withID("roamer"), persistent); !ack.SessionPresent {
+		if ack := roamer.SendConnect(login, withID("roamer"), persistent); !ack.Present {
 			t.Errorf("the session has not moved to node %d", n.at.NodeID)
 		}
 		wantLeft(roamer)
-		roamer.conn.Close()
-		roamer.name = "roamer"
+		roamer.Conn.Close()
+		roamer.ID = "roamer"
 		roamer.wantForgotten(n.Broker)
 	}
 }

@@ -13,7 +13,7 @@ import (
 // than routesTimeout.
 func TestHPConnect(t *testing.T) {
 	t.Parallel()
-	w := newWires(t)
+	w := newNetwork(t)
 	all := gatherHP(t, w.attach)
 	n := all[0]
 	start := startTime(n)
@@ -62,12 +62,12 @@ func connectTime(t *testing.T, n *node, what string) time.Duration {
 	var took []time.Duration
 	for range 20 {
 		began := time.Now()
-		join(t, n.Broker, 5, as("dev", "pw"), persistent).conn.Close()
+		join(t, n.Broker, 5, as("dev", "pw"), persistent).Conn.Close()
 		took = append(took, time.Since(began))
 	}
 	var many sync.WaitGroup
 	for range 50 {
-		many.Go(func() { join(t, n.Broker, 5, as("dev", "pw")).conn.Close() })
+		many.Go(func() { join(t, n.Broker, 5, as("dev", "pw")).Conn.Close() })
 	}
 	many.Wait()
 	first := took[0]

@@ -6,9 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mochi-mqtt/server/v2/packets"
-
 	"signalbox/broker/control"
+	"signalbox/broker/mqtt/mqtttest/packet"
 )
 
 // TestHPRestart publishes at a node that was just restarted a message with a subscriber at
@@ -17,13 +16,13 @@ func TestHPRestart(t *testing.T) {
 	t.Parallel()
 	all := gatherHP(t)
 	reader := join(t, all[1].Broker, 5, as("dev", "pw"))
-	reader.subscribe(1, "news/#")
+	reader.Subscribe(1, "news/#")
 	for round := range 5 {
 		all[0].stop()
 		all[0].start()
 		topic := fmt.Sprint("news/", round)
 		join(t, all[0].Broker, 5, as("dev", "pw")).publishAll(topic, 1)
-		if got := reader.settled(); len(got) != 1 || got[0] != topic {
+		if got := reader.Settled(); len(got) != 1 || got[0] != topic {
 			t.Errorf("the reader got %v, want %s", got, topic)
 		}
 	}
@@ -33,7 +32,7 @@ func TestHPRestart(t *testing.T) {
 // on; no client waits for longer than the grace period.
 func TestHPPartition(t *testing.T) {
 	t.Parallel()
-	w := newWires(t)
+	w := newNetwork(t)
 	all := gatherHP(t, w.attach)
 	near, far := all[0], all[2]
 	nearReader, farReader := reading(t, near, "news/#"), reading(t, far, "news/#")
@@ -62,8 +61,8 @@ func TestHPPartition(t *testing.T) {
 		p.publishAll("news/after", 2)
 		nearReader.wantTopic("news/after")
 		farReader.wantTopic("news/after")
-		p.send(p.message("kept/x", fmt.Sprint(n.at.NodeID), 1, true))
-		if code := p.want(packets.Puback).ReasonCode; code >= 0x80 {
+		p.Send(p.Message("kept/x", fmt.Sprint(n.at.NodeID), 1, true))
+		if code := p.Want(packet.Puback).Reason; code >= 0x80 {
 			t.Errorf("node %d answers a retained message with %#x", n.at.NodeID, code)
 		}
 	}
@@ -93,15 +92,15 @@ func testPartition(t *testing.T, name string, n *node, reader *device) {
 		return
 	}
 	began = time.Now()
-	p.send(p.message("kept/"+name, "x", 1, true))
-	ack := p.want(packets.Puback)
-	t.Logf("%s: retained message answered with %#x after %v", name, ack.ReasonCode, time.Since(began))
-	if ack.ReasonCode < 0x80 {
-		t.Errorf("a retained message is answered with %#x", ack.ReasonCode)
+	p.Send(p.Message("kept/"+name, "x", 1, true))
+	ack := p.Want(packet.Puback)
+	t.Logf("%s: retained message answered with %#x after %v", name, ack.Reason, time.Since(began))
+	if ack.Reason < 0x80 {
+		t.Errorf("a retained message is answered with %#x", ack.Reason)
 	}
 	began = time.Now()
-	p.send(p.message("kept/"+name, "x", 1, true))
-	p.want(packets.Puback)
+	p.Send(p.Message("kept/"+name, "x", 1, true))
+	p.Want(packet.Puback)
 	t.Logf("%s: the next one after %v", name, time.Since(began))
 }
 
@@ -109,7 +108,7 @@ func testPartition(t *testing.T, name string, n *node, reader *device) {
 func reading(t *testing.T, n *node, filters ...string) *device {
 	t.Helper()
 	d := joinPatient(t, n)
-	for _, code := range d.subscribe(2, filters...) {
+	for _, code := range d.Subscribe(2, filters...) {
 		if code > 2 {
 			t.Fatalf("SUBACK code %#x", code)
 		}
@@ -122,14 +121,14 @@ func reading(t *testing.T, n *node, filters ...string) *device {
 func joinPatient(t *testing.T, n *node, options ...connectOption) *device {
 	t.Helper()
 	d := join(t, n.Broker, 5, append([]connectOption{as("dev", "pw")}, options...)...)
-	d.patience = 10 * time.Minute
+	d.Patience = 10 * time.Minute
 	return d
 }
 
 func (d *device) wantTopic(topic string) {
-	d.t.Helper()
-	if pk := d.take(); pk.TopicName != topic {
-		d.t.Errorf("got %s, want %s", pk.TopicName, topic)
+	d.T.Helper()
+	if pk := d.take(); pk.Topic != topic {
+		d.T.Errorf("got %s, want %s", pk.Topic, topic)
 	}
 }
 
@@ -146,17 +145,17 @@ func (n *node) retains(topic string) string {
 // the client gets its CONNACK.
 func TestHPLeaves(t *testing.T) {
 	t.Parallel()
-	w := newWires(t)
+	w := newNetwork(t)
 	all := gatherHP(t, w.attach)
 	n := all[2]
 	reading(t, all[0], "news/#")
 	p := joinPatient(t, n)
 	p.publishAll("news/1", 1)
 	w.isolate(all, n, true)
-	p.send(p.message("news/2", "x", 1, false))
+	p.Send(p.Message("news/2", "x", 1, false))
 	n.ask(control.LeaveCluster("plant", n.at), nil)
-	if ack := p.want(packets.Puback); ack.ReasonCode >= 0x80 {
-		t.Errorf("answered with %#x", ack.ReasonCode)
+	if ack := p.Want(packet.Puback); ack.Reason >= 0x80 {
+		t.Errorf("answered with %#x", ack.Reason)
 	}
 	p.publishAll("news/3", 1)
 }

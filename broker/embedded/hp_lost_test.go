@@ -4,9 +4,8 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/mochi-mqtt/server/v2/packets"
-
 	"signalbox/broker/embedded/cluster/mesh"
+	"signalbox/broker/mqtt/mqtttest/packet"
 )
 
 // TestHPLostMessagesAreCounted kills the node that has a session. Every message for it that
@@ -16,21 +15,21 @@ func TestHPLostMessagesAreCounted(t *testing.T) {
 	const messages, window = 400, 20
 	all := gatherHP(t)
 	reader := join(t, all[2].Broker, 5, as("dev", "pw"), withID("reader"), persistent)
-	reader.subscribe(1, "news/#")
+	reader.Subscribe(1, "news/#")
 	p := joinPatient(t, all[0])
 	p.publishAll("news/before", 1)
 	reader.wantTopic("news/before")
 	all[2].stop()
 	sent := 0
 	for ; sent < window; sent++ {
-		p.send(p.message(fmt.Sprint("news/", sent), "x", 1, false))
+		p.Send(p.Message(fmt.Sprint("news/", sent), "x", 1, false))
 	}
 	for range messages {
-		if ack := p.want(packets.Puback); ack.ReasonCode >= 0x80 {
-			t.Fatalf("a message is answered with %#x", ack.ReasonCode)
+		if ack := p.Want(packet.Puback); ack.Reason >= 0x80 {
+			t.Fatalf("a message is answered with %#x", ack.Reason)
 		}
 		if sent < messages {
-			p.send(p.message(fmt.Sprint("news/", sent), "x", 1, false))
+			p.Send(p.Message(fmt.Sprint("news/", sent), "x", 1, false))
 			sent++
 		}
 	}

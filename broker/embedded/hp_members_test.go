@@ -6,9 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mochi-mqtt/server/v2/packets"
-
 	"signalbox/broker/control"
+	"signalbox/broker/mqtt/mqtttest/packet"
 )
 
 // TestHPMembers adds and removes nodes while messages are published at all of them.
@@ -41,7 +40,7 @@ func TestHPMembers(t *testing.T) {
 	p.publishAll("late/2", 2)
 	late.wantTopic("late/2")
 	joinPatient(t, all[1]).publishAll("late/3", 1)
-	if rest := late.settled(); len(rest) > 0 {
+	if rest := late.Settled(); len(rest) > 0 {
 		t.Errorf("a node that was removed got %v", rest)
 	}
 
@@ -55,8 +54,8 @@ func TestHPMembers(t *testing.T) {
 	got := map[string]int{}
 	for len(got) < sent[1]+1 {
 		pk := reader.take()
-		if got[pk.TopicName]++; got[pk.TopicName] > 1 {
-			t.Fatalf("%s arrived twice", pk.TopicName)
+		if got[pk.Topic]++; got[pk.Topic] > 1 {
+			t.Fatalf("%s arrived twice", pk.Topic)
 		}
 	}
 	left.leading(t).ask(control.DeleteCluster("plant"), nil)
@@ -101,10 +100,10 @@ func (l *traffic) publish(k int, p *device) {
 		case <-pause.C:
 		}
 		began := time.Now()
-		p.send(p.message(fmt.Sprintf("load/%d/%d", k, l.sent[k]), "x", 1, false))
-		pk, err := p.next()
-		if err != nil || pk.FixedHeader.Type != packets.Puback || pk.ReasonCode >= 0x80 {
-			l.t.Errorf("publisher %d got type %d, code %#x, %v", k, pk.FixedHeader.Type, pk.ReasonCode, err)
+		p.Send(p.Message(fmt.Sprintf("load/%d/%d", k, l.sent[k]), "x", 1, false))
+		pk, err := p.Next()
+		if err != nil || pk.Type != packet.Puback || pk.Reason >= 0x80 {
+			l.t.Errorf("publisher %d got type %d, code %#x, %v", k, pk.Type, pk.Reason, err)
 			return
 		}
 		l.slowest[k] = max(l.slowest[k], time.Since(began))

@@ -8,8 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mochi-mqtt/server/v2/packets"
-
+	"signalbox/broker/mqtt/mqtttest/packet"
 	"signalbox/scripts/suite"
 )
 
@@ -49,20 +48,20 @@ func (d *device) scribble(name string, messages int) {
 		if rand.IntN(4) == 0 {
 			payload = ""
 		}
-		m := d.message(fmt.Sprint("race/", rand.IntN(5)), payload, byte(rand.IntN(2)), true)
+		m := d.Message(fmt.Sprint("race/", rand.IntN(5)), payload, byte(rand.IntN(2)), true)
 		if rand.IntN(8) == 0 {
-			m.Properties.MessageExpiryInterval = 1
+			m.Properties.MessageExpiry = 1
 		}
-		d.send(m)
-		if m.FixedHeader.Qos > 0 {
-			if ack, err := d.next(); err != nil || ack.FixedHeader.Type != packets.Puback {
-				d.t.Errorf("%s got type %d: %v", name, ack.FixedHeader.Type, err)
+		d.Send(m)
+		if m.QoS > 0 {
+			if ack, err := d.Next(); err != nil || ack.Type != packet.Puback {
+				d.T.Errorf("%s got type %d: %v", name, ack.Type, err)
 				return
 			}
 		}
 	}
-	d.send(packets.Packet{FixedHeader: packets.FixedHeader{Type: packets.Pingreq}})
-	d.next() //nolint:errcheck // any response
+	d.Send(packet.Packet{Type: packet.Pingreq})
+	d.Next() //nolint:errcheck // any response
 }
 
 // wantSameRetained waits until all nodes retain the same.

@@ -43,7 +43,7 @@ func TestHPStreams(t *testing.T) {
 	for range all {
 		reader.wantTopic("out")
 	}
-	if rest := reader.settled(); len(rest) > 0 {
+	if rest := reader.Settled(); len(rest) > 0 {
 		t.Errorf("the reader got %v, too", rest)
 	}
 	if s, err := all[0].GetStream(t.Context(), "s"); err != nil || s.Stats.Received != int64(len(all)) {

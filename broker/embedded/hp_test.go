@@ -5,10 +5,9 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/mochi-mqtt/server/v2/packets"
-
 	"signalbox/broker"
 	"signalbox/broker/control"
+	"signalbox/broker/mqtt/mqtttest/packet"
 	"signalbox/scripts/suite"
 )
 
@@ -63,7 +62,7 @@ func testHPMessages(t *testing.T, all nodes, qos byte) {
 	var readers, writers []*device
 	for _, n := range all {
 		r := join(t, n.Broker, 5, as("dev", "pw"))
-		r.subscribe(qos, fmt.Sprintf("q%d/#", qos), fmt.Sprintf("q%d/+/1", qos))
+		r.Subscribe(qos, fmt.Sprintf("q%d/#", qos), fmt.Sprintf("q%d/+/1", qos))
 		readers = append(readers, r)
 		writers = append(writers, join(t, n.Broker, 5, as("dev", "pw")))
 	}
@@ -77,16 +76,16 @@ func testHPMessages(t *testing.T, all nodes, qos byte) {
 		got := map[string][]string{}
 		for range messages * len(writers) {
 			pk := r.take()
-			if pk.FixedHeader.Qos != qos {
-				t.Fatalf("QoS %d, want %d", pk.FixedHeader.Qos, qos)
+			if pk.QoS != qos {
+				t.Fatalf("QoS %d, want %d", pk.QoS, qos)
 			}
 			var from, i int
-			if _, err := fmt.Sscanf(pk.TopicName, fmt.Sprintf("q%d/%%d/%%d", qos), &from, &i); err != nil {
+			if _, err := fmt.Sscanf(pk.Topic, fmt.Sprintf("q%d/%%d/%%d", qos), &from, &i); err != nil {
 				t.Fatal(err)
 			}
 			got[fmt.Sprint(from)] = append(got[fmt.Sprint(from)], fmt.Sprint(i))
 		}
-		if rest := r.settled(); len(rest) > 0 {
+		if rest := r.Settled(); len(rest) > 0 {
 			t.Errorf("reader at node %d got %d more: %v", k+1, len(rest), rest)
 		}
 		for from, numbers := range got {
@@ -103,41 +102,41 @@ func testHPMessages(t *testing.T, all nodes, qos byte) {
 
 // publishAll sends a message and completes its QoS flow.
 func (d *device) publishAll(topic string, qos byte) {
-	d.t.Helper()
-	m := d.message(topic, "x", qos, false)
-	d.send(m)
+	d.T.Helper()
+	m := d.Message(topic, "x", qos, false)
+	d.Send(m)
 	switch qos {
 	case 1:
-		d.want(packets.Puback)
+		d.Want(packet.Puback)
 	case 2:
-		d.want(packets.Pubrec)
-		d.send(packets.Packet{FixedHeader: packets.FixedHeader{Type: packets.Pubrel, Qos: 1}, PacketID: m.PacketID})
-		d.want(packets.Pubcomp)
+		d.Want(packet.Pubrec)
+		d.Send(packet.Packet{Type: packet.Pubrel, ID: m.ID})
+		d.Want(packet.Pubcomp)
 	}
 }
 
 // take returns the next message, and completes its QoS flow.
-func (d *device) take() packets.Packet {
-	d.t.Helper()
+func (d *device) take() packet.Packet {
+	d.T.Helper()
 	for {
-		pk, err := d.next()
+		pk, err := d.Next()
 		if err != nil {
-			d.t.Fatal(err)
+			d.T.Fatal(err)
 		}
-		answer := packets.Packet{PacketID: pk.PacketID}
+		answer := packet.Packet{ID: pk.ID}
 		switch {
-		case pk.FixedHeader.Type == packets.Pubrel:
-			answer.FixedHeader.Type = packets.Pubcomp
-			d.send(answer)
+		case pk.Type == packet.Pubrel:
+			answer.Type = packet.Pubcomp
+			d.Send(answer)
 			continue
-		case pk.FixedHeader.Type != packets.Publish:
-			d.t.Fatalf("got a packet of type %d, code %#x", pk.FixedHeader.Type, pk.ReasonCode)
-		case pk.FixedHeader.Qos == 1:
-			answer.FixedHeader.Type = packets.Puback
-			d.send(answer)
-		case pk.FixedHeader.Qos == 2:
-			answer.FixedHeader.Type = packets.Pubrec
-			d.send(answer)
+		case pk.Type != packet.Publish:
+			d.T.Fatalf("got a packet of type %d, code %#x", pk.Type, pk.Reason)
+		case pk.QoS == 1:
+			answer.Type = packet.Puback
+			d.Send(answer)
+		case pk.QoS == 2:
+			answer.Type = packet.Pubrec
+			d.Send(answer)
 		}
 		return pk
 	}
@@ -148,22 +147,22 @@ func (d *device) take() packets.Packet {
 func TestHPClient(t *testing.T) {
 	all := gatherHP(t, unhurried)
 	first := join(t, all[0].Broker, 5, as("dev", "pw"), withID("wanderer"), persistent)
-	first.subscribe(1, "way/#")
+	first.Subscribe(1, "way/#")
 	before := first
 	for round := range 6 {
 		n := all[(round+1)%3]
 		writer := join(t, all[round%3].Broker, 5, as("dev", "pw"))
 		next := dial(t, n.Broker, 5)
-		if ack := next.sendConnect(as("dev", "pw"), withID("wanderer"), persistent); ack.ReasonCode != 0 || !ack.SessionPresent {
-			t.Fatalf("round %d: CONNACK code %d, session present %v", round, ack.ReasonCode, ack.SessionPresent)
+		if ack := next.SendConnect(as("dev", "pw"), withID("wanderer"), persistent); ack.Reason != 0 || !ack.Present {
+			t.Fatalf("round %d: CONNACK code %d, session present %v", round, ack.Reason, ack.Present)
 		}
-		if pk := before.want(packets.Disconnect); pk.ReasonCode != 0x8e {
-			t.Errorf("round %d: DISCONNECT code %#x", round, pk.ReasonCode)
+		if pk := before.Want(packet.Disconnect); pk.Reason != 0x8e {
+			t.Errorf("round %d: DISCONNECT code %#x", round, pk.Reason)
 		}
 		topic := fmt.Sprint("way/", round)
 		writer.publishAll(topic, 1)
-		if pk := next.take(); pk.TopicName != topic {
-			t.Fatalf("round %d: got %s", round, pk.TopicName)
+		if pk := next.take(); pk.Topic != topic {
+			t.Fatalf("round %d: got %s", round, pk.Topic)
 		}
 		for _, other := range all {
 			eventually(t, "the client is at one node", func() bool { // the others may be about to delete it
@@ -173,20 +172,20 @@ func TestHPClient(t *testing.T) {
 		}
 		before = next
 	}
-	before.conn.Close()
+	before.Conn.Close()
 	before.wantForgotten(all[0].Broker)
 	writer := join(t, all[2].Broker, 5, as("dev", "pw"))
 	for i := range 10 {
 		writer.publishAll(fmt.Sprint("way/queued/", i), 1)
 	}
 	last := dial(t, all[1].Broker, 5)
-	if ack := last.sendConnect(as("dev", "pw"), withID("wanderer"), persistent); !ack.SessionPresent {
+	if ack := last.SendConnect(as("dev", "pw"), withID("wanderer"), persistent); !ack.Present {
 		t.Fatal("there is no session")
 	}
 	for i := range 10 {
 		pk := last.take()
-		if want := fmt.Sprint("way/queued/", i); pk.TopicName != want {
-			t.Fatalf("got %s, want %s", pk.TopicName, want)
+		if want := fmt.Sprint("way/queued/", i); pk.Topic != want {
+			t.Fatalf("got %s, want %s", pk.Topic, want)
 		}
 	}
 }
@@ -194,10 +193,10 @@ func TestHPClient(t *testing.T) {
 // retain publishes a retained message. It is refused while there is no leader, or if a busy
 // machine takes longer than the broker waits.
 func (d *device) retain(topic, payload string) {
-	d.t.Helper()
-	eventually(d.t, "it is retained", func() bool {
-		d.send(d.message(topic, payload, 1, true))
-		return d.want(packets.Puback).ReasonCode < 0x80
+	d.T.Helper()
+	eventually(d.T, "it is retained", func() bool {
+		d.Send(d.Message(topic, payload, 1, true))
+		return d.Want(packet.Puback).Reason < 0x80
 	})
 }
 
@@ -229,8 +228,8 @@ func TestHPRetained(t *testing.T) {
 	for _, n := range all {
 		eventually(t, "every node is alone", func() bool { return n.cluster.peering.Load() == nil })
 		d := join(t, n.Broker, 5, as("dev", "pw"))
-		d.subscribe(0, "kept/#")
-		if got := d.settled(); len(got) != len(want) {
+		d.Subscribe(0, "kept/#")
+		if got := d.Settled(); len(got) != len(want) {
 			t.Errorf("node %d retains %v", n.at.NodeID, got)
 		}
 		join(t, n.Broker, 5, as("dev", "pw")).publishAll("kept/alone", 1)
@@ -244,7 +243,7 @@ func TestHPShared(t *testing.T) {
 	var members []*device
 	for _, n := range all {
 		m := join(t, n.Broker, 5, as("dev", "pw"))
-		if codes := m.subscribe(1, "$share/g/work/#"); codes[0] != 1 {
+		if codes := m.Subscribe(1, "$share/g/work/#"); codes[0] != 1 {
 			t.Fatalf("SUBACK code %d", codes[0])
 		}
 		members = append(members, m)
@@ -256,7 +255,7 @@ func TestHPShared(t *testing.T) {
 	}
 	got := map[string]int{}
 	for i, m := range members {
-		mine := m.settled()
+		mine := m.Settled()
 		if len(mine) == 0 {
 			t.Errorf("the member at node %d got nothing", i+1)
 		}

@@ -5,18 +5,18 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/mochi-mqtt/server/v2/packets"
 
 	"signalbox/broker"
 	"signalbox/broker/control"
 	"signalbox/broker/embedded/engine"
+	"signalbox/broker/mqtt/mqtttest/packet"
 )
 
 // operator joins as the administrator, subscribed to the responses on a control topic.
 func operator(t *testing.T, b *Broker, topic string) *device {
 	t.Helper()
 	d := join(t, b, 5, as(adminName, adminPassword), withID("operator"))
-	if codes := d.subscribe(0, topic+control.ResponseSuffix); codes[0] != 0 {
+	if codes := d.Subscribe(0, topic+control.ResponseSuffix); codes[0] != 0 {
 		t.Fatalf("SUBACK code %d", codes[0])
 	}
 	return d
@@ -24,23 +24,23 @@ func operator(t *testing.T, b *Broker, topic string) *device {
 
 // ask sends one command on a control topic and returns its entry of the response.
 func (d *device) ask(topic, command string) string {
-	d.t.Helper()
-	if code := d.publish(topic, `{"commands":[`+command+`]}`, 1).ReasonCode; code != 0 {
-		d.t.Fatalf("PUBACK code %d", code)
+	d.T.Helper()
+	if code := d.Publish(topic, `{"commands":[`+command+`]}`, 1); code != 0 {
+		d.T.Fatalf("PUBACK code %d", code)
 	}
-	pk := d.want(packets.Publish)
+	pk := d.Want(packet.Publish)
 	var answer struct{ Responses []json.RawMessage }
-	if err := json.Unmarshal(pk.Payload, &answer); err != nil || len(answer.Responses) != 1 || pk.TopicName != topic+control.ResponseSuffix {
-		d.t.Fatalf("on %s: received %q", pk.TopicName, pk.Payload)
+	if err := json.Unmarshal(pk.Payload, &answer); err != nil || len(answer.Responses) != 1 || pk.Topic != topic+control.ResponseSuffix {
+		d.T.Fatalf("on %s: received %q", pk.Topic, pk.Payload)
 	}
 	return string(answer.Responses[0])
 }
 
 func (d *device) wantAnswers(topic string, exchanges [][2]string) {
-	d.t.Helper()
+	d.T.Helper()
 	for _, e := range exchanges {
 		if diff := cmp.Diff(e[1], d.ask(topic, e[0])); diff != "" {
-			d.t.Errorf("%s (-want +got):\n%s", e[0], diff)
+			d.T.Errorf("%s (-want +got):\n%s", e[0], diff)
 		}
 	}
 }
@@ -98,17 +98,17 @@ func TestClientControlOverMQTT(t *testing.T) {
 		{`{"command":"subscribeClient","clientid":"c","topic":"$share/g/a","qos":1,"options":{"no_local":true}}`,
 			`{"command":"subscribeClient","error":"noLocal: must not be set for a shared subscription"}`},
 	})
-	c.publish("a/1", "its own", 0)
-	d.publish("a/1", "another's", 1)
-	if pk := c.want(packets.Publish); string(pk.Payload) != "another's" || !cmp.Equal(pk.Properties.SubscriptionIdentifier, []int{5}) {
-		t.Errorf("received %q with identifiers %v", pk.Payload, pk.Properties.SubscriptionIdentifier)
+	c.Publish("a/1", "its own", 0)
+	d.Publish("a/1", "another's", 1)
+	if pk := c.Want(packet.Publish); string(pk.Payload) != "another's" || !cmp.Equal(pk.Properties.SubscriptionIDs, []uint32{5}) {
+		t.Errorf("received %q with identifiers %v", pk.Payload, pk.Properties.SubscriptionIDs)
 	}
 	d.wantAnswers(control.ClientControlTopic, [][2]string{
 		{`{"command":"unsubscribeClient","clientid":"c","topic":"a/#"}`, `{"command":"unsubscribeClient","data":{}}`},
 		{`{"command":"disconnectClient","clientid":"c"}`, `{"command":"disconnectClient","data":{}}`},
 		{`{"command":"disconnectClient","clientid":"nobody"}`, `{"command":"disconnectClient","error":"Client not found"}`},
 	})
-	if code := c.want(packets.Disconnect).ReasonCode; code != 0x98 {
+	if code := c.Want(packet.Disconnect).Reason; code != 0x98 {
 		t.Errorf("DISCONNECT reason %#x, want 0x98", code)
 	}
 }
@@ -135,7 +135,7 @@ func TestControlTopicsRequireRights(t *testing.T) {
 	allow(t, b, "alice", everything()...)
 	d := join(t, b, 5, as("alice", "pw"))
 	for _, topic := range []string{control.InspectTopic, control.ClientControlTopic, control.LicenseTopic, control.BrokerTopic} {
-		if code := d.publish(topic, `{"commands":[]}`, 1).ReasonCode; code != 0x87 {
+		if code := d.Publish(topic, `{"commands":[]}`, 1); code != 0x87 {
 			t.Errorf("%s: PUBACK code %#x, want 0x87", topic, code)
 		}
 	}
@@ -154,7 +154,7 @@ func TestBanBetweenLogInAndConnection(t *testing.T) {
 			t.Fatal(err)
 		}
 		watcher{b}.Connected(engine.ClientEvent{ClientID: "late", Username: adminName, Address: "127.0.0.1"})
-		if code := d.want(packets.Disconnect).ReasonCode; code != codeBanned {
+		if code := d.Want(packet.Disconnect).Reason; code != codeBanned {
 			t.Errorf("%s: DISCONNECT reason %#x, want %#x", ban.Kind, code, codeBanned)
 		}
 		d.wantForgotten(b)

@@ -10,11 +10,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mochi-mqtt/server/v2/packets"
-
 	"signalbox/broker"
 	"signalbox/broker/brokertest"
 	"signalbox/broker/embedded/listen"
+	"signalbox/broker/mqtt/mqtttest"
+	"signalbox/broker/mqtt/mqtttest/packet"
 	"signalbox/scripts/suite"
 )
 
@@ -49,7 +49,7 @@ func TestFirstStart(t *testing.T) {
 	c.KeepPassword = func(broker.Secret) error { t.Error("the second start generated a password"); return nil }
 	second := open(t, c, dir)
 	join(t, second, 5, as("root", password))
-	if got := dial(t, second, 5).sendConnect(as("another", "another")).ReasonCode; got != 135 {
+	if got := dial(t, second, 5).SendConnect(as("another", "another")).Reason; got != 135 {
 		t.Errorf("the configured admin counts on the second start: code %d", got)
 	}
 }
@@ -124,12 +124,12 @@ func TestClose(t *testing.T) {
 	for range 2 {
 		closeNow(t, b)
 	}
-	if got := five.want(packets.Disconnect).ReasonCode; got != packets.ErrServerShuttingDown.Code {
+	if got := five.Want(packet.Disconnect).Reason; got != packet.ServerShuttingDown {
 		t.Errorf("DISCONNECT code %d", got)
 	}
-	five.wantEnd()
-	four.wantEnd()
-	silent.wantEnd()
+	five.WantEnd()
+	four.WantEnd()
+	silent.WantEnd()
 	if b.Status().Connected || b.Healthy(t.Context()) == nil {
 		t.Error("a closed broker reports that it serves")
 	}
@@ -152,13 +152,13 @@ func TestCloseBeforeStart(t *testing.T) {
 func notReading(t *testing.T, b *Broker) (d *device, flood func()) {
 	t.Helper()
 	d = join(t, b, 5, as(adminName, adminPassword), withID("stalled"))
-	d.subscribe(0, "flood")
-	if err := d.conn.(*net.TCPConn).SetReadBuffer(1 << 12); err != nil {
+	d.Subscribe(0, "flood")
+	if err := d.Conn.(*net.TCPConn).SetReadBuffer(1 << 12); err != nil {
 		t.Fatal(err)
 	}
 	publisher := join(t, b, 5, as(adminName, adminPassword))
 	payload := strings.Repeat("x", 1<<20)
-	return d, func() { publisher.publish("flood", payload, 0) }
+	return d, func() { publisher.Publish("flood", payload, 0) }
 }
 
 // stalled joins a client that does not read, and publishes to it until its buffers are full
@@ -227,14 +227,14 @@ func TestOnePacketCrash(t *testing.T) {
 	t.Parallel()
 	b := start(t)
 	watcher := join(t, b, 5, as(adminName, adminPassword))
-	watcher.subscribe(1, "will")
-	for i, session := range []connectOption{func(*packets.Packet) {}, persistent} {
+	watcher.Subscribe(1, "will")
+	for i, session := range []connectOption{func(*packet.Packet) {}, persistent} {
 		d := join(t, b, 5, as(adminName, adminPassword), withID("crash"), withWill("will", "gone"), session)
-		d.subscribe(1, "crash/topic")
-		d.raw(0x82, 0x05, 0x00, 0x01, 0x00, 0x00, 0x00) // an empty filter and no option byte
+		d.Subscribe(1, "crash/topic")
+		d.SendBytes(0x82, 0x05, 0x00, 0x01, 0x00, 0x00, 0x00) // an empty filter and no option byte
 		d.wantCrash()
 		d.wantForgotten(b)
-		if got := watcher.want(packets.Publish); string(got.Payload) != "gone" {
+		if got := watcher.Want(packet.Publish); string(got.Payload) != "gone" {
 			t.Errorf("will %q", got.Payload)
 		}
 		if kept := slices.Contains(clientIDs(b), "crash"); kept != (i == 1) {
@@ -242,7 +242,7 @@ func TestOnePacketCrash(t *testing.T) {
 		}
 	}
 	back := dial(t, b, 5)
-	if ack := back.sendConnect(as(adminName, adminPassword), withID("crash"), persistent); !ack.SessionPresent {
+	if ack := back.SendConnect(as(adminName, adminPassword), withID("crash"), persistent); !ack.Present {
 		t.Error("the session of the crashed connection is lost")
 	}
 }
@@ -250,7 +250,7 @@ func TestOnePacketCrash(t *testing.T) {
 // wantCrash waits for the end, however it happens.
 func (d *device) wantCrash() {
 	for {
-		if _, err := d.next(); err != nil {
+		if _, err := d.Next(); err != nil {
 			return
 		}
 	}
@@ -273,7 +273,7 @@ func TestForeignProtocols(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			d := dial(t, b, 4)
-			d.raw(bytes...)
+			d.SendBytes(bytes...)
 			d.wantCrash()
 			eventually(t, "the connection is forgotten", func() bool { return connections(b) == 0 })
 		})
@@ -283,36 +283,33 @@ func TestForeignProtocols(t *testing.T) {
 func TestKeepAlive(t *testing.T) {
 	t.Parallel()
 	b := start(t)
-	keepAlive := func(seconds uint16) connectOption {
-		return func(pk *packets.Packet) { pk.Connect.Keepalive = seconds }
-	}
 	for _, seconds := range []uint16{0, 43691, 65535} {
-		d := join(t, b, 4, as(adminName, adminPassword), keepAlive(seconds))
-		d.publish("x", "", 1)
+		d := join(t, b, 4, as(adminName, adminPassword), mqtttest.KeepAlive(seconds))
+		d.Publish("x", "", 1)
 	}
-	short := join(t, b, 4, as(adminName, adminPassword), keepAlive(1))
-	short.wantEnd()
+	short := join(t, b, 4, as(adminName, adminPassword), mqtttest.KeepAlive(1))
+	short.WantEnd()
 }
 
 func TestExpiredSessionLeavesNothing(t *testing.T) {
 	t.Parallel()
 	b := start(t)
 	allow(t, b, "alice", everything()...)
-	brief := func(pk *packets.Packet) {
+	brief := func(pk *packet.Packet) {
 		persistent(pk)
-		pk.Properties.SessionExpiryInterval = 1
+		pk.Properties.SessionExpiry = 1
 	}
 	d := join(t, b, 5, as(adminName, adminPassword), withID("device"), brief)
-	d.subscribe(1, "secret")
-	d.conn.Close()
+	d.Subscribe(1, "secret")
+	d.Conn.Close()
 	var alice *device
 	eventually(t, "the client id is free", func() bool {
 		alice = dial(t, b, 5)
-		return alice.sendConnect(as("alice", "pw"), withID("device")).ReasonCode == 0
+		return alice.SendConnect(as("alice", "pw"), withID("device")).Reason == 0
 	})
-	alice.subscribe(0, "end")
+	alice.Subscribe(0, "end")
 	publisher := join(t, b, 5, as(adminName, adminPassword))
-	publisher.publish("secret", "x", 1)
+	publisher.Publish("secret", "x", 1)
 	if got := alice.received(publisher, "end"); len(got) != 0 {
 		t.Errorf("inherited %q", got)
 	}
@@ -337,20 +334,20 @@ func TestReconnectsUnderLoad(t *testing.T) {
 			case <-stop:
 				return
 			default:
-				pk := publisher.message(fmt.Sprintf("x/%d", i%10), "payload", 1, true)
-				publisher.send(pk)
-				publisher.want(packets.Puback)
+				pk := publisher.Message(fmt.Sprintf("x/%d", i%10), "payload", 1, true)
+				publisher.Send(pk)
+				publisher.Want(packet.Puback)
 			}
 		}
 	}()
 	for i := range 60 {
 		d := dial(t, b, 5)
 		for _, packet := range [][]byte{
-			connectBytes(t, 5, as("alice", "pw"), withID(fmt.Sprint("d", i%3)), persistent),
+			connectBytes(5, as("alice", "pw"), withID(fmt.Sprint("d", i%3)), persistent),
 			{0x82, 0x08, 0x00, 0x01, 0x00, 0x00, 0x02, 'x', '/', 0x00},
 			{0x82, 0x07, 0x00, 0x02, 0x00, 0x00, 0x01, '#', 0x01},
 		} {
-			if _, err := d.conn.Write(packet); err != nil {
+			if _, err := d.Conn.Write(packet); err != nil {
 				break // a change of the client has disconnected it meanwhile
 			}
 		}

@@ -11,7 +11,6 @@ import (
 	"crypto/x509/pkix"
 	"encoding/hex"
 	"encoding/pem"
-	"errors"
 	"io"
 	"math/big"
 	"net"
@@ -23,9 +22,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/gorilla/websocket"
-	"github.com/mochi-mqtt/server/v2/packets"
 
 	"signalbox/broker"
+	"signalbox/broker/mqtt/mqtttest"
+	"signalbox/broker/mqtt/mqtttest/packet"
 
 	"signalbox/broker/embedded/listen"
 )
@@ -95,10 +95,10 @@ func TestListenersWithTLS(t *testing.T) {
 	identified := &tls.Config{RootCAs: files.pool, Certificates: []tls.Certificate{files.pair}}
 	for i, c := range []*tls.Config{trusting, identified} {
 		d := dialTLS(t, b.Addrs()[i+1], c, 5)
-		if got := d.sendConnect(as(adminName, adminPassword)).ReasonCode; got != 0 {
+		if got := d.SendConnect(as(adminName, adminPassword)).Reason; got != 0 {
 			t.Errorf("listener %d: CONNACK code %d", i, got)
 		}
-		if got := d.publish("x", "", 1).ReasonCode; got != 16 {
+		if got := d.Publish("x", "", 1); got != 16 {
 			t.Errorf("listener %d: PUBACK code %d", i, got)
 		}
 	}
@@ -149,48 +149,10 @@ func TestListListeners(t *testing.T) {
 	}
 }
 
-// stream is a client's WebSocket as a stream of bytes.
-type stream struct {
-	net.Conn // the underlying connection, for addresses and deadlines
-	ws       *websocket.Conn
-	frame    io.Reader // the rest of the frame being read; nil between frames
-}
-
-func (s *stream) Read(p []byte) (int, error) {
-	for {
-		if s.frame == nil {
-			var err error
-			if _, s.frame, err = s.ws.NextReader(); err != nil {
-				return 0, err
-			}
-		}
-		n, err := s.frame.Read(p)
-		if errors.Is(err, io.EOF) {
-			s.frame, err = nil, nil
-		}
-		if n > 0 || err != nil {
-			return n, err
-		}
-	}
-}
-
-func (s *stream) Write(p []byte) (int, error) {
-	return len(p), s.ws.WriteMessage(websocket.BinaryMessage, p)
-}
-
-// webDevice opens a WebSocket and returns it as a stream.
+// webDevice opens a WebSocket and sends nothing.
 func webDevice(t *testing.T, url string, c *tls.Config, version byte) *device {
 	t.Helper()
-	dialer := websocket.Dialer{Subprotocols: []string{"mqtt"}, TLSClientConfig: c}
-	ws, answer, err := dialer.Dial(url, nil)
-	if err != nil {
-		t.Fatalf("%s: %v", url, err)
-	}
-	answer.Body.Close()
-	if got := ws.Subprotocol(); got != "mqtt" {
-		t.Errorf("subprotocol %q", got)
-	}
-	return newDevice(t, &stream{Conn: ws.NetConn(), ws: ws}, version)
+	return &device{mqtttest.Dial(t, url, c, version)}
 }
 
 func TestWebSocket(t *testing.T) {
@@ -205,16 +167,16 @@ func TestWebSocket(t *testing.T) {
 	})
 	for i, url := range []string{"ws://" + b.Addrs()[0], "wss://" + b.Addrs()[1] + "/mqtt"} {
 		d := webDevice(t, url, &tls.Config{RootCAs: files.pool}, byte(4+i))
-		if got := d.sendConnect(as(adminName, adminPassword), withID(url)).ReasonCode; got != 0 {
+		if got := d.SendConnect(as(adminName, adminPassword), withID(url)).Reason; got != 0 {
 			t.Fatalf("%s: CONNACK code %d", url, got)
 		}
-		d.subscribe(1, "big")
+		d.Subscribe(1, "big")
 		payload := string(bytes.Repeat([]byte("x"), 100_000)) // more than one frame's buffer
-		d.send(d.message("big", payload, 0, false))
-		if got := d.want(packets.Publish); string(got.Payload) != payload {
+		d.Send(d.Message("big", payload, 0, false))
+		if got := d.Want(packet.Publish); string(got.Payload) != payload {
 			t.Errorf("%s: %d bytes returned", url, len(got.Payload))
 		}
-		d.subscribe(1, "a", "b")
+		d.Subscribe(1, "a", "b")
 	}
 	if got := b.engine.Addresses(adminName); len(got) != 2 || got[0] != "127.0.0.1" {
 		t.Errorf("addresses %q", got)
@@ -227,14 +189,14 @@ func TestWebSocketPacketsNeedNotEndWithFrames(t *testing.T) {
 		c.Listeners = []listen.Config{{Protocol: "ws", Address: "127.0.0.1:0"}}
 	})
 	d := webDevice(t, "ws://"+b.Addrs()[1], nil, 4)
-	for _, c := range connectBytes(t, 4, as(adminName, adminPassword)) {
-		d.raw(c)
+	for _, c := range connectBytes(4, as(adminName, adminPassword)) {
+		d.SendBytes(c)
 	}
-	if got := d.want(packets.Connack).ReasonCode; got != 0 {
+	if got := d.Want(packet.Connack).Reason; got != 0 {
 		t.Errorf("CONNACK code %d", got)
 	}
 	text := webDevice(t, "ws://"+b.Addrs()[1], nil, 4)
-	if err := text.conn.(*stream).ws.WriteMessage(websocket.TextMessage, []byte("x")); err != nil {
+	if err := text.Conn.(*mqtttest.WebSocket).Socket.WriteMessage(websocket.TextMessage, []byte("x")); err != nil {
 		t.Fatal(err)
 	}
 	text.wantCrash()

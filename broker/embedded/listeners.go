@@ -38,7 +38,7 @@ func (c Config) Check() error {
 func (b *Broker) serveConn(c *listen.Conn) {
 	d := c.Listener().Describe()
 	s := &engine.Socket{
-		Conn: c, Raw: c.Raw(), Greeted: c.ConnectReceived, Reserve: c.Reserve, AwaitEnd: c.AwaitEnd, Address: shownAddress(c), Protocol: "MQTT",
+		Conn: c, Raw: c.Raw(), OnConnect: c.ConnectReceived, Reserve: c.Reserve, AwaitEnd: c.AwaitEnd, Address: shownAddress(c), Protocol: "MQTT",
 		Identity: c.Identity(), AdminOnly: c.Listener().Config().AdminOnly,
 		Listener: engine.Listener{Port: d.Port, BindAddress: d.BindAddress},
 	}

@@ -22,7 +22,7 @@ func heapNow() int64 {
 func largeConnect(t *testing.T) []byte {
 	t.Helper()
 	text := strings.Repeat("x", 60_000)
-	return connectBytes(t, 4, as(text, text), withID(text), withWill(text, text))
+	return connectBytes(4, as(text, text), withID(text), withWill(text, text))
 }
 
 // floodConnects sends many large CONNECTs without their last byte from an address, one
@@ -85,9 +85,9 @@ func TestMemoryBeforeLoginOfAnAddress(t *testing.T) {
 	if held := heapNow() - before; held > bound*3/2 {
 		t.Errorf("200 CONNECTs of one address that have not ended hold %d MiB, want %d at most", held>>20, bound>>20)
 	}
-	newDevice(t, dialFrom(t, b, "127.0.0.3"), 4).sendConnect(as(adminName, adminPassword))
+	newDevice(t, dialFrom(t, b, "127.0.0.3"), 4).SendConnect(as(adminName, adminPassword))
 	will := withWill("will", strings.Repeat("x", 60_000))
-	newDevice(t, dialFrom(t, b, "127.0.0.4"), 4).sendConnect(as(adminName, adminPassword), will)
+	newDevice(t, dialFrom(t, b, "127.0.0.4"), 4).SendConnect(as(adminName, adminPassword), will)
 	if lost := b.traffic.Lost()[string(limits.AddressEvicted)]; lost != 0 {
 		t.Errorf("%d connections gave way for being half open", lost)
 	}

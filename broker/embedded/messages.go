@@ -2,7 +2,6 @@ package embedded
 
 import (
 	"context"
-	"encoding/base64"
 	"errors"
 	"sync"
 	"sync/atomic"
@@ -10,7 +9,7 @@ import (
 
 	"signalbox/broker"
 	"signalbox/broker/embedded/engine"
-	"signalbox/broker/embedded/limits"
+	"signalbox/broker/messaging"
 	"signalbox/broker/mqtt/packet"
 )
 
@@ -47,6 +46,15 @@ func (b *Broker) DeleteRetained(_ context.Context, topic string) error {
 	}
 	return operationError(err, "deleteRetained")
 }
+
+// RetainedDeleter returns a RetainedDeleter whose deletions have nothing in common.
+func (b *Broker) RetainedDeleter() broker.RetainedDeleter { return retainedDeleter{b} }
+
+// retainedDeleter is a Broker with a Close that does nothing.
+type retainedDeleter struct{ *Broker }
+
+// Close does nothing.
+func (retainedDeleter) Close() {}
 
 // deleters is how many retained messages are deleted concurrently, so that they share the
 // store's commits.
@@ -126,7 +134,7 @@ func (b *Broker) Publish(_ context.Context, p broker.PublishSpec) error {
 	if err := b.cluster.mayPublish(); err != nil {
 		return err
 	}
-	properties, err := packet.EncodeProperties(describe(p))
+	properties, err := messaging.EncodeProperties(p)
 	if err != nil {
 		return &broker.Error{Kind: broker.Invalid, Op: "publish", Msg: "a property cannot be sent", Err: err}
 	}
@@ -138,21 +146,6 @@ func (b *Broker) Publish(_ context.Context, p broker.PublishSpec) error {
 		m.SetExpiry(*p.Expiry)
 	}
 	return operationError(b.engine.Publish(m), "publish")
-}
-
-func describe(p broker.PublishSpec) (all []packet.Property) {
-	add := func(identifier, value string) {
-		if value != "" {
-			all = append(all, packet.Property{Identifier: identifier, Value: value})
-		}
-	}
-	add(packet.PropertyContentType, p.ContentType)
-	add(packet.PropertyResponseTopic, p.ResponseTopic)
-	add(packet.PropertyCorrelationData, base64.StdEncoding.EncodeToString(p.CorrelationData))
-	for _, u := range p.UserProperties {
-		all = append(all, packet.Property{Identifier: packet.PropertyUser, Name: u.Name, Value: u.Value})
-	}
-	return all
 }
 
 // ListSubscriptions returns a page of the subscriptions.
@@ -217,48 +210,4 @@ func pageOf[T any](all []T, offset, count int) broker.Page[T] {
 			}
 		}
 	}}
-}
-
-// ListBans returns a page of the bans in force.
-func (b *Broker) ListBans(_ context.Context, offset, count int) (broker.Page[broker.Ban], error) {
-	bans := b.bans.List()
-	for i, ban := range bans {
-		bans[i] = b.shownBan(ban)
-	}
-	return pageOf(bans, offset, count), nil
-}
-
-// AddBan adds a ban and disconnects the clients that it bans.
-func (b *Broker) AddBan(ctx context.Context, s broker.BanSpec) error {
-	_, err := b.bans.Add(ctx, broker.Ban{
-		Kind: s.Kind, Value: s.Value, Reason: s.Reason, CreatedBy: limits.ByAPI,
-		CreatedAt: b.now().UTC().Truncate(time.Millisecond), // as it is stored
-		ExpiresAt: s.ExpiresAt.Truncate(time.Millisecond),
-	})
-	if err == nil {
-		b.disconnectBanned()
-	}
-	return err
-}
-
-// shownBan returns a ban for display: the times of a ban for a duration are service times.
-func (b *Broker) shownBan(ban broker.Ban) broker.Ban {
-	if ban.CreatedBy == limits.ByFlapping {
-		ban.CreatedAt = time.UnixMilli(b.timeline.Wall(ban.CreatedAt.UnixMilli())).UTC()
-		ban.ExpiresAt = time.UnixMilli(b.timeline.Wall(ban.ExpiresAt.UnixMilli())).UTC()
-	}
-	return ban
-}
-
-// DeleteBan deletes a ban.
-func (b *Broker) DeleteBan(ctx context.Context, kind broker.BanKind, value string) error {
-	return b.bans.Remove(ctx, kind, value)
-}
-
-// disconnectBanned closes the connections that are banned now.
-func (b *Broker) disconnectBanned() {
-	b.engine.Expel(func(c engine.ClientEvent, s *engine.Socket) bool {
-		_, banned := b.bans.Banned(c.ClientID, c.Username, addressOf(s))
-		return banned
-	})
 }

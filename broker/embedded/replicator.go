@@ -47,8 +47,8 @@ func (m *member) serve(ctx context.Context, _ cluster.NodeID, request []byte) ([
 	case err != nil:
 		return nil, err
 	case kind == kindAccess:
-		answer, cuts := m.broker.control.Serve(ctx, body)
-		m.broker.disconnect(cuts)
+		answer, disconnects := m.broker.control.Serve(ctx, body)
+		m.broker.disconnect(disconnects)
 		return answer, nil
 	case kind == kindRetained:
 		_, _, err := m.node.Propose(ctx, request)

@@ -5,9 +5,9 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/mochi-mqtt/server/v2/packets"
 
 	"signalbox/broker"
+	"signalbox/broker/mqtt/mqtttest/packet"
 )
 
 var versions = []byte{3, 4, 5}
@@ -26,7 +26,7 @@ func TestPublishClientSend(t *testing.T) {
 	allow(t, b, "alice",
 		acl(broker.PublishClientSend, "a/#", true), acl(broker.PublishClientSend, "a/heard", true))
 	watcher := join(t, b, 5, as(adminName, adminPassword))
-	watcher.subscribe(2, "a/heard", "b/#", "end", "$SYS/x")
+	watcher.Subscribe(2, "a/heard", "b/#", "end", "$SYS/x")
 	for _, version := range versions {
 		d := join(t, b, version, as("alice", "pw"))
 		for _, c := range []struct {
@@ -43,7 +43,7 @@ func TestPublishClientSend(t *testing.T) {
 			if version < 5 {
 				want = 0
 			}
-			if got := d.publish(c.topic, "x", c.qos).ReasonCode; got != want {
+			if got := d.Publish(c.topic, "x", c.qos); got != want {
 				t.Errorf("version %d, QoS %d to %s: code %d, want %d", version, c.qos, c.topic, got, want)
 			}
 		}
@@ -65,16 +65,16 @@ func TestTopicsBesideTheReserved(t *testing.T) {
 	}
 	allow(t, b, "alice", append(acls, acl(broker.PublishClientReceive, "$SYSTEM/#", true), acl(broker.SubscribePattern, "$SYSTEM/#", true))...)
 	d := join(t, b, 5, as("alice", "pw"))
-	d.subscribe(1, "$SYSTEM/#")
+	d.Subscribe(1, "$SYSTEM/#")
 	for topic, want := range map[string]byte{
 		"$shared/x": 16, "$CONTROLLER/x": 16, "$SYS": 135, "$SYS/x": 135, "$share": 135, "$share/g/x": 135,
 	} {
-		if got := d.publish(topic, "x", 1).ReasonCode; got != want {
+		if got := d.Publish(topic, "x", 1); got != want {
 			t.Errorf("to %s: code %d, want %d", topic, got, want)
 		}
 	}
-	d.send(d.message("$SYSTEM/a", "x", 1, false))
-	if got := d.want(packets.Publish).TopicName; got != "$SYSTEM/a" {
+	d.Send(d.Message("$SYSTEM/a", "x", 1, false))
+	if got := d.Want(packet.Publish).Topic; got != "$SYSTEM/a" {
 		t.Errorf("got a message of %s", got)
 	}
 	if err := b.Publish(t.Context(), broker.PublishSpec{Topic: "$SYSTEM/a", Payload: []byte("y")}); err != nil {
@@ -96,14 +96,14 @@ func TestRefusedQoS2(t *testing.T) {
 	for _, version := range versions {
 		d := join(t, b, version, as("alice", "pw"))
 		for range 30 {
-			if ack := d.publish("no", "", 2); ack.ReasonCode == 0 { // as if it were accepted
-				d.send(packets.Packet{
-					FixedHeader: packets.FixedHeader{Type: packets.Pubrel, Qos: 1}, PacketID: ack.PacketID,
+			if ack := d.StartPublish("no", "", 2); ack.Reason == 0 { // as if it were accepted
+				d.Send(packet.Packet{
+					Type: packet.Pubrel, ID: ack.ID,
 				})
-				d.want(packets.Pubcomp)
+				d.Want(packet.Pubcomp)
 			}
 		}
-		if got := d.publish("yes", "", 2).ReasonCode; got != 0 {
+		if got := d.StartPublish("yes", "", 2).Reason; got != 0 {
 			t.Errorf("version %d: PUBREC code %d", version, got)
 		}
 	}
@@ -115,13 +115,13 @@ func TestSysTopicsAreTheBrokers(t *testing.T) {
 	b := start(t)
 	for _, version := range versions {
 		d := join(t, b, version, as(adminName, adminPassword))
-		d.subscribe(1, "$SYS/mine", "end")
+		d.Subscribe(1, "$SYS/mine", "end")
 		want := byte(0)
 		if version >= 5 {
-			want = packets.ErrNotAuthorized.Code
+			want = packet.NotAuthorized
 		}
 		for qos := range byte(3) {
-			if got := d.publish("$SYS/mine", "x", qos).ReasonCode; qos > 0 && got != want {
+			if got := d.StartPublish("$SYS/mine", "x", qos).Reason; qos > 0 && got != want {
 				t.Errorf("version %d, QoS %d: code %d, want %d", version, qos, got, want)
 			}
 		}
@@ -174,12 +174,12 @@ func TestSubscribe(t *testing.T) {
 			for _, version := range versions {
 				d := join(t, b, version, as("alice", "pw"))
 				for _, filter := range c.granted {
-					if got := d.subscribe(1, filter)[0]; got != 1 {
+					if got := d.Subscribe(1, filter)[0]; got != 1 {
 						t.Errorf("version %d: %s: code %d, want 1", version, filter, got)
 					}
 				}
 				for _, filter := range c.refused {
-					if got := d.subscribe(1, filter)[0]; got != refusal(version) {
+					if got := d.Subscribe(1, filter)[0]; got != refusal(version) {
 						t.Errorf("version %d: %s: code %d, want %d", version, filter, got, refusal(version))
 					}
 				}
@@ -195,16 +195,16 @@ func TestSubscribeSeveralFilters(t *testing.T) {
 	for _, version := range versions {
 		d := join(t, b, version, as("alice", "pw"))
 		want := []byte{1, refusal(version), 1}
-		if diff := cmp.Diff(want, d.subscribe(1, "a/1", "b/1", "a/2")); diff != "" {
+		if diff := cmp.Diff(want, d.Subscribe(1, "a/1", "b/1", "a/2")); diff != "" {
 			t.Errorf("version %d (-want +got):\n%s", version, diff)
 		}
 	}
 	d := join(t, b, 5, as("alice", "pw"))
-	d.send(packets.Packet{
-		FixedHeader: packets.FixedHeader{Type: packets.Subscribe, Qos: 1}, PacketID: 9,
-		Filters: packets.Subscriptions{{Filter: "a/#/b", Qos: 1}},
+	d.Send(packet.Packet{
+		Type: packet.Subscribe, ID: 9,
+		Filters: []packet.Filter{{Filter: "a/#/b", QoS: 1}},
 	})
-	if got := d.want(packets.Disconnect).ReasonCode; got != packets.ErrMalformedPacket.Code {
+	if got := d.Want(packet.Disconnect).Reason; got != packet.MalformedPacket {
 		t.Errorf("an invalid filter: DISCONNECT code %d", got)
 	}
 }
@@ -216,16 +216,16 @@ func TestSharedSubscription(t *testing.T) {
 	first := join(t, b, 5, as("worker", "pw"))
 	second := join(t, b, 4, as("worker", "pw"))
 	for _, d := range []*device{first, second} {
-		if got := d.subscribe(1, "$share/g/jobs/#")[0]; got != 1 {
+		if got := d.Subscribe(1, "$share/g/jobs/#")[0]; got != 1 {
 			t.Fatalf("SUBACK code %d", got)
 		}
 	}
 	publisher := join(t, b, 5, as(adminName, adminPassword))
-	if got := publisher.publish("jobs/1", "", 1).ReasonCode; got != 0 {
+	if got := publisher.Publish("jobs/1", "", 1); got != 0 {
 		t.Errorf("PUBACK code %d: no subscriber was found", got)
 	}
 	idle := join(t, b, 5, as(adminName, adminPassword))
-	if got := idle.unsubscribe("$share/g/jobs/#")[0]; got != 17 {
+	if got := idle.Unsubscribe("$share/g/jobs/#")[0]; got != 17 {
 		t.Errorf("UNSUBACK code %d for a subscription of others", got)
 	}
 }
@@ -237,17 +237,17 @@ func TestSharedSubscriptionPrefersTheConnected(t *testing.T) {
 	here := join(t, b, 5, as("worker", "pw"))
 	away := join(t, b, 5, as("worker", "pw"), persistent)
 	for _, d := range []*device{here, away} {
-		d.subscribe(0, "$share/g/#")
+		d.Subscribe(0, "$share/g/#")
 	}
-	away.conn.Close()
+	away.Conn.Close()
 	away.wantForgotten(b)
-	here.subscribe(0, "end")
+	here.Subscribe(0, "end")
 	publisher := join(t, b, 5, as(adminName, adminPassword))
 	const jobs = 30
 	for range jobs {
-		publisher.publish("job", "", 0)
+		publisher.Publish("job", "", 0)
 	}
-	publisher.publish("$SYS/secret", "", 0)
+	publisher.Publish("$SYS/secret", "", 0)
 	want := slices.Repeat([]string{"job"}, jobs)
 	if diff := cmp.Diff(want, here.received(publisher, "end")); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -262,9 +262,9 @@ func TestPublishClientReceive(t *testing.T) {
 	publisher := join(t, b, 5, as(adminName, adminPassword))
 	for _, version := range versions {
 		d := join(t, b, version, as("alice", "pw"))
-		d.subscribe(1, "x/#", "end", "y/no")
+		d.Subscribe(1, "x/#", "end", "y/no")
 		for _, topic := range []string{"x/yes", "x/no", "y/no", "x/deep/er"} {
-			publisher.publish(topic, "x", 0)
+			publisher.Publish(topic, "x", 0)
 		}
 		if diff := cmp.Diff([]string{"x/yes", "x/deep/er"}, d.received(publisher, "end")); diff != "" {
 			t.Errorf("version %d (-want +got):\n%s", version, diff)
@@ -283,15 +283,15 @@ func TestRetained(t *testing.T) {
 		by    *device
 		topic string
 	}{{publisher, "x/yes"}, {publisher, "x/no"}, {alice, "x/mine"}, {alice, "x/denied"}} {
-		m.by.send(m.by.message(m.topic, "kept", 1, true))
-		m.by.want(packets.Puback)
-		m.by.settled() // delivered to connected clients, after the PUBACK
+		m.by.Send(m.by.Message(m.topic, "kept", 1, true))
+		m.by.Want(packet.Puback)
+		m.by.Settled() // delivered to connected clients, after the PUBACK
 	}
 	for _, version := range versions {
 		d := join(t, b, version, as("alice", "pw"))
-		d.subscribe(1, "x/no", "end")
-		d.subscribe(1, "x/#")
-		got := append(d.settled(), d.received(publisher, "end")...)
+		d.Subscribe(1, "x/no", "end")
+		d.Subscribe(1, "x/#")
+		got := append(d.Settled(), d.received(publisher, "end")...)
 		slices.Sort(got)
 		if diff := cmp.Diff([]string{"x/mine", "x/yes"}, got); diff != "" {
 			t.Errorf("version %d (-want +got):\n%s", version, diff)
@@ -304,21 +304,21 @@ func TestRetainHandling(t *testing.T) {
 	b := start(t)
 	d := join(t, b, 5, as(adminName, adminPassword))
 	publisher := join(t, b, 5, as(adminName, adminPassword))
-	publisher.send(publisher.message("kept", "x", 1, true))
-	publisher.want(packets.Puback)
-	publisher.settled() // delivered to connected clients, after the PUBACK
-	d.subscribe(0, "end")
+	publisher.Send(publisher.Message("kept", "x", 1, true))
+	publisher.Want(packet.Puback)
+	publisher.Settled() // delivered to connected clients, after the PUBACK
+	d.Subscribe(0, "end")
 	for i, c := range []struct {
 		handling byte
 		want     int
 	}{{1, 1}, {1, 0}, {0, 1}, {2, 0}} {
-		d.id++
-		d.send(packets.Packet{
-			FixedHeader: packets.FixedHeader{Type: packets.Subscribe, Qos: 1}, PacketID: d.id,
-			Filters: packets.Subscriptions{{Filter: "kept", RetainHandling: c.handling}},
+		d.PacketID++
+		d.Send(packet.Packet{
+			Type: packet.Subscribe, ID: d.PacketID,
+			Filters: []packet.Filter{{Filter: "kept", RetainHandling: c.handling}},
 		})
-		d.want(packets.Suback)
-		if got := append(d.settled(), d.received(publisher, "end")...); len(got) != c.want {
+		d.Want(packet.Suback)
+		if got := append(d.Settled(), d.received(publisher, "end")...); len(got) != c.want {
 			t.Errorf("step %d: %d retained messages, want %d", i, len(got), c.want)
 		}
 	}
@@ -331,11 +331,11 @@ func TestUnsubscribe(t *testing.T) {
 		acl(broker.UnsubscribeLiteral, "u/keep", false), acl(broker.UnsubscribePattern, "u/deep/#", false))
 	publisher := join(t, b, 5, as(adminName, adminPassword))
 	other := join(t, b, 5, as(adminName, adminPassword))
-	other.subscribe(0, "u/never")
+	other.Subscribe(0, "u/never")
 	for _, version := range versions {
 		d := join(t, b, version, as("alice", "pw"))
-		d.subscribe(1, "u/keep", "u/free", "u/deep/1", "end")
-		codes := d.unsubscribe("u/keep", "u/free", "u/deep/1", "u/never")
+		d.Subscribe(1, "u/keep", "u/free", "u/deep/1", "end")
+		codes := d.Unsubscribe("u/keep", "u/free", "u/deep/1", "u/never")
 		want := []byte{135, 0, 135, 17}
 		if version < 5 {
 			want = nil
@@ -344,7 +344,7 @@ func TestUnsubscribe(t *testing.T) {
 			t.Errorf("version %d: codes (-want +got):\n%s", version, diff)
 		}
 		for _, topic := range []string{"u/deep/1", "u/free", "u/keep"} {
-			publisher.publish(topic, "x", 0)
+			publisher.Publish(topic, "x", 0)
 		}
 		if diff := cmp.Diff([]string{"u/deep/1", "u/keep"}, d.received(publisher, "end")); diff != "" {
 			t.Errorf("version %d: delivered (-want +got):\n%s", version, diff)
@@ -358,17 +358,17 @@ func TestPacketIDsOfBothDirections(t *testing.T) {
 	t.Parallel()
 	b := start(t)
 	d := join(t, b, 5, as(adminName, adminPassword))
-	d.subscribe(1, "a")
-	d.send(d.message("a", "x", 0, false))
-	d.want(packets.Publish)
+	d.Subscribe(1, "a")
+	d.Send(d.Message("a", "x", 0, false))
+	d.Want(packet.Publish)
 	publisher := join(t, b, 5, as(adminName, adminPassword))
-	publisher.publish("a", "unacknowledged", 1)
-	d.id = d.want(packets.Publish).PacketID - 1
-	if got := d.subscribe(1, "b")[0]; got != 1 {
+	publisher.Publish("a", "unacknowledged", 1)
+	d.PacketID = d.Want(packet.Publish).ID - 1
+	if got := d.Subscribe(1, "b")[0]; got != 1 {
 		t.Errorf("SUBACK code %d", got)
 	}
-	d.id--
-	if got := d.unsubscribe("b")[0]; got != 0 {
+	d.PacketID--
+	if got := d.Unsubscribe("b")[0]; got != 0 {
 		t.Errorf("UNSUBACK code %d", got)
 	}
 }

@@ -1,7 +1,6 @@
 package embedded
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"net"
@@ -11,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mochi-mqtt/server/v2/packets"
-
+	"signalbox/broker/mqtt/mqtttest"
+	"signalbox/broker/mqtt/mqtttest/packet"
 	"signalbox/scripts/suite"
 )
 
@@ -37,21 +36,21 @@ type roamingClient struct {
 }
 
 func newRoamer(t *testing.T, all nodes, name string) *roamingClient {
-	return &roamingClient{device: device{t: t, version: 5, name: name, patience: suite.HangLimit}, all: all, open: map[uint16]bool{}}
+	return &roamingClient{device: device{&mqtttest.Client{T: t, Version: packet.V5, ID: name, Patience: suite.HangLimit}}, all: all, open: map[uint16]bool{}}
 }
 
 // roam calls work on one connection after the other until the context ends.
 func (r *roamingClient) roam(ctx context.Context, work func() error) {
 	for i := 0; ctx.Err() == nil; i++ {
 		if r.connect(ctx, r.all[i%len(r.all)].config.Listen) == nil {
-			stop := context.AfterFunc(ctx, func() { r.conn.Close() })
+			stop := context.AfterFunc(ctx, func() { r.Conn.Close() })
 			for err := error(nil); err == nil && ctx.Err() == nil; {
 				err = work()
 			}
 			stop()
 		}
-		if r.conn != nil {
-			r.conn.Close()
+		if r.Conn != nil {
+			r.Conn.Close()
 		}
 		select {
 		case <-time.After(5 * time.Millisecond): // the next node is tried
@@ -62,31 +61,27 @@ func (r *roamingClient) roam(ctx context.Context, work func() error) {
 
 var errRefused = errors.New("refused")
 
-func (r *roamingClient) connect(ctx context.Context, address string) (err error) {
-	if r.conn, err = (&net.Dialer{}).DialContext(ctx, "tcp", address); err != nil {
+func (r *roamingClient) connect(ctx context.Context, address string) error {
+	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
+	if err != nil {
 		return err
 	}
-	r.r = bufio.NewReader(r.conn)
-	pk := packets.Packet{FixedHeader: packets.FixedHeader{Type: packets.Connect}}
-	pk.Connect.ProtocolName, pk.Connect.ClientIdentifier = []byte("MQTT"), r.name
-	as("dev", "pw")(&pk)
-	persistent(&pk)
-	if err := r.try(pk); err != nil {
+	r.Use(conn)
+	if err := r.try(mqtttest.NewConnect(r.ID, as("dev", "pw"), persistent)); err != nil {
 		return err
 	}
-	ack, err := r.next()
-	if err != nil || ack.ReasonCode != 0 {
+	ack, err := r.Next()
+	if err != nil || ack.Reason != 0 {
 		return errors.Join(err, errRefused)
 	}
-	if r.known && !ack.SessionPresent {
+	if r.known && !ack.Present {
 		r.lost++
 	}
 	return nil
 }
 
-func (r *roamingClient) try(pk packets.Packet) error {
-	_, err := r.conn.Write(r.encode(pk))
-	return err
+func (r *roamingClient) try(pk packet.Packet) error {
+	return r.TrySend(pk.Append(nil, r.Version))
 }
 
 // publishNext publishes one message until it is acknowledged completely, again after each
@@ -95,21 +90,21 @@ func (r *roamingClient) publishNext(qos byte) error {
 	r.known = true
 	again := r.sent
 	if !r.sent {
-		r.sent, r.released, r.id = true, false, r.id%60_000+1
+		r.sent, r.released, r.PacketID = true, false, r.PacketID%60_000+1
 	}
 	if !r.released {
-		pk := packets.Packet{
-			FixedHeader: packets.FixedHeader{Type: packets.Publish, Qos: qos, Dup: again}, PacketID: r.id,
-			TopicName: "news/" + r.name, Payload: []byte(r.name + " " + strconv.FormatInt(r.count.Load(), 10) + r.extra),
+		pk := packet.Packet{
+			Type: packet.Publish, QoS: qos, Dup: again, ID: r.PacketID,
+			Topic: "news/" + r.ID, Payload: []byte(r.ID + " " + strconv.FormatInt(r.count.Load(), 10) + r.extra),
 		}
-		if err := r.exchange(pk, map[byte]byte{1: packets.Puback, 2: packets.Pubrec}[qos]); err != nil {
+		if err := r.exchange(pk, map[byte]byte{1: packet.Puback, 2: packet.Pubrec}[qos]); err != nil {
 			return err
 		}
 		r.released = true
 	}
 	if qos == 2 {
-		pk := packets.Packet{FixedHeader: packets.FixedHeader{Type: packets.Pubrel, Qos: 1}, PacketID: r.id}
-		if err := r.exchange(pk, packets.Pubcomp); err != nil {
+		pk := packet.Packet{Type: packet.Pubrel, ID: r.PacketID}
+		if err := r.exchange(pk, packet.Pubcomp); err != nil {
 			return err
 		}
 	}
@@ -118,12 +113,12 @@ func (r *roamingClient) publishNext(qos byte) error {
 	return nil
 }
 
-func (r *roamingClient) exchange(pk packets.Packet, kind byte) error {
+func (r *roamingClient) exchange(pk packet.Packet, kind byte) error {
 	if err := r.try(pk); err != nil {
 		return err
 	}
-	ack, err := r.next()
-	if err == nil && (ack.FixedHeader.Type != kind || ack.PacketID != r.id || ack.ReasonCode >= 0x80 && kind != packets.Pubcomp) {
+	ack, err := r.Next()
+	if err == nil && (ack.Type != kind || ack.ID != r.PacketID || ack.Reason >= 0x80 && kind != packet.Pubcomp) {
 		err = errRefused
 	}
 	return err
@@ -131,24 +126,24 @@ func (r *roamingClient) exchange(pk packets.Packet, kind byte) error {
 
 // receive handles one packet.
 func (r *roamingClient) receive() error {
-	pk, err := r.next()
+	pk, err := r.Next()
 	if err != nil {
 		return err
 	}
-	reply := packets.Packet{PacketID: pk.PacketID}
-	switch kind, qos := pk.FixedHeader.Type, pk.FixedHeader.Qos; {
-	case kind == packets.Publish && qos == 2:
-		if !r.open[pk.PacketID] {
+	reply := packet.Packet{ID: pk.ID}
+	switch kind, qos := pk.Type, pk.QoS; {
+	case kind == packet.Publish && qos == 2:
+		if !r.open[pk.ID] {
 			r.note(string(pk.Payload))
 		}
-		r.open[pk.PacketID] = true
-		reply.FixedHeader.Type = packets.Pubrec
-	case kind == packets.Publish && qos == 1:
+		r.open[pk.ID] = true
+		reply.Type = packet.Pubrec
+	case kind == packet.Publish && qos == 1:
 		r.note(string(pk.Payload))
-		reply.FixedHeader.Type = packets.Puback
-	case kind == packets.Pubrel:
-		delete(r.open, pk.PacketID)
-		reply.FixedHeader.Type = packets.Pubcomp
+		reply.Type = packet.Puback
+	case kind == packet.Pubrel:
+		delete(r.open, pk.ID)
+		reply.Type = packet.Pubcomp
 	default:
 		return errRefused
 	}

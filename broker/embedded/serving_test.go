@@ -23,6 +23,6 @@ func TestInterruptedStep(t *testing.T) {
 		if err := m.reconcile(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		join(t, n.Broker, 5, as("dev", "pw"), withID("kept"), persistent).subscribe(1, "news")
+		join(t, n.Broker, 5, as("dev", "pw"), withID("kept"), persistent).Subscribe(1, "news")
 	}
 }

@@ -29,7 +29,7 @@ func (m machine) Apply(index uint64, command []byte) any {
 	return m.ApplyBatch([]cluster.Command{{Index: index, Data: command}})[0]
 }
 
-// ApplyBatch applies commands, and disconnects the clients that they cut. Consecutive
+// ApplyBatch applies commands, and disconnects the clients that must be. Consecutive
 // commands about messages are stored together.
 func (m machine) ApplyBatch(commands []cluster.Command) []any {
 	answers := make([]any, len(commands))
@@ -71,9 +71,9 @@ func (m machine) applyOne(index uint64, command []byte) error {
 	}
 	switch kind {
 	case kindAccess:
-		cuts, err := m.broker.control.ApplyChange(index, body)
+		disconnects, err := m.broker.control.ApplyChange(index, body)
 		if err == nil {
-			m.broker.disconnect(m.deferDisconnects(cuts))
+			m.broker.disconnect(m.deferDisconnects(disconnects))
 		}
 		return err
 	case kindRetained:
@@ -178,9 +178,9 @@ func (m machine) Restore(ctx context.Context, index uint64, r io.Reader) error {
 	if err := m.restoreMessages(ctx, holds[0], r); err != nil {
 		return err
 	}
-	cuts, err := m.broker.control.ImportState(ctx, index, r)
+	disconnects, err := m.broker.control.ImportState(ctx, index, r)
 	if err == nil {
-		m.disconnect(cuts)
+		m.disconnect(disconnects)
 	}
 	return err
 }

@@ -11,10 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mochi-mqtt/server/v2/packets"
-
 	"signalbox/broker"
 	"signalbox/broker/control"
+	"signalbox/broker/mqtt/mqtttest/packet"
 	"signalbox/broker/storage"
 	"signalbox/broker/streams"
 	"signalbox/broker/streams/store"
@@ -79,11 +78,11 @@ func TestStreamsAcrossRestart(t *testing.T) {
 			keepStream(t, b, "sum", "in/#", "out", query)
 		}
 		d := join(t, b, 5, as(adminName, adminPassword))
-		d.subscribe(0, "out")
+		d.Subscribe(0, "out")
 		for i := range 10 {
-			d.send(d.message("in/x", `{"v":2}`, 0, false))
+			d.Send(d.Message("in/x", `{"v":2}`, 0, false))
 			n := 10*life + i + 1
-			if got, want := string(d.want(packets.Publish).Payload), fmt.Sprintf(`{"n":%d,"sum":%d}`, n, 2*n); got != want {
+			if got, want := string(d.Want(packet.Publish).Payload), fmt.Sprintf(`{"n":%d,"sum":%d}`, n, 2*n); got != want {
 				t.Fatalf("got %s, want %s", got, want)
 			}
 		}
@@ -104,11 +103,11 @@ func TestCloseFinishesStreams(t *testing.T) {
 	b, stop := startStreams(t, dir)
 	keepStream(t, b, "s", "in", "out", "")
 	reader := join(t, b, 5, as(adminName, adminPassword), withID("reader"), persistent)
-	reader.subscribe(1, "out")
-	reader.conn.Close()
+	reader.Subscribe(1, "out")
+	reader.Conn.Close()
 	d := join(t, b, 5, as(adminName, adminPassword))
 	for i := range messages {
-		d.publish("in", fmt.Sprint(i), 1)
+		d.Publish("in", fmt.Sprint(i), 1)
 	}
 	stop()
 	b, _ = startStreams(t, dir)
@@ -117,11 +116,11 @@ func TestCloseFinishesStreams(t *testing.T) {
 	}
 	reader = join(t, b, 5, as(adminName, adminPassword), withID("reader"), persistent)
 	for i := range messages {
-		got := reader.want(packets.Publish)
+		got := reader.Want(packet.Publish)
 		if string(got.Payload) != fmt.Sprint(i) {
 			t.Fatalf("message %d is %s", i, got.Payload)
 		}
-		reader.send(packets.Packet{FixedHeader: packets.FixedHeader{Type: packets.Puback}, PacketID: got.PacketID})
+		reader.Send(packet.Packet{Type: packet.Puback, ID: got.ID})
 	}
 }
 
@@ -132,7 +131,7 @@ func TestStreamsOfWillsAndOwn(t *testing.T) {
 	b, _ := startStreams(t, t.TempDir())
 	keepStream(t, b, "s", "#", "", "")
 	c := join(t, b, 5, as(adminName, adminPassword), withWill("will", "w"))
-	c.conn.Close()
+	c.Conn.Close()
 	if err := b.Publish(t.Context(), broker.PublishSpec{Topic: "own", QoS: 1}); err != nil {
 		t.Fatal(err)
 	}
@@ -147,12 +146,12 @@ func TestStreamControl(t *testing.T) {
 	t.Parallel()
 	b, _ := startStreams(t, t.TempDir())
 	d := join(t, b, 5, as(adminName, adminPassword))
-	d.subscribe(0, control.StreamTopic+control.ResponseSuffix)
-	d.publish(control.StreamTopic, `{"commands":[
+	d.Subscribe(0, control.StreamTopic+control.ResponseSuffix)
+	d.Publish(control.StreamTopic, `{"commands":[
 		{"command":"createStream","streamname":"s","sourceTopic":"a","targetTopic":"b"},
 		{"command":"createStream","streamname":"t","sourcetopic":"b","targettopic":"a"},
 		{"command":"listStreams","correlationData":"7"}]}`, 1)
-	got := string(d.want(packets.Publish).Payload)
+	got := string(d.Want(packet.Publish).Payload)
 	for _, part := range []string{`{"command":"createStream","data":{}}`, `"s"`, `"correlationData":"7"`, `"error"`} {
 		if !strings.Contains(got, part) {
 			t.Errorf("%s is not in %s", part, got)

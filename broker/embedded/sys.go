@@ -2,6 +2,7 @@ package embedded
 
 import (
 	"context"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -15,8 +16,12 @@ type figures struct{ b *Broker }
 
 // Read returns all metrics as they are now.
 func (f figures) Read() sys.Reading {
-	b := f.b
-	c, usage := b.engine.Counts(), b.limits.Usage()
+	return f.read(f.b.engine.Counts())
+}
+
+// read returns all metrics with these of the engine.
+func (f figures) read(c engine.Counts) sys.Reading {
+	b, usage := f.b, f.b.limits.Usage()
 	return sys.Reading{
 		Counts:       c,
 		WireReceived: b.traffic.Received.Load() + c.BytesReceived,
@@ -47,6 +52,14 @@ func (b *Broker) publishSys() {
 func (b *Broker) SysTopics(context.Context) (now broker.SysTopics, history []broker.SysTopics, err error) {
 	return b.sys.Figures(), b.sys.History(), nil
 }
+
+// SysUpdate returns the topics whose values are known without a pass over all sessions.
+func (b *Broker) SysUpdate(time.Time) (broker.SysTopics, bool) {
+	return b.sys.Brief(figures{b}.read(b.engine.Totals())), true
+}
+
+// SysHistory returns the samples that follow the one of a date.
+func (b *Broker) SysHistory(after int64) []broker.SysTopics { return b.sys.HistoryAfter(after) }
 
 // Collector returns the broker's metrics for Prometheus.
 func (b *Broker) Collector() prometheus.Collector { return b.sys.Collector() }

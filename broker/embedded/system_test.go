@@ -7,18 +7,18 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/mochi-mqtt/server/v2/packets"
 
 	"signalbox/broker"
+	"signalbox/broker/mqtt/mqtttest/packet"
 )
 
 func TestSysTopics(t *testing.T) {
 	t.Parallel()
 	b := start(t, func(c *Config) { c.Version = "1.2.3" })
 	d := join(t, b, 5, as(adminName, adminPassword))
-	d.subscribe(1, "a", "b")
-	d.send(d.message("retained", "12345", 1, true))
-	d.want(packets.Puback)
+	d.Subscribe(1, "a", "b")
+	d.Send(d.Message("retained", "12345", 1, true))
+	d.Want(packet.Puback)
 	now, history, err := b.SysTopics(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -50,24 +50,24 @@ func TestSysTopicsAreRetained(t *testing.T) {
 	b := start(t)
 	allow(t, b, "alice", everything()...)
 	d := join(t, b, 5, as(adminName, adminPassword))
-	d.subscribe(0, "$SYS/#")
+	d.Subscribe(0, "$SYS/#")
 	want, _, err := b.SysTopics(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	got := map[string]bool{}
 	for range want.Topics {
-		pk := d.want(packets.Publish)
-		got[pk.TopicName] = true
-		if !pk.FixedHeader.Retain {
-			t.Errorf("%s is not retained", pk.TopicName)
+		pk := d.Want(packet.Publish)
+		got[pk.Topic] = true
+		if !pk.Retain {
+			t.Errorf("%s is not retained", pk.Topic)
 		}
 	}
 	if diff := cmp.Diff(sortedKeys(want), slices.Sorted(maps.Keys(got))); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	alice := join(t, b, 5, as("alice", "pw"))
-	if codes := alice.subscribe(0, "$SYS/#", "#", "end"); codes[0] != 135 {
+	if codes := alice.Subscribe(0, "$SYS/#", "#", "end"); codes[0] != 135 {
 		t.Errorf("SUBACK code %d", codes[0])
 	}
 	b.publishSys()

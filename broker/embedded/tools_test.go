@@ -9,9 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/mochi-mqtt/server/v2/packets"
-
 	"signalbox/broker"
+	"signalbox/broker/mqtt/mqtttest/packet"
 	"signalbox/scripts/suite"
 )
 
@@ -102,12 +101,12 @@ func TestMosquittoPubAndSub(t *testing.T) {
 	allow(t, b, "alice", acl(broker.PublishClientSend, "t/#", true))
 	alice := []string{"-u", "alice", "-P", "pw"}
 	watcher := join(t, b, 5, as(adminName, adminPassword))
-	watcher.subscribe(1, "#")
+	watcher.Subscribe(1, "#")
 	for _, version := range []string{"mqttv31", "mqttv311", "mqttv5"} {
 		if output, err := tool(t, b, "mosquitto_pub", append(alice, "-V", version, "-q", "1", "-t", "t/1", "-m", version)...); err != nil {
 			t.Errorf("%s: %v: %s", version, err, output)
 		}
-		if got := string(watcher.want(packets.Publish).Payload); got != version {
+		if got := string(watcher.Want(packet.Publish).Payload); got != version {
 			t.Errorf("received %q, want %q", got, version)
 		}
 		output, err := tool(t, b, "mosquitto_pub", append(alice, "-V", version, "-q", "1", "-t", "no", "-m", "x")...)

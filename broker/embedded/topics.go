@@ -47,14 +47,31 @@ func (b *Broker) HPNodes(context.Context) ([]int, error) {
 func (b *Broker) ListTopics(ctx context.Context, nodeID, offset, count int) ([]broker.TopicTree, error) {
 	return eachNode(b, opListTopics, nodeID,
 		func() broker.TopicTree { return b.tree.Page(offset, count) },
-		func(id int) (broker.TopicTree, error) {
-			return pages.Tree(ctx, offset, count, func(ctx context.Context, count, offset int) (broker.TopicTree, error) {
-				var t control.Topics
-				err := b.askTopics(ctx, id, control.ListTopics(count, offset), &t)
-				return t.TopicTree, err
-			})
+		func(id int) (broker.TopicTree, error) { return b.askTree(ctx, id, offset, count) })
+}
+
+// askTree returns a part of the topic tree of another node.
+func (b *Broker) askTree(ctx context.Context, nodeID, offset, count int) (broker.TopicTree, error) {
+	return pages.Tree(ctx, offset, count, func(ctx context.Context, count, offset int) (broker.TopicTree, error) {
+		var t control.Topics
+		err := b.askTopics(ctx, nodeID, control.ListTopics(count, offset), &t)
+		return t.TopicTree, err
+	})
+}
+
+// TopicsWithPrefix yields the topics that begin with a prefix, of this broker or of nodes as
+// ListTopics does.
+func (b *Broker) TopicsWithPrefix(ctx context.Context, nodeID int, prefix string) ([]iter.Seq[broker.KnownTopic], error) {
+	return eachNode(b, opListTopics, nodeID,
+		func() iter.Seq[broker.KnownTopic] { return b.tree.WithPrefix(prefix) },
+		func(id int) (iter.Seq[broker.KnownTopic], error) {
+			tree, err := b.askTree(ctx, id, 0, -1)
+			return pages.WithPrefix(tree, prefix), err
 		})
 }
+
+// KnownTopics yields the topics in use; in an HP cluster, those of this node.
+func (b *Broker) KnownTopics() iter.Seq[string] { return b.tree.Names() }
 
 // GetTTL returns how long a topic is shown after its last message, in seconds.
 func (b *Broker) GetTTL(ctx context.Context, nodeID int) ([]int64, error) {

@@ -5,9 +5,10 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/mochi-mqtt/server/v2/packets"
 
 	"signalbox/broker"
+	"signalbox/broker/mqtt/mqtttest"
+	"signalbox/broker/mqtt/mqtttest/packet"
 )
 
 // wantGone waits until no more than left connections of a username remain. By then the Will
@@ -22,13 +23,13 @@ func TestWill(t *testing.T) {
 	b := start(t)
 	allow(t, b, "alice", acl(broker.PublishClientSend, "ok/#", true))
 	watcher := join(t, b, 5, as(adminName, adminPassword))
-	watcher.subscribe(1, "ok/#", "no/#", "end", "$SYS/forged")
+	watcher.Subscribe(1, "ok/#", "no/#", "end", "$SYS/forged")
 	publisher := join(t, b, 5, as(adminName, adminPassword))
 	for _, version := range versions {
 		for topic, want := range map[string][]string{"ok/will": {"ok/will"}, "no/will": {}, "$SYS/forged": {}} {
 			t.Run(fmt.Sprintf("%d %s", version, topic), func(t *testing.T) {
 				d := join(t, b, version, as("alice", "pw"), withWill(topic, "bye"))
-				d.conn.Close()
+				d.Conn.Close()
 				wantGone(t, b, "alice", 0)
 				if diff := cmp.Diff(want, watcher.received(publisher, "end")); diff != "" {
 					t.Errorf("delivered (-want +got):\n%s", diff)
@@ -42,15 +43,15 @@ func TestWillIsDroppedByDisconnect(t *testing.T) {
 	t.Parallel()
 	b := start(t)
 	watcher := join(t, b, 5, as(adminName, adminPassword))
-	watcher.subscribe(1, "will", "end")
+	watcher.Subscribe(1, "will", "end")
 	publisher := join(t, b, 5, as(adminName, adminPassword))
 	for _, c := range []struct {
 		version, code byte
 		want          []string
 	}{{3, 0, []string{}}, {4, 0, []string{}}, {5, 0, []string{}}, {5, 4, []string{"will"}}} {
 		d := join(t, b, c.version, as(adminName, adminPassword), withWill("will", "bye"), withID("leaver"))
-		d.send(packets.Packet{FixedHeader: packets.FixedHeader{Type: packets.Disconnect}, ReasonCode: c.code})
-		d.wantEnd()
+		d.Send(packet.Packet{Type: packet.Disconnect, Reason: c.code})
+		d.WantEnd()
 		wantGone(t, b, adminName, 2) // except the watcher and the publisher
 		if diff := cmp.Diff(c.want, watcher.received(publisher, "end")); diff != "" {
 			t.Errorf("version %d, code %d (-want +got):\n%s", c.version, c.code, diff)
@@ -62,15 +63,15 @@ func TestWillKeepsItsProperties(t *testing.T) {
 	t.Parallel()
 	b := start(t)
 	watcher := join(t, b, 5, as(adminName, adminPassword))
-	watcher.subscribe(1, "will")
-	join(t, b, 5, as(adminName, adminPassword), withWill("will", ""), func(pk *packets.Packet) {
-		pk.Connect.WillQos, pk.Connect.WillRetain = 1, true
-		pk.Connect.WillProperties.ContentType = "text/plain"
-	}).conn.Close()
-	got := watcher.want(packets.Publish)
-	if got.Properties.ContentType != "text/plain" || len(got.Payload) != 0 || got.FixedHeader.Qos != 1 {
+	watcher.Subscribe(1, "will")
+	join(t, b, 5, as(adminName, adminPassword), withWill("will", ""), func(pk *packet.Packet) {
+		pk.Connect.Will.QoS, pk.Connect.Will.Retain = 1, true
+		pk.Connect.Will.Properties.ContentType = "text/plain"
+	}).Conn.Close()
+	got := watcher.Want(packet.Publish)
+	if got.Properties.ContentType != "text/plain" || len(got.Payload) != 0 || got.QoS != 1 {
 		t.Errorf("got content type %q, payload %q, QoS %d",
-			got.Properties.ContentType, got.Payload, got.FixedHeader.Qos)
+			got.Properties.ContentType, got.Payload, got.QoS)
 	}
 }
 
@@ -78,15 +79,13 @@ func TestWillDelay(t *testing.T) {
 	t.Parallel()
 	b := start(t)
 	watcher := join(t, b, 5, as(adminName, adminPassword))
-	watcher.subscribe(1, "will", "end")
+	watcher.Subscribe(1, "will", "end")
 	publisher := join(t, b, 5, as(adminName, adminPassword))
-	delayed := func(seconds uint32) connectOption {
-		return func(pk *packets.Packet) { pk.Connect.WillProperties.WillDelayInterval = seconds }
-	}
+	delayed := mqtttest.WillDelay
 	leave := func(options ...connectOption) {
 		options = append(options, as(adminName, adminPassword), withID("d"), withWill("will", "bye"))
 		d := join(t, b, 5, options...)
-		d.conn.Close()
+		d.Conn.Close()
 		wantGone(t, b, adminName, 2) // except the watcher and the publisher
 	}
 	steps := []struct {
@@ -98,7 +97,7 @@ func TestWillDelay(t *testing.T) {
 		{"the client reconnects", func() { leave(persistent, delayed(3000)) }, []string{}},
 		{"the session starts over", func() {
 			d := join(t, b, 5, as(adminName, adminPassword), withID("d"))
-			d.conn.Close()
+			d.Conn.Close()
 			d.wantForgotten(b)
 		}, []string{"will"}},
 		{"the session does not outlive the connection", func() { leave(delayed(3000)) }, []string{"will"}},
@@ -110,7 +109,7 @@ func TestWillDelay(t *testing.T) {
 		}
 	}
 	leave(persistent, delayed(1))
-	if got := watcher.want(packets.Publish).TopicName; got != "will" {
+	if got := watcher.Want(packet.Publish).Topic; got != "will" {
 		t.Errorf("got %q after the delay", got)
 	}
 }

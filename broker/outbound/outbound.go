@@ -99,7 +99,7 @@ func (p *Policy) DialContext(ctx context.Context, network, target string) (net.C
 			named = net.JoinHostPort(host, port)
 		}
 	}
-	return p.Dialer(named).DialContext(ctx, network, target)
+	return p.dialer(named).DialContext(ctx, network, target)
 }
 
 type hostKey struct{}
@@ -111,8 +111,8 @@ func FoundFor(ctx context.Context, host string) context.Context {
 	return context.WithValue(ctx, hostKey{}, host)
 }
 
-// Dialer returns what dials one target.
-func (p *Policy) Dialer(target string) *net.Dialer {
+// dialer returns what dials one target.
+func (p *Policy) dialer(target string) *net.Dialer {
 	d := &net.Dialer{Timeout: dialTimeout, KeepAlive: 15 * time.Second, ControlContext: p.Control(target)}
 	if p != nil {
 		d.Resolver = p.resolver

@@ -48,24 +48,7 @@ func List[T any](ctx context.Context, src Source[T], o broker.ListOptions[T]) (b
 
 func matches[T any](ctx context.Context, src Source[T], o broker.ListOptions[T]) (broker.Page[T], error) {
 	r := &reader[T]{Source: src, verbose: true, left: -1}
-	total, kept := 0, []T{}
-	for item, err := range r.from(ctx, nil) {
-		if err != nil {
-			return broker.Page[T]{}, err
-		}
-		wanted, err := broker.Matches(ctx, o.Match, item)
-		if err != nil {
-			return broker.Page[T]{}, err
-		}
-		if !wanted {
-			continue
-		}
-		if total >= o.Offset && (o.Count < 0 || len(kept) < o.Count) {
-			kept = append(kept, item)
-		}
-		total++
-	}
-	return broker.Page[T]{Total: total, Items: Of(kept)}, nil
+	return broker.Select(ctx, r.from(ctx, nil), o)
 }
 
 // Of makes the entries of a page of a slice.

@@ -2,6 +2,9 @@ package pages
 
 import (
 	"context"
+	"iter"
+	"strings"
+	"time"
 
 	"signalbox/broker"
 )
@@ -20,6 +23,17 @@ func Tree(ctx context.Context, offset, count int, fetch func(ctx context.Context
 	s.Count, s.Topics, s.Data, err = collect(ctx, offset, count, Source[broker.SubscribeTopic]{
 		Name: func(t broker.SubscribeTopic) string { return t.Topic }, Fetch: parts.subscribed})
 	return tree, err
+}
+
+// WithPrefix yields the topics of a tree that begin with a prefix.
+func WithPrefix(tree broker.TopicTree, prefix string) iter.Seq[broker.KnownTopic] {
+	return func(yield func(broker.KnownTopic) bool) {
+		for _, t := range tree.PublishTopics.Data {
+			if strings.HasPrefix(t.Topic, prefix) && !yield(broker.KnownTopic{Name: t.Topic, TopicState: State(t)}) {
+				return
+			}
+		}
+	}
 }
 
 // collect reads a part of a list to its end.
@@ -65,3 +79,12 @@ func (p *treeParts) subscribed(ctx context.Context, _ bool, count, offset int) (
 	t, err := p.get(ctx, count, offset)
 	return t.SubscribeTopics.Count, t.SubscribeTopics.Data, err
 }
+
+// State is the state of a topic in a tree that another broker keeps: its rate is not known.
+type State broker.PublishTopic
+
+// Last returns the topic.
+func (s State) Last() broker.PublishTopic { return broker.PublishTopic(s) }
+
+// Rate reports that no rate is known.
+func (State) Rate(time.Time) (perSecond float64, known bool) { return 0, false }

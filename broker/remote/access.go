@@ -151,6 +151,20 @@ func (b *Broker) DeleteGroup(ctx context.Context, groupname string) error {
 	return b.change(ctx, dynsec.DeleteGroup(groupname))
 }
 
+// GetAnonymousGroup returns the group of the clients without a username, "" for none.
+func (b *Broker) GetAnonymousGroup(ctx context.Context) (string, error) {
+	a, err := b.perform(ctx, dynsec.GetAnonymousGroup())
+	if err != nil {
+		return "", err
+	}
+	return a.AnonymousGroup()
+}
+
+// SetAnonymousGroup sets the group of the clients without a username.
+func (b *Broker) SetAnonymousGroup(ctx context.Context, groupname string) error {
+	return b.change(ctx, dynsec.SetAnonymousGroup(groupname))
+}
+
 // ListRoles returns a page of the roles, fetched while it is read.
 func (b *Broker) ListRoles(ctx context.Context, o broker.ListOptions[broker.Role]) (broker.Page[broker.Role], error) {
 	return pages.List(ctx, pages.Source[broker.Role]{

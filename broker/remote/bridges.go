@@ -73,6 +73,13 @@ func (b *Broker) TestBridge(ctx context.Context, bridgeID string, config json.Ra
 	return withBridges(ctx, b, "testBridge", func(s broker.Bridges) ([]broker.BridgeTest, error) { return s.TestBridge(ctx, bridgeID, config) })
 }
 
+// PreviewBridge returns what a message becomes.
+func (b *Broker) PreviewBridge(ctx context.Context, bridgeID string, config json.RawMessage, sample broker.PublishSpec) ([]broker.BridgePreview, error) {
+	return withBridges(ctx, b, "previewBridge", func(s broker.Bridges) ([]broker.BridgePreview, error) {
+		return s.PreviewBridge(ctx, bridgeID, config, sample)
+	})
+}
+
 // ListDeadLetters returns a page of the messages that a connection's target refused.
 func (b *Broker) ListDeadLetters(ctx context.Context, bridgeID, connectionName string, offset, count int) (broker.Page[broker.DeadLetter], error) {
 	return withBridges(ctx, b, "listDeadLetters", func(s broker.Bridges) (broker.Page[broker.DeadLetter], error) {

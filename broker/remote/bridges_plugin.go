@@ -122,6 +122,12 @@ func (p bridgePlugins) TestBridge(ctx context.Context, bridgeID string, config j
 	return l, err
 }
 
+// PreviewBridge returns Unsupported: no bridge plugin has such a command.
+func (bridgePlugins) PreviewBridge(context.Context, string, json.RawMessage, broker.PublishSpec) ([]broker.BridgePreview, error) {
+	return nil, &broker.Error{Kind: broker.Unsupported, Op: "previewBridge", Feature: broker.CapBridges,
+		Msg: "this broker's own bridges have no preview of messages"}
+}
+
 // ListDeadLetters returns a page, fetched while it is read; see GetBridgeSchema.
 func (p bridgePlugins) ListDeadLetters(ctx context.Context, bridgeID, connectionName string, offset, count int) (broker.Page[broker.DeadLetter], error) {
 	return pages.List(ctx, pages.Source[broker.DeadLetter]{

@@ -83,6 +83,13 @@ func (o *offer) missing(c broker.Capability) broker.Missing {
 	return broker.Missing{Feature: c, Reason: cmp.Or(notAskedReasons[c], "the broker was not asked for it"), Remedy: remedies[c]}
 }
 
+// isDenied reports whether this service's user lacks a right that a capability needs.
+func (o *offer) isDenied(c broker.Capability) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.missingBy[c].final
+}
+
 // allMissing returns what is neither offered nor emulated.
 func (o *offer) allMissing() []broker.Missing {
 	missing := []broker.Missing{}

@@ -19,6 +19,7 @@ const (
 	packetPubrec   = 5
 	packetPubcomp  = 7
 	packetSuback   = 9
+	packetUnsuback = 11
 	packetPingresp = 13
 )
 
@@ -35,6 +36,7 @@ const maxPublish = 64 << 20
 type checkedConn struct {
 	net.Conn
 	filters      int           // maximum return codes in a SUBACK
+	unsubscribes bool          // UNSUBACK is expected; the library sends no UNSUBSCRIBE
 	writeTimeout time.Duration // for each write
 	log          *slog.Logger
 	barriers     barriers
@@ -159,6 +161,8 @@ func (w *checkedConn) expects(first byte) bool {
 	switch first {
 	case packetPuback << 4, packetPubrec << 4, packetPubcomp << 4, packetSuback << 4, packetPingresp << 4:
 		return true
+	case packetUnsuback << 4:
+		return w.unsubscribes
 	}
 	return first>>4 == packetPublish && first&0x06 == 0
 }
@@ -166,7 +170,7 @@ func (w *checkedConn) expects(first byte) bool {
 // validLength reports whether a packet may have a length.
 func (w *checkedConn) validLength(kind byte, length int) bool {
 	switch kind {
-	case packetConnack, packetPuback, packetPubrec, packetPubcomp:
+	case packetConnack, packetPuback, packetPubrec, packetPubcomp, packetUnsuback:
 		return length == 2
 	case packetSuback:
 		return length > 2 && length <= 2+w.filters

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"net"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"signalbox/broker"
@@ -135,7 +134,7 @@ func (b *Broker) hostedClientOptions(id string) client.Options {
 			if err := b.checkSecondConnection(ctx, "connect", broker.CapStreams); err != nil {
 				return nil, err
 			}
-			conn, f := b.endpoint.Open(ctx, new(atomic.Bool))
+			conn, f := b.endpoint.Open(ctx, new(dial.Handshake))
 			if f != nil {
 				return nil, f
 			}

@@ -30,7 +30,8 @@ func (b *inspectable) InspectClients(_ context.Context, offset, count int) (brok
 	var all []broker.ConnectedClient
 	for i, c := range b.clients {
 		if i >= offset && (count < 0 || i < offset+count) {
-			all = append(all, broker.ConnectedClient{ClientID: c.ClientID, Username: c.Username})
+			all = append(all, broker.ConnectedClient{ClientID: c.ClientID, Username: c.Username,
+				Queues: broker.ClientQueues{MessagesOut: c.Queues.MessagesOut, BytesOut: c.Queues.BytesOut}})
 		}
 	}
 	return broker.Page[broker.ConnectedClient]{Total: len(b.clients), Items: pages.Of(all)}, nil
@@ -113,6 +114,39 @@ func TestInspectClients(t *testing.T) {
 		if page.Total != 2500 || n != c.want {
 			t.Errorf("offset %d, count %d: got %d of %d, want %d", c.offset, c.count, n, page.Total, c.want)
 		}
+	}
+}
+
+// TestTopClients ranks a list of several pages.
+func TestTopClients(t *testing.T) {
+	t.Parallel()
+	var clients []broker.ConnectedClientDetail
+	for i := range 2500 {
+		c := broker.ConnectedClientDetail{ClientID: fmt.Sprintf("c%04d", i), Username: "u"}
+		if i%10 == 0 {
+			c.Queues.MessagesOut, c.Queues.BytesOut = int64(i/10%200), int64(i)
+		}
+		clients = append(clients, c)
+	}
+	_, b := serveInspectable(t, clients...)
+	got, err := b.TopClients(t.Context(), broker.ByQueue, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	entry := func(n, queue int64) broker.TopClient {
+		return broker.TopClient{ClientID: fmt.Sprintf("c%04d", n), Username: "u", Queue: queue, QueueBytes: n}
+	}
+	want := broker.TopClients{By: broker.ByQueue, Sessions: 2500, Examined: 2500,
+		Clients: []broker.TopClient{entry(1990, 199), entry(1980, 198), entry(1970, 197)}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if all, err := b.TopClients(t.Context(), broker.ByQueue, broker.MaxTopClients); err != nil || len(all.Clients) != broker.MaxTopClients {
+		t.Errorf("%d clients, %v", len(all.Clients), err)
+	}
+	for _, by := range []broker.ClientFigure{broker.ByDropped, broker.ByRate, broker.ByInflight, broker.BySubscriptions} {
+		_, err := b.TopClients(t.Context(), by, 3)
+		wantUnsupported(t, err, broker.CapInspect)
 	}
 }
 

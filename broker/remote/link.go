@@ -29,14 +29,15 @@ type link struct {
 
 	mu           sync.Mutex // guards the fields below; never held while waiting
 	phase        phase
-	since        time.Time     // time of the last change of established
-	session      *session      // while established
-	offered      *offer        // by the last established session
-	reached      bool          // there was a session
-	cause        *broker.Error // why there is no session, after a failure
-	ended        time.Time     // time of cause
-	attemptStart time.Time     // start of the last attempt
-	changed      chan struct{} // closed at the next change
+	since        time.Time       // time of the last change of established
+	session      *session        // while established
+	offered      *offer          // by the last established session
+	seen         *dial.Handshake // in the last established session
+	reached      bool            // there was a session
+	cause        *broker.Error   // why there is no session, after a failure
+	ended        time.Time       // time of cause
+	attemptStart time.Time       // start of the last attempt
+	changed      chan struct{}   // closed at the next change
 }
 
 func newLink(now func() time.Time, t timing) *link {
@@ -112,7 +113,7 @@ func (l *link) unreachable() bool {
 func (l *link) connected(s *session) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.session, l.offered, l.cause, l.reached = s, s.offered, nil, true
+	l.session, l.offered, l.seen, l.cause, l.reached = s, s.offered, s.seen, nil, true
 	l.setPhase(established)
 }
 

@@ -130,10 +130,7 @@ func (b *Broker) clear(ctx context.Context, filter string) (gone int, err error)
 		return 0, err
 	}
 	for _, m := range found {
-		limited, cancel := context.WithTimeout(ctx, b.timing.responseTimeout)
-		err := b.send(limited, opDeleteRetained, &call{topic: m.Topic, retain: true})
-		cancel()
-		if err != nil {
+		if err := b.sendEmpty(ctx, m.Topic); err != nil {
 			return 0, err
 		}
 	}
@@ -142,10 +139,21 @@ func (b *Broker) clear(ctx context.Context, filter string) (gone int, err error)
 	case err != nil:
 		return 0, err
 	case left >= len(found):
-		return 0, &broker.Error{Kind: broker.Denied, Op: opDeleteRetained,
-			Msg: "the broker keeps what it retains: check that the connection's user may publish there"}
+		return 0, stillRetained()
 	}
 	return len(found) - left, nil
+}
+
+// sendEmpty sends an empty retained message.
+func (b *Broker) sendEmpty(ctx context.Context, topic string) error {
+	ctx, cancel := context.WithTimeout(ctx, b.timing.responseTimeout)
+	defer cancel()
+	return b.send(ctx, opDeleteRetained, &call{topic: topic, retain: true})
+}
+
+func stillRetained() error {
+	return &broker.Error{Kind: broker.Denied, Op: opDeleteRetained,
+		Msg: "the broker keeps what it retains: check that the connection's user may publish there"}
 }
 
 // awaitCleared waits until no matching message is retained, at most for timing.clearTimeout,

@@ -20,6 +20,7 @@ import (
 	"signalbox/broker/messaging"
 	"signalbox/broker/mqtt/dial"
 	"signalbox/broker/outbound"
+	"signalbox/broker/ranking"
 	"signalbox/broker/topictree"
 )
 
@@ -109,7 +110,7 @@ func (d *Dialer) dial(t broker.Target) (*Broker, error) {
 	}
 	ep.Dial = d.Outbound.DialContext
 	log := d.log.With("broker", t.ID, "addr", ep.Addr)
-	if ep.TLS != nil && ep.TLS.InsecureSkipVerify {
+	if ep.TLS != nil && ep.TLS.InsecureSkipVerify && ep.Pin == nil {
 		log.Warn("broker certificate is not verified")
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -117,7 +118,7 @@ func (d *Dialer) dial(t broker.Target) (*Broker, error) {
 		endpoint: ep, username: t.Username, password: t.Password,
 		instance: rand.Text(), requestID: d.RequestID,
 		timing: d.timing, now: d.now, messageTime: d.Now, log: log,
-		link: newLink(d.now, d.timing), sys: newSysTree(d.now), cancel: cancel,
+		link: newLink(d.now, d.timing), sys: newSysTree(d.now), cancel: cancel, lifetime: ctx,
 		shortConns: make(chan struct{}, maxShortConns), losses: map[string]int{},
 		single: singleConnection{checking: make(chan struct{}, 1)},
 	}
@@ -150,12 +151,15 @@ type Broker struct {
 
 	link       *link
 	sys        *sysTree
-	tree       *topictree.Follower // for a broker without a topic tree; nil if none is to be emulated
-	hosted     hostedFeatures      // streams and bridges of this service
-	shortConns chan struct{}       // semaphore of short connections
+	tree       *topictree.Follower               // for a broker without a topic tree; nil if none is to be emulated
+	hosted     hostedFeatures                    // streams and bridges of this service
+	shortConns chan struct{}                     // semaphore of short connections
+	rankings   ranking.Shared[broker.TopClients] // of clients
 
-	cancel context.CancelFunc // stops run and sample
-	wg     sync.WaitGroup
+	lifetime context.Context // ends with Close
+	cancel   context.CancelFunc
+	wg       sync.WaitGroup // run, sample, feeds of listeners and what belongs to them
+	closing  sync.Mutex     // held while lifetime ends, and while a goroutine of a request starts
 }
 
 var _ broker.Broker = (*Broker)(nil)
@@ -174,7 +178,9 @@ func (b *Broker) Capabilities() []broker.Capability { return b.link.capabilities
 // called more than once.
 func (b *Broker) Close(ctx context.Context) error {
 	b.hosted.close(ctx) //nolint:errcheck // it is the context's, which ends the rest as well
+	b.closing.Lock()
 	b.cancel()
+	b.closing.Unlock()
 	done := make(chan struct{})
 	go func() {
 		b.wg.Wait()
@@ -186,6 +192,17 @@ func (b *Broker) Close(ctx context.Context) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+}
+
+// goWhileOpen starts a goroutine that Close waits for. It reports false after Close.
+func (b *Broker) goWhileOpen(f func()) bool {
+	b.closing.Lock()
+	defer b.closing.Unlock()
+	if b.lifetime.Err() != nil {
+		return false
+	}
+	b.wg.Go(f)
+	return true
 }
 
 // correlation returns the correlation data of the next command: the instance, the request id

@@ -8,12 +8,12 @@ import (
 	"io"
 	"iter"
 	"net"
-	"sync/atomic"
 	"time"
 
 	"github.com/eclipse/paho.mqtt.golang/packets"
 
 	"signalbox/broker"
+	"signalbox/broker/mqtt/dial"
 )
 
 // maxShortConns bounds the short connections to one broker.
@@ -36,7 +36,7 @@ func (b *Broker) retained(ctx context.Context, op, filter string) iter.Seq2[*pac
 	return func(yield func(*packets.PublishPacket, error) bool) {
 		ctx, cancel := context.WithTimeout(ctx, b.timing.responseTimeout)
 		defer cancel()
-		v, err := b.openShortConn(ctx, op)
+		v, err := b.openShortConn(ctx, op, 1)
 		if err != nil {
 			yield(nil, err)
 			return
@@ -54,8 +54,9 @@ func (b *Broker) retained(ctx context.Context, op, filter string) iter.Seq2[*pac
 	}
 }
 
-// openShortConn opens a connection if there is a session and the bound allows it.
-func (b *Broker) openShortConn(ctx context.Context, op string) (*shortConn, error) {
+// openShortConn opens a connection for subscriptions to a number of filters at once, if there
+// is a session and the bound allows it. The caller releases shortConns.
+func (b *Broker) openShortConn(ctx context.Context, op string, filters int) (*shortConn, error) {
 	if err := b.waitProcessed(ctx, op); err != nil {
 		return nil, err
 	}
@@ -67,12 +68,12 @@ func (b *Broker) openShortConn(ctx context.Context, op string) (*shortConn, erro
 	case <-ctx.Done():
 		return nil, &broker.Error{Kind: broker.Unavailable, Op: op, Msg: "too many others read what this broker retains; try again", Err: ctx.Err()}
 	}
-	conn, f := b.endpoint.Open(ctx, new(atomic.Bool))
+	conn, f := b.endpoint.Open(ctx, new(dial.Handshake))
 	if f != nil {
 		<-b.shortConns
 		return nil, b.unavailable(op, b.explain(f))
 	}
-	return &shortConn{conn: newCheckedConn(conn, 1, b.timing.writeTimeout, b.log), quietPeriod: b.timing.quietPeriod}, nil
+	return &shortConn{conn: newCheckedConn(conn, filters, b.timing.writeTimeout, b.log), quietPeriod: b.timing.quietPeriod}, nil
 }
 
 // waitProcessed waits until the broker has processed what this service has published, so that
@@ -125,13 +126,28 @@ func (v *shortConn) receive(credentials *packets.ConnectPacket, filter string, t
 	if err := v.handshake(credentials); err != nil {
 		return err
 	}
-	if err := v.write(subscribePacket(filter), packets.NewControlPacket(packets.Pingreq)); err != nil {
+	if err := v.write(subscribePacket(1, filter), packets.NewControlPacket(packets.Pingreq)); err != nil {
 		return err
 	}
 	in := v.startReader()
 	defer in.stop(v)
+	err := v.readAll(in, func(s *packets.SubackPacket) error {
+		if s.ReturnCodes[0] == refusedSubscription {
+			return errSubscriptionRefused
+		}
+		return nil
+	}, take)
+	if err != nil {
+		return err
+	}
+	return v.write(packets.NewControlPacket(packets.Disconnect))
+}
+
+// readAll handles packets, SUBACK included, until the messages after a SUBSCRIBE and a PINGREQ
+// are complete, or take returns false.
+func (v *shortConn) readAll(in *packetReader, suback func(*packets.SubackPacket) error, take func(*packets.PublishPacket) bool) error {
 	for received := true; ; received = false {
-		last, err := v.readUntilQuiet(in, &received, take)
+		last, err := v.readUntilQuiet(in, &received, suback, take)
 		if last || err != nil {
 			return err
 		}
@@ -144,7 +160,7 @@ func (v *shortConn) receive(credentials *packets.ConnectPacket, filter string, t
 // readUntilQuiet handles packets until PINGREQ is answered and the broker is quiet, and
 // records whether there were messages. It reports whether that was all: take returned false,
 // or there were no messages.
-func (v *shortConn) readUntilQuiet(in *packetReader, received *bool, take func(*packets.PublishPacket) bool) (last bool, err error) {
+func (v *shortConn) readUntilQuiet(in *packetReader, received *bool, suback func(*packets.SubackPacket) error, take func(*packets.PublishPacket) bool) (last bool, err error) {
 	for pinged := false; ; {
 		var quiet <-chan time.Time
 		if pinged {
@@ -156,12 +172,12 @@ func (v *shortConn) readUntilQuiet(in *packetReader, received *bool, take func(*
 		}
 		switch p := p.(type) {
 		case *packets.SubackPacket:
-			if p.ReturnCodes[0] == refusedSubscription {
-				return false, errSubscriptionRefused
+			if err := suback(p); err != nil {
+				return false, err
 			}
 		case *packets.PingrespPacket:
 			if pinged = true; !*received {
-				return true, v.write(packets.NewControlPacket(packets.Disconnect))
+				return true, nil
 			}
 		case *packets.PublishPacket:
 			*received = true
@@ -224,9 +240,9 @@ func (p *packetReader) stop(v *shortConn) {
 }
 
 // subscribePacket returns the SUBSCRIBE of a short connection, at QoS 0 [MQTT-3.8].
-func subscribePacket(filter string) *packets.SubscribePacket {
+func subscribePacket(id uint16, filters ...string) *packets.SubscribePacket {
 	s := packets.NewControlPacket(packets.Subscribe).(*packets.SubscribePacket)
-	s.MessageID, s.Topics, s.Qoss = 1, []string{filter}, []byte{0}
+	s.MessageID, s.Topics, s.Qoss = id, filters, make([]byte, len(filters))
 	return s
 }
 

@@ -8,7 +8,6 @@ import (
 	"net/url"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	mqtt "github.com/eclipse/paho.mqtt.golang"
@@ -25,8 +24,9 @@ type session struct {
 	conn    *checkedConn
 	pending *pending
 	out     chan *call // to the sender; if it is full, callers wait until their context ends
-	sys     func(topic string, payload []byte)
+	sys     func(topic string, payload []byte, retained bool)
 	offered *offer
+	seen    *dial.Handshake
 
 	mayPublish publishCheck // rights of this service's user at the beginning
 
@@ -48,14 +48,15 @@ const maxQueued = 64
 func (b *Broker) connect(ctx context.Context) (*session, *failure) {
 	ctx, cancel := context.WithTimeout(ctx, b.timing.connectTimeout)
 	defer cancel()
-	var certWanted atomic.Bool
-	conn, f := b.endpoint.Open(ctx, &certWanted)
+	seen := new(dial.Handshake)
+	conn, f := b.endpoint.Open(ctx, seen)
 	if f != nil {
 		return nil, f
 	}
 	s := b.newSession(conn)
+	s.seen = seen
 	if err := s.handshake(ctx, b.clientOptions()); err != nil {
-		return nil, &failure{Stage: dial.StageConnect, CertWanted: certWanted.Load(), Err: loginRefused(err)}
+		return nil, &failure{Stage: dial.StageConnect, Seen: seen, Err: loginRefused(err)}
 	}
 	b.wg.Go(s.send)
 	return s, nil
@@ -66,7 +67,7 @@ func (b *Broker) newSession(conn net.Conn) *session {
 		conn:       newCheckedConn(conn, 1, b.timing.writeTimeout, b.log),
 		pending:    newPending(b.instance),
 		out:        make(chan *call, maxQueued),
-		sys:        b.sys.put,
+		sys:        b.sys.receive,
 		lost:       make(chan struct{}),
 		offered:    &offer{emulated: b.emulated()},
 		mayPublish: allowAll,
@@ -135,7 +136,7 @@ func (s *session) openConnection(*url.URL, mqtt.ClientOptions) (net.Conn, error)
 func (s *session) receive(_ mqtt.Client, m mqtt.Message) {
 	defer s.conn.barriers.handle()
 	if strings.HasPrefix(m.Topic(), sysPrefix) {
-		s.sys(m.Topic(), m.Payload())
+		s.sys(m.Topic(), m.Payload(), m.Retained())
 		return
 	}
 	if topic, ok := strings.CutSuffix(m.Topic(), control.ResponseSuffix); ok {

@@ -9,6 +9,7 @@ import (
 	"github.com/eclipse/paho.mqtt.golang/packets"
 
 	"signalbox/broker"
+	"signalbox/broker/mqtt/dial"
 )
 
 // singleConnection records whether a broker keeps more than one connection of this service. A
@@ -49,7 +50,7 @@ func (b *Broker) checkSecondConnection(ctx context.Context, op string, feature b
 func (b *Broker) endsSession(ctx context.Context, s *session) bool {
 	ctx, cancel := context.WithTimeout(ctx, b.timing.connectTimeout)
 	defer cancel()
-	conn, f := b.endpoint.Open(ctx, new(atomic.Bool))
+	conn, f := b.endpoint.Open(ctx, new(dial.Handshake))
 	if f != nil {
 		return false
 	}

@@ -97,6 +97,15 @@ func (b *Broker) ClearStreamMessages(ctx context.Context, streamname string, gte
 	return b.withStreams(ctx, "clearStreamMessages", func(s broker.Streams) error { return s.ClearStreamMessages(ctx, streamname, gte, lte) })
 }
 
+// StreamTimeline counts the messages of a stream over time.
+func (b *Broker) StreamTimeline(ctx context.Context, streamname string, gte, lte *float64, slices int) (broker.StreamTimeline, error) {
+	s, err := b.streams(ctx, "getStreamTimeline")
+	if err != nil {
+		return broker.StreamTimeline{}, err
+	}
+	return s.StreamTimeline(ctx, streamname, gte, lte, slices)
+}
+
 // ReplayStream starts a replay.
 func (b *Broker) ReplayStream(ctx context.Context, r broker.StreamReplay) error {
 	return b.withStreams(ctx, "replayStream", func(s broker.Streams) error { return s.ReplayStream(ctx, r) })
@@ -105,6 +114,15 @@ func (b *Broker) ReplayStream(ctx context.Context, r broker.StreamReplay) error 
 // StopStreamReplay stops the current replay.
 func (b *Broker) StopStreamReplay(ctx context.Context, streamname string) error {
 	return b.withStreams(ctx, "stopStreamReplay", func(s broker.Streams) error { return s.StopStreamReplay(ctx, streamname) })
+}
+
+// PreviewStream returns what a stream of this service would do with messages.
+func (b *Broker) PreviewStream(ctx context.Context, p broker.StreamPreview) ([]broker.StreamOutcome, error) {
+	s, err := b.streams(ctx, "previewStream")
+	if err != nil {
+		return nil, err
+	}
+	return s.PreviewStream(ctx, p)
 }
 
 func (b *Broker) withStreams(ctx context.Context, op string, do func(broker.Streams) error) error {

@@ -75,6 +75,18 @@ func (p streamPlugin) StopStreamReplay(ctx context.Context, streamname string) e
 	return p.about(ctx, streamname, control.StopStreamReplay(streamname), nil)
 }
 
+// StreamTimeline returns Unsupported.
+func (streamPlugin) StreamTimeline(context.Context, string, *float64, *float64, int) (broker.StreamTimeline, error) {
+	return broker.StreamTimeline{}, &broker.Error{Kind: broker.Unsupported, Op: "getStreamTimeline",
+		Msg: "the broker processes streams itself, and its plugin has no command that counts messages over time"}
+}
+
+// PreviewStream returns Unsupported: only the broker knows what its streams do.
+func (streamPlugin) PreviewStream(context.Context, broker.StreamPreview) ([]broker.StreamOutcome, error) {
+	return nil, &broker.Error{Kind: broker.Unsupported, Op: "previewStream",
+		Msg: "the broker processes streams itself, and its plugin has no command that previews one"}
+}
+
 // about sends a command about a stream. A name that is not UTF-8 cannot exist, since JSON
 // cannot contain it.
 func (p streamPlugin) about(ctx context.Context, streamname string, c control.Command, data any) error {

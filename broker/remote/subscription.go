@@ -4,14 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/eclipse/paho.mqtt.golang/packets"
 
 	"signalbox/broker"
-	"signalbox/broker/topictree"
+	"signalbox/broker/mqtt/dial"
 )
 
 // allTopicsSubscriber subscribes for topictree on a connection of its own. On the session's
@@ -20,47 +20,59 @@ type allTopicsSubscriber struct{ b *Broker }
 
 // Subscribe opens a connection if there is a session, and subscribes at QoS 0, to which limits
 // of queued or in-flight messages do not apply. Its error is a [*broker.Error].
-func (e allTopicsSubscriber) Subscribe(ctx context.Context, filter string, deliver func(topic string, payload []byte, qos byte, retain bool)) (topictree.Feed, error) {
+func (e allTopicsSubscriber) Subscribe(ctx context.Context, filter string, deliver func(topic string, payload []byte, qos byte, retain bool)) (broker.Feed, error) {
+	return e.subscribe(ctx, []string{filter}, deliver)
+}
+
+// subscribe is Subscribe for filters that do not overlap.
+func (e allTopicsSubscriber) subscribe(ctx context.Context, filters []string, deliver func(topic string, payload []byte, qos byte, retain bool)) (broker.Feed, error) {
 	b := e.b
 	ctx, cancel := context.WithTimeout(ctx, b.timing.responseTimeout)
 	defer cancel()
 	if _, err := b.link.current(ctx); err != nil {
 		return nil, b.unavailable(opListTopics, err)
 	}
-	conn, f := b.endpoint.Open(ctx, new(atomic.Bool))
+	conn, f := b.endpoint.Open(ctx, new(dial.Handshake))
 	if f != nil {
 		return nil, b.unavailable(opListTopics, b.explain(f))
 	}
-	v := &shortConn{conn: newCheckedConn(conn, 1, b.timing.writeTimeout, b.log)}
+	v := &shortConn{conn: newCheckedConn(conn, len(filters), b.timing.writeTimeout, b.log)}
 	inTime := context.AfterFunc(ctx, func() { v.conn.Close() })
 	credentials := b.connectPacket()
 	credentials.Keepalive = uint16(b.timing.readTimeout / time.Second)
-	err := v.subscribe(credentials, filter)
+	err := v.subscribe(credentials, filters)
 	if !inTime() {
 		err = ctx.Err()
 	}
 	if err != nil {
 		v.conn.Close()
-		return nil, subscribeError(filter, err)
+		return nil, subscribeError(err)
 	}
 	return newSubscription(v, b.timing, deliver), nil
 }
 
+// refusedFilterError means that the broker refused the subscription to a filter.
+type refusedFilterError struct{ filter string }
+
+func (e *refusedFilterError) Error() string {
+	return fmt.Sprintf("the subscription to %q was refused", e.filter)
+}
+
 // subscribeError explains why nothing can be received.
-func subscribeError(filter string, err error) error {
+func subscribeError(err error) error {
 	e := &broker.Error{Kind: broker.Unavailable, Op: opListTopics, Msg: "a second connection to the broker, to receive what is published, failed", Err: err}
-	if errors.Is(err, errSubscriptionRefused) {
-		e.Kind, e.Msg = broker.Denied, fmt.Sprintf("the broker keeps no topic tree, and does not let the connection's user subscribe to %q to make one", filter)
+	if refused, ok := errors.AsType[*refusedFilterError](err); ok {
+		e.Kind, e.Msg = broker.Denied, fmt.Sprintf("the broker keeps no topic tree, and does not let the connection's user subscribe to %q to make one", refused.filter)
 	}
 	return e
 }
 
 // subscribe connects, subscribes and waits for SUBACK.
-func (v *shortConn) subscribe(credentials *packets.ConnectPacket, filter string) error {
+func (v *shortConn) subscribe(credentials *packets.ConnectPacket, filters []string) error {
 	if err := v.handshake(credentials); err != nil {
 		return err
 	}
-	if err := v.write(subscribePacket(filter)); err != nil {
+	if err := v.write(subscribePacket(1, filters...)); err != nil {
 		return err
 	}
 	for {
@@ -69,8 +81,8 @@ func (v *shortConn) subscribe(credentials *packets.ConnectPacket, filter string)
 			return err
 		}
 		if ack, ok := p.(*packets.SubackPacket); ok {
-			if ack.ReturnCodes[0] == refusedSubscription {
-				return errSubscriptionRefused
+			if i := slices.Index(ack.ReturnCodes, refusedSubscription); i >= 0 {
+				return &refusedFilterError{filters[min(i, len(filters)-1)]}
 			}
 			return nil
 		}

@@ -11,7 +11,6 @@ import (
 
 	"signalbox/broker"
 	"signalbox/broker/brokertest"
-	"signalbox/broker/topictree"
 	"signalbox/scripts/suite"
 )
 
@@ -142,7 +141,7 @@ func TestFollowsAgainAfterALoss(t *testing.T) {
 }
 
 // feedOf subscribes to everything that a broker publishes.
-func feedOf(t *testing.T, b *Broker) topictree.Feed {
+func feedOf(t *testing.T, b *Broker) broker.Feed {
 	t.Helper()
 	f, err := allTopicsSubscriber{b}.Subscribe(t.Context(), "#", func(string, []byte, byte, bool) {})
 	if err != nil {

@@ -14,6 +14,9 @@ import (
 // sysPrefix is the prefix of a broker's topics about itself.
 const sysPrefix = "$SYS/"
 
+// logPrefix is the prefix of topics with log messages, which come between updates.
+const logPrefix = sysPrefix + "broker/log/"
+
 // Bounds of the $SYS tree. Further topics are ignored, longer values truncated.
 const (
 	maxSysTopics  = 2000
@@ -26,11 +29,12 @@ const (
 type sysTree struct {
 	now func() time.Time
 
-	mu      sync.Mutex // guards the fields below
-	topics  map[string]string
-	at      time.Time // of the last change
-	stale   bool      // from an earlier session
-	history []broker.SysTopics
+	mu       sync.Mutex // guards the fields below
+	topics   map[string]string
+	at       time.Time // of the last change
+	reported time.Time // when the broker last published a value in this session
+	stale    bool      // from an earlier session
+	history  []broker.SysTopics
 }
 
 func newSysTree(now func() time.Time) *sysTree {
@@ -59,6 +63,18 @@ func (t *sysTree) put(topic string, payload []byte) {
 	t.at = t.now()
 }
 
+// receive records a message. One that the broker retained is as old as its last update, or
+// older, so it does not count as a report.
+func (t *sysTree) receive(topic string, payload []byte, retained bool) {
+	t.put(topic, payload)
+	if retained || strings.HasPrefix(topic, logPrefix) {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.reported = t.now()
+}
+
 // version returns the broker's version, or "".
 func (t *sysTree) version() string {
 	t.mu.Lock()
@@ -73,12 +89,12 @@ func (t *sysTree) version() string {
 func (t *sysTree) renew() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.stale = true
+	t.stale, t.reported = true, time.Time{}
 }
 
 // last returns a copy of the tree. t.mu must be held.
 func (t *sysTree) last() broker.SysTopics {
-	s := broker.SysTopics{Topics: maps.Clone(t.topics)}
+	s := broker.SysTopics{Topics: maps.Clone(t.topics), Reported: t.reported}
 	if !t.at.IsZero() {
 		s.Date = t.at.UnixMilli()
 	}
@@ -106,6 +122,33 @@ func (t *sysTree) sample() {
 	}
 }
 
+// after returns the samples that follow the one of a date.
+func (t *sysTree) after(date int64) []broker.SysTopics {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return broker.SysAfter(t.history, date)
+}
+
+// update returns the tree if it was reported after a time and is complete.
+func (t *sysTree) update(after time.Time) (broker.SysTopics, bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.reported.After(after) || t.now().Sub(t.reported) < updateTime {
+		return broker.SysTopics{}, false
+	}
+	s := t.last()
+	s.Date = t.reported.UnixMilli()
+	return s, true
+}
+
+// isUpdating reports whether the broker has published a value so lately that others of the
+// same update may follow.
+func (t *sysTree) isUpdating() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return !t.reported.IsZero() && t.now().Sub(t.reported) < updateTime
+}
+
 // sample samples the $SYS tree while the broker is connected.
 func (b *Broker) sample(ctx context.Context) {
 	tick := time.NewTicker(b.timing.sampleInterval)
@@ -113,6 +156,7 @@ func (b *Broker) sample(ctx context.Context) {
 	for {
 		select {
 		case <-tick.C:
+			b.awaitUpdate(ctx)
 			if b.link.status().Connected {
 				b.sys.sample()
 			}
@@ -121,6 +165,29 @@ func (b *Broker) sample(ctx context.Context) {
 		}
 	}
 }
+
+// updateTime is how long a broker takes to publish all values of an update. A sample of a part
+// of it would show rates that never were.
+const updateTime = 500 * time.Millisecond
+
+// awaitUpdate waits until an update in progress is complete.
+func (b *Broker) awaitUpdate(ctx context.Context) {
+	if !b.sys.isUpdating() {
+		return
+	}
+	timer := time.NewTimer(updateTime)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// SysHistory returns the samples that follow the one of a date.
+func (b *Broker) SysHistory(after int64) []broker.SysTopics { return b.sys.after(after) }
+
+// SysUpdate returns the $SYS tree if it was reported after a time.
+func (b *Broker) SysUpdate(after time.Time) (broker.SysTopics, bool) { return b.sys.update(after) }
 
 // SysTopics returns the latest $SYS tree, also while the broker is not connected, and up to 60
 // samples taken every 10 seconds. It is empty if this service's user may not read it.

@@ -182,6 +182,10 @@ func TestSysTopics(t *testing.T) {
 	if !strings.HasPrefix(now.Topics[version], "mosquitto version ") || now.Date == 0 {
 		t.Errorf("SysTopics() = %q of %d", now.Topics[version], now.Date)
 	}
+	brokertest.WaitFor(t, "the broker has reported since it is connected", func() bool {
+		all := b.SysHistory(history[1].Date)
+		return len(all) > 0 && !all[len(all)-1].Reported.IsZero()
+	})
 	if history[0].Date > history[1].Date {
 		t.Errorf("samples of %d, %d: not oldest first", history[0].Date, history[1].Date)
 	}
@@ -241,6 +245,51 @@ func TestSysTree(t *testing.T) {
 			t.Errorf("topics (-want +got):\n%s", diff)
 		}
 	})
+}
+
+// TestSysTree_reports counts neither retained values nor log messages as reports of the
+// broker.
+func TestSysTree_reports(t *testing.T) {
+	t.Parallel()
+	clock := time.UnixMilli(1000)
+	tree := newSysTree(func() time.Time { return clock })
+	reported := func() int64 {
+		tree.sample()
+		if last := tree.after(0); !last[len(last)-1].Reported.IsZero() {
+			return last[len(last)-1].Reported.UnixMilli()
+		}
+		return 0
+	}
+	tree.receive("$SYS/broker/messages/sent", []byte("1"), true)
+	if got := reported(); got != 0 || tree.isUpdating() {
+		t.Errorf("a retained value was reported at %d", got)
+	}
+	clock = clock.Add(time.Minute)
+	tree.receive("$SYS/broker/messages/sent", []byte("2"), false)
+	if got := reported(); got != 61_000 || !tree.isUpdating() {
+		t.Errorf("a value of now was reported at %d, want 61000", got)
+	}
+	clock = clock.Add(updateTime)
+	tree.receive("$SYS/broker/log/N", []byte("x"), false)
+	if got := reported(); got != 61_000 || tree.isUpdating() {
+		t.Errorf("after a log message: reported at %d, want 61000", got)
+	}
+	dates := func(after int64) (all []int64) {
+		for _, s := range tree.after(after) {
+			all = append(all, s.Date)
+		}
+		return all
+	}
+	if got := dates(1000); !slices.Equal(got, []int64{61_000, 61_500}) {
+		t.Errorf("samples after the first: %d", got)
+	}
+	if got := dates(999); len(got) != 3 {
+		t.Errorf("samples after one that does not exist: %d, want all", got)
+	}
+	tree.renew()
+	if got := reported(); got != 0 {
+		t.Errorf("a tree of an earlier session was reported at %d", got)
+	}
 }
 
 func wantUnsupported(t testing.TB, err error, feature broker.Capability) {

@@ -26,8 +26,25 @@ func parseTarget(t broker.Target) (dial.Endpoint, error) {
 		return dial.Endpoint{}, err
 	}
 	ep.SetTLS(config)
-	ep.Settings = dial.SettingNames{CA: "ca_cert", Certificate: "client_cert", Key: "client_key"}
-	return ep, nil
+	ep.Settings = dial.SettingNames{CA: "ca_cert", Certificate: "client_cert", Key: "client_key", Fingerprint: "server_fingerprint"}
+	ep.Pin, err = pinned(t.TLS, ep)
+	return ep, err
+}
+
+// pinned returns the fingerprint of the only certificate to be accepted, nil for none. Without
+// TLS there is nothing to compare it with, so it must not seem to protect the connection.
+func pinned(t broker.TLS, ep dial.Endpoint) (*broker.Fingerprint, error) {
+	switch {
+	case t.Fingerprint == "":
+		return nil, nil
+	case !ep.UsesTLS():
+		return nil, errors.New("server_fingerprint: can be used with mqtts://, ssl:// and wss:// only")
+	}
+	f, err := broker.ParseFingerprint(t.Fingerprint)
+	if err != nil {
+		return nil, fmt.Errorf("server_fingerprint: %w", err)
+	}
+	return &f, nil
 }
 
 // maxField is the maximum length of a string in MQTT, in bytes [MQTT-1.5.3].

@@ -41,6 +41,8 @@ func TestDial_names_what_is_wrong(t *testing.T) {
 		"a key of no kind":  {broker.Target{URL: url, TLS: broker.TLS{ClientCert: good, ClientKey: "hidden"}}, "client_cert and client_key:"},
 		"a locked key":      {broker.Target{URL: url, TLS: broker.TLS{ClientCert: good, ClientKey: broker.Secret(pem.EncodeToMemory(locked))}}, "client_key: is encrypted"},
 		"a locked key (#8)": {broker.Target{URL: url, TLS: broker.TLS{ClientCert: good, ClientKey: broker.Secret(pem.EncodeToMemory(&pem.Block{Type: "ENCRYPTED PRIVATE KEY"}))}}, "client_key: is encrypted"},
+		"no fingerprint":    {broker.Target{URL: url, TLS: broker.TLS{Fingerprint: "AB:CD"}}, "server_fingerprint: must be"},
+		"a pin without TLS": {broker.Target{URL: "ws://h", TLS: broker.TLS{Fingerprint: broker.FingerprintOf(nil).String()}}, "server_fingerprint: can be used with"},
 		"unused but wrong":  {broker.Target{URL: "mqtt://h", TLS: broker.TLS{CACert: "none"}}, "ca_cert: holds no PEM certificate"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -3,6 +3,7 @@ package remote
 import (
 	"context"
 	"errors"
+	"iter"
 	"slices"
 	"time"
 
@@ -79,6 +80,32 @@ func (b *Broker) ListTopics(ctx context.Context, nodeID, offset, count int) ([]b
 		}
 		return tree, err
 	})
+}
+
+// TopicsWithPrefix yields the topics that begin with a prefix, of trees as ListTopics returns.
+// A tree that the broker keeps is read as a whole: it cannot be asked for a part.
+func (b *Broker) TopicsWithPrefix(ctx context.Context, nodeID int, prefix string) ([]iter.Seq[broker.KnownTopic], error) {
+	return eachNode(ctx, b, opListTopics, nodeID, func(id int) (iter.Seq[broker.KnownTopic], error) {
+		tree, err := b.brokerTree(ctx, id, 0, -1)
+		if id != 0 {
+			return pages.WithPrefix(tree, prefix), err
+		}
+		made, err := b.emulatedTree(ctx, err)
+		if made != nil {
+			topics, err := made.WithPrefix(ctx, prefix)
+			return topics, notFollowed(err)
+		}
+		return pages.WithPrefix(tree, prefix), err
+	})
+}
+
+// KnownTopics yields the topics of the emulated tree. One that the broker keeps itself is not
+// known here.
+func (b *Broker) KnownTopics() iter.Seq[string] {
+	if b.tree == nil {
+		return func(func(string) bool) {}
+	}
+	return b.tree.Names()
 }
 
 // GetTTL returns after how many seconds a topic leaves the tree.
@@ -167,13 +194,15 @@ func (b *Broker) emulatedTree(ctx context.Context, err error) (*topictree.Follow
 // emulatedPage returns a page of an emulated tree.
 func emulatedPage(ctx context.Context, tree *topictree.Follower, offset, count int) (broker.TopicTree, error) {
 	page, err := tree.Page(ctx, offset, count)
-	if err == nil {
-		return page, nil
+	return page, notFollowed(err)
+}
+
+// notFollowed returns the error of a tree that cannot be emulated at the moment.
+func notFollowed(err error) error {
+	if _, ok := errors.AsType[*broker.Error](err); ok || err == nil {
+		return err
 	}
-	if _, ok := errors.AsType[*broker.Error](err); !ok {
-		err = &broker.Error{Kind: broker.Unavailable, Op: opListTopics, Msg: "what is published could not be subscribed to in time", Err: err}
-	}
-	return broker.TopicTree{}, err
+	return &broker.Error{Kind: broker.Unavailable, Op: opListTopics, Msg: "what is published could not be subscribed to in time", Err: err}
 }
 
 // brokerTree returns a page of the tree kept by the broker, or by another node of its cluster.

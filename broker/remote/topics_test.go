@@ -69,6 +69,8 @@ func TestKeptTreeInPages(t *testing.T) {
 // group is an HP cluster of the nodes 1, 2 and 4 as reported by node 2: node 4 cannot
 // be reached while it is down.
 type group struct {
+	broker.Topics // of which only what the protocol has is asked
+
 	mode   string
 	mu     sync.Mutex // guards the fields below
 	ttl    map[int]int64

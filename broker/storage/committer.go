@@ -23,6 +23,13 @@ const (
 // Beyond that, commits wait.
 const maxOutcomes = 4
 
+// Entry is what a Committer commits.
+type Entry interface {
+	// Committed receives the outcome, once, on the goroutine that reports
+	// outcomes. It must not block.
+	Committed(err error)
+}
+
 // Committer commits what is submitted to it, in order: everything that waits
 // when a transaction ends is part of the next one. One goroutine writes while
 // another reports the outcomes. All methods are safe for concurrent use, except
@@ -31,7 +38,7 @@ const maxOutcomes = 4
 //
 // While nothing can be stored, it refuses submissions and probes the file once
 // per second.
-type Committer[E any] struct {
+type Committer[E Entry] struct {
 	config  Config
 	calls   Callbacks[E]
 	inbox   *inbox[E]
@@ -71,13 +78,16 @@ type Config struct {
 }
 
 // Callbacks are the parts of a committer that depend on its user. The
-// committer's goroutine calls all but Report. All but Write, Report and Omit may
-// be nil.
-type Callbacks[E any] struct {
-	// Write commits a group in one transaction.
-	Write func(group []E) error
-	// Report receives the outcome of entries, on the goroutine that reports.
-	Report func(group []E, err error)
+// committer's goroutine calls them. All but Write and Omit may be nil.
+type Callbacks[E Entry] struct {
+	// Prepare is called before the transaction of a group. It reports whether
+	// one is needed.
+	Prepare func(group []E) (needed bool, err error)
+	// Write writes a group within its transaction.
+	Write func(tx Tx, group []E) error
+	// After is called after each transaction of Write and Transact. If that was
+	// committed, the state in memory follows the file; otherwise it stays.
+	After func(committed bool)
 	// Omit logs that entries contradict what is stored, and returns the error
 	// that is reported for them.
 	Omit func(group []E, err error) error
@@ -99,7 +109,7 @@ type Callbacks[E any] struct {
 }
 
 // outcome is the result of entries that were committed, or failed, together.
-type outcome[E any] struct {
+type outcome[E Entry] struct {
 	group []E
 	err   error
 }
@@ -113,7 +123,7 @@ var always = func() <-chan struct{} {
 
 // NewCommitter returns a committer that accepts submissions and does nothing
 // before Start.
-func NewCommitter[E any](o Config) *Committer[E] {
+func NewCommitter[E Entry](o Config) *Committer[E] {
 	return &Committer[E]{
 		config: o, inbox: newInbox[E](o.Limits),
 		retry: make(chan struct{}, 1), reports: make(chan outcome[E], maxOutcomes), closed: make(chan struct{}),
@@ -210,7 +220,9 @@ func (c *Committer[E]) Close(ctx context.Context, release func() error) error {
 // report reports outcomes while the committer continues.
 func (c *Committer[E]) report() {
 	for o := range c.reports {
-		c.calls.Report(o.group, o.err)
+		for _, e := range o.group {
+			e.Committed(o.err)
+		}
 	}
 }
 
@@ -269,66 +281,9 @@ func (c *Committer[E]) process(t batch[E]) bool {
 	return true
 }
 
-// Commit commits a group and queues its outcome. Entries that contradict what
-// is stored, which is a fault of the program, are omitted, as they would fail
-// for ever. After another error it returns the entries that were neither stored
-// nor omitted. It is only for the committer's goroutine.
-func (c *Committer[E]) Commit(group []E) (rest []E, err error) {
-	if err = c.calls.Write(group); err == nil {
-		c.Finish(group, nil)
-		c.Committed()
-		return nil, nil
-	}
-	subgroups := [][]E{group}
-	if Fault(err) {
-		subgroups = c.split(group)
-	}
-	for i, part := range subgroups {
-		if len(subgroups) > 1 {
-			err = c.calls.Write(part)
-		}
-		if err != nil && !Fault(err) {
-			for _, later := range subgroups[i:] {
-				rest = append(rest, later...)
-			}
-			return rest, err
-		}
-		if err != nil {
-			err = c.calls.Omit(part, err)
-		}
-		c.Finish(part, err)
-	}
-	c.Committed()
-	return nil, nil
-}
-
-func (c *Committer[E]) split(group []E) (subgroups [][]E) {
-	if c.calls.Split != nil {
-		return c.calls.Split(group)
-	}
-	for i := range group {
-		subgroups = append(subgroups, group[i:i+1:i+1])
-	}
-	return subgroups
-}
-
-// refuse keeps or refuses entries that cannot be stored.
-func (c *Committer[E]) refuse(group []E) {
-	if c.calls.Refuse != nil {
-		group = c.calls.Refuse(group)
-	}
-	if len(group) > 0 {
-		c.Finish(group, c.Err())
-	}
-}
-
-// Finish queues the outcome of entries, after those that are queued. It is only
-// for the committer's goroutine.
-func (c *Committer[E]) Finish(group []E, err error) { c.reports <- outcome[E]{group, err} }
-
-// Committed schedules the maintenance of the file. A callback calls it, on the
-// committer's goroutine, after a commit that Commit did not make.
-func (c *Committer[E]) Committed() {
+// ScheduleTidy schedules the maintenance of the file. A callback calls it, on
+// the committer's goroutine, after a commit that Commit did not make.
+func (c *Committer[E]) ScheduleTidy() {
 	if c.config.TidyBusy && c.armed {
 		c.idle = false
 		return
@@ -349,7 +304,7 @@ func (c *Committer[E]) tick() {
 		c.Recover()
 		return
 	}
-	tidy, idle := c.config.Conn.Tidy, c.idle
+	tidy, idle := c.config.Conn.tidy, c.idle
 	if !idle {
 		tidy = c.config.Conn.ReleasePages
 	}

@@ -38,5 +38,5 @@ func (c *Committer[E]) Recover() {
 // Probe checks whether the file can be written to. It is only for the
 // committer's goroutine.
 func (c *Committer[E]) Probe() error {
-	return c.config.Conn.Probe(context.Background(), c.config.ProbeInsert, c.config.ProbeDelete)
+	return c.config.Conn.probe(context.Background(), c.config.ProbeInsert, c.config.ProbeDelete)
 }

@@ -34,8 +34,16 @@ type testCommitter struct {
 }
 
 type note struct {
+	in   *testCommitter
 	id   int
 	body string
+}
+
+// Committed records the outcome.
+func (n note) Committed(err error) {
+	n.in.mu.Lock()
+	defer n.in.mu.Unlock()
+	n.in.outcomes = append(n.in.outcomes, fmt.Sprint(n.body, " ", err))
 }
 
 // The indexes of the committer's statements.
@@ -59,28 +67,18 @@ func newTestCommitter(t *testing.T, l Limits) *testCommitter {
 		Conn: conn, Log: slog.New(slog.NewTextHandler(&c.log, nil)), Now: time.Now, Contents: "the notes",
 		Limits: l, ProbeInsert: probeInsert, ProbeDelete: probeDelete, Closed: errTestClosed,
 	})
-	c.Start(Callbacks[note]{Write: c.write, Report: c.report, Omit: c.omit, Refuse: c.refuse, Resume: c.resume, End: c.end})
+	c.Start(Callbacks[note]{Write: c.write, Omit: c.omit, Refuse: c.refuse, Resume: c.resume, End: c.end})
 	return c
 }
 
-func (c *testCommitter) write(group []note) error {
+func (c *testCommitter) write(tx Tx, group []note) error {
 	c.groups = append(c.groups, len(group))
-	return c.conn.Transact(context.Background(), func() error {
-		for _, n := range group {
-			if err := c.conn.Exec(insertNote, []driver.Value{int64(n.id), n.body}...); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-}
-
-func (c *testCommitter) report(group []note, err error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	for _, n := range group {
-		c.outcomes = append(c.outcomes, fmt.Sprint(n.body, " ", err))
+		if err := tx.Exec(insertNote, []driver.Value{int64(n.id), n.body}...); err != nil {
+			return err
+		}
 	}
+	return nil
 }
 
 func (c *testCommitter) omit([]note, error) error { return errors.New("omitted") }
@@ -113,7 +111,7 @@ func (c *testCommitter) end() error {
 }
 
 func (c *testCommitter) put(id int, body string) {
-	c.Put(Submission[note]{Entry: note{id, body}, Weight: 1})
+	c.Put(Submission[note]{Entry: note{c, id, body}, Weight: 1})
 }
 
 // close closes the committer and the file.
@@ -144,9 +142,9 @@ func TestCommitGroups(t *testing.T) {
 		for id := range 4 {
 			c.put(id+2, fmt.Sprint("n", id))
 		}
-		c.Put(Submission[note]{Task: func() { c.Finish([]note{{body: "task"}}, nil) }})
+		c.Put(Submission[note]{Task: func() { c.Finish([]note{{in: c, body: "task"}}, nil) }})
 		c.put(6, "behind")
-		c.PutFirst(note{7, "first"})
+		c.PutFirst(note{c, 7, "first"})
 		c.file.Unlock()
 		must(t, c.close())
 		c.wantOutcomes("alone <nil>", "first <nil>", "n0 <nil>", "n1 <nil>", "n2 <nil>", "n3 <nil>", "task <nil>", "behind <nil>")
@@ -255,7 +253,7 @@ func commitBounds(t *testing.T, l Limits) {
 	}
 	c.file.Unlock()
 	must(t, <-waiting, <-waiting)
-	if !c.PutReserved(Submission[note]{Entry: note{3, "c"}, Weight: 1}) {
+	if !c.PutReserved(Submission[note]{Entry: note{c, 3, "c"}, Weight: 1}) {
 		t.Error("what was reserved is refused")
 	}
 	synctest.Wait()

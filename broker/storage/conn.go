@@ -34,8 +34,12 @@ var transaction = []string{`BEGIN IMMEDIATE`, `COMMIT`, `ROLLBACK`}
 
 const begin, commit, rollback = 0, 1, 2
 
-// Connect opens a connection and prepares statements, which Exec and Query
-// address by their index in texts. It must be closed before the file.
+// Tx is a transaction of a Conn. It is valid until the function that Transact
+// runs returns.
+type Tx struct{ conn *Conn }
+
+// Connect opens a connection and prepares statements, which a Tx addresses by
+// their index in texts. It must be closed before the file.
 func (f *File) Connect(ctx context.Context, d Durability, texts []string) (*Conn, error) {
 	c := &Conn{file: f, db: f.Writer(d), level: d}
 	var err error
@@ -75,7 +79,7 @@ func (c *Conn) SetDurability(d Durability) error {
 	if d == c.level {
 		return nil
 	}
-	if err := c.conn.Raw(func(any) error { return c.Run(d.pragma()) }); err != nil {
+	if err := c.conn.Raw(func(any) error { return c.run(d.pragma()) }); err != nil {
 		return fmt.Errorf("set how durable transactions are: %w", err)
 	}
 	c.level = d
@@ -89,31 +93,31 @@ func (c *Conn) Durability() Durability { return c.level }
 // writable.
 const ProbeBytes = 256 << 10
 
-// Probe checks that the file can be written to and can grow: it stores
+// probe checks that the file can be written to and can grow: it stores
 // ProbeBytes with the statement insert and deletes them with remove, which also
 // deletes the remains of an earlier attempt. Both are indexes of prepared
 // statements.
-func (c *Conn) Probe(ctx context.Context, insert, remove int) error {
-	err := c.Transact(ctx, func() error {
-		if err := c.Exec(remove); err != nil {
+func (c *Conn) probe(ctx context.Context, insert, remove int) error {
+	err := c.Transact(ctx, func(tx Tx) error {
+		if err := tx.Exec(remove); err != nil {
 			return err
 		}
-		return c.Exec(insert, int64(ProbeBytes))
+		return tx.Exec(insert, int64(ProbeBytes))
 	})
 	if err != nil {
 		return err
 	}
-	return c.Transact(ctx, func() error { return c.Exec(remove) })
+	return c.Transact(ctx, func(tx Tx) error { return tx.Exec(remove) })
 }
 
 // Transact runs write between BEGIN and COMMIT while no other goroutine writes.
 // After an error the transaction was rolled back.
-func (c *Conn) Transact(ctx context.Context, write func() error) error {
+func (c *Conn) Transact(ctx context.Context, write func(Tx) error) error {
 	return c.exclusively(ctx, func() error {
 		if err := c.execOwn(begin); err != nil {
 			return fmt.Errorf("begin: %w", err)
 		}
-		err := write()
+		err := write(Tx{c})
 		if err == nil {
 			if err = c.execOwn(commit); err == nil {
 				return nil
@@ -136,26 +140,28 @@ func (c *Conn) exclusively(ctx context.Context, f func() error) error {
 
 // execOwn runs a statement of transaction.
 func (c *Conn) execOwn(s int) error {
-	return c.Exec(len(c.stmts) - len(transaction) + s)
+	return Tx{c}.Exec(len(c.stmts) - len(transaction) + s)
 }
 
-// Exec runs a prepared statement within Transact. Integers must be int64.
-func (c *Conn) Exec(s int, values ...driver.Value) error {
-	_, err := c.stmts[s].ExecContext(context.Background(), c.named(values))
-	return err
-}
-
-// Run runs a rare statement within Transact.
-func (c *Conn) Run(text string) error {
+// run runs a statement that is not prepared. The connection must not be in use.
+func (c *Conn) run(text string) error {
 	_, err := c.raw.ExecContext(context.Background(), text, nil)
 	return err
 }
 
-// Query runs a prepared statement within Transact and calls f for each row. The
-// row must have a value for each column; its values are overwritten by the next
-// row.
-func (c *Conn) Query(s int, row []driver.Value, f func() error, values ...driver.Value) (err error) {
-	rows, err := c.stmts[s].QueryContext(context.Background(), c.named(values))
+// Exec runs a prepared statement. Integers must be int64.
+func (t Tx) Exec(s int, values ...driver.Value) error {
+	_, err := t.conn.stmts[s].ExecContext(context.Background(), t.conn.named(values))
+	return err
+}
+
+// Run runs a rare statement.
+func (t Tx) Run(text string) error { return t.conn.run(text) }
+
+// Query runs a prepared statement and calls f for each row. The row must have a
+// value for each column; its values are overwritten by the next row.
+func (t Tx) Query(s int, row []driver.Value, f func() error, values ...driver.Value) (err error) {
+	rows, err := t.conn.stmts[s].QueryContext(context.Background(), t.conn.named(values))
 	if err != nil {
 		return err
 	}

@@ -28,8 +28,8 @@ func TestTransact(t *testing.T) {
 	c := connect(t, fresh(t))
 	broken := errors.New("broken")
 	for _, want := range []error{nil, broken, nil} {
-		err := c.Transact(t.Context(), func() error {
-			must(t, c.Exec(putNote, "first"), c.Exec(putNote, []byte("second")))
+		err := c.Transact(t.Context(), func(tx Tx) error {
+			must(t, tx.Exec(putNote, "first"), tx.Exec(putNote, []byte("second")))
 			return want
 		})
 		if !errors.Is(err, want) {
@@ -37,9 +37,9 @@ func TestTransact(t *testing.T) {
 		}
 	}
 	var got []any
-	must(t, c.Transact(t.Context(), func() error {
+	must(t, c.Transact(t.Context(), func(tx Tx) error {
 		row := make([]driver.Value, 1)
-		return c.Query(readNotes, row, func() error { got = append(got, row[0]); return nil }, int64(2))
+		return tx.Query(readNotes, row, func() error { got = append(got, row[0]); return nil }, int64(2))
 	}))
 	for i, v := range got {
 		if b, ok := v.([]byte); ok {
@@ -56,11 +56,11 @@ func TestQueryBreaksOff(t *testing.T) {
 	t.Parallel()
 	c := connect(t, fresh(t))
 	enough := errors.New("enough")
-	must(t, c.Transact(t.Context(), func() error {
-		must(t, c.Exec(putNote, int64(1)), c.Exec(putNote, int64(2)))
+	must(t, c.Transact(t.Context(), func(tx Tx) error {
+		must(t, tx.Exec(putNote, int64(1)), tx.Exec(putNote, int64(2)))
 		for range 2 {
 			row, rows := make([]driver.Value, 1), 0
-			err := c.Query(readNotes, row, func() error { rows++; return enough }, int64(0))
+			err := tx.Query(readNotes, row, func() error { rows++; return enough }, int64(0))
 			if !errors.Is(err, enough) || rows != 1 || row[0] != int64(1) {
 				t.Errorf("got %v after %d rows, the last %v", err, rows, row)
 			}
@@ -74,12 +74,12 @@ func TestReleasePages(t *testing.T) {
 	t.Parallel()
 	f := fresh(t)
 	c := connect(t, f)
-	must(t, c.Transact(t.Context(), func() error { return c.Exec(putNote, make([]byte, 2*Spare)) }))
-	must(t, c.Transact(t.Context(), func() error { return c.Run(`DELETE FROM note`) }))
+	must(t, c.Transact(t.Context(), func(tx Tx) error { return tx.Exec(putNote, make([]byte, 2*Spare)) }))
+	must(t, c.Transact(t.Context(), func(tx Tx) error { return tx.Run(`DELETE FROM note`) }))
 	before, err := c.freePages(t.Context())
 	must(t, err)
 	for more := true; more; {
-		more, err = c.Tidy(t.Context())
+		more, err = c.tidy(t.Context())
 		must(t, err)
 	}
 	if after, err := c.freePages(t.Context()); err != nil || before < 2*sparePages || after != sparePages {

@@ -15,16 +15,16 @@ const (
 	pagesPerStep = 1024
 )
 
-// Tidy releases some free pages, as ReleasePages does, or, if there are none to
+// tidy releases some free pages, as ReleasePages does, or, if there are none to
 // release, checkpoints the WAL. It reports whether there is more to do. It
 // waits for no reader: what cannot be done now is left for the next call.
-func (c *Conn) Tidy(ctx context.Context) (more bool, err error) {
+func (c *Conn) tidy(ctx context.Context) (more bool, err error) {
 	if more, err = c.ReleasePages(ctx); more || err != nil {
 		return more, err
 	}
 	return false, c.exclusively(ctx, func() error {
 		for _, q := range []string{`PRAGMA busy_timeout = 0`, `PRAGMA wal_checkpoint(TRUNCATE)`, `PRAGMA busy_timeout = 5000`} {
-			if err := c.Run(q); err != nil {
+			if err := c.run(q); err != nil {
 				return err
 			}
 		}
@@ -40,7 +40,7 @@ func (c *Conn) ReleasePages(ctx context.Context) (more bool, err error) {
 		return false, err
 	}
 	q := fmt.Sprintf(`PRAGMA incremental_vacuum(%d)`, min(pagesPerStep, free-sparePages))
-	if err := c.exclusively(ctx, func() error { return c.Run(q) }); err != nil {
+	if err := c.exclusively(ctx, func() error { return c.run(q) }); err != nil {
 		return false, err
 	}
 	left, err := c.freePages(ctx)

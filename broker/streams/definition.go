@@ -27,12 +27,12 @@ const noQuery = "{}"
 // define returns the definition that results from a spec, and its query. If old
 // is not nil, it is modified: with replace, members that the spec lacks get
 // their defaults; otherwise they stay. The name of a stream never changes. The
-// error is a [*broker.Error] of kind Invalid with every member that is not
+// error of the operation op is a [*broker.Error] of kind Invalid with every member that is not
 // valid.
-func define(old *Definition, spec broker.StreamSpec, replace bool) (Definition, *query.Query, error) {
-	op, d := opCreate, defaultDefinition(0, spec.StreamName)
+func define(op string, old *Definition, spec broker.StreamSpec, replace bool) (Definition, *query.Query, error) {
+	d := defaultDefinition(0, spec.StreamName)
 	if old != nil {
-		op, d = opModify, *old
+		d = *old
 		d.Replaying, d.Replay, d.Stats = false, nil, nil // they are not stored
 		if replace {
 			d = defaultDefinition(old.ID, old.StreamName)

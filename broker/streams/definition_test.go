@@ -84,7 +84,7 @@ func TestDefine(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got, q, err := define(test.old, test.spec, test.replace)
+			got, q, err := define(opCreate, test.old, test.spec, test.replace)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -102,7 +102,7 @@ func TestDefine(t *testing.T) {
 func TestDefineRetainsNothing(t *testing.T) {
 	t.Parallel()
 	spec := fullSpec()
-	d, _, err := define(nil, spec, false)
+	d, _, err := define(opCreate, nil, spec, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -158,7 +158,7 @@ func TestDefineRefuses(t *testing.T) {
 			t.Parallel()
 			spec := minimalSpec()
 			test.change(&spec)
-			_, _, err := define(nil, spec, false)
+			_, _, err := define(opCreate, nil, spec, false)
 			if got := refusedFields(t, err, opCreate); got != test.want {
 				t.Errorf("refused %q, want %q; error %v", got, test.want, err)
 			}
@@ -194,12 +194,12 @@ func TestDefineBounds(t *testing.T) {
 	spec.TTL = new(int64(maxTTL))
 	spec.TextName, spec.TextDescription, spec.Key = new(strings.Repeat("x", maxText)), new(strings.Repeat("y", maxText)), new("\n")
 	spec.Query = json.RawMessage(strings.Repeat(" ", maxQuery-2) + "{}")
-	if _, _, err := define(nil, spec, false); err != nil {
+	if _, _, err := define(opCreate, nil, spec, false); err != nil {
 		t.Error(err)
 	}
 	for _, qos := range []int{-1, 0, 1, 2} {
 		spec.TargetQoS = &qos
-		if _, _, err := define(nil, spec, false); err != nil {
+		if _, _, err := define(opCreate, nil, spec, false); err != nil {
 			t.Error(err)
 		}
 	}
@@ -209,14 +209,14 @@ func TestDefineBounds(t *testing.T) {
 func TestDefineRefusesToModify(t *testing.T) {
 	t.Parallel()
 	old := fullDefinition(7)
-	_, _, err := define(&old, broker.StreamSpec{SourceTopic: new("$x"), TTL: new(int64(-1))}, false)
+	_, _, err := define(opModify, &old, broker.StreamSpec{SourceTopic: new("$x"), TTL: new(int64(-1))}, false)
 	if got, want := refusedFields(t, err, opModify), "sourcetopic ttl"; got != want {
 		t.Errorf("refused %q, want %q", got, want)
 	}
 	if diff := cmp.Diff(fullDefinition(7), old); diff != "" {
 		t.Errorf("the old definition (-want +got):\n%s", diff)
 	}
-	_, _, err = define(&old, broker.StreamSpec{StreamName: "s"}, true)
+	_, _, err = define(opModify, &old, broker.StreamSpec{StreamName: "s"}, true)
 	if got, want := refusedFields(t, err, opModify), "sourcetopic"; got != want {
 		t.Errorf("a replacement without source refused %q, want %q", got, want)
 	}
@@ -230,14 +230,14 @@ func FuzzDefine(f *testing.F) {
 	f.Add("s", "+/+", "", -1, int64(0), []byte(`{"where":[]}`), "")
 	f.Fuzz(func(t *testing.T, name, source, target string, qos int, ttl int64, query []byte, text string) {
 		spec := broker.StreamSpec{StreamName: name, SourceTopic: &source, TargetTopic: &target, TargetQoS: &qos, TTL: &ttl, Query: query, Key: &text}
-		d, _, err := define(nil, spec, false)
+		d, _, err := define(opCreate, nil, spec, false)
 		if err != nil {
 			if refusedFields(t, err, opCreate) == "" {
 				t.Errorf("no field is named: %v", err)
 			}
 			return
 		}
-		again, _, err := define(&d, broker.StreamSpec{}, false)
+		again, _, err := define(opModify, &d, broker.StreamSpec{}, false)
 		if err != nil {
 			t.Fatalf("refused what it made itself: %v", err)
 		}

@@ -78,7 +78,7 @@ func findPath(active []Definition, d Definition, topic string) []string {
 	}
 	for queue := []*hop{{stream: &d, topic: topic}}; len(queue) > 0; queue = queue[1:] {
 		h := queue[0]
-		if matches(d.SourceTopic, h.topic) {
+		if broker.FilterMatches(d.SourceTopic, h.topic) {
 			return append(h.path(), d.StreamName)
 		}
 		for _, s := range sources.remove(h.topic) {
@@ -91,8 +91,8 @@ func findPath(active []Definition, d Definition, topic string) []string {
 // mayReturn reports whether the source of d matches any topic that d or an
 // active stream publishes to. Usually it does not, and the search is skipped.
 func mayReturn(active []Definition, d *Definition, topic string) bool {
-	return matches(d.SourceTopic, topic) || slices.ContainsFunc(active, func(s Definition) bool {
-		return s.Active && matches(d.SourceTopic, s.TargetTopic)
+	return broker.FilterMatches(d.SourceTopic, topic) || slices.ContainsFunc(active, func(s Definition) bool {
+		return s.Active && broker.FilterMatches(d.SourceTopic, s.TargetTopic)
 	})
 }
 
@@ -178,28 +178,4 @@ func (x *sourceIndex) collect(n int, rest string, more bool, found []*Definition
 		}
 	}
 	return found
-}
-
-// matches reports whether a valid filter matches a valid topic [MQTT-4.7.1]. A
-// wildcard in the first level does not match a topic that begins with "$"
-// [MQTT-4.7.2-1]. No filter matches the empty topic.
-func matches(filter, topic string) bool {
-	if topic == "" || topic[0] == '$' && (filter[0] == '+' || filter[0] == '#') {
-		return false
-	}
-	for {
-		want, wanted, wantMore := strings.Cut(filter, "/")
-		have, rest, more := strings.Cut(topic, "/")
-		switch {
-		case want == "#":
-			return true
-		case want != "+" && want != have:
-			return false
-		case !more:
-			return !wantMore || wanted == "#"
-		case !wantMore:
-			return false
-		}
-		filter, topic = wanted, rest
-	}
 }

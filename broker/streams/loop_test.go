@@ -103,25 +103,6 @@ func TestFormatChainIsBounded(t *testing.T) {
 	}
 }
 
-func TestMatches(t *testing.T) {
-	t.Parallel()
-	for _, test := range []struct {
-		filter, topic string
-		want          bool
-	}{
-		{"a", "a", true}, {"a", "b", false}, {"a", "a/", false}, {"a/", "a", false}, {"a", "a/b", false}, {"a/b", "a", false},
-		{"+", "a", true}, {"+", "/a", false}, {"/+", "/a", true}, {"+/+", "/a", true}, {"a/+", "a", false}, {"a/+", "a/", true},
-		{"#", "a/b", true}, {"#", "/", true}, {"a/#", "a", true}, {"a/#", "a/", true}, {"a/#", "ab", false}, {"+/#", "a", true},
-		{"a/+/#", "a", false}, {"a/+/#", "a/b", true}, {"a/+/c", "a/b/c", true}, {"a/+/c", "a/b/d", false},
-		{"#", "$SYS", false}, {"+", "$SYS", false}, {"+/x", "$SYS/x", false}, {"$SYS/#", "$SYS/x", true}, {"a/#", "a/$x", true},
-		{"#", "", false}, {"+", "", false},
-	} {
-		if got := matches(test.filter, test.topic); got != test.want {
-			t.Errorf("matches(%q, %q) = %t, want %t", test.filter, test.topic, got, test.want)
-		}
-	}
-}
-
 // pattern converts a filter to a regular expression, except for the rule about
 // "$".
 func pattern(filter string) *regexp.Regexp {
@@ -142,7 +123,7 @@ func pattern(filter string) *regexp.Regexp {
 	return regexp.MustCompile(`(?s)^` + b.String() + `$`)
 }
 
-// FuzzMatches compares matches and the index of sources with a regular
+// FuzzMatches compares FilterMatches and the index of sources with a regular
 // expression.
 func FuzzMatches(f *testing.F) {
 	f.Add("a/+/#", "a/b")
@@ -154,8 +135,8 @@ func FuzzMatches(f *testing.F) {
 			return
 		}
 		want := pattern(filter).MatchString(topic) && (topic[0] != '$' || filter[0] != '+' && filter[0] != '#')
-		if got := matches(filter, topic); got != want {
-			t.Errorf("matches(%q, %q) = %t, want %t", filter, topic, got, want)
+		if got := broker.FilterMatches(filter, topic); got != want {
+			t.Errorf("FilterMatches(%q, %q) = %t, want %t", filter, topic, got, want)
 		}
 		if filter[0] == '$' || topic[0] == '$' {
 			return
@@ -204,7 +185,9 @@ func TestLoopAtRandom(t *testing.T) {
 // distance returns the length of the shortest loop through the first stream, or
 // -1.
 func distance(all []Definition) int {
-	leads := func(a, b Definition) bool { return a.Active && b.Active && matches(b.SourceTopic, a.TargetTopic) }
+	leads := func(a, b Definition) bool {
+		return a.Active && b.Active && broker.FilterMatches(b.SourceTopic, a.TargetTopic)
+	}
 	reached := map[int]bool{0: true}
 	for n := 1; n <= len(all); n++ {
 		next := map[int]bool{}
@@ -235,7 +218,7 @@ func checkChain(t *testing.T, all []Definition, chain []string) {
 	}
 	for i := 0; i+2 < len(chain); i += 2 {
 		from, topic, to := find(chain[i]), chain[i+1], find(chain[i+2])
-		if from.TargetTopic != topic || !matches(to.SourceTopic, topic) || !from.Active || !to.Active {
+		if from.TargetTopic != topic || !broker.FilterMatches(to.SourceTopic, topic) || !from.Active || !to.Active {
 			t.Fatalf("%q is not a path: %+v does not lead to %+v", chain, from, to)
 		}
 	}

@@ -11,15 +11,17 @@ import (
 
 // The names of the operations in the control API.
 const (
-	opList   = "listStreams"
-	opGet    = "getStream"
-	opCreate = "createStream"
-	opModify = "modifyStream"
-	opDelete = "deleteStream"
-	opCount  = "getStreamMessageCount"
-	opClear  = "clearStreamMessages"
-	opReplay = "replayStream"
-	opStop   = "stopStreamReplay"
+	opList    = "listStreams"
+	opGet     = "getStream"
+	opCreate  = "createStream"
+	opModify  = "modifyStream"
+	opDelete  = "deleteStream"
+	opCount   = "getStreamMessageCount"
+	opClear   = "clearStreamMessages"
+	opReplay  = "replayStream"
+	opStop    = "stopStreamReplay"
+	opPreview = "previewStream"
+	opTimes   = "getStreamTimeline"
 )
 
 // ListStreams returns the streams, sorted by name.
@@ -63,7 +65,7 @@ func (e *Engine) GetStream(ctx context.Context, streamname string) (broker.Strea
 // CreateStream stores a new stream and starts it.
 func (e *Engine) CreateStream(ctx context.Context, spec broker.StreamSpec) error {
 	return e.Change(ctx, opCreate, func(ctx context.Context) error {
-		d, _, err := define(nil, spec, true)
+		d, _, err := define(opCreate, nil, spec, true)
 		if err != nil {
 			return err
 		}
@@ -107,7 +109,7 @@ func (e *Engine) ModifyStream(ctx context.Context, spec broker.StreamSpec, repla
 			return err
 		}
 		old := s.plan.Load().Definition
-		d, q, err := define(&old, spec, replace)
+		d, q, err := define(opModify, &old, spec, replace)
 		if err != nil {
 			return err
 		}
@@ -182,6 +184,33 @@ func (e *Engine) ClearStreamMessages(ctx context.Context, streamname string, gte
 		return e.logFailed(opClear, s, err)
 	}
 	return nil
+}
+
+// StreamTimeline counts stored messages in slices of equal length.
+func (e *Engine) StreamTimeline(ctx context.Context, streamname string, gte, lte *float64, slices int) (broker.StreamTimeline, error) {
+	s, err := e.find(ctx, opTimes, streamname)
+	if err != nil {
+		return broker.StreamTimeline{}, err
+	}
+	r, err := rangeOf(gte, lte)
+	if err != nil {
+		return broker.StreamTimeline{}, withOp(opTimes, err)
+	}
+	t, err := s.messageLog.Timeline(ctx, r, slices)
+	if err != nil {
+		return broker.StreamTimeline{}, e.logFailed(opTimes, s, err)
+	}
+	timeline := broker.StreamTimeline{StreamName: streamname, First: t.First, Last: t.Last, Step: t.Step, Counts: t.Counts}
+	for _, n := range t.Counts {
+		timeline.Count += n
+	}
+	if t.Counts == nil { // too many to be counted one by one
+		timeline.Count, err = s.messageLog.Count(ctx, r)
+	}
+	if err != nil {
+		return broker.StreamTimeline{}, e.logFailed(opTimes, s, err)
+	}
+	return timeline, nil
 }
 
 // logFailed returns the error of an operation on a stream's log: the engine or

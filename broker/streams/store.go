@@ -50,6 +50,9 @@ type Log interface {
 	Usage() Usage
 	// Count returns the number of messages in a range.
 	Count(ctx context.Context, r Range) (int64, error)
+	// Timeline counts the messages of a range in slices of equal length, from the
+	// first message to the last. Its cost is bounded.
+	Timeline(ctx context.Context, r Range, slices int) (Timeline, error)
 	// Read reads the messages of a range that are stored now, forward or
 	// backward, and calls yield for each until it returns false. No transaction
 	// is open while yield runs; messages that are deleted meanwhile may be left
@@ -69,6 +72,14 @@ type Log interface {
 // Range selects messages by their arrival, in epoch milliseconds of the time of
 // day as it is set now. Both ends are inclusive.
 type Range struct{ From, To int64 }
+
+// Timeline is when the first and the last message of a range arrived, the length
+// of a slice, and how many messages are in each; all zero without messages. Counts
+// is nil if the messages are in too many places to be counted.
+type Timeline struct {
+	First, Last, Step int64
+	Counts            []int64
+}
 
 // Usage is the size of a log, and the number of messages deleted since it was
 // opened: Evicted to keep within a limit, Expired by their age.

@@ -106,17 +106,26 @@ func (w *worker) transform(s *stream, p *plan, list []item) {
 // apply runs the query on a message.
 func (w *worker) apply(s *stream, p *plan, m *messaging.Message) (output []byte, v query.Verdict) {
 	start := len(w.outputs)
-	if w.outputs, v = p.query.Run(w.outputs, m.Payload, m.At, p.state); v != query.Match {
+	if w.outputs, v, _ = p.apply(w.outputs, m); v != query.Match {
 		return nil, v
 	}
-	n := len(w.outputs) - start
-	if n > maxOutput {
-		w.outputs = nil
-		return nil, query.Invalid
-	}
-	s.longestOutput = max(s.longestOutput, n)
+	s.longestOutput = max(s.longestOutput, len(w.outputs)-start)
 	return w.outputs[start:len(w.outputs):len(w.outputs)], query.Match
 }
+
+// apply runs the query on a message and appends the output to dst. Without one it
+// returns dst, and why there is none.
+func (p *plan) apply(dst []byte, m *messaging.Message) (out []byte, v query.Verdict, why query.Cause) {
+	out, v, why = p.query.Explain(dst, m.Payload, m.At, p.state)
+	if len(out)-len(dst) > maxOutput {
+		return dst, query.Invalid, query.Cause{Reason: outputTooLong}
+	}
+	return out, v, why
+}
+
+// outputTooLong is the reason why a message has no output that is longer than
+// maxOutput.
+const outputTooLong query.Reason = "tooLong"
 
 // drop counts a message that is filtered or invalid, and notifies its source.
 // If a filtered message is part of a state that is stored, the source is
@@ -170,10 +179,7 @@ func (s *stream) persisted(n int64, err error) {
 // was closed and its drain timeout has passed, while the queue fills.
 func (s *stream) republish(p *plan, list []messaging.Message) {
 	for i := range list {
-		list[i].Topic = p.TargetTopic
-		if p.TargetQoS >= 0 {
-			list[i].QoS = byte(p.TargetQoS)
-		}
+		p.address(&list[i])
 	}
 	for pause := minPause; ; pause = min(2*pause, maxPause) {
 		done, refused, err := s.engine.messaging.Publish(s.publishing, list)
@@ -192,6 +198,14 @@ func (s *stream) republish(p *plan, list []messaging.Message) {
 			s.counters.dropped.Add(int64(len(list)))
 			return
 		}
+	}
+}
+
+// address sets the topic and the QoS with which a message is published.
+func (p *plan) address(m *messaging.Message) {
+	m.Topic = p.TargetTopic
+	if p.TargetQoS >= 0 {
+		m.QoS = byte(p.TargetQoS)
 	}
 }
 

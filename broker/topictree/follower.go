@@ -3,6 +3,7 @@ package topictree
 import (
 	"context"
 	"errors"
+	"iter"
 	"sync"
 	"time"
 
@@ -16,15 +17,7 @@ type Subscriber interface {
 	// does not call deliver after the feed has ended, and waits only for
 	// deliver, which must return at once. The context bounds only the call to
 	// Subscribe.
-	Subscribe(ctx context.Context, filter string, deliver func(topic string, payload []byte, qos byte, retain bool)) (Feed, error)
-}
-
-// Feed is an active subscription.
-type Feed interface {
-	// Lost is closed when the subscription has ended.
-	Lost() <-chan struct{}
-	// Stop ends the subscription. It may be called more than once.
-	Stop()
+	Subscribe(ctx context.Context, filter string, deliver func(topic string, payload []byte, qos byte, retain bool)) (broker.Feed, error)
 }
 
 // tidyInterval is how often a Follower checks whether the tree is still
@@ -49,7 +42,7 @@ type Follower struct {
 	cancel     context.CancelFunc
 	goroutines sync.WaitGroup
 	lock       chan struct{} // a mutex that can be waited for with a context; guards feed
-	feed       Feed          // nil while not subscribed
+	feed       broker.Feed   // nil while not subscribed
 }
 
 // NewFollower returns a Follower that is not subscribed yet. It must be closed.
@@ -67,6 +60,10 @@ func (f *Follower) TTL() time.Duration { return f.tracker.TTL() }
 // subscribe.
 func (f *Follower) SetTTL(ttl time.Duration) { f.tracker.SetTTL(ttl) }
 
+// Names yields the topics at the moment, sorted. It does not subscribe: there are none
+// unless a request for a page has, not long ago.
+func (f *Follower) Names() iter.Seq[string] { return f.tracker.Names() }
+
 // Page returns a part of the topics, sorted; a count of -1 is for all. It
 // subscribes to the broker if necessary. The error is that of the subscription,
 // or of the context, which bounds the wait.
@@ -77,6 +74,16 @@ func (f *Follower) Page(ctx context.Context, offset, count int) (broker.TopicTre
 		}
 	}
 	return f.tracker.Page(offset, count), nil
+}
+
+// WithPrefix yields the topics that begin with a prefix, sorted. It subscribes as Page does.
+func (f *Follower) WithPrefix(ctx context.Context, prefix string) (iter.Seq[broker.KnownTopic], error) {
+	if f.TTL() > 0 {
+		if err := f.follow(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return f.tracker.WithPrefix(prefix), nil
 }
 
 // follow subscribes unless there is a subscription.
@@ -107,7 +114,7 @@ func (f *Follower) follow(ctx context.Context) error {
 }
 
 // maintain runs until a feed has ended or is no longer watched, and stops it.
-func (f *Follower) maintain(feed Feed) {
+func (f *Follower) maintain(feed broker.Feed) {
 	tick := time.NewTicker(tidyInterval)
 	defer tick.Stop()
 	for {
@@ -128,7 +135,7 @@ func (f *Follower) maintain(feed Feed) {
 
 // stop stops a feed that has ended or is no longer watched, and reports whether
 // it did. It removes the topics, whose messages would soon be out of date.
-func (f *Follower) stop(feed Feed, ended bool) bool {
+func (f *Follower) stop(feed broker.Feed, ended bool) bool {
 	f.lock <- struct{}{}
 	defer func() { <-f.lock }()
 	if !ended && f.tracker.Watched() {

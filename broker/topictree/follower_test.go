@@ -3,12 +3,14 @@ package topictree_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"signalbox/broker"
 	"signalbox/broker/topictree"
 )
 
@@ -29,7 +31,7 @@ type feed struct {
 	stopped atomic.Bool
 }
 
-func (s *source) Subscribe(ctx context.Context, filter string, deliver func(string, []byte, byte, bool)) (topictree.Feed, error) {
+func (s *source) Subscribe(ctx context.Context, filter string, deliver func(string, []byte, byte, bool)) (broker.Feed, error) {
 	if s.held != nil {
 		select {
 		case <-s.held:
@@ -193,4 +195,34 @@ func TestCloseStops(t *testing.T) {
 			t.Error("still subscribed")
 		}
 	})
+}
+
+// TestNamesAreNoRequest reads names before, while and after a tree is followed.
+func TestNamesAreNoRequest(t *testing.T) {
+	t.Parallel()
+	s := &source{}
+	follow(t, s, func(t *testing.T, f *topictree.Follower) {
+		wantNames(t, f)
+		if len(s.feeds) != 0 {
+			t.Fatal("reading names subscribed")
+		}
+		wantFollowed(t, f, 0)
+		s.feeds[0].deliver("b", nil, 0, false)
+		s.feeds[0].deliver("a", nil, 0, false)
+		wantNames(t, f, "a", "b")
+		for range 20 { // minutes, of which ten TTLs keep the tree watched
+			advance(time.Minute)
+			wantNames(t, f, slices.Sorted(f.Names())...)
+		}
+		if wantNames(t, f); !s.feeds[0].stopped.Load() {
+			t.Error("reading names kept the tree watched")
+		}
+	})
+}
+
+func wantNames(t *testing.T, f *topictree.Follower, want ...string) {
+	t.Helper()
+	if got := slices.Collect(f.Names()); !slices.Equal(got, want) {
+		t.Errorf("names %v, want %v", got, want)
+	}
 }

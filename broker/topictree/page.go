@@ -3,6 +3,7 @@ package topictree
 import (
 	"iter"
 	"slices"
+	"strings"
 	"unicode/utf8"
 
 	"signalbox/broker"
@@ -21,6 +22,24 @@ func (t *Tracker) Page(offset, count int) broker.TopicTree {
 func (t *Tracker) Counts() (publish, subscribe int) {
 	t.markRequested()
 	return int(t.index.size.Load()), t.subscribed(window{}).Count
+}
+
+// Names yields the topics that were published to, sorted. It is no request: it neither
+// removes expired topics nor keeps the tracker watched.
+func (t *Tracker) Names() iter.Seq[string] {
+	return func(yield func(string) bool) {
+		t.index.snapshot().Scan(func(topic string, _ *entry) bool { return yield(topic) })
+	}
+}
+
+// WithPrefix yields the topics that begin with a prefix, sorted.
+func (t *Tracker) WithPrefix(prefix string) iter.Seq[broker.KnownTopic] {
+	t.markRequested()
+	return func(yield func(broker.KnownTopic) bool) {
+		t.index.snapshot().Ascend(prefix, func(topic string, e *entry) bool {
+			return strings.HasPrefix(topic, prefix) && yield(broker.KnownTopic{Name: topic, TopicState: e})
+		})
+	}
 }
 
 // window is a part of a list. A negative count means all from offset on.
@@ -45,15 +64,15 @@ func (t *Tracker) published(w window) broker.PublishTopics {
 	}
 	first, _, _ := all.GetAt(w.offset)
 	all.Ascend(first, func(topic string, e *entry) bool {
-		list.Topics, list.Data = append(list.Topics, topic), append(list.Data, e.view())
+		list.Topics, list.Data = append(list.Topics, topic), append(list.Data, e.Last())
 		return len(list.Data) < n
 	})
 	return list
 }
 
-// view returns a topic with its last message. Payloads are encoded without the
+// Last returns the topic with its latest message. Payloads are encoded without the
 // lock.
-func (e *entry) view() broker.PublishTopic {
+func (e *entry) Last() broker.PublishTopic {
 	e.shard.mu.Lock()
 	payload, cut := slices.Clone(e.payload), e.truncated
 	p := broker.PublishTopic{

@@ -26,6 +26,7 @@ type entry struct {
 	retain     bool
 	at         time.Time
 	messages   int64
+	rate       meter
 }
 
 func (s *shard) init() {
@@ -60,6 +61,7 @@ func (s *shard) moveToEnd(e *entry) {
 func (e *entry) update(payload []byte, limit int, qos byte, retain bool, now time.Time) {
 	e.truncated = len(payload) > limit
 	e.payload = append(e.payload[:0], payload[:min(limit, len(payload))]...)
+	e.rate.add(e.at, now)
 	e.qos, e.retain, e.at = qos, retain, now
 	e.messages++
 }

@@ -20,14 +20,14 @@ import (
 
 // Defaults of Options.
 const (
-	DefaultTTL = 60 * time.Second
+	defaultTTL = 60 * time.Second
 	// DefaultLimit bounds either list, in topics or filters.
 	DefaultLimit = 50_000
-	// DefaultPayload bounds the stored part of a payload, in bytes.
-	DefaultPayload = 1000
-	// DefaultIdleBudget is how many messages per TTL are observed while the
+	// defaultPayload bounds the stored part of a payload, in bytes.
+	defaultPayload = 1000
+	// defaultIdleBudget is how many messages per TTL are observed while the
 	// tree is not watched.
-	DefaultIdleBudget = 10_000
+	defaultIdleBudget = 10_000
 )
 
 // MaxTopic is the length in bytes of the longest topic that is tracked.
@@ -103,16 +103,16 @@ func New(o Options) *Tracker {
 		o.Now = time.Now
 	}
 	t := &Tracker{
-		now: o.Now, subscriptions: o.Subscriptions, idleBudget: cmp.Or(o.IdleBudget, DefaultIdleBudget),
+		now: o.Now, subscriptions: o.Subscriptions, idleBudget: cmp.Or(o.IdleBudget, defaultIdleBudget),
 		seed: maphash.MakeSeed(),
 	}
 	for i := range t.shards {
 		t.shards[i].init()
 	}
-	t.settings.Store(&settings{ttl: cmp.Or(o.TTL, DefaultTTL), limits: control.Limits{
+	t.settings.Store(&settings{ttl: cmp.Or(o.TTL, defaultTTL), limits: control.Limits{
 		Publish:   cmp.Or(o.Limits.Publish, DefaultLimit),
 		Subscribe: cmp.Or(o.Limits.Subscribe, DefaultLimit),
-		Payload:   cmp.Or(o.Limits.Payload, DefaultPayload),
+		Payload:   cmp.Or(o.Limits.Payload, defaultPayload),
 	}})
 	t.Tidy()
 	return t
@@ -143,7 +143,7 @@ func (t *Tracker) observe(topic string, payload []byte, qos byte, retain bool) {
 		}
 	}
 	if now.Sub(e.at) >= set.ttl {
-		e.messages = 0 // it had expired
+		e.messages, e.rate = 0, meter{} // it had expired
 	}
 	e.update(payload, set.limits.Payload, qos, retain, now)
 	s.moveToEnd(e)

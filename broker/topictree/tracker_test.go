@@ -143,6 +143,28 @@ func TestPages(t *testing.T) {
 	}
 }
 
+func TestTopicsWithPrefix(t *testing.T) {
+	t.Parallel()
+	tree := topictree.New(topictree.Options{TTL: time.Hour})
+	for _, topic := range []string{"plant", "plant/", "plant/a", "plant/b/c", "plant0", "a"} {
+		tree.Observe(topic, []byte("of "+topic), 1, false)
+	}
+	for prefix, want := range map[string][]string{
+		"": {"a", "plant", "plant/", "plant/a", "plant/b/c", "plant0"}, "plant/": {"plant/", "plant/a", "plant/b/c"}, "x": nil,
+	} {
+		var got []string
+		for topic := range tree.WithPrefix(prefix) {
+			got = append(got, topic.Name)
+			if last := topic.Last(); last.Topic != topic.Name || last.Payload != "of "+topic.Name {
+				t.Errorf("%s: the last message is %+v", topic.Name, last)
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%q: got %q, want %q", prefix, got, want)
+		}
+	}
+}
+
 func TestTopicsExpire(t *testing.T) {
 	t.Parallel()
 	tree, c := newTracker()

@@ -101,6 +101,23 @@ func (a *Auth) byToken(ctx context.Context, hash string) (*Principal, error) {
 	return &Principal{Kind: KindToken, ID: t.ID, Name: t.Name, Token: &t}, nil
 }
 
+// Renew returns a caller with its present properties, for work that goes on after its
+// request: the end of its session does not matter. ErrUnauthenticated: the user was deleted
+// or is not verified any more, the token was revoked or has expired.
+func (a *Auth) Renew(ctx context.Context, p *Principal) (*Principal, error) {
+	if p.Token != nil {
+		return a.byToken(ctx, p.Token.Hash)
+	}
+	u, err := a.db.UserByID(ctx, p.ID)
+	if err != nil {
+		return nil, orUnauthenticated(err)
+	}
+	if !u.Verified {
+		return nil, ErrUnauthenticated
+	}
+	return &Principal{Kind: KindUser, ID: u.ID, Name: u.Name(), Email: u.Email, Root: u.Root}, nil
+}
+
 // orUnauthenticated replaces not-found errors, so that callers do not learn what is
 // missing.
 func orUnauthenticated(err error) error {

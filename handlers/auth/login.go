@@ -115,11 +115,11 @@ func (a *Auth) ChangePassword(ctx context.Context, p *Principal, current, next s
 	if p == nil || p.Session == "" {
 		return ErrUsersOnly
 	}
-	u, err := a.db.GetUser(ctx, p.ID)
+	u, err := a.db.UserByID(ctx, p.ID)
 	if err != nil {
 		return orUnauthenticated(err)
 	}
-	if err := a.confirm(ctx, u.User, current); err != nil {
+	if err := a.confirm(ctx, u, current); err != nil {
 		return fmt.Errorf("change password: %w", err)
 	}
 	hash, err := a.HashPassword(ctx, next)

@@ -27,7 +27,7 @@ func TestRotationMayEndAnywhere(t *testing.T) {
 				t.Fatal(err)
 			}
 			wantOpen(t, path, stored)
-			if _, err := v.Unseal(stored[0], []byte("1")); !errors.Is(err, ErrSealed) {
+			if _, err := v.Unseal(stored[0], []byte("1")); !errors.Is(err, errSealed) {
 				t.Errorf("the old key opens what was sealed anew: %v", err)
 			}
 			if _, err := os.Stat(nextPath(path)); !errors.Is(err, os.ErrNotExist) || bytes.Equal(content(t, path), before) {
@@ -74,8 +74,8 @@ func TestRotationRefusesForeignSecrets(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.Reseal(other.Seal([]byte("secret"), nil), nil); !errors.Is(err, ErrSealed) {
-		t.Errorf("got %v, want %v", err, ErrSealed)
+	if _, err := r.Reseal(other.Seal([]byte("secret"), nil), nil); !errors.Is(err, errSealed) {
+		t.Errorf("got %v, want %v", err, errSealed)
 	}
 	if _, err := Rotate(path + ".none"); err == nil {
 		t.Error("a key that does not exist was rotated")

@@ -14,9 +14,9 @@ import (
 	"os"
 )
 
-// ErrSealed means that a secret could not be opened: it was sealed with another
+// errSealed means that a secret could not be opened: it was sealed with another
 // key or for another record, or it was changed.
-var ErrSealed = errors.New("secret cannot be unsealed with this key file")
+var errSealed = errors.New("secret cannot be unsealed with this key file")
 
 // version is the first byte of every sealed secret, so that a later format can be
 // distinguished.
@@ -89,14 +89,14 @@ func (v *Vault) Seal(plain, aad []byte) []byte {
 func (v *Vault) Unseal(sealed, aad []byte) ([]byte, error) {
 	n := 1 + v.aead.NonceSize()
 	if len(sealed) < n || sealed[0] != version {
-		return nil, ErrSealed
+		return nil, errSealed
 	}
 	plain, err := v.aead.Open(nil, sealed[1:n], sealed[n:], aad)
 	if err != nil && v.next != nil {
 		plain, err = v.next.Open(nil, sealed[1:n], sealed[n:], aad)
 	}
 	if err != nil {
-		return nil, ErrSealed
+		return nil, errSealed
 	}
 	return plain, nil
 }

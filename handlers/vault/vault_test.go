@@ -68,8 +68,8 @@ func TestUnsealRefuses(t *testing.T) {
 		tests[fmt.Sprintf("cut at %d", i)] = func() ([]byte, error) { return v.Unseal(sealed[:i], []byte("id")) }
 	}
 	for name, unseal := range tests {
-		if got, err := unseal(); !errors.Is(err, ErrSealed) || got != nil {
-			t.Errorf("%s: got %q, %v, want %v", name, got, err, ErrSealed)
+		if got, err := unseal(); !errors.Is(err, errSealed) || got != nil {
+			t.Errorf("%s: got %q, %v, want %v", name, got, err, errSealed)
 		}
 	}
 }
@@ -81,8 +81,8 @@ func FuzzUnseal(f *testing.F) {
 	f.Add([]byte{version}, []byte("id"))
 	f.Add(bytes.Repeat([]byte{version}, 13), []byte("id"))
 	f.Fuzz(func(t *testing.T, sealed, aad []byte) {
-		if plain, err := v.Unseal(sealed, aad); !errors.Is(err, ErrSealed) {
-			t.Errorf("got %q, %v, want %v", plain, err, ErrSealed)
+		if plain, err := v.Unseal(sealed, aad); !errors.Is(err, errSealed) {
+			t.Errorf("got %q, %v, want %v", plain, err, errSealed)
 		}
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"signalbox/broker"
+	"signalbox/broker/mqtt/mqtttest"
 	"signalbox/router/apitest"
 )
 
@@ -32,12 +33,12 @@ func TestViewerTokenManagesAccess(t *testing.T) {
 	viewer := api.Token("viewer")
 	sensor(t, api, viewer)
 
-	pump := dial(t, api.MQTT, "pump-7", "secret")
-	watcher := dial(t, api.MQTT, "pump-7", "secret")
-	if code := watcher.subscribe("cmd/#"); code != 1 {
+	pump := mqtttest.Join(t, api.MQTT, "pump-7", "secret")
+	watcher := mqtttest.Join(t, api.MQTT, "pump-7", "secret")
+	if code := watcher.SubscribeCode(t, "cmd/#"); code != 1 {
 		t.Errorf("SUBACK of cmd/#: got %d, want 1", code)
 	}
-	if code := watcher.subscribe("plant/#"); code != 0x80 {
+	if code := watcher.SubscribeCode(t, "plant/#"); code != 0x80 {
 		t.Errorf("SUBACK of plant/#: got %#x, want 0x80", code)
 	}
 
@@ -48,9 +49,9 @@ func TestViewerTokenManagesAccess(t *testing.T) {
 	}
 
 	viewer.Put(api.At("/clients/enable"), object{"username": "pump-7", "enable": false}).Want(204)
-	pump.wantCutOff()
-	watcher.wantCutOff()
-	if err := tryDial(t, api.MQTT, "pump-7", "secret"); err == nil {
+	pump.WantLost(t)
+	watcher.WantLost(t)
+	if mqtttest.Accepts(t, api.MQTT, "pump-7", "secret") {
 		t.Error("a disabled client could connect")
 	}
 	viewer.Get(api.At("/clients?username=pump-7")).Want(200).Decode(&clients)
@@ -58,7 +59,7 @@ func TestViewerTokenManagesAccess(t *testing.T) {
 		t.Error("the record does not say disabled")
 	}
 	viewer.Put(api.At("/clients/enable"), object{"username": "pump-7", "enable": true}).Want(204)
-	dial(t, api.MQTT, "pump-7", "secret")
+	mqtttest.Join(t, api.MQTT, "pump-7", "secret")
 }
 
 func TestListClients(t *testing.T) {
@@ -185,7 +186,7 @@ func TestImportAndExportAccess(t *testing.T) {
 	if e := answer.WantError(400, "ALREADY_EXISTS").Error(); e.Message == "" {
 		t.Error("the collision is not explained")
 	}
-	if err := tryDial(t, to.MQTT, "pump-7", "secret"); err == nil {
+	if mqtttest.Accepts(t, to.MQTT, "pump-7", "secret") {
 		t.Error("half of a refused import took effect")
 	}
 	var report broker.ImportReport
@@ -193,6 +194,6 @@ func TestImportAndExportAccess(t *testing.T) {
 	if report.Clients != 2 || report.Groups != 1 || report.Roles != 2 {
 		t.Errorf("report: got %+v, want 2 clients, 1 group, 2 roles", report)
 	}
-	dial(t, to.MQTT, "pump-7", "secret")
+	mqtttest.Join(t, to.MQTT, "pump-7", "secret")
 	to.Token("editor").Get(to.At("/access/export")).WantError(403, "FORBIDDEN")
 }

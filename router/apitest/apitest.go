@@ -79,6 +79,7 @@ func NewLogged(t testing.TB, log *slog.Logger, options ...Option) *API {
 	if err != nil {
 		t.Fatal(err)
 	}
+	service.API.SearchTime = suite.HangLimit
 	a := &API{t: t, URL: service.URL, MQTT: strings.TrimPrefix(service.Broker[0], "mqtt://"), Listeners: service.Broker,
 		Handlers: service.API, Embedded: service.API.Embedded, service: service}
 	t.Cleanup(a.Stop)
@@ -92,7 +93,7 @@ func NewLogged(t testing.TB, log *slog.Logger, options ...Option) *API {
 // same data.
 func (a *API) Stop() {
 	a.t.Helper()
-	if err := a.service.Stop(); err != nil {
+	if err := a.service.StopWithin(suite.HangLimit); err != nil {
 		a.t.Error("stop:", err)
 	}
 }

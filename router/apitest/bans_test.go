@@ -1,6 +1,7 @@
 package apitest_test
 
 import (
+	"net"
 	"net/url"
 	"strings"
 	"testing"
@@ -27,8 +28,8 @@ func ban(kind, value string) object {
 func tryAs(t *testing.T, api *apitest.API, id, username string) byte {
 	t.Helper()
 	d := connectTo(t, api.Listeners[0], nil, 5)
-	defer d.drop()
-	return d.sendConnect(id, user(username, "secret")).ReasonCode
+	defer d.Drop()
+	return d.SendConnect(withID(id), user(username, "secret")).Reason
 }
 
 // TestBans checks that a ban disconnects only those it applies to, refuses them also
@@ -46,12 +47,12 @@ func TestBans(t *testing.T) {
 	api.Token("editor").Post(api.At("/bans"), ban("username", "alice")).WantError(403, "FORBIDDEN")
 	admin := api.Token("admin")
 	admin.Post(api.At("/bans"), ban("username", "alice")).Want(204)
-	a1.wantEnd(0x8a)
-	a2.wantEnd(0)
+	a1.WantDisconnect(0x8a)
+	a2.WantDisconnect(0)
 	admin.Post(api.At("/bans"), ban("clientid", "b1")).Want(204)
-	b1.wantEnd(0x8a)
+	b1.WantDisconnect(0x8a)
 	admin.Post(api.At("/bans"), ban("address", "10.7.0.9/8")).Want(204)
-	b2.ping()
+	b2.Ping()
 	for _, c := range []struct {
 		id, username string
 		want         byte
@@ -106,8 +107,8 @@ func TestBanOfAnAddress(t *testing.T) {
 			api := apitest.New(t, withAdminPassword)
 			d := join(t, api, 5, "c", asAdmin)
 			api.Root.Post(api.At("/bans"), ban("address", value)).Want(204)
-			d.wantEnd(0x8a)
-			if conn, err := open(t, api.Listeners[0], nil); err == nil {
+			d.WantDisconnect(0x8a)
+			if conn, err := net.Dial("tcp", api.MQTT); err == nil {
 				defer conn.Close()
 				conn.SetDeadline(time.Now().Add(suite.HangLimit)) //nolint:errcheck // a later read fails otherwise
 				if n, err := conn.Read(make([]byte, 1)); err == nil {
@@ -158,12 +159,12 @@ func TestFlapping(t *testing.T) {
 	})
 	account(t, api, "alice")
 	for range 3 {
-		join(t, api, 5, "restless", user("alice", "secret")).leave()
+		join(t, api, 5, "restless", user("alice", "secret")).Disconnect()
 	}
 	if list := bansOf(api); len(list) != 0 {
 		t.Fatalf("three connects within an hour are allowed: %+v", list)
 	}
-	connectTo(t, api.Listeners[0], nil, 5).connect("restless", user("alice", "secret"))
+	connectTo(t, api.Listeners[0], nil, 5).Connect(withID("restless"), user("alice", "secret"))
 	waitFor(t, "the ban", func() bool { return len(bansOf(api)) == 1 })
 	b := bansOf(api)[0]
 	if b.Kind != "clientid" || b.Value != "restless" || b.CreatedBy != "flapping" || b.ExpiresAt.Sub(b.CreatedAt) != time.Hour ||

@@ -10,11 +10,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mochi-mqtt/server/v2/packets"
-
 	"signalbox/broker"
 	bridgestore "signalbox/broker/bridges/store"
 	"signalbox/broker/control"
+	"signalbox/broker/mqtt/mqtttest/packet"
 	"signalbox/broker/storage"
 	"signalbox/handlers"
 	"signalbox/router/apitest"
@@ -76,11 +75,11 @@ func TestBridgesOfASecondService(t *testing.T) {
 	far := func(path string) string { return bridgeAt(second, id, path) }
 	second.Root.Put(far("/config"), toHTTPTarget(server.URL, bridgeSecret, object{"maxAttempts": 1})).Want(204)
 	p := join(t, first, 5, "writer", asAdmin)
-	p.publish("in/1", "one", 1)
+	p.Publish("in/1", "one", 1)
 	server.waitReceived("one")
 	server.status.Store(422)
-	p.publish("in/1", "two", 1)
-	p.publish("in/1", "three", 1)
+	p.Publish("in/1", "two", 1)
+	p.Publish("in/1", "three", 1)
 	waitFor(t, "two dead letters", func() bool { // counted as rejected only once they exist
 		s := statusOf(t, first, first.Embedded).Stats
 		return s.DeadLetters == 2 && s.Rejected == 2
@@ -167,11 +166,11 @@ func TestBridgeSecretsAreNeverShown(t *testing.T) {
 	api.Root.Put(at("/config"), config).Want(204)
 	d, p := join(t, api, 5, "reader", asAdmin), join(t, api, 5, "writer", asAdmin)
 	topic := control.BridgeTopic("http-bridge")
-	d.subscribe(filter(topic+"/response", 0))
-	p.publish("in/1", "one", 1)
+	d.SubscribeTo(filter(topic+"/response", 0))
+	p.Publish("in/1", "one", 1)
 	server.waitReceived("one")
 	server.status.Store(422)
-	p.publish("in/1", "two", 1)
+	p.Publish("in/1", "two", 1)
 	waitFor(t, "a dead letter", func() bool { return len(deadLetters(api, api.Embedded, "")) == 1 })
 	connection["url"] = server.URL + "/elsewhere"
 	connection["token"] = mask
@@ -184,8 +183,8 @@ func TestBridgeSecretsAreNeverShown(t *testing.T) {
 		shown = append(shown, string(answer.Body))
 	}
 	for _, command := range []string{`{"command":"getConfig"}`, `{"command":"updateConfig","configChange":{"connections":[{"name":"x","connection":{"url":"` + bridgeSecret + `://x"}}]}}`, `{"command":"getStatus"}`} {
-		p.publish(topic, `{"commands":[`+command+`]}`, 1)
-		pk := d.want(packets.Publish)
+		p.Publish(topic, `{"commands":[`+command+`]}`, 1)
+		pk := d.Want(packet.Publish)
 		if strings.HasPrefix(command, `{"command":"getC`) && !strings.Contains(string(pk.Payload), mask) {
 			t.Errorf("%s is answered with %s", command, pk.Payload)
 		}
@@ -251,7 +250,7 @@ func TestBridgeMetrics(t *testing.T) {
 	api, server := apitest.New(t, withAdminPassword, withScrapeToken), newHTTPTarget(t)
 	api.Root.Put(bridgeAt(api, api.Embedded, "/config"), toHTTPTarget(server.URL, "", nil)).Want(204)
 	p := join(t, api, 5, "writer", asAdmin)
-	p.publish("in/1", "one", 1)
+	p.Publish("in/1", "one", 1)
 	server.waitReceived("one")
 	waitFor(t, "the queue to be empty", func() bool { return statusOf(t, api, api.Embedded).QueuedMessages == 0 })
 	all := metrics(api)

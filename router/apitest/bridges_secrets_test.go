@@ -173,7 +173,7 @@ func TestSecretsOfAllKinds(t *testing.T) {
 		}
 	})
 	p := join(t, api, 5, "writer", asAdmin)
-	p.publish("in/1", "one", 1)
+	p.Publish("in/1", "one", 1)
 	for kind, targets := range targets {
 		waitFor(t, "dead letters", func() bool { return shown.settled(api, kind, len(targets)) })
 	}

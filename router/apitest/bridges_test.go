@@ -34,9 +34,9 @@ func TestBridges(t *testing.T) {
 	}
 	p := join(t, api, 5, "writer", asAdmin)
 	for i := range 3 {
-		p.publish("in/1", fmt.Sprint("payload ", i), byte(i))
+		p.Publish("in/1", fmt.Sprint("payload ", i), byte(i))
 	}
-	p.publish("out/1", "not for it", 1)
+	p.Publish("out/1", "not for it", 1)
 	server.waitReceived("payload 0", "payload 1", "payload 2")
 	waitFor(t, "the queue to be empty", func() bool { return statusOf(t, api, api.Embedded).QueuedMessages == 0 })
 	if s := statusOf(t, api, api.Embedded); !s.IsConnected || s.Error != "" || s.Stats.Received != 3 || s.Stats.Delivered != 3 {
@@ -80,7 +80,7 @@ func TestDeadLetters(t *testing.T) {
 	p := join(t, api, 5, "writer", asAdmin)
 	payloads := []string{"one", "two", "\xff\xfe", strings.Repeat("long ", 1000), "five"}
 	for _, payload := range payloads {
-		p.publish("in/x", payload, 1)
+		p.Publish("in/x", payload, 1)
 	}
 	waitFor(t, "all to be refused", func() bool { return len(deadLetters(api, api.Embedded, "")) == len(payloads) })
 	list := deadLetters(api, api.Embedded, "")
@@ -138,7 +138,7 @@ func TestBridgesAfterARestart(t *testing.T) {
 	server.stop()
 	p := join(t, before, 5, "writer", asAdmin)
 	for i := range 5 {
-		if code := p.publish("in/1", fmt.Sprint(i), 1); code >= 0x80 {
+		if code := p.Publish("in/1", fmt.Sprint(i), 1); code >= 0x80 {
 			t.Fatalf("refused with %#x", code)
 		}
 	}

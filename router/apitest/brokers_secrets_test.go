@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -89,6 +90,28 @@ func fieldsOf(answer *apitest.Response) []string {
 	return slices.Compact(fields)
 }
 
+// fingerprint is that of a certificate that no broker has.
+const fingerprint = "5E:C6:0C:4D:7A:26:1B:9F:0A:7B:5D:4C:2F:F3:10:88:3E:93:7D:6B:1C:55:0E:AA:41:9D:C2:77:60:F8:2B:13"
+
+// TestPinStaysUnlessItIsCleared changes a pinned connection.
+func TestPinStaysUnlessItIsCleared(t *testing.T) {
+	t.Parallel()
+	api := apitest.New(t)
+	id := addBroker(t, api, object{"name": "b", "url": "mqtts://127.0.0.1:1", "server_fingerprint": strings.ToLower(strings.ReplaceAll(fingerprint, ":", ""))})
+	at := api.BrokerAt(id, "")
+	api.Root.Put(at, object{"name": "c", "verify_ca_cert": false}).Want(204)
+	if got := brokerRecord(api, id).Fingerprint; got == nil || *got != fingerprint {
+		t.Errorf("stored %v, want %s", got, fingerprint)
+	}
+	if got := fieldsOf(api.Root.Put(at, object{"url": "mqtt://127.0.0.1:1"}).WantError(400, "INVALID_REQUEST")); !slices.Equal(got, []string{"body.server_fingerprint"}) {
+		t.Errorf("without TLS: named %v, want body.server_fingerprint", got)
+	}
+	api.Root.Put(at, object{"url": "mqtt://127.0.0.1:1", "server_fingerprint": nil}).Want(204)
+	if got := brokerRecord(api, id).Fingerprint; got != nil {
+		t.Errorf("stored %s after it was cleared", *got)
+	}
+}
+
 // TestStoredSecretsOfSecuredConnections tries each change that weakens or moves a
 // connection, and those that do not.
 func TestStoredSecretsOfSecuredConnections(t *testing.T) {
@@ -108,6 +131,7 @@ func TestStoredSecretsOfSecuredConnections(t *testing.T) {
 		"another host":                 {object{"url": "mqtts://127.0.0.2:1"}, both},
 		"another port":                 {object{"url": "mqtts://127.0.0.1:2"}, both},
 		"no check":                     {object{"verify_ca_cert": false}, both},
+		"a pinned certificate":         {object{"server_fingerprint": fingerprint}, both},
 		"another authority":            {object{"ca_cert": otherCertificate}, both},
 		"the system's authorities":     {object{"ca_cert": nil}, both},
 		"another certificate":          {object{"client_cert": otherCertificate}, both},
@@ -146,6 +170,7 @@ func TestReadRecordIsSentBack(t *testing.T) {
 	certificate, key := newCertificate(t)
 	for _, body := range []object{
 		{"name": "plain", "url": "mqtt://127.0.0.1:1", "username": "u", "password": "hush-hush"},
+		{"name": "pinned", "url": "wss://127.0.0.1:1", "username": "u", "password": "hush-hush", "server_fingerprint": strings.ToLower(fingerprint)},
 		{"name": "secured", "url": "mqtts://127.0.0.1:1", "username": "u", "password": "hush-hush",
 			"ca_cert": certificate, "client_cert": certificate, "client_key": key},
 	} {

@@ -7,7 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"signalbox/broker"
 	"signalbox/broker/brokertest"
+	"signalbox/broker/mqtt/mqtttest"
 	"signalbox/handlers"
 	"signalbox/router/apitest"
 	"signalbox/scripts/suite"
@@ -58,9 +60,9 @@ func TestSameSessionOnMosquitto(t *testing.T) {
 	viewer.Post(at("/clients"), object{"username": "pump-7", "password": "secret", "groups": []object{{"groupname": "pumps"}}}).Want(204)
 
 	address := strings.TrimPrefix(server.URL, "mqtt://")
-	pump := dial(t, address, "pump-7", "secret")
+	pump := mqtttest.Join(t, address, "pump-7", "secret")
 	viewer.Put(at("/clients/enable"), object{"username": "pump-7", "enable": false}).Want(204)
-	pump.wantCutOff()
+	pump.WantLost(t)
 
 	want := `[{"username":"pump-7","disabled":true,"roles":[],"groups":[{"groupname":"pumps"}],"connections":[]}]`
 	if got := strings.TrimSpace(string(viewer.Get(at("/clients?username=pump-7")).Want(200).Body)); got != want {
@@ -96,9 +98,36 @@ func TestUnreachableBroker(t *testing.T) {
 	}
 	var trial handlers.BrokerTrial
 	api.Root.Post("/api/projects/"+api.Project+"/brokers/test", object{"name": "x", "url": url}).Want(200).Decode(&trial)
-	if trial.Connected || !strings.Contains(trial.Error, "refuses") {
+	if trial.Connected || !strings.Contains(trial.Error, "refuses") || trial.Cause != broker.CauseRefused || len(trial.Steps) != 3 ||
+		trial.Steps[0] != (broker.ConnectStep{Step: "port", State: "failed"}) || len(trial.Remedies) == 0 || trial.Certificates == nil {
 		t.Errorf("trial: got %+v", trial)
 	}
+}
+
+// TestPinnedBroker tests a Mosquitto with a self-signed certificate, pins that and connects.
+func TestPinnedBroker(t *testing.T) {
+	t.Parallel()
+	api := apitest.New(t)
+	server := brokertest.Mosquitto(t, brokertest.WithCertificate(brokertest.SelfSigned(t, brokertest.CertOptions{Subject: "broker", Names: []string{"127.0.0.1"}})))
+	body := object{"name": "plant", "url": server.TLSURL, "username": server.AdminUsername, "password": string(server.AdminPassword)}
+	try := func() (trial handlers.BrokerTrial) {
+		api.Root.Post("/api/projects/"+api.Project+"/brokers/test", body).Want(200).Decode(&trial)
+		return trial
+	}
+	trial := try()
+	if trial.Connected || trial.Cause != broker.CauseUntrusted || len(trial.Certificates) != 1 {
+		t.Fatalf("trial: got %+v", trial)
+	}
+	body["server_fingerprint"] = trial.Certificates[0].Fingerprint
+	if trial = try(); !trial.Connected || trial.Cause != "" || len(trial.Certificates[0].Problems) > 0 {
+		t.Errorf("trial with the pin: got %+v", trial)
+	}
+	id := addBroker(t, api, body)
+	waitFor(t, "the pinned broker", func() bool { return brokerRecord(api, id).Status.Connected })
+	body["server_fingerprint"] = fingerprint
+	body["name"] = "another"
+	id = addBroker(t, api, body)
+	waitFor(t, "the refusal", func() bool { return strings.Contains(brokerRecord(api, id).Status.Error, "another certificate") })
 }
 
 func TestBrokerConnection(t *testing.T) {
@@ -127,6 +156,8 @@ func TestBrokerConnection(t *testing.T) {
 		"no host":             {"name": "n", "url": "mqtt://"},
 		"credentials in url":  {"name": "n", "url": "mqtt://u:p@h"},
 		"no certificate":      {"name": "n", "url": "mqtts://h", "ca_cert": "nonsense"},
+		"no fingerprint":      {"name": "n", "url": "mqtts://h", "server_fingerprint": "5E:C6"},
+		"a pin without TLS":   {"name": "n", "url": "mqtt://h", "server_fingerprint": fingerprint},
 		"an empty username":   {"name": "n", "url": "mqtt://h", "username": ""},
 		"a file elsewhere":    {"name": "n", "url": "mqtts://h", "ca_cert_file": "/etc/ssl/certs/ca.pem"},
 		"a file further up":   {"name": "n", "url": "mqtts://h", "client_key_file": "../secret.key"},

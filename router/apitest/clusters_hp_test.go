@@ -118,12 +118,12 @@ func TestHPCluster(t *testing.T) {
 		}
 		d := join(t, s.API, 5, fmt.Sprint("d", s.id), asAdmin)
 		topic := fmt.Sprint("plant/", s.id)
-		d.subscribe(filter(topic, 1))
+		d.SubscribeTo(filter(topic, 1))
 		far := all[(i+1)%3]
 		s.waitRoute(t, far)
 		far.Root.Post(far.At("/messages"), object{"topic": topic, "payload": "x", "qos": 1, "retain": true}).Want(204)
-		if m := d.wantMessage(topic, "x"); m.FixedHeader.Qos != 1 {
-			t.Errorf("node %d: got QoS %d", s.id, m.FixedHeader.Qos)
+		if m := d.WantMessage(topic, "x"); m.QoS != 1 {
+			t.Errorf("node %d: got QoS %d", s.id, m.QoS)
 		}
 	}
 	for _, s := range all {
@@ -159,7 +159,7 @@ func wantLinks(t *testing.T, s *site, others ...*site) {
 	waitFor(t, "the others to have acknowledged what was sent, and to have told their subscriptions", func() bool {
 		got = metrics(s.API)
 		return !slices.ContainsFunc(others, func(other *site) bool {
-			return got[other.link("waiting_messages")] != "0" || got[other.link("routes")] != "1"
+			return got[other.link("up")] != "1" || got[other.link("waiting_messages")] != "0" || got[other.link("routes")] != "1"
 		})
 	})
 	for name, want := range map[string]string{
@@ -188,12 +188,12 @@ func TestSessionThatMoves(t *testing.T) {
 	formCluster(t, all, "hp")
 	from, to := all[0], all[1]
 	d := join(t, from.API, 5, "mover", asAdmin, persistent)
-	d.subscribe(filter("plant/#", 1))
+	d.SubscribeTo(filter("plant/#", 1))
 	from.waitRoute(t, to)
-	d.drop()
+	d.Drop()
 	waitFor(t, "the session waits", func() bool { return !detail(from.API, "mover").Connected })
 	to.Root.Post(to.At("/messages"), object{"topic": "plant/7", "payload": "x", "qos": 1}).Want(204)
-	join(t, to.API, 5, "mover", asAdmin, persistent).wantMessage("plant/7", "x")
+	join(t, to.API, 5, "mover", asAdmin, persistent).WantMessage("plant/7", "x")
 	if !detail(to.API, "mover").Connected {
 		t.Error("the client is not connected where it is")
 	}

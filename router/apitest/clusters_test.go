@@ -39,8 +39,9 @@ type fakeNode struct {
 	fault   error // the error of every command, nil for none
 }
 
-func (m *fakeNode) Status() broker.Status             { return broker.Status{Connected: true} }
-func (m *fakeNode) Capabilities() []broker.Capability { return []broker.Capability{broker.CapCluster} }
+func (m *fakeNode) Status() broker.Status               { return broker.Status{Connected: true} }
+func (m *fakeNode) SysHistory(int64) []broker.SysTopics { return nil }
+func (m *fakeNode) Capabilities() []broker.Capability   { return []broker.Capability{broker.CapCluster} }
 
 func (m *fakeNode) AskHA(ctx context.Context, c control.HACommand, data any) error {
 	m.cluster.mu.Lock()
@@ -309,6 +310,8 @@ func TestClusterRequestThatIsWrong(t *testing.T) {
 		"certificates": {func(_ object, nodes []object) {
 			nodes[0]["ca_cert"], nodes[1]["client_key_file"], nodes[2]["url"] = "x", "../secret.key", "http://x"
 		}, []string{"body.nodes[0].ca_cert", "body.nodes[1].client_key_file", "body.nodes[2].url"}},
+		"no fingerprint":     {func(_ object, nodes []object) { nodes[1]["server_fingerprint"] = "5E:C6" }, []string{"body.nodes[1].server_fingerprint"}},
+		"a pin without TLS":  {func(_ object, nodes []object) { nodes[2]["server_fingerprint"] = fingerprint }, []string{"body.nodes[2].server_fingerprint"}},
 		"an unknown member":  {func(_ object, nodes []object) { nodes[1]["host"] = "x" }, []string{"body.nodes[1].host"}},
 		"a syncmode":         {func(body object, _ []object) { body["syncmode"] = "half" }, []string{"body.syncmode"}},
 		"no nodes":           {func(body object, _ []object) { body["nodes"] = []object{} }, []string{"body.nodes"}},
@@ -334,6 +337,8 @@ func TestClusterRequestThatIsWrong(t *testing.T) {
 		"body.address":   func(n object) { n["address"] = "10.0.0.2" },
 		"body.broker_id": func(n object) { n["broker_id"] = g.Project; delete(n, "url") },
 		"body.url":       func(n object) { n["url"] = "x" },
+
+		"body.server_fingerprint": func(n object) { n["server_fingerprint"] = fingerprint },
 	} {
 		if got := join(change).Fields(); !slices.Equal(got, []string{want}) {
 			t.Errorf("join: got fields %v, want %s", got, want)
@@ -359,7 +364,7 @@ func TestClusterNodeWithItsOwnSecrets(t *testing.T) {
 	rows := g.Handlers.ClusterRows()
 	node := clusters.Node{Own: true, URL: "mqtts://far", ClusterNodeRef: broker.ClusterNodeRef{BrokerID: "far", NodeID: 1, Address: "a", Port: 7000,
 		Target: broker.Target{ID: "00000000-0000-7000-8000-0000000000ff", Rev: 1, URL: "mqtts://far", Username: "u", Password: "hush-hush",
-			TLS: broker.TLS{Verify: true, CACert: "ca", ClientCert: "cert", ClientKey: "hush-key"}}}}
+			TLS: broker.TLS{Verify: true, CACert: "ca", ClientCert: "cert", ClientKey: "hush-key", Fingerprint: fingerprint}}}}
 	id, err := rows.Create(t.Context(), clusters.Cluster{ProjectID: g.Project, Name: "ha", SyncMode: "hp", Nodes: []clusters.Node{node}})
 	if err != nil {
 		t.Fatal(err)

@@ -9,9 +9,9 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/mochi-mqtt/server/v2/packets"
 
 	"signalbox/broker"
+	"signalbox/broker/mqtt/mqtttest/packet"
 	"signalbox/handlers"
 	"signalbox/router/apitest"
 	"signalbox/router/appliance"
@@ -47,9 +47,9 @@ func TestDisconnectClient(t *testing.T) {
 	api.Token("viewer").Delete(at("five")).WantError(403, "FORBIDDEN")
 	editor := api.Token("editor")
 	editor.Delete(at("five")).Want(204)
-	five.wantEnd(0x98)
+	five.WantDisconnect(0x98)
 	editor.Delete(at("old")).Want(204)
-	old.wantEnd(0)
+	old.WantDisconnect(0)
 	wantDetail(t, api, "five", false, connected)
 	if e := editor.Delete(at("five")).WantError(404, "NOT_FOUND").Error(); !strings.Contains(e.Message, "connected") {
 		t.Errorf("of a session whose client is away: %q", e.Message)
@@ -62,9 +62,9 @@ func TestForgetClient(t *testing.T) {
 	t.Parallel()
 	api := apitest.New(t, withAdminPassword)
 	here, away := join(t, api, 5, "here", asAdmin, persistent), join(t, api, 4, "away", asAdmin, persistent)
-	here.subscribe(filter("t", 1))
-	away.subscribe(filter("t", 1))
-	away.leave()
+	here.SubscribeTo(filter("t", 1))
+	away.SubscribeTo(filter("t", 1))
+	away.Disconnect()
 	wantDetail(t, api, "away", false, connected)
 	at := func(id string) string { return api.At("/client-inspect/session?clientid=" + id) }
 	api.Token("viewer").Delete(at("here")).WantError(403, "FORBIDDEN")
@@ -74,7 +74,7 @@ func TestForgetClient(t *testing.T) {
 		editor.Delete(at(id)).WantError(404, "NOT_FOUND")
 		editor.Get(api.At("/client-inspect/detail?clientid="+id)).WantError(404, "NOT_FOUND")
 	}
-	here.wantEnd(0x98)
+	here.WantDisconnect(0x98)
 	if got := strings.TrimSpace(string(editor.Get(api.At("/subscriptions")).Want(200).Body)); got != "[]" {
 		t.Errorf("subscriptions are left: %s", got)
 	}
@@ -87,22 +87,22 @@ func TestSubscribeForAClient(t *testing.T) {
 	account(t, api, "meter", refused("publishClientReceive", "closed"))
 	d := join(t, api, 5, "c", user("meter", "secret"), persistent)
 	publisher := join(t, api, 5, "p", asAdmin)
-	publisher.publish("kept", "earlier", 1, retained)
+	publisher.Publish("kept", "earlier", 1, retained)
 	path := api.At("/client-inspect/subscriptions")
 	editor := api.Token("editor")
 	api.Token("viewer").Post(path, object{"clientid": "c", "topic": "a"}).WantError(403, "FORBIDDEN")
 
 	editor.Post(path, object{"clientid": "c", "topic": "kept", "qos": 1, "subscriptionIdentifier": 7, "retainAsPublished": true}).Want(204)
-	pk := d.wantMessage("kept", "earlier")
-	if !pk.FixedHeader.Retain || pk.FixedHeader.Qos != 1 || !slices.Equal(pk.Properties.SubscriptionIdentifier, []int{7}) {
+	pk := d.WantMessage("kept", "earlier")
+	if !pk.Retain || pk.QoS != 1 || !slices.Equal(pk.Properties.SubscriptionIDs, []uint32{7}) {
 		t.Errorf("the retained message: %+v", pk)
 	}
-	d.acknowledge(pk.PacketID)
+	d.Acknowledge(packet.Puback, pk.ID)
 	editor.Post(path, object{"clientid": "c", "topic": "kept", "sendRetain": "new"}).Want(204)
 	editor.Post(path, object{"clientid": "c", "topic": "+", "sendRetain": "never"}).Want(204)
-	publisher.publish("closed", "not for meters", 0)
-	publisher.publish("open", "live", 0)
-	d.wantMessage("open", "live") // neither the retained message again, nor one that it may not receive
+	publisher.Publish("closed", "not for meters", 0)
+	publisher.Publish("open", "live", 0)
+	d.WantMessage("open", "live") // neither the retained message again, nor one that it may not receive
 
 	var list []broker.Subscription
 	api.Root.Get(api.At("/subscriptions?clientid=c")).Want(200).Decode(&list)
@@ -111,14 +111,14 @@ func TestSubscribeForAClient(t *testing.T) {
 		t.Errorf("subscriptions (-want +got):\n%s", diff)
 	}
 
-	d.leave()
+	d.Disconnect()
 	wantDetail(t, api, "c", false, connected)
 	editor.Post(path, object{"clientid": "c", "topic": "later", "qos": 1}).Want(204)
 	editor.Delete(path + "?clientid=c&topic=%2B").Want(204)
 	editor.Delete(path+"?clientid=c&topic=%2B").WantError(404, "NOT_FOUND")
-	publisher.publish("open", "no more", 1)
-	publisher.publish("later", "for you", 1)
-	join(t, api, 5, "c", user("meter", "secret"), persistent).wantMessage("later", "for you")
+	publisher.Publish("open", "no more", 1)
+	publisher.Publish("later", "for you", 1)
+	join(t, api, 5, "c", user("meter", "secret"), persistent).WantMessage("later", "for you")
 
 	editor.Post(path, object{"clientid": "nobody", "topic": "a"}).WantError(404, "NOT_FOUND")
 	editor.Delete(path+"?clientid=nobody&topic=a").WantError(404, "NOT_FOUND")
@@ -131,34 +131,34 @@ func TestPublish(t *testing.T) {
 	t.Parallel()
 	api := apitest.New(t, withAdminPassword)
 	d := join(t, api, 5, "c", asAdmin)
-	d.subscribe(filter("#", 2))
+	d.SubscribeTo(filter("#", 2))
 	raw := []byte{0, 0xff, 'x'}
 	editor := api.Token("editor")
 	editor.Post(api.At("/messages"), object{"topic": "a/b", "payload": base64.StdEncoding.EncodeToString(raw), "encoding": "base64", "qos": 1,
 		"retain": true, "expiry": 3600, "contentType": "image/png", "responseTopic": "answers", "correlationData": "AQL+",
 		"userProperties": []object{{"name": "k", "value": "v"}, {"name": "k", "value": ""}}}).Want(204)
-	pk := d.wantMessage("a/b", string(raw))
+	pk := d.WantMessage("a/b", string(raw))
 	p := pk.Properties
-	want := packets.Properties{ContentType: "image/png", ResponseTopic: "answers", CorrelationData: []byte{1, 2, 0xfe},
-		MessageExpiryInterval: p.MessageExpiryInterval, User: []packets.UserProperty{{Key: "k", Val: "v"}, {Key: "k"}}}
-	if diff := cmp.Diff(want, p); diff != "" || p.MessageExpiryInterval > 3600 || p.MessageExpiryInterval < 3500 || pk.FixedHeader.Qos != 1 {
-		t.Errorf("QoS %d, expiry %d; properties (-want +got):\n%s", pk.FixedHeader.Qos, p.MessageExpiryInterval, diff)
+	want := packet.Properties{ContentType: "image/png", ResponseTopic: "answers", CorrelationData: []byte{1, 2, 0xfe},
+		MessageExpiry: p.MessageExpiry, User: []packet.UserProperty{{Name: "k", Value: "v"}, {Name: "k"}}}
+	if diff := cmp.Diff(want, p); diff != "" || p.MessageExpiry > 3600 || p.MessageExpiry < 3500 || pk.QoS != 1 {
+		t.Errorf("QoS %d, expiry %d; properties (-want +got):\n%s", pk.QoS, p.MessageExpiry, diff)
 	}
-	d.acknowledge(pk.PacketID)
+	d.Acknowledge(packet.Puback, pk.ID)
 
 	for qos := range 3 {
 		editor.Post(api.At("/messages"), object{"topic": "t", "payload": "grüße", "qos": qos}).Want(204)
-		pk := d.wantMessage("t", "grüße")
-		if int(pk.FixedHeader.Qos) != qos || pk.FixedHeader.Retain {
-			t.Errorf("QoS %d: %+v", qos, pk.FixedHeader)
+		pk := d.WantMessage("t", "grüße")
+		if int(pk.QoS) != qos || pk.Retain {
+			t.Errorf("QoS %d: got QoS %d, RETAIN %v", qos, pk.QoS, pk.Retain)
 		}
 		if qos == 1 {
-			d.acknowledge(pk.PacketID)
+			d.Acknowledge(packet.Puback, pk.ID)
 		}
 	}
 	old := join(t, api, 4, "old", asAdmin)
-	old.subscribe(filter("a/b", 0))
-	if pk := old.wantMessage("a/b", string(raw)); !pk.FixedHeader.Retain {
+	old.SubscribeTo(filter("a/b", 0))
+	if pk := old.WantMessage("a/b", string(raw)); !pk.Retain {
 		t.Error("what was retained comes without RETAIN")
 	}
 }
@@ -169,11 +169,11 @@ func TestRetained(t *testing.T) {
 	dir := t.TempDir()
 	api := apitest.New(t, withAdminPassword, apitest.In(dir))
 	d := join(t, api, 5, "sender", asAdmin)
-	d.publish("plant/a", "hello", 1, retained, func(pk *packets.Packet) {
-		pk.Properties.ContentType, pk.Properties.MessageExpiryInterval = "text/plain", 3600
-		pk.Properties.User = []packets.UserProperty{{Key: "k", Val: "v"}}
+	d.Publish("plant/a", "hello", 1, retained, func(pk *packet.Packet) {
+		pk.Properties.ContentType, pk.Properties.MessageExpiry = "text/plain", 3600
+		pk.Properties.User = []packet.UserProperty{{Name: "k", Value: "v"}}
 	})
-	d.publish("plant/b", strings.Repeat("é", 600), 0, retained)
+	d.Publish("plant/b", strings.Repeat("é", 600), 0, retained)
 	for i := range 100 {
 		api.Root.Post(api.At("/messages"), object{"topic": fmt.Sprintf("many/%02d", i), "payload": "\x00", "qos": 1, "retain": true}).Want(204)
 	}
@@ -181,7 +181,7 @@ func TestRetained(t *testing.T) {
 	api.Root.Get(api.At("/messages/retained?topic=plant/c")).WantError(404, "NOT_FOUND")
 
 	listener := join(t, api, 5, "listener", asAdmin)
-	listener.subscribe(packets.Subscription{Filter: "#", RetainHandling: 2})
+	listener.SubscribeTo(packet.Filter{Filter: "#", RetainHandling: 2})
 	api.Root.Delete(api.At("/messages/retained?topic=many/07")).Want(200)
 	api.Root.Delete(api.At("/messages/retained?topic=many/07")).WantError(404, "NOT_FOUND")
 	var deleted handlers.DeletedCount
@@ -191,8 +191,8 @@ func TestRetained(t *testing.T) {
 	if api.Root.Delete(api.At("/messages/retained?filter=many/%2B")).Want(200).Decode(&deleted); deleted.Deleted != 0 {
 		t.Errorf("%d deleted where nothing is left", deleted.Deleted)
 	}
-	d.publish("end", "", 0)
-	listener.wantMessage("end", "") // subscribers do not receive deletions
+	d.Publish("end", "", 0)
+	listener.WantMessage("end", "") // subscribers do not receive deletions
 	api.Stop()
 
 	again := apitest.New(t, withAdminPassword, apitest.In(dir))
@@ -234,10 +234,10 @@ func TestSubscriptions(t *testing.T) {
 	api := apitest.New(t, withAdminPassword)
 	account(t, api, "alice", allowed("subscribePattern", "a/#"), allowed("subscribeLiteral", "$share/pool/a/x"))
 	one := join(t, api, 5, "one", asAdmin, persistent)
-	one.subscribe(packets.Subscription{Filter: "b", Qos: 2, NoLocal: true, RetainAsPublished: true, RetainHandling: 1}, filter("a/+", 1))
+	one.SubscribeTo(packet.Filter{Filter: "b", QoS: 2, NoLocal: true, RetainAsPublished: true, RetainHandling: 1}, filter("a/+", 1))
 	two := join(t, api, 5, "two", user("alice", "secret"))
-	two.subscribe(filter("$share/pool/a/x", 1), filter("A", 0), filter("a/y", 0))
-	one.leave()
+	two.SubscribeTo(filter("$share/pool/a/x", 1), filter("A", 0), filter("a/y", 0))
+	one.Disconnect()
 	wantDetail(t, api, "one", false, connected)
 
 	all := []broker.Subscription{

@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mochi-mqtt/server/v2/packets"
-
 	"signalbox/broker"
+	"signalbox/broker/mqtt/mqtttest"
+	"signalbox/broker/mqtt/mqtttest/packet"
 	"signalbox/router/apitest"
 	"signalbox/router/appliance"
 )
@@ -65,7 +65,7 @@ type actor struct {
 	t      *testing.T
 	api    *apitest.API
 	id     string
-	client *device
+	client *mqtttest.Client
 	marks  int
 }
 
@@ -80,37 +80,22 @@ func newActor(t *testing.T, api *apitest.API, id, username string) *actor {
 		changes = append(changes, user(username, "secret"))
 	}
 	d := &actor{t: t, api: api, id: id, client: join(t, api, 5, id, changes...)}
-	d.client.passesOver = true
+	d.client.PassOver = func(packet.Packet) bool { return true } // as they may precede a response [MQTT-3.8.4]
 	return d
 }
 
 func (d *actor) may(action, topic string) bool {
 	d.t.Helper()
-	d.discardPending()
+	d.client.Settled() // messages for earlier subscriptions and requests
 	switch action {
 	case "publish":
-		return d.client.publish(topic, "", 1) < 0x80
+		return d.client.Publish(topic, "", 1) < 0x80
 	case "subscribe":
-		return d.client.subscribe(filter(topic, 0))[0] < 0x80
+		return d.client.SubscribeTo(filter(topic, 0))[0] < 0x80
 	case "unsubscribe":
-		return d.client.unsubscribe(topic)[0] < 0x80
+		return d.client.Unsubscribe(topic)[0] < 0x80
 	}
 	return d.receives(topic)
-}
-
-// discardPending discards messages for earlier subscriptions and requests.
-func (d *actor) discardPending() {
-	d.t.Helper()
-	d.client.send(packets.Packet{FixedHeader: packets.FixedHeader{Type: packets.Pingreq}})
-	for {
-		pk, err := d.client.next()
-		if err != nil {
-			d.t.Fatal(err)
-		}
-		if pk.FixedHeader.Type == packets.Pingresp {
-			return
-		}
-	}
 }
 
 // receives subscribes the client on its behalf, and publishes. A later message on a
@@ -127,8 +112,8 @@ func (d *actor) receives(topic string) bool {
 	d.api.Root.Post(d.api.At("/messages"), object{"topic": topic, "payload": "received"}).Want(204)
 	d.api.Root.Post(d.api.At("/messages"), object{"topic": "mark", "payload": mark}).Want(204)
 	received := false
-	for pk := d.client.want(packets.Publish); string(pk.Payload) != mark; pk = d.client.want(packets.Publish) {
-		received = received || pk.TopicName == topic
+	for pk := d.client.Want(packet.Publish); string(pk.Payload) != mark; pk = d.client.Want(packet.Publish) {
+		received = received || pk.Topic == topic
 	}
 	for _, one := range []string{topic, "mark"} {
 		d.api.Root.Delete(path + "?clientid=" + d.id + "&topic=" + url.QueryEscape(one)).Want(204)
@@ -149,7 +134,7 @@ func TestAccessCheckOfAnonymousClients(t *testing.T) {
 		t.Errorf("of what is no topic: %+v", v)
 	}
 	d := connectTo(t, api.Listeners[0], nil, 5)
-	if code := d.sendConnect("c").ReasonCode; code != 0x87 {
+	if code := d.SendConnect(withID("c")).Reason; code != 0x87 {
 		t.Errorf("CONNACK %#x, want 0x87", code)
 	}
 	open := apitest.New(t, withAdminPassword, func(c *appliance.Config) { c.Broker.AllowAnonymous = true })
@@ -179,19 +164,19 @@ func TestDenials(t *testing.T) {
 	}
 
 	begin := time.Now()
-	for _, c := range []change{user("alice", "wrong"), user("nobody", "x"), user("off", "secret"), user("bound", "secret"), func(*packets.Packet) {}} {
-		if code := connectTo(t, api.Listeners[0], nil, 5).sendConnect("c", c).ReasonCode; code != 0x87 {
+	for _, c := range []change{user("alice", "wrong"), user("nobody", "x"), user("off", "secret"), user("bound", "secret"), func(*packet.Packet) {}} {
+		if code := connectTo(t, api.Listeners[0], nil, 5).SendConnect(withID("c"), c).Reason; code != 0x87 {
 			t.Fatalf("CONNACK %#x, want 0x87", code)
 		}
 	}
 	d := join(t, api, 5, "c", user("alice", "secret"))
-	d.publish("a/no", "", 1)
-	d.publish("else", "", 0)
-	d.publish("$SYS/broker/version", "", 1)
-	d.subscribe(filter("s/#", 0))
-	d.unsubscribe("u")
+	d.Publish("a/no", "", 1)
+	d.Publish("else", "", 0)
+	d.Publish("$SYS/broker/version", "", 1)
+	d.SubscribeTo(filter("s/#", 0))
+	d.Unsubscribe("u")
 	broken := connectTo(t, api.Listeners[0], nil, 9) // an unknown version is not a denial
-	broken.sendConnect("broken")
+	broken.SendConnect(withID("broken"))
 
 	want := []struct {
 		action                  broker.Action
@@ -237,9 +222,9 @@ func TestDenialsAreBounded(t *testing.T) {
 	account(t, api, "alice")
 	d := join(t, api, 5, "c", user("alice", "secret"))
 	for i := range 1025 {
-		d.send(packets.Packet{FixedHeader: packets.FixedHeader{Type: packets.Publish}, TopicName: fmt.Sprint("t/", i)})
+		d.Send(packet.Packet{Type: packet.Publish, Topic: fmt.Sprint("t/", i)})
 	}
-	d.ping()
+	d.Ping()
 	list, total := denialsOf(api, "")
 	if len(list) != 1000 || total != "1000" || list[0].Topic != "t/1024" || list[999].Topic != "t/25" {
 		t.Errorf("%d of %s, from %q to %q; want 1000 from t/1024 to t/25", len(list), total, list[0].Topic, list[len(list)-1].Topic)

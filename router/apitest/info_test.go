@@ -49,8 +49,8 @@ func TestInfo(t *testing.T) {
 	t.Parallel()
 	api := apitest.New(t, withAdminPassword)
 	d := join(t, api, 5, "d", asAdmin)
-	d.subscribe(filter("a", 0), filter("b", 0))
-	d.publish("kept", "12345", 1, retained)
+	d.SubscribeTo(filter("a", 0), filter("b", 0))
+	d.Publish("kept", "12345", 1, retained)
 	viewer := api.Token("viewer")
 	info := brokerInfo(viewer, api.At(""))
 	for name, want := range map[string]string{"clients/connected": "1", "subscriptions/count": "2", "publish/messages/received": "1",

@@ -46,7 +46,7 @@ func TestInspectList(t *testing.T) {
 	for i, id := range slices.Backward(order) {
 		d := join(t, api, 5, id, asAdmin, persistent)
 		if i%2 == 0 {
-			d.leave()
+			d.Disconnect()
 			wantDetail(t, api, id, false, connected)
 		}
 	}
@@ -111,7 +111,7 @@ func TestInspectManySessions(t *testing.T) {
 	api := apitest.New(t, withAdminPassword, apitest.In(dir))
 	const back = 12_345
 	subscriber := join(t, api, 5, sessionID(back), asAdmin, persistent)
-	subscriber.subscribe(filter("t", 0))
+	subscriber.SubscribeTo(filter("t", 0))
 
 	body := beginList(t, api)
 	decoder := json.NewDecoder(body)
@@ -119,8 +119,8 @@ func TestInspectManySessions(t *testing.T) {
 		t.Fatal(err)
 	}
 	publisher := join(t, api, 5, "zz", asAdmin) // it connected after the request for the list
-	publisher.publish("t", "meanwhile", 0)
-	subscriber.wantMessage("t", "meanwhile")
+	publisher.Publish("t", "meanwhile", 0)
+	subscriber.WantMessage("t", "meanwhile")
 	if ids, total := listed(t, api, "?offset=19999&count=3"); !slices.Equal(ids, []string{sessionID(19_999), "zz"}) || total != "20001" {
 		t.Errorf("another list meanwhile: %q of %s", ids, total)
 	}

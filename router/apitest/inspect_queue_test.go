@@ -4,9 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/mochi-mqtt/server/v2/packets"
-
 	"signalbox/broker"
+	"signalbox/broker/mqtt/mqtttest/packet"
 	"signalbox/router/apitest"
 	"signalbox/router/appliance"
 )
@@ -38,13 +37,13 @@ func TestInspectQueue(t *testing.T) {
 	t.Parallel()
 	api := apitest.New(t, withAdminPassword, smallQueues(10, 3))
 	away := join(t, api, 5, "c", asAdmin, persistent)
-	away.subscribe(filter("t", 2))
-	away.leave()
+	away.SubscribeTo(filter("t", 2))
+	away.Disconnect()
 	wantDetail(t, api, "c", false, connected)
 
 	publisher := join(t, api, 5, "p", asAdmin)
 	for _, qos := range []byte{1, 2, 0, 1, 2, 1} { // QoS 0 is not queued for an offline client
-		publisher.publish("t", payload, qos)
+		publisher.Publish("t", payload, qos)
 	}
 	want := queueState{
 		Queues:   broker.ClientQueueDetail{BytesOut: 500, BytesMax: 4096, MessagesOut: 5, MessagesMax: 10, MessagesOutQoS12: 5},
@@ -53,20 +52,20 @@ func TestInspectQueue(t *testing.T) {
 	wantDetail(t, api, "c", want, queueStateOf)
 	wantListed(t, api, detail(api, "c"))
 
-	here := join(t, api, 5, "c", asAdmin, persistent, func(pk *packets.Packet) { pk.Properties.ReceiveMaximum = 2 })
-	first := here.wantMessage("t", payload)
-	here.wantMessage("t", payload)
+	here := join(t, api, 5, "c", asAdmin, persistent, func(pk *packet.Packet) { pk.Properties.ReceiveMaximum = 2 })
+	first := here.WantMessage("t", payload)
+	here.WantMessage("t", payload)
 	want.Queues.BytesOut, want.Queues.MessagesOut, want.Queues.MessagesOutQoS12 = 300, 3, 3
 	want.Inflight.BytesOut, want.Inflight.MessagesOut, want.Inflight.MessagesOutMax = 200, 2, 2
 	wantDetail(t, api, "c", want, queueStateOf)
 	wantListed(t, api, detail(api, "c"))
 
-	here.acknowledge(first.PacketID)
-	here.wantMessage("t", payload)
+	here.Acknowledge(packet.Puback, first.ID)
+	here.WantMessage("t", payload)
 	want.Queues.BytesOut, want.Queues.MessagesOut, want.Queues.MessagesOutQoS12 = 200, 2, 2
 	wantDetail(t, api, "c", want, queueStateOf)
 
-	here.drop() // a closed connection has nothing in flight
+	here.Drop() // a closed connection has nothing in flight
 	want.Queues.BytesOut, want.Queues.MessagesOut, want.Queues.MessagesOutQoS12 = 400, 4, 4
 	want.Inflight.BytesOut, want.Inflight.MessagesOut = 0, 0
 	wantDetail(t, api, "c", false, connected)
@@ -80,12 +79,12 @@ func TestInspectInflightFromTheClient(t *testing.T) {
 	api := apitest.New(t, withAdminPassword)
 	d := join(t, api, 5, "c", asAdmin)
 	for id := range uint16(3) {
-		d.send(packets.Packet{FixedHeader: packets.FixedHeader{Type: packets.Publish, Qos: 2}, TopicName: "t", Payload: []byte("x"), PacketID: id + 1})
-		d.want(packets.Pubrec)
+		d.Send(packet.Packet{Type: packet.Publish, QoS: 2, Topic: "t", Payload: []byte("x"), ID: id + 1})
+		d.Want(packet.Pubrec)
 	}
 	underWay := func(d broker.ConnectedClientDetail) int64 { return d.Inflight.MessagesIn }
 	wantDetail(t, api, "c", 3, underWay)
-	d.release(2)
+	d.Release(2)
 	wantDetail(t, api, "c", 2, underWay)
 }
 
@@ -95,15 +94,15 @@ func TestInspectDropsByFullQueue(t *testing.T) {
 	t.Parallel()
 	api := apitest.New(t, withAdminPassword, smallQueues(5, 2))
 	away := join(t, api, 4, "away", asAdmin, persistent)
-	away.subscribe(filter("t", 1))
-	away.leave()
+	away.SubscribeTo(filter("t", 1))
+	away.Disconnect()
 	silent := join(t, api, 4, "silent", asAdmin)
-	silent.subscribe(filter("t", 1))
+	silent.SubscribeTo(filter("t", 1))
 	wantDetail(t, api, "away", false, connected)
 
 	publisher := join(t, api, 4, "p", asAdmin)
 	for range 8 {
-		publisher.publish("t", payload, 1)
+		publisher.Publish("t", payload, 1)
 	}
 	want := queueState{
 		Queues:   broker.ClientQueueDetail{BytesOut: 500, BytesMax: 4096, MessagesOut: 5, MessagesMax: 5, MessagesOutQoS12: 5},
@@ -121,12 +120,12 @@ func TestInspectDropsByBytes(t *testing.T) {
 	t.Parallel()
 	api := apitest.New(t, withAdminPassword, smallQueues(100, 10))
 	away := join(t, api, 5, "c", asAdmin, persistent)
-	away.subscribe(filter("t", 1))
-	away.leave()
+	away.SubscribeTo(filter("t", 1))
+	away.Disconnect()
 	wantDetail(t, api, "c", false, connected)
 	publisher := join(t, api, 5, "p", asAdmin)
 	for range 3 {
-		publisher.publish("t", strings.Repeat("x", 1999), 1)
+		publisher.Publish("t", strings.Repeat("x", 1999), 1)
 	}
 	want := queueState{
 		Queues:   broker.ClientQueueDetail{BytesOut: 4000, BytesMax: 4096, MessagesOut: 2, MessagesMax: 100, MessagesOutQoS12: 2},
@@ -141,20 +140,20 @@ func TestInspectDropsByExpiry(t *testing.T) {
 	t.Parallel()
 	api := apitest.New(t, withAdminPassword)
 	away := join(t, api, 5, "c", asAdmin, persistent)
-	away.subscribe(filter("t", 1))
-	away.leave()
+	away.SubscribeTo(filter("t", 1))
+	away.Disconnect()
 	wantDetail(t, api, "c", false, connected)
 	publisher := join(t, api, 5, "p", asAdmin)
-	publisher.publish("t", "brief", 1, expiring)
-	publisher.publish("t", "lasting", 1)
-	publisher.publish("clock", "x", 1, expiring, retained)
+	publisher.Publish("t", "brief", 1, expiring)
+	publisher.Publish("t", "lasting", 1)
+	publisher.Publish("clock", "x", 1, expiring, retained)
 	waitFor(t, "the expiry", func() bool { return api.Root.Get(api.At("/messages/retained?topic=clock")).Status == 404 })
 	if got := strings.TrimSpace(string(api.Root.Get(api.At("/messages/retained")).Want(200).Body)); got != "[]" {
 		t.Errorf("an expired message is listed: %s", got)
 	}
 
 	here := join(t, api, 5, "c", asAdmin, persistent)
-	here.wantMessage("t", "lasting")
+	here.WantMessage("t", "lasting")
 	wantDetail(t, api, "c", broker.ClientDrops{Expired: 1}, dropped)
 }
 
@@ -165,13 +164,13 @@ func dropped(d broker.ConnectedClientDetail) broker.ClientDrops { return *d.Drop
 func TestInspectDropsByPacketSize(t *testing.T) {
 	t.Parallel()
 	api := apitest.New(t, withAdminPassword)
-	d := join(t, api, 5, "c", asAdmin, func(pk *packets.Packet) { pk.Properties.MaximumPacketSize = 100 })
-	d.subscribe(filter("t", 1))
+	d := join(t, api, 5, "c", asAdmin, func(pk *packet.Packet) { pk.Properties.MaximumPacketSize = 100 })
+	d.SubscribeTo(filter("t", 1))
 	publisher := join(t, api, 5, "p", asAdmin)
-	publisher.publish("t", strings.Repeat("x", 200), 1)
-	publisher.publish("t", strings.Repeat("x", 200), 0)
-	publisher.publish("t", "small", 1)
-	d.wantMessage("t", "small")
+	publisher.Publish("t", strings.Repeat("x", 200), 1)
+	publisher.Publish("t", strings.Repeat("x", 200), 0)
+	publisher.Publish("t", "small", 1)
+	d.WantMessage("t", "small")
 	wantDetail(t, api, "c", broker.ClientDrops{TooLarge: 2}, dropped)
 }
 
@@ -187,22 +186,22 @@ func TestInspectTraffic(t *testing.T) {
 	t.Parallel()
 	api := apitest.New(t, withAdminPassword)
 	d := join(t, api, 5, "c", asAdmin, persistent)
-	d.subscribe(filter("to/c", 1))
+	d.SubscribeTo(filter("to/c", 1))
 	for qos := range byte(3) {
-		d.publish("from/c", strings.Repeat("x", 10*int(qos+1)), qos)
+		d.Publish("from/c", strings.Repeat("x", 10*int(qos+1)), qos)
 	}
 	publisher := join(t, api, 5, "p", asAdmin)
 	for qos := range byte(3) {
-		publisher.publish("to/c", "hello", qos)
-		if pk := d.wantMessage("to/c", "hello"); pk.FixedHeader.Qos > 0 {
-			d.acknowledge(pk.PacketID)
+		publisher.Publish("to/c", "hello", qos)
+		if pk := d.WantMessage("to/c", "hello"); pk.QoS > 0 {
+			d.Acknowledge(packet.Puback, pk.ID)
 		}
 	}
-	d.ping()
+	d.Ping()
 	wantDetail(t, api, "c", traffic{3, 3, 60, 15}, trafficOf)
 	wantDetail(t, api, "p", traffic{3, 0, 15, 0}, trafficOf)
-	d.leave()
+	d.Disconnect()
 	d = join(t, api, 5, "c", asAdmin, persistent)
-	d.publish("from/c", "more", 0)
+	d.Publish("from/c", "more", 0)
 	wantDetail(t, api, "c", traffic{4, 3, 64, 15}, trafficOf)
 }

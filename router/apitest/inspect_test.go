@@ -12,9 +12,10 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/mochi-mqtt/server/v2/packets"
 
 	"signalbox/broker"
+	"signalbox/broker/mqtt/mqtttest"
+	"signalbox/broker/mqtt/mqtttest/packet"
 	"signalbox/router/apitest"
 	"signalbox/router/appliance"
 	"signalbox/scripts/suite"
@@ -93,13 +94,13 @@ func TestInspectEveryListener(t *testing.T) {
 		t.Run(c.id, func(t *testing.T) {
 			d := connectTo(t, api.Listeners[c.listener]+c.path, c.tls, c.version)
 			before := time.Now().UnixMilli()
-			d.connect(c.id, c.changes...)
+			d.Connect(append(c.changes, withID(c.id))...)
 			got := detail(api, c.id)
 			if after := time.Now().UnixMilli(); got.LastConnect < before || got.LastConnect > after {
 				t.Errorf("lastConnect %d, want from %d to %d", got.LastConnect, before, after)
 			}
 			if got.TLS != nil && c.want.TLS.Ciphers == "" { // one of the suites that both support
-				c.want.TLS.Ciphers = cipherOf(d.conn)
+				c.want.TLS.Ciphers = cipherOf(d.Conn)
 			}
 			c.want.Dropped = &broker.ClientDrops{}
 			c.want.ClientID, c.want.Connected, c.want.LastConnect, c.want.Subscriptions = c.id, true, got.LastConnect, []string{}
@@ -118,7 +119,7 @@ func TestInspectEveryListener(t *testing.T) {
 
 // cipherOf returns the cipher suite of a connection.
 func cipherOf(conn net.Conn) string {
-	if o, ok := conn.(*overWebSocket); ok {
+	if o, ok := conn.(*mqtttest.WebSocket); ok {
 		conn = o.Conn
 	}
 	return tls.CipherSuiteName(conn.(*tls.Conn).ConnectionState().CipherSuite)
@@ -150,7 +151,7 @@ func TestInspectTLSIsNested(t *testing.T) {
 	t.Parallel()
 	p := issueCertificates(t)
 	api := everyListener(t, p)
-	connectTo(t, api.Listeners[1], p.config(t, func(*tls.Config) {}), 5).connect("c", asAdmin)
+	connectTo(t, api.Listeners[1], p.config(t, func(*tls.Config) {}), 5).Connect(withID("c"), asAdmin)
 	var record map[string]any
 	api.Root.Get(api.At("/client-inspect/detail?clientid=c")).Want(200).Decode(&record)
 	nested, ok := record["tls"].(map[string]any)
@@ -180,12 +181,12 @@ func TestInspectTLSIsNested(t *testing.T) {
 func TestInspectWill(t *testing.T) {
 	t.Parallel()
 	api := apitest.New(t, withAdminPassword)
-	will := func(pk *packets.Packet) {
-		pk.Connect.WillFlag, pk.Connect.WillRetain, pk.Connect.WillQos = true, true, 2
-		pk.Connect.WillTopic, pk.Connect.WillPayload = "pump/7/state", []byte{0, 0xff, 'x'}
-		pk.Connect.WillProperties = packets.Properties{PayloadFormatFlag: true, MessageExpiryInterval: 90, ContentType: "application/octet-stream",
-			ResponseTopic: "answers/7", CorrelationData: []byte{1, 2, 0xfe}, WillDelayInterval: 3600,
-			User: []packets.UserProperty{{Key: "site", Val: "north"}, {Key: "site", Val: "hall 3"}}}
+	will := func(pk *packet.Packet) {
+		pk.Connect.HasWill, pk.Connect.Will.Retain, pk.Connect.Will.QoS = true, true, 2
+		pk.Connect.Will.Topic, pk.Connect.Will.Payload = "pump/7/state", []byte{0, 0xff, 'x'}
+		pk.Connect.Will.Properties = packet.Properties{PayloadFormat: new(byte), MessageExpiry: 90, ContentType: "application/octet-stream",
+			ResponseTopic: "answers/7", CorrelationData: []byte{1, 2, 0xfe}, WillDelay: 3600,
+			User: []packet.UserProperty{{Name: "site", Value: "north"}, {Name: "site", Value: "hall 3"}}}
 	}
 	want := &broker.ClientWill{Topic: "pump/7/state", QoS: 2, Retain: true, Payload: base64.StdEncoding.EncodeToString([]byte{0, 0xff, 'x'}),
 		DelayInterval: 3600, Properties: []broker.WillProperty{
@@ -197,19 +198,19 @@ func TestInspectWill(t *testing.T) {
 
 	d := join(t, api, 5, "c", asAdmin, persistent, will)
 	wantDetail(t, api, "c", want, shown)
-	d.drop()
+	d.Drop()
 	wantDetail(t, api, "c", false, connected)
 	wantDetail(t, api, "c", want, shown) // it waits for its delay
 	d = join(t, api, 5, "c", asAdmin, persistent)
 	wantDetail(t, api, "c", nil, shown)
-	d.drop()
+	d.Drop()
 	d = join(t, api, 5, "c", asAdmin, persistent, will)
-	d.leave() // which deletes the Will
+	d.Disconnect() // which deletes the Will
 	wantDetail(t, api, "c", false, connected)
 	wantDetail(t, api, "c", nil, shown)
 
-	join(t, api, 4, "old", asAdmin, func(pk *packets.Packet) {
-		pk.Connect.WillFlag, pk.Connect.WillTopic, pk.Connect.WillPayload = true, "gone", []byte("bye")
+	join(t, api, 4, "old", asAdmin, func(pk *packet.Packet) {
+		pk.Connect.HasWill, pk.Connect.Will.Topic, pk.Connect.Will.Payload = true, "gone", []byte("bye")
 	})
 	wantDetail(t, api, "old", &broker.ClientWill{Topic: "gone", Payload: "Ynll", Properties: []broker.WillProperty{}}, shown)
 }
@@ -226,7 +227,7 @@ func TestInspectTimes(t *testing.T) {
 		t.Errorf("on its first connection: %+v", first)
 	}
 	before := time.Now().UnixMilli()
-	d.leave()
+	d.Disconnect()
 	wantDetail(t, api, "c", false, connected)
 	away := detail(api, "c")
 	if away.LastDisconnect == nil || *away.LastDisconnect < before || *away.LastDisconnect > time.Now().UnixMilli() {
@@ -245,7 +246,7 @@ func TestInspectTimes(t *testing.T) {
 	}
 
 	brief := join(t, api, 5, "brief", asAdmin)
-	brief.leave()
+	brief.Disconnect()
 	wantDetailGone(t, api, "brief")
 	api.Root.Get(api.At("/client-inspect/detail?clientid=brief")).WantError(404, "NOT_FOUND")
 	api.Root.Get(api.At("/client-inspect/detail?clientid=")).WantError(400, "INVALID_REQUEST")
@@ -276,8 +277,8 @@ func TestInspectWebSocketThatIsAway(t *testing.T) {
 	dir := t.TempDir()
 	api := everyListener(t, issueCertificates(t), apitest.In(dir))
 	d := connectTo(t, api.Listeners[3]+"/mqtt", nil, 5)
-	d.connect("c", asAdmin, persistent)
-	d.leave()
+	d.Connect(withID("c"), asAdmin, persistent)
+	d.Disconnect()
 	protocol := func(d broker.ConnectedClientDetail) string { return d.Protocol }
 	wantDetail(t, api, "c", false, connected)
 	wantDetail(t, api, "c", "MQTT-WS", protocol)
@@ -304,8 +305,8 @@ func TestInspectCleanSession(t *testing.T) {
 		{"v5 clean, ends", 5, true, 0, true}, {"v5 clean, kept", 5, true, 60, false},
 		{"v5 not clean, ends", 5, false, 0, true}, {"v5 not clean, kept", 5, false, 60, false},
 	} {
-		join(t, api, c.version, c.name, asAdmin, func(pk *packets.Packet) {
-			pk.Connect.Clean, pk.Properties.SessionExpiryInterval, pk.Properties.SessionExpiryIntervalFlag = c.clean, c.expiry, c.expiry > 0
+		join(t, api, c.version, c.name, asAdmin, func(pk *packet.Packet) {
+			pk.Connect.CleanStart, pk.Properties.SessionExpiry = c.clean, c.expiry
 		})
 		if got := detail(api, c.name).CleanSession; got != c.want {
 			t.Errorf("%s: cleanSession %t, want %t", c.name, got, c.want)
@@ -318,7 +319,7 @@ func TestInspectSubscriptions(t *testing.T) {
 	api := apitest.New(t, withAdminPassword)
 	api.Root.Put(api.At("/acldefault"), []object{{"acltype": "subscribe", "allow": true}}).Want(204)
 	d := join(t, api, 5, "c", asAdmin, persistent)
-	d.subscribe(filter("b/+", 1), filter("a/#", 0), filter("$share/g/c", 2), filter("a/#", 2))
+	d.SubscribeTo(filter("b/+", 1), filter("a/#", 0), filter("$share/g/c", 2), filter("a/#", 2))
 	shown := func(d broker.ConnectedClientDetail) []string {
 		if int(d.NumSubscriptions) != len(d.Subscriptions) {
 			t.Errorf("numSubscriptions %d of %q", d.NumSubscriptions, d.Subscriptions)
@@ -326,9 +327,9 @@ func TestInspectSubscriptions(t *testing.T) {
 		return d.Subscriptions
 	}
 	wantDetail(t, api, "c", []string{"$share/g/c", "a/#", "b/+"}, shown)
-	d.unsubscribe("a/#")
+	d.Unsubscribe("a/#")
 	wantDetail(t, api, "c", []string{"$share/g/c", "b/+"}, shown)
-	d.leave()
+	d.Disconnect()
 	wantDetail(t, api, "c", false, connected)
 	wantDetail(t, api, "c", []string{"$share/g/c", "b/+"}, shown)
 }

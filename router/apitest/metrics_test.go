@@ -51,9 +51,9 @@ func TestMetricsOfTheBroker(t *testing.T) {
 	t.Parallel()
 	api := apitest.New(t, withAdminPassword, withScrapeToken)
 	d := join(t, api, 5, "d", asAdmin)
-	d.subscribe(filter("a", 0))
-	d.publish("kept", "12345", 1, retained)
-	if code := connectTo(t, api.Listeners[0], nil, 5).sendConnect("x", user("nobody", "x")).ReasonCode; code == 0 {
+	d.SubscribeTo(filter("a", 0))
+	d.Publish("kept", "12345", 1, retained)
+	if code := connectTo(t, api.Listeners[0], nil, 5).SendConnect(withID("x"), user("nobody", "x")).Reason; code == 0 {
 		t.Fatal("a stranger was let in")
 	}
 	got := metrics(api)
@@ -82,9 +82,9 @@ func TestMetricsAreBounded(t *testing.T) {
 		for i := from; i < to; i++ {
 			name := fmt.Sprint("name-", i)
 			d := join(t, api, 5, name, asAdmin)
-			d.subscribe(filter(name+"/y", 0))
-			d.publish(name+"/x", name, 1, retained)
-			connectTo(t, api.Listeners[0], nil, 5).sendConnect(name+"x", user(name, name))
+			d.SubscribeTo(filter(name+"/y", 0))
+			d.Publish(name+"/x", name, 1, retained)
+			connectTo(t, api.Listeners[0], nil, 5).SendConnect(withID(name+"x"), user(name, name))
 			api.Root.Get("/api/" + name).Want(404)
 			api.Root.Get(api.At("/clients?username=" + name)).Want(404)
 		}

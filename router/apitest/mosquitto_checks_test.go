@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"signalbox/broker/brokertest"
+	"signalbox/broker/mqtt/mqtttest"
 	"signalbox/router/apitest"
 )
 
@@ -52,8 +53,8 @@ func TestNamesThatBrokersTruncate(t *testing.T) {
 		api.Root.Get(at("/clients?username=" + url.QueryEscape("whole 😀"))).Want(200)
 		api.Root.Post(at("/messages"), apitest.Text(`{"topic":"a","payload":"x\u0000y"}`)).Want(204)
 	}
-	if err := tryDial(t, strings.TrimPrefix(brokerRecord(api, mosquitto).URL, "mqtt://"), "victim", "pw"); err != nil {
-		t.Errorf("the victim cannot log in any more: %v", err)
+	if !mqtttest.Accepts(t, strings.TrimPrefix(brokerRecord(api, mosquitto).URL, "mqtt://"), "victim", "pw") {
+		t.Error("the victim cannot log in any more")
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"signalbox/broker/mqtt/mqtttest"
 	"signalbox/router/apitest"
 	"signalbox/router/appliance"
 )
@@ -19,5 +20,5 @@ func TestMinPasswordLength(t *testing.T) {
 	}
 	api.Root.Post(api.At("/clients"), object{"username": "u", "password": "12345678"}).Want(204)
 	api.Root.Put(api.At("/clients"), object{"username": "u", "password": "1234567"}).WantError(400, "INVALID_REQUEST")
-	dial(t, api.MQTT, "u", "12345678")
+	mqtttest.Join(t, api.MQTT, "u", "12345678")
 }

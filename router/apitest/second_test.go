@@ -5,9 +5,9 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/mochi-mqtt/server/v2/packets"
 
 	"signalbox/broker"
+	"signalbox/broker/mqtt/mqtttest/packet"
 	"signalbox/handlers"
 	"signalbox/router/apitest"
 )
@@ -20,11 +20,11 @@ func TestSecondServiceSeesTheSame(t *testing.T) {
 	id := addBroker(t, second, object{"name": "first", "url": "mqtt://" + first.MQTT, "username": mqttAdmin, "password": mqttPassword})
 	waitFor(t, "the connection", func() bool { return brokerRecord(second, id).Status.Connected })
 	at := func(path string) string { return second.BrokerAt(id, path) }
-	d := join(t, first, 5, "pump 7&", asAdmin, persistent, func(pk *packets.Packet) {
-		pk.Connect.WillFlag, pk.Connect.WillTopic, pk.Connect.WillPayload = true, "gone", []byte{0xff}
-		pk.Connect.WillProperties.WillDelayInterval = 5
+	d := join(t, first, 5, "pump 7&", asAdmin, persistent, func(pk *packet.Packet) {
+		pk.Connect.HasWill, pk.Connect.Will.Topic, pk.Connect.Will.Payload = true, "gone", []byte{0xff}
+		pk.Connect.Will.Properties.WillDelay = 5
 	})
-	d.subscribe(filter("a/#", 1))
+	d.SubscribeTo(filter("a/#", 1))
 
 	query := "/client-inspect/detail?clientid=pump%207%26"
 	near, far := first.Root.Get(first.At(query)).Want(200), second.Root.Get(at(query)).Want(200)
@@ -47,7 +47,7 @@ func TestSecondServiceSeesTheSame(t *testing.T) {
 	}
 
 	second.Root.Post(at("/messages"), object{"topic": "a/1", "payload": "from afar", "qos": 1, "retain": true}).Want(204)
-	d.wantMessage("a/1", "from afar")
+	d.WantMessage("a/1", "from afar")
 	var deleted handlers.DeletedCount
 	if second.Root.Delete(at("/messages/retained?filter=a/%23")).Want(200).Decode(&deleted); deleted.Deleted != 1 {
 		t.Errorf("%d deleted, want 1", deleted.Deleted)
@@ -58,10 +58,10 @@ func TestSecondServiceSeesTheSame(t *testing.T) {
 	if diff := cmp.Diff(string(near.Body), string(far.Body)); diff != "" || !strings.Contains(string(near.Body), `"allowed":false`) {
 		t.Errorf("access check (-near +far):\n%s", diff)
 	}
-	if pk := d.want(packets.Publish); len(pk.Payload) != 0 { // an empty message deleted what was retained there
+	if pk := d.Want(packet.Publish); len(pk.Payload) != 0 { // an empty message deleted what was retained there
 		t.Errorf("came %q", pk.Payload)
 	}
 	second.Root.Delete(at("/client-inspect/connection?clientid=pump%207%26")).Want(204)
-	d.wantEnd(0x98)
+	d.WantDisconnect(0x98)
 	second.Root.Get(at("/bans")).WantError(405, "NOT_SUPPORTED")
 }

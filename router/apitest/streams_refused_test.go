@@ -6,9 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/mochi-mqtt/server/v2/packets"
-
 	"signalbox/broker/control"
+	"signalbox/broker/mqtt/mqtttest/packet"
 	"signalbox/router/apitest"
 )
 
@@ -165,13 +164,13 @@ func TestStreamControl(t *testing.T) {
 	t.Parallel()
 	api := apitest.New(t, withAdminPassword)
 	d, p := join(t, api, 5, "admin's", asAdmin), join(t, api, 5, "writer", asAdmin)
-	d.subscribe(filter(control.StreamTopic+control.ResponseSuffix, 0), filter("again", 0))
+	d.SubscribeTo(filter(control.StreamTopic+control.ResponseSuffix, 0), filter("again", 0))
 	ask := func(command string) string {
 		t.Helper()
-		p.publish(control.StreamTopic, `{"commands":[`+command+`]}`, 1)
-		pk := d.want(packets.Publish)
-		if pk.TopicName != control.StreamTopic+control.ResponseSuffix {
-			t.Fatalf("%s: got %q on %s", command, pk.Payload, pk.TopicName)
+		p.Publish(control.StreamTopic, `{"commands":[`+command+`]}`, 1)
+		pk := d.Want(packet.Publish)
+		if pk.Topic != control.StreamTopic+control.ResponseSuffix {
+			t.Fatalf("%s: got %q on %s", command, pk.Payload, pk.Topic)
 		}
 		return string(pk.Payload)
 	}
@@ -225,7 +224,7 @@ func TestStreamControlIsNotForEverybody(t *testing.T) {
 	api := apitest.New(t)
 	account(t, api, "meter", allowed("publishClientSend", "#"))
 	d := join(t, api, 5, "c", user("meter", "secret"))
-	if code := d.publish(control.StreamTopic, `{"commands":[{"command":"createStream","streamname":"s","sourcetopic":"in"}]}`, 1); code != 0x87 {
+	if code := d.Publish(control.StreamTopic, `{"commands":[{"command":"createStream","streamname":"s","sourcetopic":"in"}]}`, 1); code != 0x87 {
 		t.Errorf("PUBACK %#x, want 0x87", code)
 	}
 	if got := strings.TrimSpace(string(api.Root.Get(api.At("/streams")).Want(200).Body)); got != "[]" {

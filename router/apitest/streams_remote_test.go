@@ -66,7 +66,7 @@ func TestStreamsOfASecondService(t *testing.T) {
 	second.Root.Put(far("/streams/replay"), object{"streamname": "none", "replayTopic": "again"}).WantError(404, "NOT_FOUND")
 	second.Root.Delete(far("/streams/replay?streamname=s")).WantError(400, "CONFLICT")
 	p := join(t, first, 5, "writer", asAdmin)
-	p.publish("in", `{"v":3}`, 1)
+	p.Publish("in", `{"v":3}`, 1)
 	for _, path := range []string{"/streams", "/streams?verbose=false", "/streams/detail?streamname=s", "/streams/messages/count?streamname=s"} {
 		near := string(first.Root.Get(first.At(path)).Want(200).Body)
 		if got := string(second.Root.Get(far(path)).Want(200).Body); got != near {

@@ -18,7 +18,7 @@ func TestStreamsAfterARestart(t *testing.T) {
 	makeStream(t, before, object{"streamname": "asleep", "sourceTopic": "in", "active": false, "textname": "later"})
 	p := join(t, before, 5, "writer", asAdmin)
 	for _, payload := range []string{`{"v":1}`, `{"v":2}`} {
-		p.publish("in", payload, 1)
+		p.Publish("in", payload, 1)
 	}
 	before.Root.Put(before.At("/streams/replay"), object{"streamname": "kept", "replayTopic": "again", "speed": 1e-9}).Want(204)
 	was := streamOf(before, "asleep")
@@ -33,15 +33,15 @@ func TestStreamsAfterARestart(t *testing.T) {
 		t.Errorf("a definition: got %+v, want %+v", now, was)
 	}
 	d := join(t, after, 5, "reader", asAdmin)
-	d.subscribe(filter("out", 0))
+	d.SubscribeTo(filter("out", 0))
 	p = join(t, after, 5, "writer", asAdmin)
-	p.publish("in", `{"v":4}`, 1)
-	d.wantMessage("out", `{"sum":7}`)
+	p.Publish("in", `{"v":4}`, 1)
+	d.WantMessage("out", `{"sum":7}`)
 	waitFor(t, "the other stream to pass it on", func() bool { return streamOf(after, "passing").Stats.Republished == 1 })
-	d.unsubscribe("out")
-	d.subscribe(filter("passed", 0))
-	p.publish("in", `{"v":8}`, 1)
-	d.wantMessage("passed", `{"sum":12}`) // since the restart
+	d.Unsubscribe("out")
+	d.SubscribeTo(filter("passed", 0))
+	p.Publish("in", `{"v":8}`, 1)
+	d.WantMessage("passed", `{"sum":12}`) // since the restart
 	after.Root.Put(after.At("/streams/replay"), object{"streamname": "kept", "replayTopic": "again", "reverse": true, "speed": "fastest"}).Want(204)
 	noReplay(t, after, "kept")
 	if got := streamOf(after, "kept").Stats.Replayed; got != 4 {

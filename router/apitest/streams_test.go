@@ -9,9 +9,10 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/mochi-mqtt/server/v2/packets"
 
 	"signalbox/broker"
+	"signalbox/broker/mqtt/mqtttest"
+	"signalbox/broker/mqtt/mqtttest/packet"
 	"signalbox/router/apitest"
 )
 
@@ -42,7 +43,7 @@ func countOf(api *apitest.API, name string) int64 {
 // fill publishes messages that a stream stores, the payloads 1, 2, … in order. Each is
 // stored when it is acknowledged. It returns a time in Unix seconds before each of
 // them.
-func fill(t *testing.T, d *device, topic string, n int) (before []float64) {
+func fill(t *testing.T, d *mqtttest.Client, topic string, n int) (before []float64) {
 	t.Helper()
 	tick := func() int64 {
 		from := time.Now().UnixMilli()
@@ -52,7 +53,7 @@ func fill(t *testing.T, d *device, topic string, n int) (before []float64) {
 	for i := range n {
 		tick()
 		before = append(before, float64(tick())/1000)
-		if code := d.publish(topic, fmt.Sprint(i+1), 1); code >= 0x80 {
+		if code := d.Publish(topic, fmt.Sprint(i+1), 1); code >= 0x80 {
 			t.Fatalf("message %d on %s: refused with %#x", i+1, topic, code)
 		}
 	}
@@ -71,20 +72,20 @@ func TestStreams(t *testing.T) {
 	api := apitest.New(t, withAdminPassword)
 	viewer, at := api.Token("viewer"), api.At
 	d, p := join(t, api, 5, "reader", asAdmin), join(t, api, 5, "writer", asAdmin)
-	d.subscribe(filter("out", 2), filter("again", 0))
+	d.SubscribeTo(filter("out", 2), filter("again", 0))
 
 	viewer.Post(at("/streams"), object{"streamname": "hall 3", "sourceTopic": "plant/+/raw", "targetTopic": "out", "targetqos": 1,
 		"ttl": 86400, "textname": "Hall", "textdescription": "of machines", "key": "k", "persist": true, "query": object{
 			"select": []object{{"source": "[speed]", "target": "[data][max]", "alias": "max", "function": object{"name": "max"}}, {"source": "[loc]", "target": "[loc]"}},
 			"where":  []object{{"operator": "==", "left": "[loc]", "right": "Hall 3"}}}}).Want(204)
 	for _, payload := range []string{`{"speed":2.50,"loc":"Hall 3"}`, `{"speed":9,"loc":"Hall 4"}`, `no JSON`, `{"speed":1,"loc":"Hall 3"}`} {
-		p.publish("plant/7/raw", payload, 0)
+		p.Publish("plant/7/raw", payload, 0)
 	}
 	for range 2 {
-		if pk := d.wantMessage("out", `{"data":{"max":2.50},"loc":"Hall 3"}`); pk.FixedHeader.Qos != 1 {
-			t.Errorf("republished with QoS %d, want 1", pk.FixedHeader.Qos)
+		if pk := d.WantMessage("out", `{"data":{"max":2.50},"loc":"Hall 3"}`); pk.QoS != 1 {
+			t.Errorf("republished with QoS %d, want 1", pk.QoS)
 		} else {
-			d.acknowledge(pk.PacketID)
+			d.Acknowledge(packet.Puback, pk.ID)
 		}
 	}
 	waitFor(t, "both messages to be kept", func() bool { // counted only after they exist
@@ -94,7 +95,7 @@ func TestStreams(t *testing.T) {
 
 	viewer.Put(at("/streams/replay"), object{"streamname": "hall 3", "replayTopic": "again", "gte": "", "lte": "", "reverse": false, "limit": -1, "speed": 0}).Want(204)
 	for range 2 {
-		d.wantMessage("again", `{"data":{"max":2.50},"loc":"Hall 3"}`)
+		d.WantMessage("again", `{"data":{"max":2.50},"loc":"Hall 3"}`)
 	}
 	noReplay(t, api, "hall%203")
 	s := streamOf(api, "hall%203")
@@ -106,7 +107,7 @@ func TestStreams(t *testing.T) {
 		t.Errorf("%d messages are left after all were deleted", n)
 	}
 	viewer.Put(at("/streams"), object{"streamname": "hall 3", "active": false}).Want(204)
-	p.publish("plant/7/raw", `{"speed":2.50,"loc":"Hall 3"}`, 1)
+	p.Publish("plant/7/raw", `{"speed":2.50,"loc":"Hall 3"}`, 1)
 	if got := streamOf(api, "hall%203"); got.Active || got.Stats.Received != 4 {
 		t.Errorf("a stream that is not active: %+v, %+v", got, got.Stats)
 	}
@@ -244,7 +245,7 @@ func TestReplayStream(t *testing.T) {
 	api := apitest.New(t, withAdminPassword)
 	makeStream(t, api, storingStream("s", "in"))
 	d, p := join(t, api, 5, "reader", asAdmin), join(t, api, 5, "writer", asAdmin)
-	d.subscribe(filter("again", 0))
+	d.SubscribeTo(filter("again", 0))
 	before := fill(t, p, "in", 4)
 	text := func(seconds float64) string { return fmt.Sprintf("%.3f", seconds) }
 	for name, c := range map[string]struct {
@@ -273,28 +274,18 @@ func TestReplayStream(t *testing.T) {
 		}
 		api.Root.Put(api.At("/streams/replay"), body).Want(204)
 		noReplay(t, api, "s")
-		d.send(packets.Packet{FixedHeader: packets.FixedHeader{Type: packets.Pingreq}})
+		d.Send(packet.Packet{Type: packet.Pingreq})
 		got := ""
-		for pk := d.wantAny(packets.Publish, packets.Pingresp); pk.FixedHeader.Type == packets.Publish; pk = d.wantAny(packets.Publish, packets.Pingresp) {
+		for pk := d.Want(packet.Publish, packet.Pingresp); pk.Type == packet.Publish; pk = d.Want(packet.Publish, packet.Pingresp) {
 			got += string(pk.Payload)
-			if pk.TopicName != "again" || pk.FixedHeader.Retain {
-				t.Errorf("%s: replayed to %s, RETAIN %v", name, pk.TopicName, pk.FixedHeader.Retain)
+			if pk.Topic != "again" || pk.Retain {
+				t.Errorf("%s: replayed to %s, RETAIN %v", name, pk.Topic, pk.Retain)
 			}
 		}
 		if got != c.want {
 			t.Errorf("%s: replayed %q, want %q", name, got, c.want)
 		}
 	}
-}
-
-// wantAny returns the next packet, which must have one of the types.
-func (d *device) wantAny(kinds ...byte) packets.Packet {
-	d.t.Helper()
-	pk, err := d.next()
-	if err != nil || !slices.Contains(kinds, pk.FixedHeader.Type) {
-		d.t.Fatalf("waiting for packets of types %d: got type %d, %v", kinds, pk.FixedHeader.Type, err)
-	}
-	return pk
 }
 
 // TestStopStreamReplay has one replay at a time, until it is stopped.
@@ -324,7 +315,7 @@ func TestClearStreamRange(t *testing.T) {
 	api := apitest.New(t, withAdminPassword)
 	makeStream(t, api, storingStream("s", "in"))
 	d, p := join(t, api, 5, "reader", asAdmin), join(t, api, 5, "writer", asAdmin)
-	d.subscribe(filter("again", 0))
+	d.SubscribeTo(filter("again", 0))
 	before := fill(t, p, "in", 5)
 	editor, path := api.Token("editor"), api.At("/streams/messages/range?streamname=s")
 	api.Token("viewer").Delete(path+"&gte=1").WantError(403, "FORBIDDEN")
@@ -339,7 +330,7 @@ func TestClearStreamRange(t *testing.T) {
 	}
 	editor.Put(api.At("/streams/replay"), object{"streamname": "s", "replayTopic": "again", "speed": "fastest"}).Want(204)
 	for _, payload := range []string{"1", "3", "4"} {
-		d.wantMessage("again", payload)
+		d.WantMessage("again", payload)
 	}
 	editor.Delete(fmt.Sprintf("%s&lte=%.3f", path, before[4])).Want(204)
 	if n := countOf(api, "s"); n != 0 {

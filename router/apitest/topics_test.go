@@ -11,10 +11,10 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/mochi-mqtt/server/v2/packets"
 
 	"signalbox/broker"
 	"signalbox/broker/brokertest"
+	"signalbox/broker/mqtt/mqtttest/packet"
 	"signalbox/handlers"
 	"signalbox/router/apitest"
 )
@@ -62,19 +62,19 @@ func TestTopicTree(t *testing.T) {
 	api := apitest.New(t, withAdminPassword)
 	account(t, api, "sharer", allowed("subscribePattern", "quiet/#"), allowed("subscribeLiteral", "$share/g/quiet/x"))
 	one, two := join(t, api, 5, "one", asAdmin), join(t, api, 4, "two", user("sharer", "secret"))
-	one.subscribe(filter("quiet/#", 0), filter("quiet/+", 1))
-	two.subscribe(filter("$share/g/quiet/x", 0), filter("quiet/#", 2))
+	one.SubscribeTo(filter("quiet/#", 0), filter("quiet/+", 1))
+	two.SubscribeTo(filter("$share/g/quiet/x", 0), filter("quiet/#", 2))
 	before := time.Now().Truncate(time.Millisecond)
 	want := broker.PublishTopics{Count: len(payloads), Topics: []string{}, Data: []broker.PublishTopic{}}
 	for i, p := range payloads {
 		p.want.Topic, p.want.QoS, p.want.Retain, p.want.Messages = fmt.Sprintf("a/%d", i), i%3, i == 2, int64(i+1)
 		for range i {
-			one.publish(p.want.Topic, "earlier", 0)
+			one.Publish(p.want.Topic, "earlier", 0)
 		}
-		one.publish(p.want.Topic, p.sent, byte(p.want.QoS), func(pk *packets.Packet) { pk.FixedHeader.Retain = p.want.Retain })
+		one.Publish(p.want.Topic, p.sent, byte(p.want.QoS), func(pk *packet.Packet) { pk.Retain = p.want.Retain })
 		want.Topics, want.Data = append(want.Topics, p.want.Topic), append(want.Data, p.want)
 	}
-	one.publish("$other/topic", "x", 0)
+	one.Publish("$other/topic", "x", 0)
 
 	viewer := api.Token("viewer")
 	got := topicTree(viewer, api.At(""))
@@ -188,9 +188,9 @@ func TestTTLOfTheEmbeddedBroker(t *testing.T) {
 	d := join(t, api, 5, "d", asAdmin)
 	editor := api.Token("editor")
 	changeTTL(t, editor, api.At(""))
-	wantExpiry(t, editor, api.At(""), func(topic string) { d.publish(topic, "x", 0) })
+	wantExpiry(t, editor, api.At(""), func(topic string) { d.Publish(topic, "x", 0) })
 	editor.Put(api.At("/topictree/ttl"), object{"ttl_sec": 0}).Want(204)
-	if d.publish("untold", "x", 1); topicTree(editor, api.At("")).PublishTopics.Count != 0 {
+	if d.Publish("untold", "x", 1); topicTree(editor, api.At("")).PublishTopics.Count != 0 {
 		t.Error("topics are kept with a TTL of 0")
 	}
 	viewer := api.Token("viewer")
@@ -205,7 +205,7 @@ func TestTopicTreeOfAnotherSignalbox(t *testing.T) {
 	far, near := apitest.New(t, withAdminPassword), apitest.New(t)
 	d := join(t, far, 5, "d", asAdmin)
 	for i, p := range payloads {
-		d.publish(fmt.Sprintf("a/%d", i), p.sent, byte(i%3))
+		d.Publish(fmt.Sprintf("a/%d", i), p.sent, byte(i%3))
 	}
 	id := addBroker(t, near, object{"name": "far", "url": far.Listeners[0], "username": mqttAdmin, "password": mqttPassword, "topictree": false})
 	waitFor(t, "the connection", func() bool { return slices.Contains(brokerRecord(near, id).Capabilities, broker.CapTTL) })
@@ -220,7 +220,7 @@ func TestTopicTreeOfAnotherSignalbox(t *testing.T) {
 	wantTreePages(t, viewer, path, want.PublishTopics.Topics, want.SubscribeTopics.Topics)
 	changeTTL(t, viewer, path)
 	wantTTL(t, far.Root, far.At(""), 1)
-	wantExpiry(t, viewer, path, func(topic string) { d.publish(topic, "x", 0) })
+	wantExpiry(t, viewer, path, func(topic string) { d.Publish(topic, "x", 0) })
 	if caps := brokerRecord(near, id).Capabilities; !slices.Contains(caps, broker.CapTopicTree) {
 		t.Errorf("capabilities: %q", caps)
 	}

@@ -64,7 +64,7 @@ func TestUnknownComesBeforeInvalid(t *testing.T) {
 		"{connectionName}": "history", "{userId}": me.ID}
 	tried := 0
 	for at, o := range operations(t, api) {
-		for _, unknown := range []string{"{projectId}", "{brokerId}", "{bridgeId}", "{connectionName}", "{clusterId}", "{tokenId}", "{userId}"} {
+		for _, unknown := range []string{"{projectId}", "{brokerId}", "{bridgeId}", "{connectionName}", "{clusterId}", "{tokenId}", "{userId}", "{jobId}"} {
 			if !strings.Contains(at[1], unknown) {
 				continue
 			}

@@ -23,6 +23,7 @@ import (
 	"signalbox/broker/clusters"
 	"signalbox/broker/embedded"
 	"signalbox/broker/messaging"
+	"signalbox/broker/monitor"
 	"signalbox/broker/outbound"
 	"signalbox/broker/remote"
 	"signalbox/broker/storage"
@@ -31,6 +32,7 @@ import (
 	"signalbox/db"
 	"signalbox/handlers"
 	"signalbox/handlers/auth"
+	"signalbox/handlers/jobs"
 	"signalbox/handlers/vault"
 	"signalbox/router"
 	"signalbox/router/appliance/datadir"
@@ -51,6 +53,7 @@ type Appliance struct {
 	ready    []func(context.Context) error
 	streams  *streams.Host
 	bridges  *bridges.Host
+	history  *monitor.History
 	outbound *outbound.Policy
 	files    *datadir.Watcher
 	server   *router.Server
@@ -67,6 +70,7 @@ const (
 	brokerFile   = embedded.DatabaseFile
 	streamsFile  = "streams.db"
 	bridgesFile  = "bridges.db"
+	historyFile  = "history.db"
 	clusterFile  = "cluster/cluster.db"
 )
 
@@ -76,6 +80,9 @@ const stopTime = 10 * time.Second
 // drainTime is the part of it for requests in flight; a caller that never sends the
 // rest of its request must not prevent the databases from being closed.
 const drainTime = 5 * time.Second
+
+// jobsTime is the part of it for the objects that jobs have begun to change.
+const jobsTime = 2 * time.Second
 
 // cleanup are the steps of a stop, executed in reverse order.
 type cleanup []func(context.Context) error
@@ -114,7 +121,7 @@ func (a *Appliance) start(ctx context.Context) error {
 	begin := a.clock.Defer()
 	a.metrics = append(a.metrics, clockMetrics{a.clock})
 	for _, step := range []func(context.Context) error{
-		a.openAPI, a.firstStart, a.startBroker, a.watchFiles, a.startServer, func(ctx context.Context) error { return a.API.ConnectAll(ctx) },
+		a.openAPI, a.firstStart, a.startBroker, a.watchFiles, a.startHistory, a.startServer, func(ctx context.Context) error { return a.API.ConnectAll(ctx) },
 	} {
 		if err := step(ctx); err != nil {
 			return err
@@ -126,8 +133,11 @@ func (a *Appliance) start(ctx context.Context) error {
 
 // Stop ends the service: it refuses new requests, completes those in flight, then
 // closes the broker and the databases. It takes at most ten seconds.
-func (a *Appliance) Stop() error {
-	ctx, cancel := context.WithTimeout(context.Background(), stopTime)
+func (a *Appliance) Stop() error { return a.StopWithin(stopTime) }
+
+// StopWithin is Stop with another limit.
+func (a *Appliance) StopWithin(limit time.Duration) error {
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	if a.bridges != nil {
 		a.bridges.Leave()
@@ -171,6 +181,8 @@ func (a *Appliance) openAPI(ctx context.Context) error {
 	if err := a.openStreams(ctx, in(streamsFile)); err != nil {
 		return err
 	}
+	a.history = monitor.Open(ctx, in(historyFile), monitor.Options{Log: a.log, Now: time.Now})
+	a.undo.addBounded(a.history.Close)
 	dialer := remote.New(a.log)
 	dialer.Outbound, dialer.Now = a.outbound, a.clock.Now
 	dialer.RequestID = router.RequestID
@@ -181,7 +193,9 @@ func (a *Appliance) openAPI(ctx context.Context) error {
 	pool := broker.NewPool(dialer.Dial)
 	a.undo.addBounded(pool.Close)
 	connections := &handlers.Connections{DB: d, Brokers: pool, BrokerData: a.brokerData(), Vault: v, CertDir: in("certs"), Now: time.Now, Log: a.log}
-	a.API = &handlers.API{Connections: connections, Clusters: clusters.New(connections.ClusterRows(), a.log), Auth: users}
+	a.API = &handlers.API{Connections: connections, Clusters: clusters.New(connections.ClusterRows(), a.log), Auth: users,
+		Jobs: jobs.New(jobs.DefaultLimits(), time.Now, a.log), SearchTime: handlers.DefaultSearchTime, History: a.history,
+		Events: a.openEvents(pool)}
 	return nil
 }
 
@@ -268,6 +282,7 @@ func (a *Appliance) startServer(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	a.undo.addBounded(a.stopJobs)
 	a.undo.addBounded(func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, drainTime)
 		defer cancel()
@@ -282,6 +297,16 @@ func (a *Appliance) startServer(ctx context.Context) error {
 	a.server = server
 	a.URL = server.URL()
 	return a.writeAddress()
+}
+
+// stopJobs stops the jobs before their brokers are closed.
+func (a *Appliance) stopJobs(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, jobsTime)
+	defer cancel()
+	if err := a.API.Jobs.Close(ctx); err != nil {
+		a.log.Warn("jobs were aborted", "error", err)
+	}
+	return nil
 }
 
 // isReady returns an error if a part is not ready.

@@ -31,5 +31,8 @@ func (a *Appliance) openBridges(ctx context.Context, path string, v *vault.Vault
 
 // brokerData returns what this service stores for brokers itself.
 func (a *Appliance) brokerData() []handlers.BrokerData {
-	return []handlers.BrokerData{{Name: "streams", Forget: a.streams.Forget}, {Name: "bridges", Forget: a.bridges.Forget}}
+	return []handlers.BrokerData{
+		{Name: "streams", Forget: a.streams.Forget}, {Name: "bridges", Forget: a.bridges.Forget},
+		{Name: "metric history", Forget: a.history.Forget},
+	}
 }

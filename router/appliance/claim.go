@@ -57,7 +57,8 @@ func (c Config) directory() datadir.Directory {
 	return d
 }
 
-// allDatabases returns the data directory with every possible database.
+// allDatabases returns the data directory with every possible database that must not be
+// lost, so without the metric history.
 func (c Config) allDatabases() datadir.Directory {
 	return datadir.Directory{
 		Path:      c.DataDir,

@@ -68,8 +68,8 @@ func (c Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Logger returns the logger of a valid configuration.
-func (c LogConfig) Logger(w io.Writer) *slog.Logger {
+// logger returns the logger of a valid configuration.
+func (c LogConfig) logger(w io.Writer) *slog.Logger {
 	var level slog.Level
 	_ = level.UnmarshalText([]byte(c.Level)) // validated
 	o := &slog.HandlerOptions{Level: level}

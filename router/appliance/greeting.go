@@ -9,7 +9,7 @@ import (
 // generated passwords are shown only to a person at a terminal: elsewhere the output is
 // stored in journals and files, so only the file with the passwords is named.
 func (a *Appliance) Greet(w io.Writer, terminal bool) {
-	fmt.Fprintf(w, "signalbox %s is ready.\n  API   %s  (manual: %s/docs, reference: %s/api/docs)\n", a.program.Version, a.URL, a.URL, a.URL)
+	fmt.Fprintf(w, "signalbox %s is ready.\n  web   %s/ui\n  API   %s  (manual: %s/docs, reference: %s/api/docs)\n", a.program.Version, a.URL, a.URL, a.URL, a.URL)
 	for _, url := range a.Broker {
 		fmt.Fprintf(w, "  MQTT  %s\n", url)
 	}

@@ -18,13 +18,13 @@ type Log struct {
 // OpenLog opens the log of a valid configuration: its file, or else stderr.
 func OpenLog(c LogConfig, stderr io.Writer) (*Log, error) {
 	if c.File == "" {
-		return &Log{Logger: c.Logger(stderr)}, nil
+		return &Log{Logger: c.logger(stderr)}, nil
 	}
 	f := &logFile{path: c.File}
 	if err := f.reopen(); err != nil {
 		return nil, fmt.Errorf("log.file: %w; make its folder writable, or configure another file", err)
 	}
-	return &Log{Logger: c.Logger(f), file: f}, nil
+	return &Log{Logger: c.logger(f), file: f}, nil
 }
 
 // Reopen opens the file again, as after it was renamed. If that fails, the previous

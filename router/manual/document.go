@@ -9,11 +9,14 @@ import (
 	"github.com/yuin/goldmark/extension"
 	extast "github.com/yuin/goldmark/extension/ast"
 	"github.com/yuin/goldmark/parser"
+	"github.com/yuin/goldmark/renderer"
 	"github.com/yuin/goldmark/text"
+	"github.com/yuin/goldmark/util"
 )
 
 // markdown parses GitHub's dialect. Raw HTML is omitted from the pages.
-var markdown = goldmark.New(goldmark.WithExtensions(extension.GFM), goldmark.WithParserOptions(parser.WithAutoHeadingID()))
+var markdown = goldmark.New(goldmark.WithExtensions(extension.GFM), goldmark.WithParserOptions(parser.WithAutoHeadingID()),
+	goldmark.WithRendererOptions(renderer.WithNodeRenderers(util.Prioritized(regionRenderer{}, 100))))
 
 // document is a parsed page.
 type document struct {
@@ -33,6 +36,7 @@ type section struct {
 func parse(p Page) *document {
 	source := []byte(p.Markdown)
 	root := markdown.Parser().Parse(text.NewReader(source))
+	wrapWide(root)
 	d := &document{Page: p}
 	d.collect(root, source)
 	var b bytes.Buffer

@@ -10,15 +10,26 @@ import (
 //go:embed style.css
 var style []byte
 
+//go:embed icon.svg
+var icon []byte
+
 //go:embed page.html
 var pageText string
 
 var pageTemplate = template.Must(template.New("page").Parse(pageText))
 
-// styleName is the name of the style sheet among the pages.
-const styleName = "style.css"
+// asset is a file that is served among the pages, by its name.
+type asset struct {
+	contentType string
+	content     []byte
+}
 
-// policy allows a page the style sheet of this service and the search form, and nothing
+var assets = map[string]asset{
+	"style.css": {"text/css; charset=utf-8", style},
+	"icon.svg":  {"image/svg+xml", icon},
+}
+
+// policy allows a page the assets of this service and the search form, and nothing
 // else.
 const policy = "default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 
@@ -47,12 +58,12 @@ func (m *Manual) Index(path string) http.Handler {
 	})
 }
 
-// Serve writes the page, or the style sheet, with a name. It reports whether it exists.
+// Serve writes the page, or the asset, with a name. It reports whether it exists.
 func (m *Manual) Serve(w http.ResponseWriter, name, home string) bool {
-	if name == styleName {
-		w.Header().Set("Content-Type", "text/css; charset=utf-8")
+	if a, found := assets[name]; found {
+		w.Header().Set("Content-Type", a.contentType)
 		w.Header().Set("Cache-Control", "no-cache")
-		w.Write(style) //nolint:errcheck // a disconnected caller needs no response
+		w.Write(a.content) //nolint:errcheck // a disconnected caller needs no response
 		return true
 	}
 	for _, d := range m.render() {

@@ -1,6 +1,7 @@
 package manual
 
 import (
+	"html/template"
 	"io/fs"
 	"net/http"
 	"net/http/httptest"
@@ -8,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/jba/templatecheck"
 )
 
 const exampleText = "data_dir: ./data\n"
@@ -110,9 +113,10 @@ func TestHandler(t *testing.T) {
 	h := serve()
 	for target, want := range map[string][]string{
 		"/docs":                   {`<a href="docs/streams">Streams</a>`, `href="docs/style.css"`, `<h1>Manual</h1>`},
-		"/docs/streams":           {`<h1 id="streams">Streams</h1>`, `href="style.css"`, `aria-current="page"`, `href="../docs"`},
+		"/docs/streams":           {`<h1 id="streams">Streams</h1>`, `href="style.css"`, `href="icon.svg"`, `aria-current="page"`, `href="../docs"`},
 		"/docs/configuration":     {"data_dir: ./data"},
 		"/docs/style.css":         {"color-scheme: light dark"},
+		"/docs/icon.svg":          {"<svg xmlns", "Content-Type: image/svg+xml"},
 		"/docs?q=dead+letter":     {`href="docs/bridges`, "<h1>Search</h1>"},
 		"/docs?q=%3Cscript%3Exxx": {"0 sections hold <q>&lt;script&gt;xxx</q>"},
 	} {
@@ -126,7 +130,7 @@ func TestHandler(t *testing.T) {
 				t.Errorf("%s does not hold %q", target, w)
 			}
 		}
-		if strings.HasSuffix(target, ".css") {
+		if strings.HasSuffix(target, ".css") || strings.HasSuffix(target, ".svg") {
 			continue
 		}
 		if got := r.Header.Get("Content-Security-Policy"); got != policy {
@@ -138,6 +142,25 @@ func TestHandler(t *testing.T) {
 	}
 	if r := get(h, "/docs/no-such-page"); r.StatusCode != http.StatusNotFound {
 		t.Errorf("a page that does not exist: status %d", r.StatusCode)
+	}
+}
+
+// TestTemplate checks page.html against its data, also where no test takes a branch.
+func TestTemplate(t *testing.T) {
+	t.Parallel()
+	own := template.Must(template.New("page").Parse(pageText)) // what others execute cannot be read meanwhile
+	if err := templatecheck.CheckHTML(own, view{}); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestWide checks that what does not wrap can be scrolled with the keyboard.
+func TestWide(t *testing.T) {
+	t.Parallel()
+	got := parse(Page{Markdown: "| a |\n|---|\n| b |\n\n- in a list:\n\n      x\n\n```sh\ny\n```\n"}).HTML
+	const table, code = `<div class="wide" role="group" aria-label="Table" tabindex="0">`, `<div class="wide" role="group" aria-label="Example" tabindex="0">`
+	if strings.Count(got, table+"\n<table>") != 1 || strings.Count(got, code+"\n<pre>") != 2 || strings.Count(got, "</div>") != 3 {
+		t.Errorf("got\n%s", got)
 	}
 }
 

@@ -34,10 +34,11 @@ type measurement struct {
 	do          func(*bench, context.Context) error
 }
 
-// The groups: the management API and $CONTROL, messages, streams, clusters, and
-// bridges.
+// The groups: the management API and $CONTROL, the console, messages, streams, clusters,
+// and bridges.
 const (
 	management = "management"
+	webConsole = "console"
 	engine     = "engine"
 	streams    = "streams"
 	clusters   = "cluster"
@@ -52,6 +53,8 @@ var measurements = []measurement{
 	{management, "stream", (*bench).measureStream},
 	{management, "get", (*bench).measureGet},
 	{management, "page", (*bench).measurePage},
+	{webConsole, "pages", (*bench).measurePages},
+	{webConsole, "open-pages", (*bench).measureOpenPages},
 	{management, "create", (*bench).measureCreate},
 	{management, "rate", (*bench).measureRate},
 	{management, "acl", (*bench).measureACL},
@@ -107,7 +110,7 @@ func run(ctx context.Context, args []string) (err error) {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	product := flags.String("product", "", "the built binary to measure")
 	only := flags.String("only", "", "measure only these, separated by commas: "+strings.Join(names(), ", ")+
-		"; or one of the groups "+strings.Join([]string{management, engine, streams, clusters, bridges}, ", "))
+		"; or one of the groups "+strings.Join([]string{management, webConsole, engine, streams, clusters, bridges}, ", "))
 	quick := flags.Bool("quick", false, "a smoke run: few calls on small stores, whose figures mean nothing")
 	var want profiling
 	flags.StringVar(&want.load, "profile", "", "profile this load of messages instead of measuring")

@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"signalbox/scripts/bench/packet"
+	"signalbox/broker/mqtt/mqtttest/packet"
 	"signalbox/scripts/suite"
 )
 
@@ -52,7 +52,7 @@ func (p *publisher) run(ctx context.Context, finish <-chan struct{}) {
 			continue
 		}
 		err = p.serve(l, finish)
-		l.close()
+		l.Close()
 		if err == nil {
 			return
 		}
@@ -74,8 +74,8 @@ func (p *publisher) serve(l *link, finish <-chan struct{}) error {
 	for {
 		ended := closed(finish) || p.total > 0 && p.next == p.total
 		if ended && len(p.inflight) == 0 {
-			l.out = packet.AppendEmpty(l.out, packet.Disconnect)
-			return l.flush()
+			l.Out = packet.AppendEmpty(l.Out, packet.Disconnect)
+			return l.Flush()
 		}
 		open := !ended && len(p.inflight) < p.window && !p.pause.Load()
 		if now := time.Now(); open && !now.Before(due) {
@@ -85,7 +85,7 @@ func (p *publisher) serve(l *link, finish <-chan struct{}) error {
 				continue // what fits the window is written at once
 			}
 		}
-		if err := l.flush(); err != nil {
+		if err := l.Flush(); err != nil {
 			return err
 		}
 		if p.cutEvery > 0 && p.next > last {
@@ -108,7 +108,7 @@ func (p *publisher) take(l *link, open bool, due time.Time) error {
 		due = time.Now().Add(idle)
 	}
 	for {
-		first, body, err := l.next(due)
+		first, body, err := l.Next(due)
 		if errors.Is(err, os.ErrDeadlineExceeded) {
 			if open || len(p.inflight) == 0 {
 				return nil
@@ -119,7 +119,7 @@ func (p *publisher) take(l *link, open bool, due time.Time) error {
 			p.expected.report("%s got packet %#x of id %d while %+v are in flight", p.name, first, packet.ReadID(body), p.inflight)
 			err = errWrongPacket
 		}
-		if err != nil || !l.in.More() {
+		if err != nil || !l.More() {
 			return err
 		}
 	}
@@ -137,7 +137,7 @@ func (p *publisher) resume(l *link) {
 			f.released = false
 		}
 		if f.released {
-			l.out = packet.AppendAck(l.out, packet.Pubrel, f.id)
+			l.Out = packet.AppendAck(l.Out, packet.Pubrel, f.id)
 			continue
 		}
 		p.send(l, f, l.present)
@@ -160,7 +160,7 @@ func (p *publisher) send(l *link, f *inflightMessage, again bool) {
 	if p.retain {
 		m.Topic, m.Payload = []byte(retainedTopic(retainedTopicOf(f.n))), retainedPayload(f.message)
 	}
-	l.out = packet.AppendPublish(l.out, m)
+	l.Out = packet.AppendPublish(l.Out, m)
 }
 
 // acknowledge processes an acknowledgement, each of which must come in the order of
@@ -177,7 +177,7 @@ func (p *publisher) acknowledge(l *link, first byte, id uint16) bool {
 	case first == packet.Pubrec && p.qos == 2 && released < len(p.inflight) && p.inflight[released].id == id:
 		p.inflight[released].released = true
 		p.expected.acknowledged(l.life, p.inflight[released].sent)
-		l.out = packet.AppendAck(l.out, packet.Pubrel, id)
+		l.Out = packet.AppendAck(l.Out, packet.Pubrel, id)
 	case first == packet.Pubcomp && p.qos == 2 && released > 0 && p.inflight[0].id == id:
 		p.finish()
 	default:

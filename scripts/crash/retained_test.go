@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"signalbox/scripts/bench/packet"
+	"signalbox/broker/mqtt/mqtttest/packet"
 	"signalbox/scripts/suite"
 )
 
@@ -19,9 +19,9 @@ func readRetained(ctx context.Context, s *server, name string, covered func(got 
 	if err != nil {
 		return nil, err
 	}
-	defer l.close()
+	defer l.Close()
 	l.subscribe(retainedFilter, 1)
-	if err := l.flush(); err != nil {
+	if err := l.Flush(); err != nil {
 		return nil, err
 	}
 	const enough = 30 * time.Millisecond
@@ -31,7 +31,7 @@ func readRetained(ctx context.Context, s *server, name string, covered func(got 
 		if took > enough && covered(got) || took > suite.HangLimit {
 			return got, nil
 		}
-		first, body, err := l.next(time.Now().Add(enough))
+		first, body, err := l.Next(time.Now().Add(enough))
 		switch {
 		case errors.Is(err, os.ErrDeadlineExceeded):
 			continue
@@ -54,8 +54,8 @@ func (l *link) takeRetained(got map[int]message, first byte, body []byte) error 
 		return errWrongPacket
 	}
 	if p.QoS == 1 {
-		l.out = packet.AppendAck(l.out, packet.Puback, p.ID)
-		if err := l.flush(); err != nil {
+		l.Out = packet.AppendAck(l.Out, packet.Puback, p.ID)
+		if err := l.Flush(); err != nil {
 			return err
 		}
 	}

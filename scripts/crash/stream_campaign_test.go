@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"signalbox/scripts/bench/packet"
+	"signalbox/broker/mqtt/mqtttest/packet"
 	"signalbox/scripts/suite"
 )
 
@@ -208,18 +208,18 @@ func (p *streamCampaign) read(ctx context.Context, t *testing.T, h *streamChecke
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.close()
+	defer l.Close()
 	l.subscribe(topic, 1)
-	if err := l.flush(); err != nil {
+	if err := l.Flush(); err != nil {
 		t.Fatal(err)
 	}
-	if first, _, err := l.next(time.Now().Add(suite.HangLimit)); first != packet.Suback {
+	if first, _, err := l.Next(time.Now().Add(suite.HangLimit)); first != packet.Suback {
 		t.Fatalf("got packet %#x and %v instead of SUBACK", first, err)
 	}
 	count := p.count(ctx, t, h.stream)
 	p.replay(ctx, t, h.stream, topic, 0)
 	for wait := suite.HangLimit; ; {
-		first, body, err := l.next(time.Now().Add(wait))
+		first, body, err := l.Next(time.Now().Add(wait))
 		if errors.Is(err, os.ErrDeadlineExceeded) {
 			break
 		}
@@ -243,11 +243,11 @@ func (l *link) replayed(first byte, body []byte, take func(payload []byte) bool)
 	if packet.Kind(first) != packet.Publish || !ok || m.QoS != 1 || m.Dup || m.Retain || !take(m.Payload) {
 		return errWrongPacket
 	}
-	l.out = packet.AppendAck(l.out, packet.Puback, m.ID)
-	if l.in.More() {
+	l.Out = packet.AppendAck(l.Out, packet.Puback, m.ID)
+	if l.More() {
 		return nil
 	}
-	return l.flush()
+	return l.Flush()
 }
 
 // report fails the test with all violations, and logs what was done.

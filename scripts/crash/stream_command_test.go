@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"time"
 
-	"signalbox/scripts/bench/packet"
+	"signalbox/broker/mqtt/mqtttest/packet"
 	"signalbox/scripts/suite"
 )
 
@@ -28,18 +28,18 @@ func runStreamCommand(ctx context.Context, s *server, o command, data any) error
 	if err != nil {
 		return err
 	}
-	defer l.close()
+	defer l.Close()
 	l.subscribe(streamResponses, 0)
 	request, err := json.Marshal(command{"commands": []command{o}})
 	if err != nil {
 		return err
 	}
-	l.out = packet.AppendPublish(l.out, packet.Message{Topic: []byte(streamControl), Payload: request})
-	if err := l.flush(); err != nil {
+	l.Out = packet.AppendPublish(l.Out, packet.Message{Topic: []byte(streamControl), Payload: request})
+	if err := l.Flush(); err != nil {
 		return err
 	}
 	for deadline := time.Now().Add(suite.HangLimit); ; {
-		first, body, err := l.next(deadline)
+		first, body, err := l.Next(deadline)
 		if err != nil {
 			return fmt.Errorf("%s: %w", o["command"], err)
 		}

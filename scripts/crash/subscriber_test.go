@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"signalbox/scripts/bench/packet"
+	"signalbox/broker/mqtt/mqtttest/packet"
 )
 
 // subscriber is a client with a persistent session: it keeps the identifiers of QoS 2
@@ -66,17 +66,17 @@ func (s *subscriber) run(ctx context.Context, stay <-chan struct{}) {
 			continue
 		}
 		if err == nil && how == disconnect {
-			l.out = packet.AppendEmpty(l.out, packet.Disconnect)
-			l.flush() //nolint:errcheck // the connection ends either way
+			l.Out = packet.AppendEmpty(l.Out, packet.Disconnect)
+			l.Flush() //nolint:errcheck // the connection ends either way
 		}
-		l.close()
+		l.Close()
 		s.pauseBeforeReconnect(ctx, stay)
 	}
 }
 
 func (s *subscriber) dropOld() {
 	if s.old != nil {
-		s.old.close()
+		s.old.Close()
 		s.old = nil
 	}
 }
@@ -106,7 +106,7 @@ func (s *subscriber) serve(l *link, stay <-chan struct{}) (leaveMode, error) {
 			return s.leaveModes[s.rng.IntN(len(s.leaveModes))], nil
 		}
 		s.ping(l)
-		if err := l.flush(); err != nil {
+		if err := l.Flush(); err != nil {
 			return 0, err
 		}
 		if err := s.read(l, restless, leave); err != nil {
@@ -132,7 +132,7 @@ func (s *subscriber) read(l *link, restless bool, leave time.Time) error {
 		until = leave
 	}
 	for {
-		first, body, err := l.next(until)
+		first, body, err := l.Next(until)
 		if errors.Is(err, os.ErrDeadlineExceeded) {
 			return nil
 		}
@@ -146,7 +146,7 @@ func (s *subscriber) read(l *link, restless bool, leave time.Time) error {
 			s.record.expected.report("%s got packet %#x % x", s.name, first, body[:min(len(body), 40)])
 			return err
 		}
-		if !l.in.More() {
+		if !l.More() {
 			return nil
 		}
 	}
@@ -183,7 +183,7 @@ func (s *subscriber) ping(l *link) {
 	}
 	s.pinging, s.pubcompSincePing = true, false
 	s.ackedBeforePreviousPing, s.ackedBeforePing, s.ackedSincePing = s.ackedBeforePing, s.ackedSincePing, nil
-	l.out = packet.AppendEmpty(l.out, packet.Pingreq)
+	l.Out = packet.AppendEmpty(l.Out, packet.Pingreq)
 }
 
 func (s *subscriber) take(l *link, first byte, body []byte) error {
@@ -195,7 +195,7 @@ func (s *subscriber) take(l *link, first byte, body []byte) error {
 		return s.publish(l, first, body)
 	case first == packet.Pubrel:
 		delete(s.held, id) // it may have been removed: PUBCOMP was lost
-		l.out = packet.AppendAck(l.out, packet.Pubcomp, id)
+		l.Out = packet.AppendAck(l.Out, packet.Pubcomp, id)
 		s.pubcompSincePing = true
 	case first == packet.Pingresp && s.pinging:
 		s.pinging = false
@@ -227,10 +227,10 @@ func (s *subscriber) publish(l *link, first byte, body []byte) error {
 	switch p.QoS {
 	case 1:
 		s.ackedSincePing = append(s.ackedSincePing, s.record.receive(m, 1, p.Dup, l.life))
-		l.out = packet.AppendAck(l.out, packet.Puback, p.ID)
+		l.Out = packet.AppendAck(l.Out, packet.Puback, p.ID)
 	case 2:
 		s.hold(m, p, l.life)
-		l.out = packet.AppendAck(l.out, packet.Pubrec, p.ID)
+		l.Out = packet.AppendAck(l.Out, packet.Pubrec, p.ID)
 	default:
 		return errWrongPacket
 	}

@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"signalbox/scripts/bench/packet"
+	"signalbox/broker/mqtt/mqtttest/packet"
 )
 
 // attackGroup is a group of clients that run the same attack. Each connects, attacks

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"strings"
 
-	"signalbox/scripts/bench/packet"
+	"signalbox/broker/mqtt/mqtttest/packet"
 )
 
 // The configuration of the broker, from which the bounds of the test follow.

@@ -15,7 +15,7 @@ import (
 
 	_ "modernc.org/sqlite" // to read the file without the service
 
-	"signalbox/scripts/bench/packet"
+	"signalbox/broker/mqtt/mqtttest/packet"
 	"signalbox/scripts/suite"
 )
 

@@ -14,19 +14,20 @@ import (
 // Program is the path of the program under test, once Main has built it.
 var Program string
 
-// ProgramVariable is the environment variable that names a program to test instead
+// programVariable is the environment variable that names a program to test instead
 // of the one that is built.
-const ProgramVariable = "SIGNALBOX_TEST_PROGRAM"
+const programVariable = "SIGNALBOX_TEST_PROGRAM"
 
 // Main builds the program as it is shipped and runs the tests of a package, as
-// TestMain does. It fails where a goroutine of the tests is left.
-func Main(m *testing.M) {
+// TestMain does. It fails where a goroutine of the tests is left, after clean was
+// called.
+func Main(m *testing.M, clean ...func() error) {
 	dir, err := build()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	suite.Main(m, func() error { return os.RemoveAll(dir) })
+	suite.Main(m, append(clean, func() error { return os.RemoveAll(dir) })...)
 }
 
 // build leaves the program in a directory that every user may enter, so that a
@@ -35,7 +36,7 @@ func build() (dir string, err error) {
 	if dir, err = os.MkdirTemp("", "signalbox-test"); err != nil {
 		return "", err
 	}
-	if Program = os.Getenv(ProgramVariable); Program != "" {
+	if Program = os.Getenv(programVariable); Program != "" {
 		return dir, nil
 	}
 	Program = filepath.Join(dir, "signalbox")

@@ -10,7 +10,7 @@ import (
 )
 
 // Main runs the tests of a package and ends the process, as TestMain does. It fails if
-// a goroutine of the tests is left. clean is called before the process ends.
+// a goroutine of the tests is left, after clean was called.
 func Main(m *testing.M, clean ...func() error) {
 	code := m.Run()
 	fail := func(err error) {
@@ -19,11 +19,11 @@ func Main(m *testing.M, clean ...func() error) {
 			code = 1
 		}
 	}
-	if code == 0 {
-		fail(Leaks())
-	}
 	for _, f := range clean {
 		fail(f())
+	}
+	if code == 0 {
+		fail(Leaks())
 	}
 	os.Exit(code)
 }

@@ -22,22 +22,22 @@ import (
 // sooner, however slow the machine is.
 const HangLimit = 3 * time.Minute
 
-// SeedVariable is the environment variable that repeats a run.
-const SeedVariable = "SIGNALBOX_SEED"
+// seedVariable is the environment variable that repeats a run.
+const seedVariable = "SIGNALBOX_SEED"
 
 // Seed returns the seed of a test and logs how to repeat it: the one of the run, if
 // SeedVariable is set, mixed with the test's name; otherwise a new one.
 func Seed(t testing.TB) uint64 {
 	t.Helper()
 	run := rand.Uint64N(1 << 32)
-	if text := os.Getenv(SeedVariable); text != "" {
+	if text := os.Getenv(seedVariable); text != "" {
 		given, err := strconv.ParseUint(text, 10, 64)
 		if err != nil {
-			t.Fatalf("%s: %v", SeedVariable, err)
+			t.Fatalf("%s: %v", seedVariable, err)
 		}
 		run = given
 	}
-	t.Logf("%s=%d", SeedVariable, run)
+	t.Logf("%s=%d", seedVariable, run)
 	h := fnv.New64a()
 	fmt.Fprintf(h, "%d %s", run, t.Name()) //nolint:errcheck // writes to a hash succeed
 	return h.Sum64()

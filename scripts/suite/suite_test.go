@@ -34,7 +34,7 @@ func TestNoPanic(t *testing.T) {
 }
 
 func TestSeed_repeats(t *testing.T) {
-	t.Setenv(SeedVariable, "7")
+	t.Setenv(seedVariable, "7")
 	if a, b := Seed(t), Seed(t); a != b {
 		t.Errorf("two seeds of one run: %d and %d", a, b)
 	}

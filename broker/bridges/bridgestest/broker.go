@@ -100,7 +100,7 @@ func (b *Broker) ClientPublishNotify(m messaging.Message, done chan<- error) {
 	subs := b.subs
 	b.mu.Unlock()
 	for _, s := range subs {
-		if Matches(s.filter, m.Topic) {
+		if matches(s.filter, m.Topic) {
 			s.in.Take(m, outcomeChan(done))
 		}
 	}
@@ -134,7 +134,7 @@ func (b *Broker) send(m messaging.Message, settles bool) {
 	subs := b.subs
 	b.mu.Unlock()
 	for _, s := range subs {
-		if !Matches(s.filter, m.Topic) {
+		if !matches(s.filter, m.Topic) {
 			continue
 		}
 		if !settles || m.QoS == 0 || !s.in.Keeps() {
@@ -198,7 +198,7 @@ func (b *Broker) Retained(_ context.Context, filter string) iter.Seq2[messaging.
 	b.mu.Unlock()
 	return func(yield func(messaging.Message, error) bool) {
 		for _, topic := range slices.Sorted(maps.Keys(all)) {
-			if Matches(filter, topic) && !yield(all[topic], nil) {
+			if matches(filter, topic) && !yield(all[topic], nil) {
 				return
 			}
 		}
@@ -225,8 +225,8 @@ func (b *Broker) Refused(filter string) bool {
 // Reached returns nil.
 func (*Broker) Reached() error { return nil }
 
-// Matches reports whether a filter matches a topic.
-func Matches(filter, topic string) bool {
+// matches reports whether a filter matches a topic.
+func matches(filter, topic string) bool {
 	if strings.HasPrefix(topic, "$") != strings.HasPrefix(filter, "$") {
 		return false
 	}

@@ -189,6 +189,11 @@ func (c *connector) Connect(ctx context.Context) error {
 	return errors.Join(c.target.unavailable, ctx.Err())
 }
 
+// Preview returns the message as it is.
+func (*connector) Preview(e *bridges.Entry) (bridges.Preview, error) {
+	return bridges.Preview{Destination: e.Topic, Payload: e.Payload}, nil
+}
+
 // Deliver delivers a batch.
 func (c *connector) Deliver(ctx context.Context, batch []*bridges.Entry, results []bridges.Result) error {
 	defer c.checkContract()()

@@ -5,8 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	nethttp "net/http"
 	"net/url"
+	"slices"
 
 	"signalbox/broker/bridges"
 	"signalbox/broker/bridges/mapping"
@@ -36,6 +38,10 @@ func (c *connector) requestForOne(m *topicMapping, e *bridges.Entry) (*request, 
 	return r, err
 }
 
+// maxHeaders bounds the headers that a message makes, in bytes: few servers accept more than
+// a tenth of it.
+const maxHeaders = 256 << 10
+
 // newRequest builds a request without its body.
 func (c *connector) newRequest(m *topicMapping, msg *mapping.Message) (*request, error) {
 	added, err := m.target.Append(nil, msg)
@@ -53,11 +59,15 @@ func (c *connector) newRequest(m *topicMapping, msg *mapping.Message) (*request,
 	if m.hasBody {
 		r.header.Set("Content-Type", m.ContentType)
 	}
+	total := 0
 	for _, h := range m.headers {
 		value, err := h.value.Append(nil, msg)
+		total += len(value)
 		switch {
 		case err != nil:
 			return nil, err
+		case total > maxHeaders:
+			return nil, fmt.Errorf("the message makes headers of more than %d bytes, which servers refuse", maxHeaders)
 		case !isHeaderValue(string(value)):
 			return nil, errors.New("the message makes a value of the header " + h.name + " that no header has")
 		case len(value) > 0:
@@ -76,6 +86,31 @@ func (c *connector) requestForBatch(m *topicMapping, first *bridges.Entry, bodie
 	r.body = append([]byte{'['}, bytes.Join(bodies, []byte{','})...)
 	r.body = append(r.body, ']')
 	return r, nil
+}
+
+// Preview returns the request for one message, without its signature and the headers of the
+// connection, which are secrets or the same for all messages.
+func (c *connector) Preview(e *bridges.Entry) (p bridges.Preview, err error) {
+	m := c.mappings[e.Mapping]
+	var r *request
+	if m.Batch {
+		var body []byte
+		if body, err = m.body.Of(e.MappingMessage()); err == nil {
+			r, err = c.requestForBatch(m, e, [][]byte{body})
+		}
+	} else {
+		r, err = c.requestForOne(m, e)
+	}
+	if err != nil {
+		return p, err
+	}
+	p.Destination, p.Payload = r.method+" "+r.url.String(), r.body
+	for _, name := range slices.Sorted(maps.Keys(r.header)) {
+		if value := r.header.Get(name); !slices.Equal(r.header[name], c.header[name]) {
+			p.AddAttribute(name, []byte(value))
+		}
+	}
+	return p, nil
 }
 
 // largeBody is the size from which a request waits for 100 Continue, so that a refusal is

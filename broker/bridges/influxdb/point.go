@@ -76,6 +76,17 @@ func (l *plan) line(e *bridges.Entry) ([]byte, error) {
 	return append(line, '\n'), nil
 }
 
+// Preview returns the line of an entry.
+func (c *connector) Preview(e *bridges.Entry) (p bridges.Preview, err error) {
+	l := c.plans[e.Mapping]
+	if p.Payload, err = l.line(e); err != nil {
+		return bridges.Preview{}, err
+	}
+	name, err := l.measurement.Append(nil, e.MappingMessage())
+	p.Destination = string(name)
+	return p, err
+}
+
 // addTags adds the tags that have a value.
 func (l *plan) addTags(enc *lineprotocol.Encoder, m *mapping.Message) error {
 	for _, t := range l.tags {

@@ -48,6 +48,22 @@ func (l *plan) record(e *bridges.Entry) (*kgo.Record, error) {
 	return r, nil
 }
 
+// Preview returns the record of an entry; its key is the first attribute.
+func (c *connector) Preview(e *bridges.Entry) (p bridges.Preview, err error) {
+	r, err := c.plans[e.Mapping].record(e)
+	if err != nil {
+		return p, err
+	}
+	p.Destination, p.Payload = r.Topic, r.Value
+	if len(r.Key) > 0 {
+		p.AddAttribute("key", r.Key)
+	}
+	for _, h := range r.Headers {
+		p.AddAttribute(h.Key, h.Value)
+	}
+	return p, nil
+}
+
 // topicOf returns the topic, in which slashes are replaced by dots.
 func (l *plan) topicOf(m *mapping.Message) (string, error) {
 	text, err := l.topic.Append(nil, m)

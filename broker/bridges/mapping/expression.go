@@ -42,8 +42,8 @@ var nameValues = map[string]func(m *Message) Value{
 	"correlationData": func(m *Message) Value { return m.property(packet.PropertyCorrelationData, "") },
 }
 
-// Names returns the names that an expression can begin with.
-func Names() []string {
+// names returns the names that an expression can begin with.
+func names() []string {
 	names := []string{"jsonPayload", "userProperties"}
 	for name := range nameValues {
 		names = append(names, name)
@@ -93,7 +93,7 @@ func source(name string, path []step) (func(*Message) (Value, error), error) {
 	value, ok := nameValues[name]
 	switch {
 	case !ok:
-		return nil, fmt.Errorf("%q is none of %s", name, strings.Join(Names(), ", "))
+		return nil, fmt.Errorf("%q is none of %s", name, strings.Join(names(), ", "))
 	case len(path) > 0:
 		return nil, fmt.Errorf("%s has no parts; those of a JSON payload are found as in jsonPayload.speed", name)
 	}

@@ -2,7 +2,9 @@ package mqtt
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strconv"
 
 	"signalbox/broker/bridges"
 	"signalbox/broker/messaging"
@@ -81,6 +83,28 @@ func (c *connector) outgoing(e *bridges.Entry) (messaging.Message, bridges.Resul
 	}
 	m.Topic, m.QoS, m.Retain = topic, min(m.QoS, r.qos), m.Retain && r.retain
 	return m, bridges.Result{}
+}
+
+// Preview returns the message for the other broker.
+func (c *connector) Preview(e *bridges.Entry) (p bridges.Preview, err error) {
+	m, r := c.outgoing(e)
+	switch r.State {
+	case bridges.Rejected:
+		return p, errors.New(r.Reason)
+	case bridges.Skipped:
+		return p, errors.New("it is not sent, as it has been at the other broker already")
+	}
+	p.Destination, p.Payload = m.Topic, m.Payload
+	p.AddAttribute("qos", []byte(strconv.Itoa(int(m.QoS))))
+	p.AddAttribute("retain", []byte(strconv.FormatBool(m.Retain)))
+	for _, property := range packet.DescribeProperties(m.Properties) {
+		name := property.Identifier
+		if property.Identifier == packet.PropertyUser {
+			name = property.Name
+		}
+		p.AddAttribute(name, []byte(property.Value))
+	}
+	return p, nil
 }
 
 // awaitBatch waits until every message of a batch has an outcome, or the connection is lost.

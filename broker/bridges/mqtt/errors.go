@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"signalbox/broker"
@@ -16,7 +15,7 @@ import (
 
 // open opens a connection for MQTT.
 func (c *connector) open(ctx context.Context) (net.Conn, error) {
-	conn, f := c.document.endpoint.Open(ctx, new(atomic.Bool))
+	conn, f := c.document.endpoint.Open(ctx, new(dial.Handshake))
 	if f != nil {
 		return nil, f
 	}

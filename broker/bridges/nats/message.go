@@ -1,7 +1,9 @@
 package nats
 
 import (
+	"maps"
 	"net/textproto"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -37,6 +39,21 @@ func (l *plan) message(e *bridges.Entry, withID bool) (*natsgo.Msg, error) {
 		out.Header.Set(natsgo.MsgIdHdr, e.MessageID)
 	}
 	return out, nil
+}
+
+// Preview returns the message for an entry.
+func (c *connector) Preview(e *bridges.Entry) (p bridges.Preview, err error) {
+	m, err := c.plans[e.Mapping].message(e, c.jetStream)
+	if err != nil {
+		return p, err
+	}
+	p.Destination, p.Payload = m.Subject, m.Data
+	for _, name := range slices.Sorted(maps.Keys(m.Header)) {
+		for _, value := range m.Header[name] {
+			p.AddAttribute(name, []byte(value))
+		}
+	}
+	return p, nil
 }
 
 func (l *plan) subjectOf(m *mapping.Message) (string, error) {

@@ -57,6 +57,17 @@ func startDeadline(ctx context.Context) time.Time {
 	return now.Add(deadline.Sub(now) / 4 * 3)
 }
 
+// Preview returns the record of an entry as JSON. The table converts its values to the types of
+// columns, which are known only to a connection.
+func (c *connector) Preview(e *bridges.Entry) (bridges.Preview, error) {
+	p := c.plans[e.Mapping]
+	record, err := p.record.Record(e.MappingMessage())
+	if err != nil {
+		return bridges.Preview{}, err
+	}
+	return bridges.Preview{Destination: p.table.String(), Payload: record.AppendJSON(nil)}, nil
+}
+
 // row makes a row from an entry. The error is the reason for a dead letter.
 func (c *connector) row(e *bridges.Entry) (row, error) {
 	p := c.plans[e.Mapping]

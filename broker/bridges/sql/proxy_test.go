@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"signalbox/broker/bridges/peertest"
+	"signalbox/scripts/suite"
 )
 
 // Faults of a proxy.
@@ -19,46 +20,32 @@ const (
 
 // faultProxy is a proxy in front of a database that can fail.
 type faultProxy struct {
-	listener net.Listener
-	target   string
-	fault    atomic.Int32
-	dropped  chan struct{} // receives when a response was dropped
-	work     sync.WaitGroup
+	address string // host:port
+	target  string
+	fault   atomic.Int32
+	dropped chan struct{} // receives when a response was dropped
 }
 
 // newFaultProxy starts a proxy for a database. It ends with the test.
 func newFaultProxy(t *testing.T, d *peertest.Database) *faultProxy {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	w := &faultProxy{listener: l, target: d.Address(), dropped: make(chan struct{}, 100)}
-	w.work.Go(w.accept)
-	t.Cleanup(func() {
-		l.Close()
-		w.work.Wait()
-	})
+	w := &faultProxy{target: d.Address(), dropped: make(chan struct{}, 100)}
+	w.address = suite.Listen(t, w.serve)
 	return w
 }
 
-func (w *faultProxy) accept() {
-	for {
-		client, err := w.listener.Accept()
-		if err != nil {
-			return
-		}
-		server, err := net.Dial("tcp", w.target)
-		if err != nil {
-			client.Close()
-			continue
-		}
-		w.work.Go(func() {
-			io.Copy(server, client) //nolint:errcheck // either end may close
-			server.Close()
-		})
-		w.work.Go(func() { w.forwardResponses(client, server) })
+func (w *faultProxy) serve(client net.Conn) {
+	server, err := net.Dial("tcp", w.target)
+	if err != nil {
+		return
 	}
+	var requests sync.WaitGroup
+	requests.Go(func() {
+		io.Copy(server, client) //nolint:errcheck // either end may close
+		server.Close()
+	})
+	w.forwardResponses(client, server)
+	requests.Wait()
 }
 
 // forwardResponses forwards responses.
@@ -86,4 +73,4 @@ func (w *faultProxy) forwardResponses(client, server net.Conn) {
 }
 
 // port returns the port that the proxy listens on.
-func (w *faultProxy) port(t *testing.T) int { return portOf(t, w.listener.Addr().String()) }
+func (w *faultProxy) port(t *testing.T) int { return portOf(t, w.address) }

@@ -24,10 +24,18 @@ type item struct {
 	settle func(error)
 }
 
+// Committed passes on the outcome.
+func (i item) Committed(err error) {
+	if i.settle != nil {
+		i.settle(err)
+	}
+}
+
 // committer is the state of the goroutine that writes to queues. In addition to commits it purges
 // deleted queues, in portions.
 type committer struct {
 	*Store
+	tx             *transaction // under way; nil for none
 	purging        []*queueState
 	failedRemovals []item  // removals that failed
 	encoder        encoder // reused
@@ -38,25 +46,17 @@ func (s *Store) startCommitter(left []*queueState) {
 	c := &committer{Store: s, purging: left, encoder: encoder{offset: s.timeline.Offset()}}
 	s.committer = c
 	s.commits.Start(storage.Callbacks[item]{
-		Write: c.write, Report: c.report, Omit: c.omit, Split: split, Refuse: c.refuse, Resume: c.resume, Work: c.purge, End: c.end,
+		Prepare: c.prepare, Write: c.write, After: c.after,
+		Omit: c.omit, Split: split, Refuse: c.refuse, Resume: c.resume, Work: c.purge, End: c.end,
 	})
 }
 
 // end commits the removals that failed.
 func (c *committer) end() error {
-	if err := c.write(c.failedRemovals); err != nil {
+	if err := c.commits.Write(c.failedRemovals); err != nil {
 		c.log.Warn("some messages of bridges will be delivered again", slog.Any("error", err))
 	}
 	return nil
-}
-
-// report calls the callbacks of entries.
-func (c *committer) report(group []item, err error) {
-	for _, i := range group {
-		if i.settle != nil {
-			i.settle(err)
-		}
-	}
 }
 
 // refuse keeps removals for later, and counts the entries that no caller waits for.
@@ -98,11 +98,11 @@ func (c *committer) omit(group []item, err error) error {
 	return fmt.Errorf("store messages: %w", err)
 }
 
-// write removes and stores entries in one transaction. A removal alone need not be synced: it
-// survives a crash of the process, and is synced with the next entries.
-func (c *committer) write(group []item) error {
+// prepare sets the durability of a group. A removal alone need not be synced: it survives a
+// crash of the process, and is synced with the next entries.
+func (c *committer) prepare(group []item) (needed bool, err error) {
 	if len(group) == 0 {
-		return nil
+		return false, nil
 	}
 	level := storage.Process
 	for _, i := range group {
@@ -111,19 +111,23 @@ func (c *committer) write(group []item) error {
 			break
 		}
 	}
-	if err := c.conn.SetDurability(level); err != nil {
-		return err
-	}
-	return c.transact(func(tx *transaction) error {
-		for _, i := range group {
-			if i.remove {
-				if err := tx.removeRequested(i.state); err != nil {
-					return err
-				}
+	return true, c.conn.SetDurability(level)
+}
+
+// write removes and stores entries.
+func (c *committer) write(t storage.Tx, group []item) error {
+	tx := c.begin(t)
+	for _, i := range group {
+		if i.remove {
+			if err := tx.removeRequested(i.state); err != nil {
+				return err
 			}
 		}
-		return tx.store(group)
-	})
+	}
+	if err := tx.store(group); err != nil {
+		return err
+	}
+	return tx.saveAll()
 }
 
 // removeRequested removes the entries that a queue has to remove.
@@ -156,7 +160,7 @@ func (tx *transaction) store(group []item) error {
 // resume commits the removals that failed, which frees space, and then checks whether the file
 // can be written.
 func (c *committer) resume() error {
-	if err := c.write(c.failedRemovals); err != nil {
+	if err := c.commits.Write(c.failedRemovals); err != nil {
 		return err
 	}
 	c.failedRemovals = nil

@@ -1,13 +1,11 @@
 package store
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -17,6 +15,7 @@ import (
 
 	"signalbox/broker/bridges"
 	"signalbox/broker/storage"
+	"signalbox/broker/storage/storagetest"
 )
 
 const (
@@ -63,19 +62,13 @@ func TestCampaignKill(t *testing.T) {
 // runAndKill runs a process until it has reported some events, and kills it.
 func runAndKill(t *testing.T, path string, all *[crashQueues]reported) {
 	t.Helper()
-	process := exec.CommandContext(t.Context(), os.Args[0])
-	process.Env = append(os.Environ(), crashPath+"="+path)
-	process.Stderr = os.Stderr
-	out, err := process.StdoutPipe()
-	must(t, err, process.Start())
-	killAfter := 1 + rand.IntN(400) + max(0, rand.IntN(8000)-6000)
-	lines := bufio.NewScanner(out)
-	for n := 1; lines.Scan(); n++ { // includes reports from before the kill
+	said, killAfter := 0, 1+rand.IntN(400)+max(0, rand.IntN(8000)-6000)
+	storagetest.Kill(t, crashPath+"="+path, func(line string) (kill bool) {
 		var what string
 		var queue int
 		var id uint64
-		if _, err := fmt.Sscanf(lines.Text(), "%s %d %d", &what, &queue, &id); err != nil {
-			t.Fatalf("the process says %q", lines.Text())
+		if _, err := fmt.Sscanf(line, "%s %d %d", &what, &queue, &id); err != nil {
+			t.Fatalf("the process says %q", line)
 		}
 		x := &all[queue]
 		switch what {
@@ -88,13 +81,9 @@ func runAndKill(t *testing.T, path string, all *[crashQueues]reported) {
 		case "rejected":
 			x.rejected = append(x.rejected, id)
 		}
-		if n == killAfter {
-			must(t, process.Process.Kill())
-		}
-	}
-	if err := process.Wait(); process.ProcessState.Exited() {
-		t.Fatalf("the process ended by itself: %v", err)
-	}
+		said++
+		return said == killAfter
+	})
 }
 
 // verifyAll opens the file after a kill and checks it.

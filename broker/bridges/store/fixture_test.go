@@ -22,6 +22,7 @@ import (
 
 	"signalbox/broker/bridges"
 	"signalbox/broker/messaging"
+	"signalbox/broker/storage/storagetest"
 	"signalbox/scripts/suite"
 )
 
@@ -30,6 +31,9 @@ var update = flag.Bool("update", false, "write schema.sql anew")
 func TestMain(m *testing.M) {
 	if path := os.Getenv(crashPath); path != "" {
 		workUntilKilled(path)
+		return
+	}
+	if storagetest.RunProcess(user) {
 		return
 	}
 	suite.Main(m)

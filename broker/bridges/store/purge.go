@@ -38,7 +38,7 @@ func (c *committer) purge() bool {
 		return false
 	}
 	j, done := c.purging[0], false
-	err := c.transact(func(tx *transaction) (err error) {
+	err := c.inTransaction(func(tx *transaction) (err error) {
 		done, err = tx.purge(j)
 		return err
 	})
@@ -46,7 +46,7 @@ func (c *committer) purge() bool {
 		c.commits.Fail(err)
 		return false
 	}
-	c.commits.Committed()
+	c.commits.ScheduleTidy()
 	if done {
 		c.purging = c.purging[1:]
 		c.queues.remove(j)

@@ -128,11 +128,11 @@ func (c *committer) change(j *queueState, write func(*transaction, *change) erro
 	if err := c.conn.SetDurability(c.options.Durability); err != nil {
 		return err
 	}
-	err := c.transact(func(tx *transaction) error { return write(tx, tx.change(j)) })
+	err := c.inTransaction(func(tx *transaction) error { return write(tx, tx.change(j)) })
 	if err != nil {
 		return c.file.Failure(err, "the bridges' database refuses it; see the log for the cause")
 	}
-	c.commits.Committed()
+	c.commits.ScheduleTidy()
 	return nil
 }
 

@@ -177,7 +177,7 @@ func (j *queueState) addToWindow(s idRange, records []record, end uint64) {
 // discard has the committer delete a damaged row.
 func (q *Queue) discard(id int64) {
 	q.store.do(func(c *committer) {
-		err := c.transact(func(tx *transaction) error {
+		err := c.inTransaction(func(tx *transaction) error {
 			if q.state.purging {
 				return nil
 			}

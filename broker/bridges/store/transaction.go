@@ -16,7 +16,7 @@ import (
 // transaction writes to queues. It works on copies of their sums, so a failure needs no undo in
 // memory.
 type transaction struct {
-	conn    *storage.Conn
+	storage.Tx
 	bytes   int64 // of all queues that are not deleted
 	max     int64 // bound of bytes; 0 for none
 	changes map[*queueState]*change
@@ -50,25 +50,33 @@ type change struct {
 	dropped, lostDeadLetters int64
 }
 
-// transact runs write as one transaction and then applies its changes to the queues.
-func (c *committer) transact(write func(*transaction) error) error {
-	tx := &transaction{conn: c.conn, bytes: c.queues.bytes, max: c.options.MaxBytes, changes: map[*queueState]*change{}, encoder: c.encoder}
-	err := c.conn.Transact(context.Background(), func() error {
+// begin begins the changes of a transaction.
+func (c *committer) begin(t storage.Tx) *transaction {
+	c.tx = &transaction{Tx: t, bytes: c.queues.bytes, max: c.options.MaxBytes, changes: map[*queueState]*change{}, encoder: c.encoder}
+	return c.tx
+}
+
+// inTransaction runs a transaction between two groups.
+func (c *committer) inTransaction(write func(*transaction) error) error {
+	return c.commits.Transact(context.Background(), func(t storage.Tx) error {
+		tx := c.begin(t)
 		if err := write(tx); err != nil {
 			return err
 		}
-		for _, ch := range tx.order {
-			if err := tx.save(ch); err != nil {
-				return err
-			}
-		}
-		return nil
+		return tx.saveAll()
 	})
-	c.encoder = tx.encoder
-	if err == nil {
+}
+
+// after applies the changes of a transaction that was committed.
+func (c *committer) after(committed bool) {
+	tx := c.tx
+	if tx == nil { // it did not begin
+		return
+	}
+	c.tx, c.encoder = nil, tx.encoder
+	if committed {
 		c.apply(tx)
 	}
-	return err
 }
 
 // change returns the transaction's change of a queue.
@@ -86,7 +94,7 @@ func (tx *transaction) change(j *queueState) *change {
 // exec executes a statement. Its error names only the statement, because the values belong to
 // users.
 func (tx *transaction) exec(s statement, values ...driver.Value) error {
-	if err := tx.conn.Exec(int(s), values...); err != nil {
+	if err := tx.Exec(int(s), values...); err != nil {
 		return fmt.Errorf("%s: %w", names[s], err)
 	}
 	return nil
@@ -95,7 +103,7 @@ func (tx *transaction) exec(s statement, values ...driver.Value) error {
 // query executes a statement that returns rows with that many columns.
 func (tx *transaction) query(s statement, columns int, row func([]driver.Value) error, values ...driver.Value) error {
 	places := make([]driver.Value, columns)
-	err := tx.conn.Query(int(s), places, func() error { return row(places) }, values...)
+	err := tx.Query(int(s), places, func() error { return row(places) }, values...)
 	if err != nil {
 		return fmt.Errorf("%s: %w", names[s], err)
 	}
@@ -120,6 +128,16 @@ func (tx *transaction) countDeadLetters(ch *change, letters, bytes int64) {
 	if !ch.state.purging {
 		tx.bytes += bytes
 	}
+}
+
+// saveAll stores what is left to store of all queues.
+func (tx *transaction) saveAll() error {
+	for _, ch := range tx.order {
+		if err := tx.save(ch); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // save stores the removals from blocks and the sums of a queue.

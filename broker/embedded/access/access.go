@@ -58,10 +58,10 @@ type Control struct {
 	credentials *credentialCache
 	hashing     semaphore
 
-	state       atomic.Pointer[dynsec.State] // the stored state
-	initialised atomic.Bool
-	onCut       atomic.Pointer[func([]dynsec.Cut)]
-	connections atomic.Pointer[func(username string) []string]
+	state        atomic.Pointer[dynsec.State] // the stored state
+	initialised  atomic.Bool
+	onDisconnect atomic.Pointer[func([]dynsec.Disconnect)]
+	connections  atomic.Pointer[func(username string) []string]
 
 	committing sync.Mutex                 // held while a change is stored and published; guards what follows
 	proposal   *proposal                  // the one that the writer waits for
@@ -138,12 +138,12 @@ func newControl(ctx context.Context, o Options, st *store) (*Control, error) {
 // command.
 func (c *Control) Initialised() bool { return c.initialised.Load() }
 
-// OnCut sets the function that receives the clients to disconnect after a change made
+// OnDisconnect sets the function that receives the clients to disconnect after a change made
 // through the methods of broker.Access and broker.AccessTransfer, or by a request whose
 // caller has left. It is called when the change is in force, on the goroutine of the caller
 // or, if that has left, of the writer; so it must not block, nor call a method of Control
 // that changes anything.
-func (c *Control) OnCut(f func([]dynsec.Cut)) { c.onCut.Store(&f) }
+func (c *Control) OnDisconnect(f func([]dynsec.Disconnect)) { c.onDisconnect.Store(&f) }
 
 // SetConnections sets the function that returns the addresses of a username's live
 // connections, for the records that show them. It is called without any lock held, possibly
@@ -172,10 +172,10 @@ func (c *Control) Close(ctx context.Context) error {
 	}
 }
 
-// cut passes the clients to disconnect to OnCut's function.
-func (c *Control) cut(cuts []dynsec.Cut) {
-	if f := c.onCut.Load(); f != nil && len(cuts) > 0 {
-		(*f)(cuts)
+// disconnect passes the clients to disconnect to OnDisconnect's function.
+func (c *Control) disconnect(disconnects []dynsec.Disconnect) {
+	if f := c.onDisconnect.Load(); f != nil && len(disconnects) > 0 {
+		(*f)(disconnects)
 	}
 }
 

@@ -251,24 +251,24 @@ func TestHandle(t *testing.T) {
 	}
 }
 
-func TestHandleReturnsCuts(t *testing.T) {
+func TestHandleReturnsDisconnects(t *testing.T) {
 	t.Parallel()
 	c := fresh(t)
-	c.OnCut(func(cuts []dynsec.Cut) { t.Errorf("got %v, though the caller has them", cuts) })
+	c.OnDisconnect(func(disconnects []dynsec.Disconnect) { t.Errorf("got %v, though the caller has them", disconnects) })
 	command(t, c, `{"command":"createClient","username":"u"}`)
-	_, cuts := c.Handle(t.Context(), []byte(`{"commands":[{"command":"disableClient","username":"u"}]}`))
-	if want := []dynsec.Cut{{Username: "u"}}; !slices.Equal(cuts, want) {
-		t.Errorf("got cuts %v, want %v", cuts, want)
+	_, disconnects := c.Handle(t.Context(), []byte(`{"commands":[{"command":"disableClient","username":"u"}]}`))
+	if want := []dynsec.Disconnect{{Username: "u"}}; !slices.Equal(disconnects, want) {
+		t.Errorf("got disconnects %v, want %v", disconnects, want)
 	}
 }
 
-func TestAPIChangesReportCuts(t *testing.T) {
+func TestAPIChangesReportDisconnects(t *testing.T) {
 	t.Parallel()
 	c := fresh(t)
-	var told []dynsec.Cut
-	c.OnCut(func(cuts []dynsec.Cut) { told = append(told, cuts...) })
+	var told []dynsec.Disconnect
+	c.OnDisconnect(func(disconnects []dynsec.Disconnect) { told = append(told, disconnects...) })
 	must(t, c.CreateClient(t.Context(), client("u")), c.DisableClient(t.Context(), "u"))
-	if want := []dynsec.Cut{{Username: "u"}}; !slices.Equal(told, want) {
+	if want := []dynsec.Disconnect{{Username: "u"}}; !slices.Equal(told, want) {
 		t.Errorf("got %v, want %v", told, want)
 	}
 }

@@ -13,14 +13,14 @@ import (
 //
 // All connections of a username share an entry with an atomic pointer to their rights. The
 // entry of a client that was deleted or never existed denies everything. An account that
-// was cut keeps its rights until its connection has ended, since the response must still
+// was revoked keeps its rights until its connection has ended, since the response must still
 // reach an administrator who changed its own rights.
 type Account struct {
-	entry    *entry
-	cuts     uint64 // the entry's count of cuts when the account was acquired
-	accounts *accounts
-	username string
-	released atomic.Bool
+	entry       *entry
+	revocations uint64 // the entry's count when the account was acquired
+	accounts    *accounts
+	username    string
+	released    atomic.Bool
 }
 
 // Allowed reports whether an event is allowed now. For a subscription or unsubscription,
@@ -31,11 +31,11 @@ func (a *Account) Allowed(ev dynsec.Event, clientID, topic string) bool {
 	return r != nil && r.Allowed(ev, clientID, topic)
 }
 
-// Cut reports whether a change since the log-in requires that the connection be closed. A
+// Revoked reports whether a change since the log-in requires that the connection be closed. A
 // broker that registers a connection only after Authenticate has returned must call it once
-// more after registering: a cut in between was reported when there was no connection to
+// more after registering: a change in between was reported when there was no connection to
 // find.
-func (a *Account) Cut() bool { return a.entry.cuts.Load() != a.cuts }
+func (a *Account) Revoked() bool { return a.entry.revocations.Load() != a.revocations }
 
 // Release releases the account when its connection ends. Further calls have no effect.
 func (a *Account) Release() {
@@ -48,7 +48,7 @@ func (a *Account) Release() {
 // such clients are admitted.
 func (c *Control) Anonymous() *Account {
 	e := c.accounts.anonymous
-	return &Account{entry: e, cuts: e.cuts.Load(), accounts: c.accounts}
+	return &Account{entry: e, revocations: e.revocations.Load(), accounts: c.accounts}
 }
 
 // Resume returns an account of a username without a log-in, for the session of a client
@@ -61,9 +61,9 @@ func (c *Control) Epoch() uint64 { return c.accounts.epoch.Load() }
 
 // entry is the rights of one username, shared by its connections.
 type entry struct {
-	rights  atomic.Pointer[dynsec.Rights] // nil denies everything
-	cuts    atomic.Uint64
-	holders int // guarded by accounts.mu
+	rights      atomic.Pointer[dynsec.Rights] // nil denies everything
+	revocations atomic.Uint64
+	holders     int // guarded by accounts.mu
 }
 
 // accounts are the entries of the usernames that are connected, or about to be.
@@ -97,7 +97,7 @@ func (a *accounts) acquire(username string) *Account {
 		a.live[username] = e
 	}
 	e.holders++
-	return &Account{entry: e, cuts: e.cuts.Load(), accounts: a, username: username}
+	return &Account{entry: e, revocations: e.revocations.Load(), accounts: a, username: username}
 }
 
 func (a *accounts) release(of *Account) {
@@ -117,10 +117,10 @@ func (e *entry) refresh(s *dynsec.State, username string) {
 	e.rights.Store(r)
 }
 
-// refresh updates the entries that a published change affects and then marks those that it
-// cuts. The caller holds committing.
-func (a *accounts) refresh(s *dynsec.State, changes []dynsec.Change, cuts []dynsec.Cut) {
-	c := affectedBy(changes, cuts)
+// refresh updates the entries that a published change affects and then revokes those of the
+// clients to disconnect. The caller holds committing.
+func (a *accounts) refresh(s *dynsec.State, changes []dynsec.Change, disconnects []dynsec.Disconnect) {
+	c := affectedBy(changes, disconnects)
 	if c.anonymous {
 		a.anonymous.rights.Store(s.AnonymousRights())
 	}
@@ -128,21 +128,21 @@ func (a *accounts) refresh(s *dynsec.State, changes []dynsec.Change, cuts []dyns
 		e.refresh(s, username)
 	}
 	a.epoch.Add(1)
-	for _, cut := range cuts {
-		a.markCut(cut)
+	for _, d := range disconnects {
+		a.revoke(d)
 	}
 }
 
-func (a *accounts) markCut(cut dynsec.Cut) {
-	if cut.Anonymous {
-		a.anonymous.cuts.Add(1)
+func (a *accounts) revoke(d dynsec.Disconnect) {
+	if d.Anonymous {
+		a.anonymous.revocations.Add(1)
 		return
 	}
 	a.mu.Lock()
-	e := a.live[cut.Username]
+	e := a.live[d.Username]
 	a.mu.Unlock()
 	if e != nil {
-		e.cuts.Add(1)
+		e.revocations.Add(1)
 	}
 }
 
@@ -169,10 +169,10 @@ type affected struct {
 	usernames map[string]struct{}
 }
 
-// affectedBy returns the usernames that changes affect. The cuts name all whose rights
-// changed, so no search of the clients is needed, with two exceptions: default access cuts
-// no client, and a new client may have connections of a deleted one with its name.
-func affectedBy(changes []dynsec.Change, cuts []dynsec.Cut) affected {
+// affectedBy returns the usernames that changes affect. The disconnects name all whose rights
+// changed, so no search of the clients is needed, with two exceptions: default access
+// disconnects no client, and a new client may have connections of a deleted one with its name.
+func affectedBy(changes []dynsec.Change, disconnects []dynsec.Disconnect) affected {
 	c := affected{usernames: map[string]struct{}{}}
 	for _, change := range changes {
 		switch ch := change.(type) {
@@ -182,10 +182,10 @@ func affectedBy(changes []dynsec.Change, cuts []dynsec.Cut) affected {
 			c.all, c.anonymous = true, true
 		}
 	}
-	for _, cut := range cuts {
-		c.anonymous = c.anonymous || cut.Anonymous
-		if !cut.Anonymous {
-			c.usernames[cut.Username] = struct{}{}
+	for _, d := range disconnects {
+		c.anonymous = c.anonymous || d.Anonymous
+		if !d.Anonymous {
+			c.usernames[d.Username] = struct{}{}
 		}
 	}
 	return c

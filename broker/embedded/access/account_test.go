@@ -89,27 +89,27 @@ func TestImportRefreshesAllAccounts(t *testing.T) {
 	if !a.Allowed(dynsec.PublishSend, "id", "t") {
 		t.Error("the account has the rights of before")
 	}
-	if !a.Cut() {
-		t.Error("the account is not cut, though its credentials were replaced")
+	if !a.Revoked() {
+		t.Error("the account is not revoked, though its credentials were replaced")
 	}
 }
 
-func TestAccountIsCut(t *testing.T) {
+func TestAccountIsRevoked(t *testing.T) {
 	t.Parallel()
 	c := fresh(t)
 	must(t, c.CreateClient(t.Context(), client("u")), c.CreateClient(t.Context(), client("v")),
 		c.CreateGroup(t.Context(), broker.GroupSpec{GroupName: "g"}))
 	u, v, anonymous := authenticated(t, c, "u"), authenticated(t, c, "v"), c.Anonymous()
 	command(t, c, `{"command":"setClientId","username":"u","clientid":"id"}`)
-	if !u.Cut() || v.Cut() || anonymous.Cut() {
-		t.Errorf("u, v, anonymous cut: %v, %v, %v, want only u", u.Cut(), v.Cut(), anonymous.Cut())
+	if !u.Revoked() || v.Revoked() || anonymous.Revoked() {
+		t.Errorf("u, v, anonymous revoked: %v, %v, %v, want only u", u.Revoked(), v.Revoked(), anonymous.Revoked())
 	}
-	if authenticated(t, c, "u").Cut() {
-		t.Error("a log-in after the cut counts as cut")
+	if authenticated(t, c, "u").Revoked() {
+		t.Error("a log-in after the change counts as revoked")
 	}
 	command(t, c, `{"command":"setAnonymousGroup","groupname":"g"}`)
-	if v.Cut() || !anonymous.Cut() || c.Anonymous().Cut() {
-		t.Error("want the anonymous account of before cut, and nobody else")
+	if v.Revoked() || !anonymous.Revoked() || c.Anonymous().Revoked() {
+		t.Error("want only the earlier anonymous account revoked")
 	}
 }
 

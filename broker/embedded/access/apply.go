@@ -12,9 +12,9 @@ import (
 	"signalbox/broker/dynsec"
 )
 
-// ErrGap is the error of a change that was decided on a state which this broker does not
+// errGap is the error of a change that was decided on a state which this broker does not
 // have, or that follows one which could not be applied.
-var ErrGap = errors.New("changes before it are missing")
+var errGap = errors.New("changes before it are missing")
 
 // ApplyChange applies a change that was passed to Replicate on one of the brokers. It is
 // called on all of them with the same changes in the same order, under ascending indexes;
@@ -30,13 +30,13 @@ var ErrGap = errors.New("changes before it are missing")
 // may be tried again, or a whole state imported. A change that was decided on a state other
 // than the current one is no error: it has no effect, on any broker, and its proposer
 // decides again.
-func (c *Control) ApplyChange(index uint64, change []byte) ([]dynsec.Cut, error) {
+func (c *Control) ApplyChange(index uint64, change []byte) ([]dynsec.Disconnect, error) {
 	c.committing.Lock()
 	defer c.committing.Unlock()
 	if index <= c.applied.index() {
 		return nil, nil
 	}
-	cuts, err := c.applyChange(index, change)
+	disconnects, err := c.applyChange(index, change)
 	stale := errors.Is(err, errStale)
 	if err != nil && !stale {
 		c.blockAfter(index)
@@ -45,12 +45,12 @@ func (c *Control) ApplyChange(index uint64, change []byte) ([]dynsec.Cut, error)
 	}
 	if p := c.proposal; p.matches(change) {
 		p.complete(proposalError(err))
-		cuts = nil
+		disconnects = nil
 	}
 	if err != nil && !stale {
 		return nil, err
 	}
-	return cuts, nil
+	return disconnects, nil
 }
 
 // AppliedIndex returns the index up to which changes were applied, durably; 0 for a broker
@@ -59,9 +59,9 @@ func (c *Control) AppliedIndex() uint64 { return c.applied.index() }
 
 // applyChange stores and publishes a change. Of a stale one it stores the index only. The
 // caller holds committing.
-func (c *Control) applyChange(index uint64, change []byte) ([]dynsec.Cut, error) {
+func (c *Control) applyChange(index uint64, change []byte) ([]dynsec.Disconnect, error) {
 	if c.failed != 0 && index > c.failed || index > math.MaxInt64 {
-		return nil, fmt.Errorf("apply change %d: %w", index, ErrGap)
+		return nil, fmt.Errorf("apply change %d: %w", index, errGap)
 	}
 	set, err := decodeChangeSet(change)
 	if err != nil {
@@ -70,7 +70,7 @@ func (c *Control) applyChange(index uint64, change []byte) ([]dynsec.Cut, error)
 	state := c.state.Load()
 	switch at := state.ChangeIndex(); {
 	case set.base > at:
-		return nil, fmt.Errorf("apply change %d: it follows state %d, this is %d: %w", index, set.base, at, ErrGap)
+		return nil, fmt.Errorf("apply change %d: it follows state %d, this is %d: %w", index, set.base, at, errGap)
 	case set.base < at:
 		if err := c.storeAndPublish(state, changeSet{}, index); err != nil {
 			return nil, err
@@ -79,9 +79,9 @@ func (c *Control) applyChange(index uint64, change []byte) ([]dynsec.Cut, error)
 	}
 	next, err := state.Replay(set.changes)
 	if err != nil {
-		return nil, fmt.Errorf("apply change %d: %w: %w", index, ErrDamaged, err)
+		return nil, fmt.Errorf("apply change %d: %w: %w", index, errDamaged, err)
 	}
-	return set.cuts, c.storeAndPublish(next, set, index)
+	return set.disconnects, c.storeAndPublish(next, set, index)
 }
 
 // storeAndPublish stores a change under its index and publishes the state after it. The
@@ -90,8 +90,8 @@ func (c *Control) storeAndPublish(next *dynsec.State, set changeSet, index uint6
 	if err := c.store.write(context.Background(), batch{changes: set.changes, index: index}); err != nil {
 		return fmt.Errorf("apply change %d: %w", index, classify(err))
 	}
-	if len(set.changes)+len(set.cuts) > 0 {
-		c.publish(next, set.changes, set.cuts)
+	if len(set.changes)+len(set.disconnects) > 0 {
+		c.publish(next, set.changes, set.disconnects)
 	}
 	if index == c.failed {
 		c.failed = 0

@@ -8,13 +8,13 @@ import (
 	"signalbox/broker/dynsec"
 )
 
-// runOne runs one command of the Go API and passes its cuts to OnCut.
+// runOne runs one command of the Go API and passes its disconnects to OnDisconnect.
 func (c *Control) runOne(ctx context.Context, command dynsec.Command) error {
 	if r := c.remoteLeader(); r != nil {
 		return withOp(c.forwardOne(ctx, r, command), command.Name())
 	}
-	answers, cuts, err := c.do(ctx, []dynsec.Command{command})
-	c.cut(cuts)
+	answers, disconnects, err := c.do(ctx, []dynsec.Command{command})
+	c.disconnect(disconnects)
 	if err != nil {
 		return withOp(err, command.Name())
 	}

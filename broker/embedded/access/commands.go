@@ -15,14 +15,14 @@ import (
 // the effects of the earlier ones.
 //
 // If the context ends first, the response is nil, the request may still be executed, and
-// its cuts are passed to OnCut. The cuts of a request that another broker decides arrive
-// with the change itself, before the response.
-func (c *Control) Handle(ctx context.Context, payload []byte) (answer []byte, cuts []dynsec.Cut) {
+// the clients to disconnect are passed to OnDisconnect. Those of a request that another
+// broker decides arrive with the change itself, before the response.
+func (c *Control) Handle(ctx context.Context, payload []byte) (answer []byte, disconnects []dynsec.Disconnect) {
 	request := dynsec.DecodeRequest(payload)
-	answer, cuts, err := c.handle(ctx, request, payload)
+	answer, disconnects, err := c.handle(ctx, request, payload)
 	switch {
 	case err == nil:
-		return answer, cuts
+		return answer, disconnects
 	case broker.KindOf(err) == broker.Unconfirmed && ctx.Err() != nil:
 		return nil, nil
 	}
@@ -31,7 +31,7 @@ func (c *Control) Handle(ctx context.Context, payload []byte) (answer []byte, cu
 
 // handle handles a request on the broker that decides changes. It is forwarded unmodified,
 // because its errors are part of it.
-func (c *Control) handle(ctx context.Context, request dynsec.Request, payload []byte) ([]byte, []dynsec.Cut, error) {
+func (c *Control) handle(ctx context.Context, request dynsec.Request, payload []byte) ([]byte, []dynsec.Disconnect, error) {
 	if r := c.remoteLeader(); r != nil && mutates(request.Commands) {
 		answer, err := c.forward(ctx, r, requestCommands, payload)
 		return answer, nil, err
@@ -40,12 +40,12 @@ func (c *Control) handle(ctx context.Context, request dynsec.Request, payload []
 }
 
 // respond handles a request on this broker.
-func (c *Control) respond(ctx context.Context, request dynsec.Request) ([]byte, []dynsec.Cut, error) {
-	answers, cuts, err := c.do(ctx, request.Commands)
+func (c *Control) respond(ctx context.Context, request dynsec.Request) ([]byte, []dynsec.Disconnect, error) {
+	answers, disconnects, err := c.do(ctx, request.Commands)
 	if err != nil {
 		return nil, nil, err
 	}
-	return encode(request, answers), cuts, nil
+	return encode(request, answers), disconnects, nil
 }
 
 // encode returns the response to a request.
@@ -74,7 +74,7 @@ func failed(commands []dynsec.Command, why string) []dynsec.Response {
 
 // do runs commands in order: on the published state if all of them only read, else through
 // the writer.
-func (c *Control) do(ctx context.Context, commands []dynsec.Command) (answers []dynsec.Response, cuts []dynsec.Cut, err error) {
+func (c *Control) do(ctx context.Context, commands []dynsec.Command) (answers []dynsec.Response, disconnects []dynsec.Disconnect, err error) {
 	var done []dynsec.Response // not a result of this function: the writer may still use it after the function has returned
 	run := func(tx *dynsec.Tx) error {
 		done = nil // from an earlier attempt
@@ -90,10 +90,10 @@ func (c *Control) do(ctx context.Context, commands []dynsec.Command) (answers []
 	if err := c.hashPasswords(ctx, commands); err != nil {
 		return nil, nil, err
 	}
-	if cuts, err = c.change(ctx, &request{apply: run}); err != nil {
+	if disconnects, err = c.change(ctx, &request{apply: run}); err != nil {
 		return nil, nil, err
 	}
-	return done, cuts, nil
+	return done, disconnects, nil
 }
 
 // hashPasswords replaces the passwords that commands set by hashes, so that the writer does

@@ -74,11 +74,11 @@ func (c *Control) commitLocal(state, next *dynsec.State, steps []step) error {
 	case c.applied.index() > 0:
 		return errNoReplicator
 	}
-	changes, cuts := collect(steps)
+	changes, disconnects := collect(steps)
 	if err := c.store.write(context.Background(), batch{changes: changes}); err != nil {
 		return classify(err)
 	}
-	c.publish(next, changes, cuts)
+	c.publish(next, changes, disconnects)
 	return nil
 }
 
@@ -86,8 +86,8 @@ func (c *Control) commitLocal(state, next *dynsec.State, steps []step) error {
 // outcome without changes: that a client does not exist, for example, is only certain if
 // all brokers agree that the state was the last one.
 func (c *Control) replicate(ctx context.Context, r Replicator, state *dynsec.State, steps []step) error {
-	changes, cuts := collect(steps)
-	set := changeSet{id: newChangeID(), base: state.ChangeIndex(), changes: changes, cuts: cuts}
+	changes, disconnects := collect(steps)
+	set := changeSet{id: newChangeID(), base: state.ChangeIndex(), changes: changes, disconnects: disconnects}
 	p := &proposal{change: set.encode()}
 	c.propose(p)
 	ctx, cancel := context.WithTimeout(ctx, replicationTimeout)

@@ -11,10 +11,10 @@ import (
 
 // Errors of data from another broker that was refused. In each case nothing was changed.
 var (
-	// ErrFormat is the error of data in a format that this release does not support.
-	ErrFormat = errors.New("written by another release of the broker: bring this node up to date")
-	// ErrDamaged is the error of incomplete or invalid data.
-	ErrDamaged = errors.New("damaged")
+	// errFormat is the error of data in a format that this release does not support.
+	errFormat = errors.New("written by another release of the broker: bring this node up to date")
+	// errDamaged is the error of incomplete or invalid data.
+	errDamaged = errors.New("damaged")
 )
 
 // decodeChangeSet decodes what encode returned, and nothing else.
@@ -25,7 +25,7 @@ func decodeChangeSet(b []byte) (changeSet, error) {
 	}
 	s := changeSet{id: d.id(), base: d.count()}
 	s.changes = list(d, d.change)
-	s.cuts = list(d, func() dynsec.Cut { return dynsec.Cut{Anonymous: d.bool(), Username: d.string()} })
+	s.disconnects = list(d, func() dynsec.Disconnect { return dynsec.Disconnect{Anonymous: d.bool(), Username: d.string()} })
 	if err := d.end(); err != nil {
 		return changeSet{}, err
 	}
@@ -40,7 +40,7 @@ func (s changeSet) check() error {
 	}
 	last, ok := s.changes[len(s.changes)-1].(dynsec.PutChangeIndex)
 	if !ok || last.Index <= s.base {
-		return fmt.Errorf("%w: a change without a change index of its own", ErrDamaged)
+		return fmt.Errorf("%w: a change without a change index of its own", errDamaged)
 	}
 	return nil
 }
@@ -56,17 +56,17 @@ type decoder struct {
 // newDecoder returns a decoder of what follows the version.
 func newDecoder(b []byte) (*decoder, error) {
 	if len(b) == 0 {
-		return nil, fmt.Errorf("%w: empty", ErrDamaged)
+		return nil, fmt.Errorf("%w: empty", errDamaged)
 	}
 	if b[0] != format {
-		return nil, fmt.Errorf("format %d: %w", b[0], ErrFormat)
+		return nil, fmt.Errorf("format %d: %w", b[0], errFormat)
 	}
 	return &decoder{b: b[1:]}, nil
 }
 
 func (d *decoder) fail(what string) {
 	if d.err == nil {
-		d.err = fmt.Errorf("%w: %s", ErrDamaged, what)
+		d.err = fmt.Errorf("%w: %s", errDamaged, what)
 	}
 	d.b = nil
 }

@@ -36,10 +36,10 @@ const (
 // equal states into equal states on every broker. Passwords are hashed and salted already,
 // so neither clock, random numbers nor the release of a broker matter.
 type changeSet struct {
-	id      changeID
-	base    int64 // the change index of the state that it was decided on
-	changes []dynsec.Change
-	cuts    []dynsec.Cut
+	id          changeID
+	base        int64 // the change index of the state that it was decided on
+	changes     []dynsec.Change
+	disconnects []dynsec.Disconnect
 }
 
 // changeID distinguishes a set from any other, also from an earlier attempt at the same
@@ -55,7 +55,7 @@ func newChangeID() (id changeID) {
 func (s changeSet) encode() []byte {
 	b := binary.AppendUvarint(append([]byte{format}, s.id[:]...), uint64(s.base))
 	b = appendList(b, s.changes, appendChange)
-	return appendList(b, s.cuts, func(b []byte, c dynsec.Cut) []byte {
+	return appendList(b, s.disconnects, func(b []byte, c dynsec.Disconnect) []byte {
 		return appendString(appendBool(b, c.Anonymous), c.Username)
 	})
 }

@@ -39,7 +39,7 @@ func everyChange() []dynsec.Change {
 func TestChangeSetRoundTrip(t *testing.T) {
 	t.Parallel()
 	for _, want := range []changeSet{
-		{}, {base: 3, cuts: []dynsec.Cut{{Username: "u"}, {Anonymous: true}}}, {id: newChangeID(), base: 7, changes: everyChange()},
+		{}, {base: 3, disconnects: []dynsec.Disconnect{{Username: "u"}, {Anonymous: true}}}, {id: newChangeID(), base: 7, changes: everyChange()},
 	} {
 		got, err := decodeChangeSet(want.encode())
 		must(t, err)
@@ -56,8 +56,8 @@ func TestChangeSetMovesTheIndex(t *testing.T) {
 	for _, changes := range [][]dynsec.Change{
 		{dynsec.Clear{}}, {dynsec.PutChangeIndex{Index: 9}, dynsec.Clear{}}, {dynsec.Clear{}, dynsec.PutChangeIndex{Index: 8}},
 	} {
-		if _, err := decodeChangeSet(changeSet{base: 8, changes: changes}.encode()); !errors.Is(err, ErrDamaged) {
-			t.Errorf("%+v: got %v, want %v", changes, err, ErrDamaged)
+		if _, err := decodeChangeSet(changeSet{base: 8, changes: changes}.encode()); !errors.Is(err, errDamaged) {
+			t.Errorf("%+v: got %v, want %v", changes, err, errDamaged)
 		}
 	}
 }
@@ -65,21 +65,21 @@ func TestChangeSetMovesTheIndex(t *testing.T) {
 // TestPartialChangeSet expects that no part of a set, and nothing longer, is accepted.
 func TestPartialChangeSet(t *testing.T) {
 	t.Parallel()
-	b := changeSet{base: 7, changes: everyChange(), cuts: []dynsec.Cut{{Username: "u"}}}.encode()
+	b := changeSet{base: 7, changes: everyChange(), disconnects: []dynsec.Disconnect{{Username: "u"}}}.encode()
 	for i := range b {
-		if _, err := decodeChangeSet(b[:i]); !errors.Is(err, ErrDamaged) {
-			t.Errorf("%d bytes of %d: got %v, want %v", i, len(b), err, ErrDamaged)
+		if _, err := decodeChangeSet(b[:i]); !errors.Is(err, errDamaged) {
+			t.Errorf("%d bytes of %d: got %v, want %v", i, len(b), err, errDamaged)
 		}
 	}
-	if _, err := decodeChangeSet(append(b, 0)); !errors.Is(err, ErrDamaged) {
-		t.Errorf("one byte more: got %v, want %v", err, ErrDamaged)
+	if _, err := decodeChangeSet(append(b, 0)); !errors.Is(err, errDamaged) {
+		t.Errorf("one byte more: got %v, want %v", err, errDamaged)
 	}
 }
 
 // FuzzChangeSet expects that what is accepted has one encoding only, and is refused by the
 // state or applied, without panic.
 func FuzzChangeSet(f *testing.F) {
-	f.Add(changeSet{base: 7, changes: everyChange(), cuts: []dynsec.Cut{{Username: "u"}, {Anonymous: true}}}.encode())
+	f.Add(changeSet{base: 7, changes: everyChange(), disconnects: []dynsec.Disconnect{{Username: "u"}, {Anonymous: true}}}.encode())
 	f.Add(changeSet{}.encode())
 	head := append([]byte{format}, make([]byte, len(changeID{}))...)
 	f.Add(append(head[:len(head):len(head)], 0, 1, kindPutClient, 4, 0xff, 0xff, 0xff, 0xff, 0x0f))
@@ -87,7 +87,7 @@ func FuzzChangeSet(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		s, err := decodeChangeSet(b)
 		if err != nil {
-			if !errors.Is(err, ErrDamaged) && !errors.Is(err, ErrFormat) {
+			if !errors.Is(err, errDamaged) && !errors.Is(err, errFormat) {
 				t.Errorf("the failure is of no kind: %v", err)
 			}
 			return

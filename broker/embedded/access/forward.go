@@ -24,13 +24,13 @@ const (
 
 // Serve handles a request that was passed to Forward on another broker. It runs on the
 // broker that decides changes. The response is for the other broker; the caller disconnects
-// the clients in cuts after sending it.
-func (c *Control) Serve(ctx context.Context, request []byte) (answer []byte, cuts []dynsec.Cut) {
-	payload, cuts, err := c.serve(ctx, request)
-	return c.encodeReply(payload, err), cuts
+// the clients in disconnects after sending it.
+func (c *Control) Serve(ctx context.Context, request []byte) (answer []byte, disconnects []dynsec.Disconnect) {
+	payload, disconnects, err := c.serve(ctx, request)
+	return c.encodeReply(payload, err), disconnects
 }
 
-func (c *Control) serve(ctx context.Context, request []byte) ([]byte, []dynsec.Cut, error) {
+func (c *Control) serve(ctx context.Context, request []byte) ([]byte, []dynsec.Disconnect, error) {
 	d, err := newDecoder(request)
 	if err != nil {
 		return nil, nil, protocolMismatch(broker.Internal, err)
@@ -43,14 +43,14 @@ func (c *Control) serve(ctx context.Context, request []byte) ([]byte, []dynsec.C
 	case requestCommands:
 		return c.respond(ctx, dynsec.DecodeRequest([]byte(content)))
 	case requestImport, requestReplace:
-		report, cuts, err := c.importDocument(ctx, []byte(content), kind == requestReplace)
+		report, disconnects, err := c.importDocument(ctx, []byte(content), kind == requestReplace)
 		if err != nil {
 			return nil, nil, err
 		}
 		payload, err := json.Marshal(report)
-		return payload, cuts, err
+		return payload, disconnects, err
 	}
-	return nil, nil, protocolMismatch(broker.Internal, ErrDamaged)
+	return nil, nil, protocolMismatch(broker.Internal, errDamaged)
 }
 
 // encodeReply encodes the outcome of a request, and the index at which it is in force. Of

@@ -20,8 +20,8 @@ import (
 
 // followerReplicator is the Replicator of a broker that does not decide changes.
 type followerReplicator struct {
-	leader *Control
-	cuts   []dynsec.Cut // that Serve returned to its caller
+	leader      *Control
+	disconnects []dynsec.Disconnect // that Serve returned to its caller
 }
 
 func (*followerReplicator) Leads() bool { return false }
@@ -31,8 +31,8 @@ func (*followerReplicator) Replicate(context.Context, []byte) error {
 }
 
 func (f *followerReplicator) Forward(ctx context.Context, request []byte) ([]byte, error) {
-	answer, cuts := f.leader.Serve(ctx, request)
-	f.cuts = append(f.cuts, cuts...)
+	answer, disconnects := f.leader.Serve(ctx, request)
+	f.disconnects = append(f.disconnects, disconnects...)
 	return answer, nil
 }
 
@@ -60,10 +60,10 @@ func TestForwardedHistories(t *testing.T) {
 		requests = append(requests, d.request(t))
 	}
 	for _, request := range requests {
-		got, cuts := node.Handle(t.Context(), request)
+		got, disconnects := node.Handle(t.Context(), request)
 		want, _ := alone.Handle(t.Context(), request)
-		if string(got) != string(want) || len(cuts) > 0 {
-			t.Fatalf("%s:\n got %s and %v\nwant %s", request, got, cuts, want)
+		if string(got) != string(want) || len(disconnects) > 0 {
+			t.Fatalf("%s:\n got %s and %v\nwant %s", request, got, disconnects, want)
 		}
 		wantSame(t, string(request), leader, node)
 	}
@@ -113,8 +113,8 @@ func TestForwardedAPI(t *testing.T) {
 	if export(t, alone) != export(t, node) {
 		t.Errorf("by itself (-) and forwarded (+):\n%s", cmp.Diff(export(t, alone), export(t, node)))
 	}
-	if !slices.Contains(f.cuts, dynsec.Cut{Username: "u"}) {
-		t.Errorf("cuts %v at the caller of Serve, want u among them", f.cuts)
+	if !slices.Contains(f.disconnects, dynsec.Disconnect{Username: "u"}) {
+		t.Errorf("disconnects %v at the caller of Serve, want u among them", f.disconnects)
 	}
 }
 

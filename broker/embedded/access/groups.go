@@ -26,3 +26,15 @@ func (c *Control) ModifyGroup(ctx context.Context, spec broker.GroupSpec) error 
 func (c *Control) DeleteGroup(ctx context.Context, groupname string) error {
 	return c.runOne(ctx, dynsec.DeleteGroup(groupname))
 }
+
+// GetAnonymousGroup returns the group whose roles apply to clients without a username, ""
+// if there is none.
+func (c *Control) GetAnonymousGroup(context.Context) (string, error) {
+	return c.state.Load().AnonymousGroup(), nil
+}
+
+// SetAnonymousGroup sets the group whose roles apply to clients without a username. These
+// clients are disconnected.
+func (c *Control) SetAnonymousGroup(ctx context.Context, groupname string) error {
+	return c.runOne(ctx, dynsec.SetAnonymousGroup(groupname))
+}

@@ -16,7 +16,7 @@ func (c *Control) Identify(username, clientID string) (*Account, error) {
 			a.Release()
 			return nil, ErrNotAuthorized
 		}
-		if !a.Cut() {
+		if !a.Revoked() {
 			return a, nil
 		}
 		a.Release()

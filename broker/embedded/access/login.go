@@ -41,7 +41,7 @@ type Credentials struct {
 // see Anonymous.
 //
 // The account is acquired first, then record and hash are read, then the password is
-// verified, and then the account must not have been cut; otherwise the log-in starts over.
+// verified, and then the account must not have been revoked; otherwise the log-in starts over.
 func (c *Control) Authenticate(ctx context.Context, cr Credentials) (*Account, error) {
 	if !cr.HasUsername || cr.Username == "" || !cr.HasPassword || len(cr.Password) == 0 {
 		return nil, ErrNotAuthorized
@@ -49,7 +49,7 @@ func (c *Control) Authenticate(ctx context.Context, cr Credentials) (*Account, e
 	for range loginAttempts {
 		a := c.accounts.acquire(cr.Username)
 		err := c.verify(ctx, cr)
-		if err == nil && !a.Cut() {
+		if err == nil && !a.Revoked() {
 			return a, nil
 		}
 		a.Release()

@@ -276,8 +276,8 @@ func loginDuring(t *testing.T, change func(*testing.T, *Control), want error) {
 			t.Errorf("got %v, want %v", err, want)
 		}
 		if a != nil {
-			if a.Cut() {
-				t.Error("the account is cut already")
+			if a.Revoked() {
+				t.Error("the account is revoked already")
 			}
 			a.Release()
 		}

@@ -22,10 +22,10 @@ import (
 // changeLog is a log in memory, whose entries its nodes apply in order.
 type changeLog struct {
 	leads
-	mu      sync.Mutex // guards what follows
-	entries [][]byte
-	nodes   []*Control
-	cuts    map[*Control][]dynsec.Cut // that ApplyChange returned to its caller
+	mu          sync.Mutex // guards what follows
+	entries     [][]byte
+	nodes       []*Control
+	disconnects map[*Control][]dynsec.Disconnect // that ApplyChange returned to its caller
 }
 
 // sharedNodes returns nodes that share one log, through which the first one makes changes.
@@ -40,7 +40,7 @@ func sharedNodes(t testing.TB, nodes int) (*changeLog, []*Control) {
 }
 
 func logOf(nodes ...*Control) *changeLog {
-	return &changeLog{nodes: nodes, cuts: map[*Control][]dynsec.Cut{}}
+	return &changeLog{nodes: nodes, disconnects: map[*Control][]dynsec.Disconnect{}}
 }
 
 // Replicate appends an entry and applies it on all nodes.
@@ -49,11 +49,11 @@ func (l *changeLog) Replicate(_ context.Context, change []byte) error {
 	defer l.mu.Unlock()
 	l.entries = append(l.entries, change)
 	for _, n := range l.nodes {
-		cuts, err := n.ApplyChange(uint64(len(l.entries)), change)
+		disconnects, err := n.ApplyChange(uint64(len(l.entries)), change)
 		if err != nil {
 			return err
 		}
-		l.cuts[n] = append(l.cuts[n], cuts...)
+		l.disconnects[n] = append(l.disconnects[n], disconnects...)
 	}
 	return nil
 }
@@ -118,21 +118,23 @@ func wantSame(t testing.TB, what string, a, b *Control) {
 		cmp.Diff(export(t, a), export(t, b)), cmp.Diff(inMemory(t, a), inMemory(t, b)))
 }
 
-func TestFollowersAreCut(t *testing.T) {
+func TestFollowersAreDisconnected(t *testing.T) {
 	t.Parallel()
 	l, nodes := sharedNodes(t, 2)
 	leader, follower := nodes[0], nodes[1]
-	leader.OnCut(func(cuts []dynsec.Cut) { t.Errorf("the leader got %v in addition to its caller", cuts) })
+	leader.OnDisconnect(func(disconnects []dynsec.Disconnect) {
+		t.Errorf("the leader got %v in addition to its caller", disconnects)
+	})
 	must(t, leader.CreateRole(t.Context(), role("r", "a")), leader.CreateClient(t.Context(), client("u", "r")))
 	a := authenticated(t, follower, "u")
 	epoch := follower.Epoch()
-	_, cuts := leader.Handle(t.Context(), []byte(`{"commands":[{"command":"deleteRole","rolename":"r"}]}`))
-	want := []dynsec.Cut{{Username: "u"}}
-	if !slices.Equal(cuts, want) || !slices.Equal(l.cuts[follower], want) || len(l.cuts[leader]) > 0 {
-		t.Errorf("cuts %v at the caller, %v at the follower, %v at the leader; want %v at the first two",
-			cuts, l.cuts[follower], l.cuts[leader], want)
+	_, disconnects := leader.Handle(t.Context(), []byte(`{"commands":[{"command":"deleteRole","rolename":"r"}]}`))
+	want := []dynsec.Disconnect{{Username: "u"}}
+	if !slices.Equal(disconnects, want) || !slices.Equal(l.disconnects[follower], want) || len(l.disconnects[leader]) > 0 {
+		t.Errorf("disconnects %v at the caller, %v at the follower, %v at the leader; want %v at the first two",
+			disconnects, l.disconnects[follower], l.disconnects[leader], want)
 	}
-	if a.Allowed(dynsec.PublishSend, "id", "a") || !a.Cut() || follower.Epoch() == epoch {
+	if a.Allowed(dynsec.PublishSend, "id", "a") || !a.Revoked() || follower.Epoch() == epoch {
 		t.Error("a live connection of the follower has the rights from before")
 	}
 }
@@ -161,8 +163,8 @@ func TestReplicateFails(t *testing.T) {
 		}
 	}
 	must(t, l.Replicate(t.Context(), late))
-	if want := []dynsec.Cut{{Username: "u"}}; !slices.Equal(l.cuts[c], want) {
-		t.Errorf("a change that no caller waits for returns cuts %v, want %v", l.cuts[c], want)
+	if want := []dynsec.Disconnect{{Username: "u"}}; !slices.Equal(l.disconnects[c], want) {
+		t.Errorf("a change that no caller waits for returns disconnects %v, want %v", l.disconnects[c], want)
 	}
 	if u, err := c.GetClient(t.Context(), "u"); err != nil || !u.Disabled {
 		t.Errorf("it is not in force after all: %+v, %v", u, err)
@@ -263,14 +265,14 @@ func TestUnknownFormat(t *testing.T) {
 	before := bytesOf(t, c)
 	newer := slices.Clone(l.entries[1])
 	newer[0] = format + 1
-	for i, want := range []error{ErrFormat, ErrFormat, ErrDamaged} {
+	for i, want := range []error{errFormat, errFormat, errDamaged} {
 		change := [][]byte{newer, newer, l.entries[1][:3]}[i]
 		if _, err := c.ApplyChange(2, change); !errors.Is(err, want) {
 			t.Errorf("got %v, want %v", err, want)
 		}
 	}
-	if _, err := c.ApplyChange(3, l.entries[1]); !errors.Is(err, ErrGap) {
-		t.Errorf("got %v for what comes after, want %v", err, ErrGap)
+	if _, err := c.ApplyChange(3, l.entries[1]); !errors.Is(err, errGap) {
+		t.Errorf("got %v for what comes after, want %v", err, errGap)
 	}
 	if !bytes.Equal(before, bytesOf(t, c)) || c.AppliedIndex() != 1 {
 		t.Error("something was changed")
@@ -290,8 +292,8 @@ func TestMissingChange(t *testing.T) {
 	l, nodes := sharedNodes(t, 1)
 	must(t, nodes[0].CreateClient(t.Context(), client("u")), nodes[0].DisableClient(t.Context(), "u"))
 	c := fresh(t)
-	if _, err := c.ApplyChange(2, l.entries[1]); !errors.Is(err, ErrGap) || c.AppliedIndex() != 0 {
-		t.Errorf("got %v at %d, want %v", err, c.AppliedIndex(), ErrGap)
+	if _, err := c.ApplyChange(2, l.entries[1]); !errors.Is(err, errGap) || c.AppliedIndex() != 0 {
+		t.Errorf("got %v at %d, want %v", err, c.AppliedIndex(), errGap)
 	}
 	l.catchUp(t, c)
 	wantSame(t, "with it", nodes[0], c)
@@ -309,8 +311,8 @@ func TestFullDiskOfANode(t *testing.T) {
 	if _, ok := c.state.Load().Role("big"); ok || c.AppliedIndex() != 1 {
 		t.Error("what could not be stored is in force")
 	}
-	if _, err := c.ApplyChange(3, l.entries[0]); !errors.Is(err, ErrGap) {
-		t.Errorf("got %v for what comes after, want %v", err, ErrGap)
+	if _, err := c.ApplyChange(3, l.entries[0]); !errors.Is(err, errGap) {
+		t.Errorf("got %v for what comes after, want %v", err, errGap)
 	}
 	_, err = c.store.w.ExecContext(t.Context(), `PRAGMA max_page_count = 100000`)
 	must(t, err)

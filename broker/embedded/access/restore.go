@@ -21,36 +21,36 @@ import (
 // The snapshot is read and checked completely before anything is changed. Log-ins wait
 // while it is committed and published, so that none is checked against the record of one
 // state and the password of the other.
-func (c *Control) ImportState(ctx context.Context, index uint64, r io.Reader) ([]dynsec.Cut, error) {
+func (c *Control) ImportState(ctx context.Context, index uint64, r io.Reader) ([]dynsec.Disconnect, error) {
 	changes, err := readSnapshot(r)
 	if err != nil {
 		return nil, fmt.Errorf("read a snapshot of the access control: %w", err)
 	}
 	next, err := dynsec.Load(records(changes))
 	if err != nil {
-		return nil, fmt.Errorf("read a snapshot of the access control: %w: %w", ErrDamaged, err)
+		return nil, fmt.Errorf("read a snapshot of the access control: %w: %w", errDamaged, err)
 	}
 	c.committing.Lock()
 	defer c.committing.Unlock()
-	cuts, err := c.replacedCuts(ctx, next, changes)
+	disconnects, err := c.replacedDisconnects(ctx, next, changes)
 	if err != nil {
 		return nil, classify(err)
 	}
-	if err := c.replaceState(ctx, next, batch{changes: changes, replaces: true, index: index}, cuts); err != nil {
+	if err := c.replaceState(ctx, next, batch{changes: changes, replaces: true, index: index}, disconnects); err != nil {
 		return nil, err
 	}
-	return cuts, nil
+	return disconnects, nil
 }
 
 // replaceState stores and publishes a whole state. The caller holds committing.
-func (c *Control) replaceState(ctx context.Context, next *dynsec.State, b batch, cuts []dynsec.Cut) error {
+func (c *Control) replaceState(ctx context.Context, next *dynsec.State, b batch, disconnects []dynsec.Disconnect) error {
 	err := c.store.transact(ctx, b, func(commit func() error) error {
 		c.credentials.replacing.Lock()
 		defer c.credentials.replacing.Unlock()
 		if err := commit(); err != nil {
 			return err
 		}
-		c.publish(next, []dynsec.Change{dynsec.Clear{}}, cuts)
+		c.publish(next, []dynsec.Change{dynsec.Clear{}}, disconnects)
 		return nil
 	})
 	if err != nil {
@@ -62,8 +62,8 @@ func (c *Control) replaceState(ctx context.Context, next *dynsec.State, b batch,
 	return nil
 }
 
-// replacedCuts returns the clients to disconnect when a state is replaced.
-func (c *Control) replacedCuts(ctx context.Context, next *dynsec.State, changes []dynsec.Change) ([]dynsec.Cut, error) {
+// replacedDisconnects returns the clients to disconnect when a state is replaced.
+func (c *Control) replacedDisconnects(ctx context.Context, next *dynsec.State, changes []dynsec.Change) ([]dynsec.Disconnect, error) {
 	before, err := c.store.passwords(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read the passwords: %w", err)
@@ -125,7 +125,7 @@ func readSnapshot(from io.Reader) ([]dynsec.Change, error) {
 	if version, err := r.ReadByte(); err != nil {
 		return nil, damaged(err)
 	} else if version != format {
-		return nil, fmt.Errorf("format %d: %w", version, ErrFormat)
+		return nil, fmt.Errorf("format %d: %w", version, errFormat)
 	}
 	var changes []dynsec.Change
 	for {
@@ -143,7 +143,7 @@ func readSnapshot(from io.Reader) ([]dynsec.Change, error) {
 // damaged turns the early end of a snapshot into ErrDamaged.
 func damaged(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return fmt.Errorf("%w: truncated", ErrDamaged)
+		return fmt.Errorf("%w: truncated", errDamaged)
 	}
 	return err
 }
@@ -170,7 +170,7 @@ func (r *snapshotReader) record() (dynsec.Change, error) {
 		return nil, err
 	}
 	if n > maxRecord {
-		return nil, fmt.Errorf("%w: a record of %d bytes", ErrDamaged, n)
+		return nil, fmt.Errorf("%w: a record of %d bytes", errDamaged, n)
 	}
 	if n == 0 {
 		return nil, nil
@@ -195,10 +195,10 @@ func (r *snapshotReader) finish() error {
 		return damaged(err)
 	}
 	if binary.BigEndian.Uint32(got[:]) != want {
-		return fmt.Errorf("%w: wrong checksum", ErrDamaged)
+		return fmt.Errorf("%w: wrong checksum", errDamaged)
 	}
 	if _, err := r.from.ReadByte(); err == nil {
-		return fmt.Errorf("%w: data after its end", ErrDamaged)
+		return fmt.Errorf("%w: data after its end", errDamaged)
 	} else if !errors.Is(err, io.EOF) {
 		return err
 	}

@@ -16,12 +16,12 @@ import (
 	"signalbox/broker/dynsec"
 )
 
-// restore imports a snapshot and returns the cuts.
-func restore(t testing.TB, c *Control, index uint64, snapshot []byte) []dynsec.Cut {
+// restore imports a snapshot and returns the disconnects.
+func restore(t testing.TB, c *Control, index uint64, snapshot []byte) []dynsec.Disconnect {
 	t.Helper()
-	cuts, err := c.ImportState(t.Context(), index, bytes.NewReader(snapshot))
+	disconnects, err := c.ImportState(t.Context(), index, bytes.NewReader(snapshot))
 	must(t, err)
-	return cuts
+	return disconnects
 }
 
 // TestSnapshotOfHistories imports the result of random histories over another state, and
@@ -46,8 +46,8 @@ func TestSnapshotOfHistories(t *testing.T) {
 			t.Errorf("index %d after a restart, want 7", to.AppliedIndex())
 		}
 		wantSame(t, "imported, after a restart", from, to)
-		if cuts := restore(t, to, 8, snapshot); len(cuts) > 0 {
-			t.Errorf("a snapshot of the same throws %v out", cuts)
+		if disconnects := restore(t, to, 8, snapshot); len(disconnects) > 0 {
+			t.Errorf("a snapshot of the same throws %v out", disconnects)
 		}
 		changeTogether(t, d, from, to)
 	}
@@ -99,9 +99,9 @@ func TestSnapshotOfNothing(t *testing.T) {
 	}
 }
 
-// TestImportStateCuts expects cuts of the clients whose rights or credentials differ, and
+// TestImportStateDisconnects expects disconnects of the clients whose rights or credentials differ, and
 // of no others.
-func TestImportStateCuts(t *testing.T) {
+func TestImportStateDisconnects(t *testing.T) {
 	t.Parallel()
 	from, to := fresh(t), fresh(t)
 	names := []string{"same", "role", "password", "disabled", "gone", "text"}
@@ -124,13 +124,13 @@ func TestImportStateCuts(t *testing.T) {
 		from.ModifyClient(t.Context(), broker.ClientSpec{Username: "password", Password: &other}),
 		from.ModifyClient(t.Context(), broker.ClientSpec{Username: "text", TextName: &text}))
 	got := restore(t, to, 2, bytesOf(t, from))
-	want := []dynsec.Cut{{Username: "disabled"}, {Username: "gone"}, {Username: "password"}, {Username: "role"}}
+	want := []dynsec.Disconnect{{Username: "disabled"}, {Username: "gone"}, {Username: "password"}, {Username: "role"}}
 	if !slices.Equal(got, want) {
-		t.Errorf("cuts %v, want %v", got, want)
+		t.Errorf("disconnects %v, want %v", got, want)
 	}
 	for name, a := range live {
-		if a.Cut() != slices.Contains(want, dynsec.Cut{Username: name}) {
-			t.Errorf("account of %s: cut is %t", name, a.Cut())
+		if a.Revoked() != slices.Contains(want, dynsec.Disconnect{Username: name}) {
+			t.Errorf("account of %s: revoked is %t", name, a.Revoked())
 		}
 	}
 	if !live["same"].Allowed(dynsec.PublishSend, "id", "by default") || !to.Anonymous().Allowed(dynsec.PublishSend, "id", "by default") {
@@ -150,15 +150,15 @@ func TestDamagedSnapshots(t *testing.T) {
 		}
 	}
 	for i := range snapshot {
-		refuse(fmt.Sprintf("only %d bytes", i), snapshot[:i], ErrDamaged)
+		refuse(fmt.Sprintf("only %d bytes", i), snapshot[:i], errDamaged)
 	}
 	for i := 1; i < len(snapshot); i += 7 {
 		b := slices.Clone(snapshot)
 		b[i] ^= 1
-		refuse(fmt.Sprintf("byte %d", i), b, ErrDamaged)
+		refuse(fmt.Sprintf("byte %d", i), b, errDamaged)
 	}
-	refuse("something behind it", append(slices.Clone(snapshot), 0), ErrDamaged)
-	refuse("a newer format", append([]byte{format + 1}, snapshot[1:]...), ErrFormat)
+	refuse("something behind it", append(slices.Clone(snapshot), 0), errDamaged)
+	refuse("a newer format", append([]byte{format + 1}, snapshot[1:]...), errFormat)
 	if !bytes.Equal(before, bytesOf(t, to)) || to.AppliedIndex() != 0 {
 		t.Error("something was changed")
 	}

@@ -17,13 +17,13 @@ func (c *Control) ImportAccess(ctx context.Context, document []byte, replace boo
 		report, err := c.forwardImport(ctx, r, document, replace)
 		return report, withOp(err, op)
 	}
-	report, cuts, err := c.importDocument(ctx, document, replace)
-	c.cut(cuts)
+	report, disconnects, err := c.importDocument(ctx, document, replace)
+	c.disconnect(disconnects)
 	return report, withOp(err, op)
 }
 
-// importDocument imports a document on this broker. The caller must handle the cuts.
-func (c *Control) importDocument(ctx context.Context, document []byte, replace bool) (broker.ImportReport, []dynsec.Cut, error) {
+// importDocument imports a document on this broker. The caller must handle the disconnects.
+func (c *Control) importDocument(ctx context.Context, document []byte, replace bool) (broker.ImportReport, []dynsec.Disconnect, error) {
 	parsed, warnings, err := dynsec.ParseDocument(document)
 	if err != nil {
 		return broker.ImportReport{}, nil, err
@@ -33,7 +33,7 @@ func (c *Control) importDocument(ctx context.Context, document []byte, replace b
 		return broker.ImportReport{}, nil, classify(err)
 	}
 	var report broker.ImportReport
-	cuts, err := c.change(ctx, &request{apply: func(tx *dynsec.Tx) (err error) {
+	disconnects, err := c.change(ctx, &request{apply: func(tx *dynsec.Tx) (err error) {
 		report, err = tx.Import(parsed, replace, func(username string) string { return stored[username] })
 		return err
 	}})
@@ -41,7 +41,7 @@ func (c *Control) importDocument(ctx context.Context, document []byte, replace b
 		return broker.ImportReport{}, nil, err
 	}
 	report.Warnings = slices.Insert(report.Warnings, 0, warnings...)
-	return report, cuts, nil
+	return report, disconnects, nil
 }
 
 // ExportAccess returns the stored configuration as of one moment.

@@ -128,15 +128,15 @@ func TestImportMerges(t *testing.T) {
 	}
 }
 
-func TestImportReportsCuts(t *testing.T) {
+func TestImportReportsDisconnects(t *testing.T) {
 	t.Parallel()
 	c := fresh(t)
 	must(t, c.CreateClient(t.Context(), client("u")))
-	var told []dynsec.Cut
-	c.OnCut(func(cuts []dynsec.Cut) { told = append(told, cuts...) })
+	var told []dynsec.Disconnect
+	c.OnDisconnect(func(disconnects []dynsec.Disconnect) { told = append(told, disconnects...) })
 	_, err := c.ImportAccess(t.Context(), []byte(`{"clients":[]}`), true)
 	must(t, err)
-	if !slices.Contains(told, dynsec.Cut{Username: "u"}) || !slices.Contains(told, dynsec.Cut{Anonymous: true}) {
+	if !slices.Contains(told, dynsec.Disconnect{Username: "u"}) || !slices.Contains(told, dynsec.Disconnect{Anonymous: true}) {
 		t.Errorf("got %v, want u and the anonymous clients", told)
 	}
 }

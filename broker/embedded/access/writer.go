@@ -40,8 +40,8 @@ type request struct {
 
 // outcome is the outcome of a request.
 type outcome struct {
-	cuts []dynsec.Cut
-	err  error
+	disconnects []dynsec.Disconnect
+	err         error
 }
 
 // errInitialised is the error of a request that requires a new broker.
@@ -141,7 +141,7 @@ func (w *writer) respond(r *request, out outcome) {
 		r.reply <- out
 		return
 	}
-	w.control.cut(out.cuts)
+	w.control.disconnect(out.disconnects)
 }
 
 // apply applies a group to a state and returns the one after it.
@@ -165,21 +165,21 @@ func (r *request) run(s *dynsec.State) (*dynsec.State, step) {
 	if err := r.apply(tx); err != nil {
 		return s, step{request: r, outcome: outcome{err: err}}
 	}
-	next, changes, cuts := tx.End()
-	return next, step{request: r, changes: changes, outcome: outcome{cuts: cuts}}
+	next, changes, disconnects := tx.End()
+	return next, step{request: r, changes: changes, outcome: outcome{disconnects: disconnects}}
 }
 
 // collect joins the changes of a group's steps. The changes of each step end with a change
 // index; only the last one is kept.
-func collect(steps []step) (changes []dynsec.Change, cuts []dynsec.Cut) {
+func collect(steps []step) (changes []dynsec.Change, disconnects []dynsec.Disconnect) {
 	for _, s := range steps {
 		if n := len(changes); n > 0 && s.stores() {
 			changes = changes[:n-1]
 		}
 		changes = append(changes, s.changes...)
-		cuts = append(cuts, s.cuts...)
+		disconnects = append(disconnects, s.disconnects...)
 	}
-	return changes, cuts
+	return changes, disconnects
 }
 
 // fail responds to a group that could not be stored. All of it has failed, because each
@@ -197,17 +197,17 @@ func (w *writer) fail(steps []step, err error) {
 }
 
 // publish makes a stored state the one in force. The caller holds committing.
-func (c *Control) publish(next *dynsec.State, changes []dynsec.Change, cuts []dynsec.Cut) {
+func (c *Control) publish(next *dynsec.State, changes []dynsec.Change, disconnects []dynsec.Disconnect) {
 	c.state.Store(next)
 	c.initialised.Store(true)
-	c.accounts.refresh(next, changes, cuts)
+	c.accounts.refresh(next, changes, disconnects)
 	c.credentials.remove(changes)
 }
 
 // change passes a request to the writer and waits for its outcome. The caller must handle
-// the cuts. If the context ends first the change may still happen: it goes on, and its cuts
-// are passed to OnCut.
-func (c *Control) change(ctx context.Context, r *request) ([]dynsec.Cut, error) {
+// the disconnects. If the context ends first the change may still happen: it goes on, and
+// its disconnects are passed to OnDisconnect.
+func (c *Control) change(ctx context.Context, r *request) ([]dynsec.Disconnect, error) {
 	r.reply = make(chan outcome, 1)
 	if err := ctx.Err(); err != nil {
 		return nil, &broker.Error{Kind: broker.Unavailable, Msg: "the request ended before the change began", Err: err}
@@ -217,17 +217,17 @@ func (c *Control) change(ctx context.Context, r *request) ([]dynsec.Cut, error) 
 	}
 	select {
 	case out := <-r.reply:
-		return out.cuts, out.err
+		return out.disconnects, out.err
 	case <-ctx.Done():
 		return r.abandon(ctx)
 	}
 }
 
 // abandon ends the wait for a request, unless the writer has just responded.
-func (r *request) abandon(ctx context.Context) ([]dynsec.Cut, error) {
+func (r *request) abandon(ctx context.Context) ([]dynsec.Disconnect, error) {
 	if !r.ended.CompareAndSwap(false, true) {
 		out := <-r.reply
-		return out.cuts, out.err
+		return out.disconnects, out.err
 	}
 	return nil, &broker.Error{Kind: broker.Unconfirmed,
 		Msg: "the change was not confirmed in time; it may have happened", Err: context.Cause(ctx)}

@@ -153,7 +153,7 @@ func TestFullQueueRefusesTheNewest(t *testing.T) {
 	must(t, c.CreateRole(t.Context(), role("r")))
 }
 
-// TestCallerLeaves expects Unconfirmed, and that the change and its cuts still happen.
+// TestCallerLeaves expects Unconfirmed, and that the change and its disconnects still happen.
 func TestCallerLeaves(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, callerLeaves)
@@ -162,17 +162,17 @@ func TestCallerLeaves(t *testing.T) {
 func callerLeaves(t *testing.T) {
 	c := fresh(t)
 	must(t, c.CreateClient(t.Context(), client("u")), c.CreateClient(t.Context(), client("v")))
-	told := make(chan []dynsec.Cut, 2)
-	c.OnCut(func(cuts []dynsec.Cut) { told <- cuts })
+	told := make(chan []dynsec.Disconnect, 2)
+	c.OnDisconnect(func(disconnects []dynsec.Disconnect) { told <- disconnects })
 	release := blockWriter(t, c)
 
 	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
 	wg.Go(func() { wantKind(t, c.DisableClient(ctx, "u"), broker.Unconfirmed) })
 	wg.Go(func() {
-		answer, cuts := c.Handle(ctx, []byte(`{"commands":[{"command":"disableClient","username":"v"}]}`))
-		if answer != nil || cuts != nil {
-			t.Errorf("got %s and %v for a caller that left", answer, cuts)
+		answer, disconnects := c.Handle(ctx, []byte(`{"commands":[{"command":"disableClient","username":"v"}]}`))
+		if answer != nil || disconnects != nil {
+			t.Errorf("got %s and %v for a caller that left", answer, disconnects)
 		}
 	})
 	synctest.Wait()
@@ -182,8 +182,8 @@ func callerLeaves(t *testing.T) {
 	release()
 	got := append(<-told, <-told...)
 	for _, username := range []string{"u", "v"} {
-		if !slices.Contains(got, dynsec.Cut{Username: username}) {
-			t.Errorf("%s is not among the cuts %v", username, got)
+		if !slices.Contains(got, dynsec.Disconnect{Username: username}) {
+			t.Errorf("%s is not among the disconnects %v", username, got)
 		}
 		if cl, err := c.GetClient(t.Context(), username); err != nil || !cl.Disabled {
 			t.Errorf("%s was not disabled: %v", username, err)

@@ -29,8 +29,8 @@ type credentials struct {
 	dial  func(ctx context.Context, hostPort string) (net.Conn, error)
 
 	known           func() *state           // the state of the cluster, as far as it is known here
-	vouched         func(p *presented) bool // whether other members have reported a node that is not known here as a member; nil for no others
-	vouch           func(p *presented) bool // asks the other members; nil for no others
+	reportedMember  func(p *presented) bool // whether other members have reported a node that is not known here as a member; nil for no others
+	askAbout        func(p *presented) bool // asks the other members; nil for no others
 	reportedRemoved func(r memberRef) bool  // whether other members have reported that a node was removed; nil for no others
 }
 
@@ -159,7 +159,7 @@ func (b *credentials) isMember(p *presented) error {
 		return fmt.Errorf("%w: node %s was removed, according to other members", errNotMember, p.name)
 	}
 	switch {
-	case known.trusts(p) || b.vouched != nil && b.vouched(p):
+	case known.trusts(p) || b.reportedMember != nil && b.reportedMember(p):
 		p.admitted.Store(true)
 	case !known.has(p.memberRef) || !p.isReplaced():
 		return fmt.Errorf("%w: node %s", errNotMember, p.name)
@@ -207,7 +207,7 @@ func (b *credentials) admit(cs tls.ConnectionState) (*presented, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err = b.isMember(p); err != nil && b.vouch != nil && b.vouch(p) {
+	if err = b.isMember(p); err != nil && b.askAbout != nil && b.askAbout(p) {
 		err = b.isMember(p)
 	}
 	if err != nil {

@@ -94,14 +94,12 @@ func quick() Timing {
 }
 
 func newFleet(t testing.TB) *fleet {
-	f := &fleet{t: t, dir: t.TempDir(), nodes: map[NodeID]*station{}, log: &logTo{}}
-	f.network = &network{fleet: f, cut: map[[2]NodeID]bool{}}
-	f.network.changed = sync.NewCond(&f.network.mu)
+	f := &fleet{t: t, dir: t.TempDir(), network: newNetwork(t), nodes: map[NodeID]*station{}, log: &logTo{}}
 	t.Cleanup(func() {
 		for _, s := range f.nodes {
 			s.kill() // a leader that is closed last would wait for a node to hand over to
 		}
-		f.network.close()
+		f.network.Close()
 		if t.Failed() && testing.Verbose() {
 			t.Log(f.log.String())
 		}

@@ -54,12 +54,12 @@ type membership struct {
 	reached      reachability  // by heartbeats
 	leaderCommit atomic.Uint64 // the commit index that the leader has reported
 
-	keysWake  chan struct{}            // holds one entry while the keys are to be checked
-	current   atomic.Pointer[identity] // id, with the key that the node has now
-	asked     chan struct{}            // closed when the other members were asked once
-	warned    atomic.Int64             // when a member was last logged that others report as removed
-	vouching  sync.Mutex               // guards vouchedAt; held while other members are asked
-	vouchedAt time.Time
+	keysWake     chan struct{}            // holds one entry while the keys are to be checked
+	current      atomic.Pointer[identity] // id, with the key that the node has now
+	asked        chan struct{}            // closed when the other members were asked once
+	warned       atomic.Int64             // when a member was last logged that others report as removed
+	askAboutMu   sync.Mutex               // guards askedAboutAt; held while other members are asked
+	askedAboutAt time.Time
 
 	reportedUpTo   atomic.Uint64 // the highest index up to which another node has reported that it knows the members
 	reliesOnOthers atomic.Bool   // a node is admitted because another member reports that it is one
@@ -92,7 +92,7 @@ func (n *Node) startMembership(ctx context.Context, id *identity) (err error) {
 		notify(s.keysWake)
 		n.notify()
 	}
-	s.credentials.known, s.credentials.vouched, s.credentials.vouch, s.credentials.reportedRemoved = s.known, s.vouched, s.askAbout, s.reportedRemoved
+	s.credentials.known, s.credentials.reportedMember, s.credentials.askAbout, s.credentials.reportedRemoved = s.known, s.reportedMember, s.askAbout, s.reportedRemoved
 	if err := errors.Join(n.dropIncomplete(), s.fsm.catchUp()); err != nil {
 		s.stop()
 		return err

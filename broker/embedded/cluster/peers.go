@@ -8,13 +8,14 @@ import (
 	"slices"
 )
 
-// Peers returns the other members, in order of their ids, none at rest.
-func (n *Node) Peers() []Member {
+// Peers returns the other members, in order of their ids. At rest it returns false: the
+// members are not known then.
+func (n *Node) Peers() (others []Member, ok bool) {
 	s := n.membership.Load()
 	if s == nil {
-		return nil
+		return nil, false
 	}
-	return s.others()
+	return s.others(), true
 }
 
 // Term returns the term of the consensus, which grows with each election, 0 at rest.

@@ -124,9 +124,9 @@ func (s *membership) askStatus(ctx context.Context, m Member) (st peerStatus, er
 	return st, err
 }
 
-// askStatusPatiently asks one member, and leaves the connection to the other requests on
+// askStatusKeepingConn asks one member, and leaves the connection to the other requests on
 // it.
-func (s *membership) askStatusPatiently(ctx context.Context, m Member) (peerStatus, error) {
+func (s *membership) askStatusKeepingConn(ctx context.Context, m Member) (peerStatus, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.node.options.Timing.Call)
 	defer cancel()
 	return s.statusOf(ctx, m)

@@ -14,8 +14,9 @@ import (
 // after the one before, up to 10 s. After a long partition, a node that is in
 // contact again would receive nothing for that long, though the heartbeats
 // succeed. So a message to a node that is not in contact fails only when a
-// heartbeat has reached that node, and raft counts one failure for the whole
-// partition. The message still fails: only the heartbeat itself counts as contact.
+// heartbeat has reached that node, raft's or one that is tried meanwhile, and raft
+// counts one failure for the whole partition. The message still fails: only the
+// heartbeat itself counts as contact.
 type reachability struct {
 	mu    sync.Mutex
 	heard map[raft.ServerID]chan struct{} // closed at the next contact
@@ -44,16 +45,25 @@ func (r *reachability) note(id raft.ServerID) {
 	}
 }
 
-// await waits for contact with a node, as long as this node replicates to it.
-func (r *reachability) await(ctx context.Context, heard <-chan struct{}, every time.Duration, reason func() bool) {
-	again := time.NewTicker(every)
-	defer again.Stop()
-	for reason() {
+// firstRetry is how long await waits after its first attempt; it waits twice as long after each
+// further one, up to the given interval.
+const firstRetry = 10 * time.Millisecond
+
+// await waits for contact with a node, by others or by its own attempts, as long as these are
+// wanted.
+func (r *reachability) await(ctx context.Context, heard <-chan struct{}, interval time.Duration, try func() (reached, wanted bool)) {
+	for wait := firstRetry; ; wait = min(2*wait, interval) {
+		if reached, wanted := try(); reached || !wanted {
+			return
+		}
+		again := time.NewTimer(wait)
 		select {
 		case <-heard:
+			again.Stop()
 			return
 		case <-again.C:
 		case <-ctx.Done():
+			again.Stop()
 			return
 		}
 	}

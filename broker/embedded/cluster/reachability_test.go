@@ -23,6 +23,10 @@ type wire struct {
 	closed   chan struct{}
 }
 
+func newWire() *wire {
+	return &wire{incoming: map[raft.ServerAddress]chan net.Conn{}, conns: map[net.Conn]raft.ServerAddress{}, closed: make(chan struct{})}
+}
+
 // wireEnd is the wire at one node.
 type wireEnd struct {
 	*wire
@@ -92,15 +96,15 @@ func (nothing) Snapshot() (raft.FSMSnapshot, error) { return nil, errors.ErrUnsu
 func (nothing) Restore(r io.ReadCloser) error       { return r.Close() }
 
 // wired starts raft nodes on a wire, with the timing and the transport of the
-// product.
-func wired(t *testing.T, w *wire, all ...raft.ServerAddress) (nodes []*raft.Raft) {
+// product; a heartbeat timeout of 0 is the default.
+func wired(t *testing.T, w *wire, heartbeat time.Duration, all ...raft.ServerAddress) (nodes []*raft.Raft) {
 	var servers []raft.Server
 	for _, at := range all {
 		w.incoming[at] = make(chan net.Conn, 16)
 		servers = append(servers, raft.Server{ID: raft.ServerID(at), Address: at})
 	}
 	for _, at := range all {
-		o := Options{Log: slog.New(slog.DiscardHandler)}
+		o := Options{Log: slog.New(slog.DiscardHandler), Timing: Timing{Heartbeat: heartbeat}}
 		o.fill()
 		s := &membership{node: &Node{options: o, log: o.Log}, ctx: t.Context()}
 		log := raftLog(o.Log, time.Now)
@@ -127,9 +131,9 @@ func wired(t *testing.T, w *wire, all ...raft.ServerAddress) (nodes []*raft.Raft
 func TestReplicationAfterPartition(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := &wire{incoming: map[raft.ServerAddress]chan net.Conn{}, conns: map[net.Conn]raft.ServerAddress{}, closed: make(chan struct{})}
+		w := newWire()
 		all := []raft.ServerAddress{"1", "2", "3"}
-		nodes := wired(t, w, all...)
+		nodes := wired(t, w, 0, all...)
 		<-time.After(10 * time.Second)
 		for round := range 4 {
 			leader, other := leaderAmong(t, nodes)
@@ -150,6 +154,36 @@ func TestReplicationAfterPartition(t *testing.T) {
 				t.Errorf("round %d: the follower received the log %v after the partition", round, took)
 			}
 			<-time.After(10 * time.Second)
+		}
+		for _, n := range nodes {
+			must(t, n.Shutdown().Error())
+		}
+		w.close()
+	})
+}
+
+// TestReplicationAfterClosedConnections closes the connections to a follower, as when the key of a
+// node was replaced. Where heartbeats are rare, the follower still receives the log at once.
+func TestReplicationAfterClosedConnections(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWire()
+		all := []raft.ServerAddress{"1", "2", "3"}
+		nodes := wired(t, w, time.Minute, all...)
+		<-time.After(5 * time.Minute)
+		for range 20 {
+			leader, other := leaderAmong(t, nodes)
+			w.isolate(all[other])
+			w.isolate("")
+			must(t, nodes[leader].Apply([]byte("x"), time.Minute).Error())
+			began := time.Now()
+			for nodes[other].AppliedIndex() < nodes[leader].AppliedIndex() && time.Since(began) < time.Minute {
+				<-time.After(10 * time.Millisecond)
+			}
+			if took := time.Since(began); took > time.Second {
+				t.Errorf("the follower received the log %v later", took)
+			}
+			<-time.After(7 * time.Second)
 		}
 		for _, n := range nodes {
 			must(t, n.Shutdown().Error())

@@ -111,7 +111,7 @@ func TestReturningNodeIsNotTalkedOut(t *testing.T) {
 	tune := blockable(&unreachable)
 	leader, away, gone, had := f.awayAndRemoved(tune)
 	had.known = func() *state { return leader.node.membership.Load().known() }
-	had.vouched, had.vouch, had.reportedRemoved = nil, nil, nil
+	had.reportedMember, had.askAbout, had.reportedRemoved = nil, nil, nil
 	f.pretend(gone.id, had, peerStatus{Seeded: true, Removed: true})
 	unreachable.Store(member(away.id).hostPort()) // so that there is no leader
 	back := f.start(away.id, tune)
@@ -171,9 +171,9 @@ func TestRemovedNodeIsCutOffLater(t *testing.T) {
 	f.settled(2)
 }
 
-// TestVouchedNodeIsRemoved adds a node and removes it while another one cannot store the log: the
+// TestReportedNodeIsRemoved adds a node and removes it while another one cannot store the log: the
 // reports about the new node, on which that node relied, end with its membership.
-func TestVouchedNodeIsRemoved(t *testing.T) {
+func TestReportedNodeIsRemoved(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
 	disks := map[NodeID]*limitedDisk{}

@@ -39,8 +39,8 @@ func (t transport) RequestPreVote(id raft.ServerID, to raft.ServerAddress, args 
 }
 
 // AppendEntries sends as many of the entries as one message may have. raft continues with the one
-// behind the last that was sent. If the node cannot be reached, the error is returned when it is
-// in contact again.
+// behind the last that was sent. If the message cannot be sent, the error is returned when the node
+// is in contact.
 func (t transport) AppendEntries(id raft.ServerID, to raft.ServerAddress, args *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) error {
 	if isHeartbeat(args) {
 		err := t.NetworkTransport.AppendEntries(id, to, args, resp)
@@ -50,24 +50,42 @@ func (t transport) AppendEntries(id raft.ServerID, to raft.ServerAddress, args *
 		return err
 	}
 	shorten(args)
-	return t.whenReached(id, args.Term, func() error { return t.NetworkTransport.AppendEntries(id, to, args, resp) })
+	return t.whenReached(id, to, heartbeat(args.RPCHeader, args.Term), func() error {
+		return t.NetworkTransport.AppendEntries(id, to, args, resp)
+	})
 }
 
 // InstallSnapshot sends a snapshot. Its error is returned as that of AppendEntries.
 func (t transport) InstallSnapshot(id raft.ServerID, to raft.ServerAddress, args *raft.InstallSnapshotRequest, resp *raft.InstallSnapshotResponse, data io.Reader) error {
-	return t.whenReached(id, args.Term, func() error { return t.NetworkTransport.InstallSnapshot(id, to, args, resp, data) })
+	return t.whenReached(id, to, heartbeat(args.RPCHeader, args.Term), func() error {
+		return t.NetworkTransport.InstallSnapshot(id, to, args, resp, data)
+	})
 }
 
 // whenReached sends a message to a node. It returns an error only after later contact with the
-// node, or when this node no longer replicates to it.
-func (t transport) whenReached(id raft.ServerID, term uint64, send func() error) error {
+// node, or when this node no longer replicates to it. Contact is tried at once: it may be only
+// that a connection was closed, and raft's own heartbeats are rare where the election timeout is
+// long.
+func (t transport) whenReached(id raft.ServerID, to raft.ServerAddress, beat raft.AppendEntriesRequest, send func() error) error {
 	s := t.membership
 	heard := s.reached.next(id)
 	err := send()
-	if err != nil {
-		s.reached.await(s.ctx, heard, s.node.options.Timing.Heartbeat, func() bool { return s.replicates(id, term) })
+	if err == nil {
+		return nil
 	}
+	s.reached.await(s.ctx, heard, s.node.options.Timing.Heartbeat, func() (reached, wanted bool) {
+		if !s.replicates(id, beat.Term) {
+			return false, false
+		}
+		request, response := beat, raft.AppendEntriesResponse{}
+		return t.NetworkTransport.AppendEntries(id, to, &request, &response) == nil, true
+	})
 	return err
+}
+
+// heartbeat returns a heartbeat of the leader whose header it is.
+func heartbeat(header raft.RPCHeader, term uint64) raft.AppendEntriesRequest {
+	return raft.AppendEntriesRequest{RPCHeader: header, Term: term}
 }
 
 // isHeartbeat reports whether a message is a heartbeat, which has no entries.

@@ -101,8 +101,8 @@ func (s *membership) trusts(p *presented) bool {
 	return s.known().Keys != nil || s.admits(p.memberRef)
 }
 
-// vouchEvery is how often other members are asked about nodes that are not known here.
-const vouchEvery = 200 * time.Millisecond
+// askAboutInterval is how often other members are asked about nodes that are not known here.
+const askAboutInterval = 200 * time.Millisecond
 
 // askAbout asks the other members about a node that was added after the last command that this
 // node has applied. It reports whether they know it as a member. It is called within the
@@ -112,25 +112,25 @@ func (s *membership) askAbout(p *presented) bool {
 	if p.generation <= s.fsm.appliedIndex() || s.known().Keys == nil {
 		return false
 	}
-	if s.vouched(p) {
+	if s.reportedMember(p) {
 		return true
 	}
-	if !s.vouching.TryLock() {
+	if !s.askAboutMu.TryLock() {
 		return false
 	}
-	defer s.vouching.Unlock()
-	if time.Since(s.vouchedAt) < vouchEvery {
-		return s.vouched(p)
+	defer s.askAboutMu.Unlock()
+	if time.Since(s.askedAboutAt) < askAboutInterval {
+		return s.reportedMember(p)
 	}
-	s.askWith(s.askStatusPatiently, slices.DeleteFunc(s.others(), func(m Member) bool { return m.ref() == p.memberRef }))
-	s.vouchedAt = time.Now()
-	return s.vouched(p)
+	s.askWith(s.askStatusKeepingConn, slices.DeleteFunc(s.others(), func(m Member) bool { return m.ref() == p.memberRef }))
+	s.askedAboutAt = time.Now()
+	return s.reportedMember(p)
 }
 
-// vouched reports whether a member that answers has reported a node as a member, with one of its
-// keys. As long as this node relies on that, it asks again with each probe, because the node may
-// be removed before this one has applied the command that added it.
-func (s *membership) vouched(p *presented) bool {
+// reportedMember reports whether a member that answers has reported a node as a member, with
+// one of its keys. As long as this node relies on that, it asks again with each probe, because
+// the node may be removed before this one has applied the command that added it.
+func (s *membership) reportedMember(p *presented) bool {
 	if p.generation <= s.fsm.appliedIndex() { // the state of this node decides
 		return false
 	}

@@ -123,13 +123,17 @@ func (s *scene) settle(token mqtt.Token) {
 func TestClientPahoFive(t *testing.T) {
 	play(t, onlyFive, func(s *scene) {
 		in := newInbox()
+		answered := make(chan struct{}, 3) // a client that is closed during a QoS 2 exchange panics
 		responder := s.pahoFive(s.id("responder"), func(c *autopaho.ConnectionManager, m *paho.Publish) {
 			if m.Properties.ResponseTopic == "" {
 				return
 			}
 			answer := &paho.Publish{Topic: m.Properties.ResponseTopic, QoS: m.QoS, Payload: append([]byte("re: "), m.Payload...),
 				Properties: &paho.PublishProperties{CorrelationData: m.Properties.CorrelationData, User: m.Properties.User}}
-			go c.Publish(s.Context(), answer) //nolint:errcheck // the test checks whether it arrived
+			go func() {
+				c.Publish(s.Context(), answer) //nolint:errcheck // the test checks whether it arrived
+				answered <- struct{}{}
+			}()
 		}, nil)
 		requester := s.pahoFive(s.id("requester"), func(_ *autopaho.ConnectionManager, m *paho.Publish) {
 			in.put(fmt.Sprintf("%s %s %s %v", m.Topic, m.Payload, m.Properties.CorrelationData, m.Properties.User), false)
@@ -144,6 +148,7 @@ func TestClientPahoFive(t *testing.T) {
 				s.Fatal(err)
 			}
 			in.want(s, fmt.Sprintf("%s re: why? #%d [{k v} {k w}]", s.topic("answer"), qos))
+			<-answered
 		}
 	})
 }

@@ -62,9 +62,7 @@ type QueueInfo struct {
 // negative count means all. The cost does not depend on the offset; details are read during
 // the iteration.
 func (e *Engine) Clients(offset, count int) (total int, part func(yield func(Info) bool)) {
-	e.mu.Lock()
-	snapshot := e.ordered.Copy()
-	e.mu.Unlock()
+	snapshot := e.snapshot()
 	total = snapshot.Len()
 	end := total
 	if count >= 0 {

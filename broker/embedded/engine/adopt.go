@@ -22,18 +22,21 @@ type Adoption struct {
 const gap = 16 << 10
 
 // Adopt opens a session of another engine, where its next message would have the sequence
-// number next. From now on messages are queued for it here; Fill adds those that are
-// queued elsewhere. If this engine has a session of the client id, whose client must be
-// away, the two are merged. Adopt waits until that is stored and other nodes have the
-// routes.
-func (e *Engine) Adopt(state *StoredSession, next uint64) (*Adoption, error) {
-	s, isNew := e.findOrCreateSession(state)
+// number next and its latest CONNECT had a timestamp. From now on messages are queued for it
+// here; Fill adds those that are queued elsewhere. If this engine has a session of the client
+// id, whose client must be away, the two are merged, and the later CONNECT of both counts.
+// Adopt waits until that is stored and other nodes have the routes.
+func (e *Engine) Adopt(state *StoredSession, next, timestamp uint64) (*Adoption, error) {
+	s, isNew := e.findOrCreateSession(state, timestamp)
 	s.mu.Lock()
 	if s.conn != nil {
 		s.mu.Unlock()
 		return nil, ErrLater
 	}
 	s.transfer.moving, s.stored = true, true
+	if timestamp > s.latest() {
+		s.client.timestamp, s.client.connectedAt = timestamp, max(s.client.connectedAt, state.ConnectedAt)
+	}
 	a := &Adoption{session: s, isNew: isNew, floor: max(s.out.tail, next)}
 	s.out.skip(a.floor + gap - 1)
 	a.base = s.out.tail
@@ -67,11 +70,11 @@ func (e *Engine) Adopt(state *StoredSession, next uint64) (*Adoption, error) {
 }
 
 // findOrCreateSession returns the session of a client id, which is new if isNew.
-func (e *Engine) findOrCreateSession(state *StoredSession) (s *Session, isNew bool) {
+func (e *Engine) findOrCreateSession(state *StoredSession, timestamp uint64) (s *Session, isNew bool) {
 	s = newSession(e, state.ClientID)
 	s.username, s.anonymous, s.created = state.Username, state.Anonymous, state.CreatedAt
 	s.client.version, s.client.clean, s.client.keepAlive, s.expiry = state.Version, state.Clean, state.KeepAlive, state.ExpiryInterval
-	s.client.connectedAt, s.client.goneAt, s.client.address = state.ConnectedAt, state.DisconnectedAt, state.Address
+	s.client.timestamp, s.client.connectedAt, s.client.goneAt, s.client.address = timestamp, state.ConnectedAt, state.DisconnectedAt, state.Address
 	s.sending.window, s.transfer.moving = int(e.config.MaxInflight), true
 	if s.client.goneAt == 0 {
 		s.client.goneAt = e.now()
@@ -98,6 +101,14 @@ func (s *Session) discardUnstored() {
 	ended := s.conclude()
 	s.mu.Unlock()
 	ended.complete()
+}
+
+// ForgetIncoming deletes the packet identifiers of QoS 2 messages that the client has sent to this
+// engine: it was connected to another one later, which has those that it has not released.
+func (a *Adoption) ForgetIncoming() {
+	a.session.mu.Lock()
+	defer a.session.mu.Unlock()
+	a.session.forgetIncoming(&Changes{Owed: true})
 }
 
 // Activate lets the Will and the expiry of the session be due again.

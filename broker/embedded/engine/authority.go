@@ -41,9 +41,9 @@ type Login struct {
 	HasUsername bool
 	Password    []byte
 	HasPassword bool
-	// WhileHere returns a context that ends when the client disconnects, for a log-in
+	// WhileConnected returns a context that ends when the client disconnects, for a log-in
 	// that has to wait, and a function that must be called afterwards.
-	WhileHere func(context.Context) (context.Context, func())
+	WhileConnected func(context.Context) (context.Context, func())
 }
 
 // Admission is the identity of an authenticated client.
@@ -57,8 +57,8 @@ type Admission struct {
 // always has the latest change.
 type Rights interface {
 	Allowed(k Kind, topic string) bool
-	// Cut reports whether a change since the log-in requires a new one.
-	Cut() bool
+	// Revoked reports whether a change since the log-in requires a new one.
+	Revoked() bool
 	Release()
 }
 

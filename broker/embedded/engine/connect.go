@@ -37,8 +37,8 @@ func (c *Conn) onConnect(size int) error {
 	}
 	c.timestamp = c.engine.nextTimestamp()
 	c.engine.meters.packetsReceived.Add(1)
-	if c.socket.Greeted != nil {
-		c.socket.Greeted()
+	if c.socket.OnConnect != nil {
+		c.socket.OnConnect()
 	}
 	c.generation = c.engine.generation.Load()
 	if c.isRedirected() {
@@ -108,7 +108,7 @@ func (c *Conn) logIn() error {
 	login := &Login{
 		Socket: c.socket, ClientID: h.ClientID,
 		Username: h.Username, HasUsername: h.HasUsername, Password: h.Password, HasPassword: h.HasPassword,
-		WhileHere: c.whileHere,
+		WhileConnected: c.whileConnected,
 	}
 	defer func() { clear(h.Password); h.Password = nil }()
 	ctx, cancel := context.WithTimeout(c.engine.ctx, c.engine.config.LoginTimeout)
@@ -123,7 +123,7 @@ func (c *Conn) logIn() error {
 	c.rights = admission.Rights
 	c.username, c.anonymous = admission.Username, admission.Anonymous
 	c.engine.addUserConn(c)
-	if c.rights.Cut() {
+	if c.rights.Revoked() {
 		return &Refusal{Reason: packet.ReasonNotAuthorized, Text: "rights changed during the log-in"}
 	}
 	return nil
@@ -162,7 +162,7 @@ func (c *Conn) establish(assigned string) error {
 	c.established.Store(true)
 	c.engine.watcher.Connected(c.event())
 	c.flush()
-	if c.rights.Cut() { // rights changed since the log-in
+	if c.rights.Revoked() { // rights changed since the log-in
 		c.evicted.Store(true)
 		c.end(packet.ReasonAdministrativeAction, false)
 	}

@@ -39,7 +39,7 @@ type Engine struct {
 	watcher   Watcher
 	control   func(*Request)
 
-	meters   *Meters
+	meters   *meters
 	index    *topics.Index[*Session]
 	taps     *topics.Index[*openTap]
 	retained *retained
@@ -96,7 +96,7 @@ type Engine struct {
 func New(c Config, p Parts) *Engine {
 	e := &Engine{
 		config: c, store: p.Store, authority: p.Authority, watcher: p.Watcher, control: p.Control,
-		meters: &Meters{}, taps: topics.NewIndex[*openTap](),
+		meters: &meters{}, taps: topics.NewIndex[*openTap](),
 		index:    topics.NewIndexWithout(func(s *Session) bool { return s.peer != nil }),
 		openTaps: map[*openTap]struct{}{},
 		sessions: map[string]*Session{}, conns: map[*Conn]struct{}{}, users: map[string]map[*Conn]struct{}{},
@@ -174,10 +174,7 @@ func (e *Engine) removeConn(c *Conn) {
 
 // all returns the present sessions in order of client ids.
 func (e *Engine) all() []*Session {
-	e.mu.Lock()
-	snapshot := e.ordered.Copy()
-	e.mu.Unlock()
-	return snapshot.Items()
+	return e.snapshot().Items()
 }
 
 // session returns the session of a client id, nil if there is none.

@@ -87,6 +87,8 @@ type selection struct {
 	known messageKeys         // own, and those chosen
 	taken map[uint64]*Message // chosen, by sequence number
 	late  map[string]bool     // publishers whose further messages go behind those queued here
+
+	released []QueueRecord // queued here, for which the other engine received PUBREC
 }
 
 // choose returns the messages that the session does not have yet, in the order of the
@@ -101,16 +103,19 @@ func (a *Adoption) choose(parts []*StoredSession) (added []entry, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	x := &selection{here: here, own: s.messageKeys(), known: s.messageKeys(), taken: map[uint64]*Message{}}
-	for _, sentOnes := range []bool{true, false} {
+	for _, progress := range []state{sent | released, sent, 0} {
 		for _, p := range parts {
 			x.late = map[string]bool{}
 			for _, r := range p.Queue {
 				e := entryOf(r, p.SentSeq)
-				if e.state&sent != 0 == sentOnes && a.number(&e, x) {
+				if e.state&(sent|released) == progress && a.number(&e, x) {
 					added = append(added, e)
 				}
 			}
 		}
+	}
+	if len(x.released) > 0 {
+		s.put(&Changes{Owed: true, Released: x.released})
 	}
 	slices.SortFunc(added, func(a, b entry) int { return cmp.Compare(a.seq, b.seq) })
 	return added, nil
@@ -124,20 +129,21 @@ func (a *Adoption) number(e *entry, x *selection) bool {
 	if x.own.has(messageKeyOf(e.stamp, e.extra, e.retain)) {
 		x.late[e.message.Publisher] = true
 	}
+	own := s.out.get(e.seq)
+	if own != nil && own.messageIn(x.here).equals(e.message) { // a part of the session was taken over before
+		s.transfer.keys.add(e)
+		s.advance(own, e.state, x)
+		return false
+	}
 	if !x.known.add(e) && e.state&released == 0 {
 		return false
 	}
 	s.transfer.keys.add(e) // it may also arrive by a link
 	other, occupied := x.taken[e.seq]
-	if own := s.out.get(e.seq); own != nil {
-		other, occupied = own.message, true
-		if other == nil {
-			other = x.here[e.seq]
-		}
-	}
-	if other.equals(e.message) { // a part of the session was taken over before
+	if other.equals(e.message) { // it is in two parts
 		return false
 	}
+	occupied = occupied || own != nil
 	late := e.state&sent == 0 && x.late[e.message.Publisher]
 	if occupied || late || e.seq == 0 || e.seq >= s.out.tail {
 		e.seq = s.out.tail
@@ -145,6 +151,27 @@ func (a *Adoption) number(e *entry, x *selection) bool {
 	}
 	x.taken[e.seq] = e.message
 	return true
+}
+
+// messageIn returns the message, from those that were read from the store if it is not in memory.
+func (e *entry) messageIn(read map[uint64]*Message) *Message {
+	if e.message == nil {
+		return read[e.seq]
+	}
+	return e.message
+}
+
+// advance records what another engine did with a message that is queued here as well. mu is
+// held.
+func (s *Session) advance(own *entry, to state, x *selection) {
+	if to&sent != 0 {
+		own.state |= sent
+		s.out.upTo = max(s.out.upTo, own.seq)
+	}
+	if to&released != 0 && own.state&released == 0 {
+		s.out.release(own)
+		x.released = append(x.released, QueueRecord{SessionID: s.id, Seq: own.seq, Released: true})
+	}
 }
 
 // equals reports whether a message, nil for none, is the same as a decoded one.

@@ -158,10 +158,13 @@ func (h *Handover) queued(after uint64, size int) (part []QueueRecord, more bool
 	return part, false
 }
 
-// Unsent returns the number of queued messages above QoS 0.
+// Unsent returns the number of queued messages above QoS 0, 0 for a session that has ended.
 func (h *Handover) Unsent() (messages int) {
 	h.session.mu.Lock()
 	defer h.session.mu.Unlock()
+	if h.session.ended { // its queue is about to be released
+		return 0
+	}
 	for e := range h.session.out.from(0) {
 		if e.qos > 0 {
 			messages++
@@ -185,23 +188,57 @@ func (o *outgoingQueue) from(seq uint64) iter.Seq[*entry] {
 }
 
 // End ends the session here, after another engine has it with the messages up to a sequence
-// number. It returns false, and does nothing, if there are later messages.
+// number. If there are later messages it returns false: the session stays, with these only.
 func (h *Handover) End(upTo uint64) bool {
 	s := h.session
 	s.mu.Lock()
-	for range s.out.from(upTo + 1) {
-		s.mu.Unlock()
-		return false
-	}
 	if s.conn != nil { // Keep was called, and the client is back
 		s.mu.Unlock()
 		return true
+	}
+	for range s.out.from(upTo + 1) {
+		s.deleteMoved(upTo)
+		s.mu.Unlock()
+		return false
 	}
 	s.out.shares = false // messages of shared subscriptions have moved with the session
 	ended := s.conclude()
 	s.mu.Unlock()
 	ended.complete()
 	return true
+}
+
+// deleteMoved deletes the messages up to a sequence number, and the packet identifiers that were
+// answered: another engine has them. mu is held.
+func (s *Session) deleteMoved(upTo uint64) {
+	c := &Changes{Owed: true}
+	for s.out.kept.len() > 0 && s.out.head() <= upTo {
+		c.Dequeued = append(c.Dequeued, s.abandon(s.out.kept.at(0)))
+	}
+	s.forgetIncoming(c)
+}
+
+// forgetIncoming deletes the packet identifiers of QoS 2 messages that were answered, and submits
+// that with other changes. mu is held.
+func (s *Session) forgetIncoming(c *Changes) {
+	for id, p := range s.incoming.ids {
+		if p == nil {
+			delete(s.incoming.ids, id)
+			c.Forgotten = append(c.Forgotten, IncomingRecord{SessionID: s.id, PacketID: id})
+		}
+	}
+	s.recharge()
+	if s.stored && len(c.Dequeued)+len(c.Forgotten) > 0 {
+		s.generation.submit(c)
+	}
+}
+
+// AllowExpiry lets the expiry of a frozen session be due.
+func (h *Handover) AllowExpiry() {
+	h.session.mu.Lock()
+	h.session.transfer.moving = false
+	h.session.mu.Unlock()
+	h.session.engine.schedule(h.session)
 }
 
 // Keep ends the handover: the session stays here, with its client away.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"sync"
 	"testing"
@@ -21,7 +22,7 @@ func moveSession(t *testing.T, from, to *broker, id string, between func()) {
 	h, err := from.Yield(t.Context(), engine.Claim{ClientID: id, Username: i.Username, Anonymous: i.Anonymous, Timestamp: 1 << 62})
 	check(t, err)
 	state, next := h.State()
-	a, err := to.Adopt(&state, next)
+	a, err := to.Adopt(&state, next, h.Ownership().Timestamp)
 	check(t, err)
 	if between != nil {
 		between()
@@ -155,6 +156,41 @@ func TestHandoverOverlap(t *testing.T) {
 	until(t, "the queue is empty", func() bool { return to.queue("c") == 0 })
 }
 
+// endingStore calls a function while the end of a session is submitted.
+type endingStore struct {
+	engine.Store
+	ending func()
+}
+
+func (s *endingStore) Submit(c *engine.Changes) {
+	if len(c.EndedSessions) > 0 {
+		s.ending()
+	}
+	s.Store.Submit(c)
+}
+
+// TestUnsentOfEndedSession counts nothing of a session that has ended, even before its queue is
+// released.
+func TestUnsentOfEndedSession(t *testing.T) {
+	t.Parallel()
+	s := &endingStore{}
+	b := start(t, t.TempDir(), func(_ *engine.Config, p *engine.Parts) { s.Store, p.Store = p.Store, s })
+	c := b.Connect(keeps("c"))
+	c.Subscribe("a", 1)
+	c.Disconnect()
+	check(t, b.Publish(&engine.Message{Topic: "a", QoS: 1}))
+	h, err := b.Yield(t.Context(), engine.Claim{ClientID: "c", Timestamp: 1 << 62})
+	check(t, err)
+	if n := h.Unsent(); n != 1 {
+		t.Errorf("%d messages are unsent, want 1", n)
+	}
+	while := -1
+	s.ending = func() { while = h.Unsent() }
+	if !h.End(1<<62) || while != 0 {
+		t.Errorf("while the session ended %d messages were unsent, want 0", while)
+	}
+}
+
 // TestYield ends connections that are earlier than the claim, but not later ones or those of
 // another user.
 func TestYield(t *testing.T) {
@@ -207,6 +243,135 @@ func TestKeep(t *testing.T) {
 	}
 }
 
+// TestEndOfPart deletes what another engine has of a session, if more was queued meanwhile: its
+// messages, and the packet identifiers that the client has used.
+func TestEndOfPart(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	b := start(t, dir)
+	c := b.Connect(keeps("c"))
+	c.Subscribe("a", 2)
+	c.Publish(packet.Outgoing{Topic: "x", QoS: 2, PacketID: 7})
+	c.WantAck(packet.TypePubrec)
+	c.Disconnect()
+	check(t, b.Publish(&engine.Message{Topic: "a", QoS: 2, Payload: []byte("moved")}))
+	h, err := b.Yield(t.Context(), engine.Claim{ClientID: "c", Timestamp: 1 << 62})
+	check(t, err)
+	part, _, err := h.Queue(0, 1000)
+	check(t, err)
+	check(t, b.Publish(&engine.Message{Topic: "a", QoS: 2, Payload: []byte("late")}))
+	if h.End(part[len(part)-1].Seq) {
+		t.Fatal("a session with more than was taken over has ended")
+	}
+	if n := b.queue("c"); n != 1 {
+		t.Errorf("%d messages wait", n)
+	}
+	h.Keep()
+	b.close()
+	b = start(t, dir)
+	c = b.Connect(keeps("c"))
+	if m := c.WantMessage(); m.Payload != "late" {
+		t.Errorf("got %v", m)
+	}
+	c.Publish(packet.Outgoing{Topic: "a", QoS: 2, PacketID: 7, Payload: []byte("another")})
+	c.WantAck(packet.TypePubrec)
+	if m := c.WantMessage(); m.Payload != "another" {
+		t.Errorf("got %v", m)
+	}
+}
+
+// TestMergeOfCopy merges a session with an old copy of it: what was sent is repeated with DUP
+// [MQTT-3.3.1-1], and of what the client has, PUBREL only [MQTT-4.3.3-6].
+func TestMergeOfCopy(t *testing.T) {
+	t.Parallel()
+	for name, stamp := range map[string]uint64{"published here": 0, "forwarded": 1} {
+		for _, elsewhere := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, two parts %t", name, elsewhere), func(t *testing.T) {
+				t.Parallel()
+				testMergeOfCopy(t, stamp, elsewhere)
+			})
+		}
+	}
+}
+
+func testMergeOfCopy(t *testing.T, stamp uint64, elsewhere bool) {
+	dirs := []string{t.TempDir(), t.TempDir()}
+	b := start(t, dirs[0])
+	c := b.Connect(keeps("c"))
+	c.Subscribe("a", 2)
+	c.Disconnect()
+	for n := range uint64(4) {
+		check(t, b.Publish(&engine.Message{Topic: "a", QoS: 2, Payload: fmt.Append(nil, n), Stamp: stamp * (n + 1)}))
+	}
+	h, err := b.Yield(t.Context(), engine.Claim{ClientID: "c", Timestamp: 1 << 62})
+	check(t, err)
+	old, next := h.State()
+	old.Queue, _, err = h.Queue(0, 1000)
+	check(t, err)
+	h.Keep()
+	state := old
+	state.Queue = slices.Clone(old.Queue[1:]) // the first one is complete
+	state.Queue[0].Released = true
+	state.SentSeq = state.Queue[1].Seq
+	parts := []*engine.StoredSession{&state}
+	dir := dirs[0]
+	if elsewhere {
+		old.SentSeq = old.Queue[1].Seq
+		parts, dir = []*engine.StoredSession{&old, &state}, dirs[1]
+		b = start(t, dir)
+	}
+	a, err := b.Adopt(&state, next, h.Ownership().Timestamp)
+	check(t, err)
+	check(t, a.Fill(parts...))
+	a.Activate()
+	a.Close()
+	b.close()
+	b = start(t, dir)
+	c = b.Connect(keeps("c"))
+	if m := c.WantMessage(); m.Payload != "0" {
+		t.Errorf("got %v", m)
+	}
+	if r := c.WantAck(packet.TypePubrel); r.PacketID != uint16(state.Queue[0].Seq) {
+		t.Errorf("PUBREL for %d, want %d", r.PacketID, state.Queue[0].Seq)
+	}
+	for n, r := range state.Queue[1:] {
+		want := message{Topic: "a", Payload: fmt.Sprint(n + 2), QoS: 2, ID: uint16(r.Seq), Dup: n == 0}
+		if m := c.WantMessage(); m != want {
+			t.Errorf("got %v, want %v", m, want)
+		}
+	}
+}
+
+// TestMergeKeepsLaterConnect merges sessions whose clients connected at different times: the
+// later CONNECT decides from then on which part has the valid packet identifiers of the client.
+func TestMergeKeepsLaterConnect(t *testing.T) {
+	t.Parallel()
+	for name, later := range map[string]bool{"the other is later": true, "this is later": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := start(t, t.TempDir())
+			b.Connect(keeps("c")).Disconnect()
+			here, err := b.Ownership("c")
+			check(t, err)
+			state, want := engine.StoredSession{SessionRecord: engine.SessionRecord{ClientID: "c", ExpiryInterval: 60, CreatedAt: 1, ConnectedAt: 1}}, here.Timestamp
+			other := want - 1
+			if later {
+				other, want = want+1, want+1
+			}
+			a, err := b.Adopt(&state, 1, other)
+			check(t, err)
+			check(t, a.Fill(&state))
+			a.Activate()
+			a.Close()
+			merged, err := b.Ownership("c")
+			check(t, err)
+			if merged.Timestamp != want {
+				t.Errorf("the merged session has the timestamp %d, want %d", merged.Timestamp, want)
+			}
+		})
+	}
+}
+
 // TestAppend queues messages of another engine for a connected client.
 func TestAppend(t *testing.T) {
 	t.Parallel()
@@ -237,14 +402,14 @@ func TestAdoptOnFullDisk(t *testing.T) {
 	b := start(t, t.TempDir(), withFaulty(&disk))
 	state := &engine.StoredSession{SessionRecord: engine.SessionRecord{ClientID: "c", ExpiryInterval: 60, CreatedAt: 1}}
 	disk.fail()
-	if _, err := b.Adopt(state, 1); !errors.Is(err, errDisk) {
+	if _, err := b.Adopt(state, 1, 1); !errors.Is(err, errDisk) {
 		t.Errorf("got %v", err)
 	}
 	if total, _ := b.Clients(0, -1); total != 0 {
 		t.Errorf("%d sessions", total)
 	}
 	disk.work()
-	a, err := b.Adopt(state, 1)
+	a, err := b.Adopt(state, 1, 1)
 	check(t, err)
 	disk.fail()
 	state.Queue = []engine.QueueRecord{{Seq: 1, QoS: 1, Message: &engine.Message{Topic: "a", QoS: 1}}}

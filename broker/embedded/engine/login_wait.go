@@ -9,11 +9,11 @@ import (
 // errLeft is the outcome of the log-in of a client that disconnected.
 var errLeft = errors.New("the client left before its log-in was decided")
 
-// whileHere returns a context that ends with errLeft when the client disconnects. It does
+// whileConnected returns a context that ends with errLeft when the client disconnects. It does
 // not end if the client has sent more than CONNECT, as a client may that does not wait for
 // CONNACK. It must be called on the goroutine that handles CONNECT, because it reads the
 // connection; so must the function that it returns, once.
-func (c *Conn) whileHere(ctx context.Context) (context.Context, func()) {
+func (c *Conn) whileConnected(ctx context.Context) (context.Context, func()) {
 	if c.socket.AwaitEnd == nil || c.in.reader.n > 0 { // a client that sent more expects it to be handled
 		return ctx, func() {}
 	}

@@ -12,7 +12,7 @@ import (
 type queue struct{ permissive }
 
 func (queue) Authenticate(ctx context.Context, l *engine.Login) (engine.Admission, error) {
-	ctx, done := l.WhileHere(ctx)
+	ctx, done := l.WhileConnected(ctx)
 	defer done()
 	<-ctx.Done()
 	return engine.Admission{}, context.Cause(ctx)
@@ -45,7 +45,7 @@ func TestLoginOfAClientThatLeft(t *testing.T) {
 type patient struct{ permissive }
 
 func (p patient) Authenticate(ctx context.Context, l *engine.Login) (engine.Admission, error) {
-	in, done := l.WhileHere(ctx)
+	in, done := l.WhileConnected(ctx)
 	defer done()
 	if in != ctx {
 		<-in.Done()

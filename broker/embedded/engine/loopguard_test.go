@@ -7,21 +7,20 @@ import (
 	"testing"
 
 	"signalbox/broker/embedded/engine"
+	"signalbox/broker/messaging"
 	"signalbox/broker/mqtt/packet"
 )
 
 // registry is a loop guard that admits all messages, and a tap. It records the Serial of each
 // message by topic.
 type registry struct {
-	engine *engine.Engine
-
 	mu      sync.Mutex // guards what follows
 	serials map[string][]uint64
 }
 
 // register records the messages of a broker until it is closed.
 func register(b *broker) *registry {
-	r := &registry{engine: b.Engine, serials: map[string][]uint64{}}
+	r := &registry{serials: map[string][]uint64{}}
 	b.SetLoopGuard(r)
 	b.Open("#", r)
 	return r
@@ -42,9 +41,9 @@ func (r *registry) Depart(topic string, properties []byte, serial uint64) []byte
 	return properties
 }
 
-func (r *registry) AwaitsCommit() bool { return false }
-func (r *registry) Take(m *engine.Message, _ *engine.CommitBarrier) {
-	r.note(m.Topic, r.engine.Serial(m))
+func (r *registry) Keeps() bool { return false }
+func (r *registry) Take(m messaging.Message, _ messaging.CommitNotifier) {
+	r.note(m.Topic, m.Serial)
 }
 
 // want checks how often messages were seen, and that each has one Serial.

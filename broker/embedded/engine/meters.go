@@ -25,8 +25,8 @@ func DropReasons() []DropReason {
 	return []DropReason{DropQueueFull, DropExpired, DropTooLarge, DropNotStored, DropQuota}
 }
 
-// Meters are counters since the start.
-type Meters struct {
+// meters are counters since the start.
+type meters struct {
 	packetsReceived, packetsSent     atomic.Int64
 	publishesReceived, publishesSent atomic.Int64
 	payloadReceived, payloadSent     atomic.Int64
@@ -55,8 +55,21 @@ type Counts struct {
 	Queued, QueuedBytes              int64 // for all clients
 }
 
-// Counts returns the values of the meters.
+// Counts returns the values of the meters, after a pass over all sessions.
 func (e *Engine) Counts() Counts {
+	c := e.Totals()
+	for _, s := range e.all() {
+		c.Sessions++
+		s.mu.Lock()
+		c.Queued += int64(s.out.waiting())
+		c.QueuedBytes += s.out.bytes
+		s.mu.Unlock()
+	}
+	return c
+}
+
+// Totals returns the values of the meters without Sessions, Queued and QueuedBytes.
+func (e *Engine) Totals() Counts {
 	m := e.meters
 	c := Counts{
 		PacketsReceived: m.packetsReceived.Load(), PacketsSent: m.packetsSent.Load(),
@@ -76,20 +89,13 @@ func (e *Engine) Counts() Counts {
 	for _, r := range QuotaReasons() {
 		c.QuotaRefused[r] = m.quota[r].Load()
 	}
-	for _, s := range e.all() {
-		c.Sessions++
-		s.mu.Lock()
-		c.Queued += int64(s.out.waiting())
-		c.QueuedBytes += s.out.bytes
-		s.mu.Unlock()
-	}
 	return c
 }
 
-func (m *Meters) drop(why DropReason, n int) { m.dropped[why].Add(int64(n)) }
+func (m *meters) drop(why DropReason, n int) { m.dropped[why].Add(int64(n)) }
 
 // wrote counts a batch.
-func (m *Meters) wrote(b *batch) {
+func (m *meters) wrote(b *batch) {
 	m.packetsSent.Add(int64(b.packets))
 	if b.messages > 0 {
 		m.publishesSent.Add(int64(b.messages))
@@ -98,7 +104,7 @@ func (m *Meters) wrote(b *batch) {
 }
 
 // enter counts an accepted client.
-func (m *Meters) enter() {
+func (m *meters) enter() {
 	m.connections.Add(1)
 	now := m.connected.Add(1)
 	for {
@@ -109,4 +115,4 @@ func (m *Meters) enter() {
 	}
 }
 
-func (m *Meters) leave() { m.connected.Add(-1) }
+func (m *meters) leave() { m.connected.Add(-1) }

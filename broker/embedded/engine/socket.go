@@ -20,9 +20,9 @@ type Socket struct {
 	// Raw is the descriptor of a plain connection, nil with TLS or WebSocket. With it the
 	// engine needs no buffer for a silent connection, and can write without waiting for a
 	// client that does not read.
-	Raw     syscall.RawConn
-	Wait    func() error // waits for bytes without a buffer; nil with Raw
-	Greeted func()       // called after CONNECT was received; may be nil
+	Raw       syscall.RawConn
+	Wait      func() error // waits for bytes without a buffer; nil with Raw
+	OnConnect func()       // called after CONNECT was received; may be nil
 	// Reserve is called with the number of buffered bytes of a client that has not logged
 	// in, and with 0 once it has. An error ends the connection. nil for no bound.
 	Reserve func(bytes int) error

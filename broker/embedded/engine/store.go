@@ -58,6 +58,13 @@ type Changes struct {
 	EndedSessions []uint64 // with their subscriptions and queues
 }
 
+// Committed reports the outcome of the changes to Done.
+func (c *Changes) Committed(err error) {
+	if c.Done != nil {
+		c.Done.Committed(c, err)
+	}
+}
+
 // SessionRecord is a stored session, or one that is stored only for its Will.
 type SessionRecord struct {
 	ID             uint64

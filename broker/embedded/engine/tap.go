@@ -4,37 +4,29 @@ import (
 	"context"
 	"time"
 
+	"signalbox/broker/messaging"
 	"signalbox/broker/mqtt/topics"
 )
 
-// Tap receives the messages of a topic filter in this process. Its methods are called on the
-// goroutine of the publisher, in the order of each publisher, before the message is delivered;
-// they must not block.
-type Tap interface {
-	// AwaitsCommit reports whether the acknowledgement of a message above QoS 0 must wait
-	// until the tap has committed the message.
-	AwaitsCommit() bool
-	// Take receives a message. If hold is not nil, its Committed must be called once.
-	Take(m *Message, hold *CommitBarrier)
-}
-
-// CommitBarrier delays the store and the acknowledgement of a message.
-type CommitBarrier publication
+// commitBarrier is a messaging.CommitNotifier that delays the store and the acknowledgement
+// of a message.
+type commitBarrier publication
 
 // Committed releases the message or, with an error, refuses it as one that cannot be stored.
 // It does not wait.
-func (h *CommitBarrier) Committed(err error) { (*publication)(h).releaseStore(err) }
+func (h *commitBarrier) Committed(err error) { (*publication)(h).releaseStore(err) }
 
 // openTap is a tap with its filter.
 type openTap struct {
-	tap    Tap
+	tap    messaging.Tap
 	filter string
 }
 
 // Open passes a tap the messages that are published from now on to topics that the filter
-// matches. After close has returned, messages that were published before may still be passed,
+// matches. Its methods are called on the goroutine of the publisher, in the order of each
+// publisher, before the message is delivered; they must not block. After close has returned, messages that were published before may still be passed,
 // but none that is published afterwards.
-func (e *Engine) Open(filter string, tap Tap) (close func()) {
+func (e *Engine) Open(filter string, tap messaging.Tap) (close func()) {
 	t := &openTap{tap, filter}
 	e.taps.Subscribe(filter, t, topics.Options{QoS: 2})
 	e.openTapsMu.Lock()
@@ -62,14 +54,26 @@ func (e *Engine) closeTap(t *openTap) {
 // if the packet identifier of QoS 2 were stored first, the message would be a duplicate when
 // it is sent again after a crash, though the tap had not committed it.
 func (e *Engine) tap(m *Message, r *route, pub *publication) {
+	if len(r.taps.Subscribers) == 0 {
+		return
+	}
+	shown := e.Tapped(m)
 	for i := range r.taps.Subscribers {
 		t := r.taps.Subscribers[i].Who.tap
-		var hold *CommitBarrier
-		if m.QoS > 0 && !pub.Owed && t.AwaitsCommit() { // an owed publication has no acknowledgement to delay
+		var notifier messaging.CommitNotifier
+		if m.QoS > 0 && !pub.Owed && t.Keeps() { // an owed publication has no acknowledgement to delay
 			pub.acquireStore()
-			hold = (*CommitBarrier)(pub)
+			notifier = (*commitBarrier)(pub)
 		}
-		t.Take(m, hold)
+		t.Take(shown, notifier)
+	}
+}
+
+// Tapped returns a message as taps receive it, with times of their clock.
+func (e *Engine) Tapped(m *Message) messaging.Message {
+	return messaging.Message{
+		Topic: m.Topic, Payload: m.Payload, Properties: m.Properties, QoS: m.QoS, Retain: m.Retain,
+		At: e.config.TapTime(m.CreatedAt), ExpiresAt: e.config.TapTime(m.ExpiresAt), Serial: e.Serial(m), ClientID: m.Publisher,
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"signalbox/broker/embedded/engine"
 	"signalbox/broker/embedded/enginetest"
+	"signalbox/broker/messaging"
 	"signalbox/broker/mqtt/packet"
 	"signalbox/scripts/suite"
 )
@@ -22,14 +23,14 @@ type drain struct {
 }
 
 type taken struct {
-	message *engine.Message
-	hold    *engine.CommitBarrier
+	message messaging.Message
+	hold    messaging.CommitNotifier
 }
 
 func newDrain(holds bool) *drain { return &drain{holds: holds, taken: make(chan taken, 100)} }
 
-func (d *drain) AwaitsCommit() bool                              { return d.holds }
-func (d *drain) Take(m *engine.Message, h *engine.CommitBarrier) { d.taken <- taken{m, h} }
+func (d *drain) Keeps() bool                                          { return d.holds }
+func (d *drain) Take(m messaging.Message, h messaging.CommitNotifier) { d.taken <- taken{m, h} }
 
 // TestTap passes messages to a tap in order, except those of other topics and those published
 // after close.
@@ -122,8 +123,8 @@ func TestTapCommitsAtOnce(t *testing.T) {
 // hasty is a tap that refuses all messages within Take.
 type hasty struct{}
 
-func (hasty) AwaitsCommit() bool { return true }
-func (hasty) Take(_ *engine.Message, h *engine.CommitBarrier) {
+func (hasty) Keeps() bool { return true }
+func (hasty) Take(_ messaging.Message, h messaging.CommitNotifier) {
 	if h != nil {
 		h.Committed(errDisk)
 	}

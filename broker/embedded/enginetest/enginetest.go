@@ -56,8 +56,8 @@ type Everything struct{}
 // Allowed returns true.
 func (Everything) Allowed(engine.Kind, string) bool { return true }
 
-// Cut returns false.
-func (Everything) Cut() bool { return false }
+// Revoked returns false.
+func (Everything) Revoked() bool { return false }
 
 // Release does nothing.
 func (Everything) Release() {}

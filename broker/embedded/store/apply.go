@@ -58,7 +58,7 @@ func (s *Store) Attach(ctx context.Context, part Part) error {
 			return nil
 		}
 		at.index, at.part = 1, part
-		if err := c.disk.Transact(ctx, func() error { return c.disk.exec(putApplied, at.values()...) }); err != nil {
+		if err := c.commits.Transact(ctx, func(tx storage.Tx) error { return at.put(tx) }); err != nil {
 			return fmt.Errorf("begin to share the broker's messages: %w", err)
 		}
 		c.shared.Store(&at)
@@ -71,10 +71,10 @@ func (s *Store) Attach(ctx context.Context, part Part) error {
 // commit, so that everything is on the disk when Detach returns.
 func (s *Store) Detach(ctx context.Context) error {
 	return s.send(ctx, func(c *committer) error {
-		if err := c.disk.SetDurability(s.durability); err != nil {
+		if err := c.conn.SetDurability(s.durability); err != nil {
 			return err
 		}
-		if err := c.disk.Transact(ctx, func() error { return c.disk.exec(deleteApplied) }); err != nil {
+		if err := c.commits.Transact(ctx, func(tx storage.Tx) error { return tx.Exec(int(deleteApplied)) }); err != nil {
 			return fmt.Errorf("leave the shared messages: %w", err)
 		}
 		c.shared.Store(&position{part: Everything})
@@ -87,7 +87,7 @@ func (s *Store) Detach(ctx context.Context) error {
 // in a snapshot. If a loss of power undoes commits, it undoes their index too, and
 // Apply is called with them again.
 func (s *Store) SetDurability(ctx context.Context, d storage.Durability) error {
-	return s.send(ctx, func(c *committer) error { return c.disk.SetDurability(d) })
+	return s.send(ctx, func(c *committer) error { return c.conn.SetDurability(d) })
 }
 
 // apply commits a group under its index.
@@ -100,7 +100,7 @@ func (c *committer) apply(index uint64, group []*engine.Changes) error {
 		return err
 	}
 	at.advance(index, group)
-	err := c.commit(group, at)
+	err := c.commitAt(group, at)
 	if storage.Fault(err) {
 		err = c.commitValid(group, at)
 	}
@@ -109,8 +109,16 @@ func (c *committer) apply(index uint64, group []*engine.Changes) error {
 		return c.Err()
 	}
 	c.shared.Store(&at)
-	c.commits.Committed()
+	c.commits.ScheduleTidy()
 	return nil
+}
+
+// commitAt commits a group together with its position in the log.
+func (c *committer) commitAt(group []*engine.Changes, at position) error {
+	if _, err := c.prepare(group); err != nil {
+		return err
+	}
+	return c.commits.Transact(context.Background(), func(tx storage.Tx) error { return c.writer.write(tx, group, at) })
 }
 
 // writable returns nil if the file can be written, after an attempt to recover from
@@ -123,9 +131,9 @@ func (c *committer) writable() error {
 // commitValid commits a group change by change, each behind a savepoint in one
 // transaction, without the changes that contradict what is stored.
 func (c *committer) commitValid(group []*engine.Changes, at position) error {
-	return c.rewrite(context.Background(), c.counts, nil, &at, func() error {
+	return c.rewrite(context.Background(), c.counts, nil, &at, func(tx storage.Tx) error {
 		for i := range group {
-			err := c.writeOrRollback(group[i : i+1])
+			err := c.writeOrRollback(tx, group[i:i+1])
 			if err != nil && !storage.Fault(err) {
 				return err
 			}
@@ -139,19 +147,19 @@ func (c *committer) commitValid(group []*engine.Changes, at position) error {
 
 // writeOrRollback writes a group within a transaction. If it contradicts what is stored,
 // nothing of it is written.
-func (c *committer) writeOrRollback(group []*engine.Changes) error {
-	if err := c.disk.Run(`SAVEPOINT attempt`); err != nil {
+func (c *committer) writeOrRollback(tx storage.Tx, group []*engine.Changes) error {
+	if err := tx.Run(`SAVEPOINT attempt`); err != nil {
 		return err
 	}
-	err := c.writeStep(group)
+	err := c.writeStep(tx, group)
 	if storage.Fault(err) {
-		if undo := c.disk.Run(`ROLLBACK TO attempt`); undo != nil {
+		if undo := tx.Run(`ROLLBACK TO attempt`); undo != nil {
 			return undo
 		}
 	} else if err != nil {
 		return err
 	}
-	if end := c.disk.Run(`RELEASE attempt`); end != nil {
+	if end := tx.Run(`RELEASE attempt`); end != nil {
 		return end
 	}
 	return err
@@ -160,13 +168,13 @@ func (c *committer) writeOrRollback(group []*engine.Changes) error {
 // rewrite runs a transaction of several steps, at the end of which the position is at,
 // which the steps may still change. Each step changes counts at once. If the
 // transaction fails, otherwise replaces them; nil makes them be read from the file.
-func (c *committer) rewrite(ctx context.Context, counts, otherwise *refCounts, at *position, steps func() error) error {
+func (c *committer) rewrite(ctx context.Context, counts, otherwise *refCounts, at *position, steps func(storage.Tx) error) error {
 	c.setCounts(counts)
-	err := c.disk.Transact(ctx, func() error {
-		if err := steps(); err != nil {
+	err := c.commits.Transact(ctx, func(tx storage.Tx) error {
+		if err := steps(tx); err != nil {
 			return err
 		}
-		return c.disk.exec(putApplied, at.values()...)
+		return at.put(tx)
 	})
 	if err != nil {
 		c.setCounts(otherwise)
@@ -175,10 +183,10 @@ func (c *committer) rewrite(ctx context.Context, counts, otherwise *refCounts, a
 }
 
 // writeStep writes a group within rewrite.
-func (c *committer) writeStep(group []*engine.Changes) error {
+func (c *committer) writeStep(tx storage.Tx, group []*engine.Changes) error {
 	defer c.plan.reset()
 	c.plan.build(group)
-	if err := c.writer.write(group, position{}); err != nil {
+	if err := c.writer.write(tx, group, position{}); err != nil {
 		return err
 	}
 	c.counts.apply(c.plan)

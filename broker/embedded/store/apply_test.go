@@ -21,7 +21,7 @@ import (
 // wantIndex checks the index in memory and the one in the file.
 func wantIndex(t testing.TB, s *opened, want uint64) {
 	t.Helper()
-	stored, err := readPosition(context.Background(), s.disk.SQL())
+	stored, err := readPosition(context.Background(), s.conn.SQL())
 	must(t, err)
 	if got := s.AppliedIndex(); got != want || stored.index != want {
 		t.Errorf("applied up to %d, stored up to %d, want %d", got, stored.index, want)
@@ -199,7 +199,7 @@ func TestDetach(t *testing.T) {
 func wantSynchronous(t testing.TB, s *opened, want int) {
 	t.Helper()
 	var got int
-	must(t, s.disk.SQL().QueryRowContext(context.Background(), `PRAGMA synchronous`).Scan(&got))
+	must(t, s.conn.SQL().QueryRowContext(context.Background(), `PRAGMA synchronous`).Scan(&got))
 	if got != want {
 		t.Errorf("synchronous is %d, want %d", got, want)
 	}

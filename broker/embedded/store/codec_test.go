@@ -104,7 +104,7 @@ func TestDecodeDamaged(t *testing.T) {
 	t.Parallel()
 	whole := AppendChanges(nil, everything())
 	for n := range whole {
-		if _, err := DecodeChanges(whole[:n]); !errors.Is(err, ErrDamaged) {
+		if _, err := DecodeChanges(whole[:n]); !errors.Is(err, errDamaged) {
 			t.Fatalf("the first %d of %d bytes: got %v", n, len(whole), err)
 		}
 	}
@@ -122,7 +122,7 @@ func TestDecodeDamaged(t *testing.T) {
 		"unknown bits":          {codecVersion, 1, hasMessages, 1, 0, 1, 0x80, 0, 0, 0, 0, 0, 0, 0},
 		"a number of 65 bits":   {codecVersion, 1, hasMessages, 1, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x02},
 	} {
-		if got, err := DecodeChanges(b); !errors.Is(err, ErrDamaged) {
+		if got, err := DecodeChanges(b); !errors.Is(err, errDamaged) {
 			t.Errorf("%s: got %s and %v", name, list(got), err)
 		}
 	}

@@ -28,11 +28,10 @@ type committer struct {
 
 func (s *Store) startCommitter() {
 	p := newPlan(nil)
-	c := &committer{Store: s, plan: p, writer: writer{disk: s.disk, plan: p}}
+	c := &committer{Store: s, plan: p, writer: writer{plan: p}}
 	s.committer = c
 	s.commits.Start(storage.Callbacks[*engine.Changes]{
-		Write:  func(group []*engine.Changes) error { return c.commit(group, position{}) },
-		Report: c.report, Omit: c.omit, Refuse: c.refuse, Resume: c.resume, End: c.end,
+		Prepare: c.prepare, Write: c.write, After: c.after, Omit: c.omit, Refuse: c.refuse, Resume: c.resume, End: c.end,
 	})
 }
 
@@ -47,19 +46,27 @@ func weigh(c *engine.Changes) int {
 	return w
 }
 
-// commit writes a group in one transaction, together with its position in a shared
-// log unless the index of that is 0.
-func (c *committer) commit(group []*engine.Changes, at position) error {
-	defer c.plan.reset()
+// prepare builds the plan of a group.
+func (c *committer) prepare(group []*engine.Changes) (needed bool, err error) {
 	if err := c.loadCounts(context.Background()); err != nil {
-		return err
+		return false, err
 	}
 	c.plan.build(group)
-	err := c.disk.Transact(context.Background(), func() error { return c.writer.write(group, at) })
-	if err == nil {
+	return true, nil
+}
+
+// write writes a group by its plan.
+func (c *committer) write(tx storage.Tx, group []*engine.Changes) error {
+	return c.writer.write(tx, group, position{})
+}
+
+// after updates the reference counts by the plan of a transaction that was committed. The
+// plan of a transaction without a group is empty.
+func (c *committer) after(committed bool) {
+	if committed {
 		c.counts.apply(c.plan)
 	}
-	return err
+	c.plan.reset()
 }
 
 // loadCounts reads the reference counts from the file unless they are known.
@@ -73,7 +80,7 @@ func (c *committer) loadCounts(ctx context.Context) error {
 
 // load reads everything.
 func (c *committer) load(ctx context.Context) (*loader, error) {
-	l, err := c.disk.load(ctx)
+	l, err := load(ctx, c.conn)
 	if err != nil {
 		return nil, fmt.Errorf("read the broker's messages: %w", err)
 	}
@@ -140,13 +147,4 @@ func (c *committer) end() error {
 	}
 	c.commits.Finish(c.owed, c.Err())
 	return fmt.Errorf("%d changes to sessions could not be stored: %w", len(c.owed), c.Err())
-}
-
-// report calls Done of the changes.
-func (c *committer) report(group []*engine.Changes, err error) {
-	for _, changes := range group {
-		if changes.Done != nil {
-			changes.Done.Committed(changes, err)
-		}
-	}
 }

@@ -1,17 +1,15 @@
 package store
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"os/exec"
 	"strconv"
 	"testing"
 
 	"signalbox/broker/embedded/engine"
+	"signalbox/broker/storage/storagetest"
 )
 
 const followDir = "STORE_FOLLOW_DIR" // set for the process that follows a log and is killed
@@ -40,26 +38,16 @@ func TestCampaignKillFollower(t *testing.T) {
 // begins to restore. It returns the last index that the process reported.
 func followAndKill(t *testing.T, dir string, last uint64) (_ uint64, restoring bool) {
 	t.Helper()
-	process := exec.CommandContext(t.Context(), os.Args[0])
-	process.Env = append(os.Environ(), followDir+"="+dir)
-	process.Stderr = os.Stderr
-	out, err := process.StdoutPipe()
-	must(t, err, process.Start())
 	killAfter, atRestore := 1+rand.IntN(40), rand.IntN(2) == 0
-	for line := range readLines(bufio.NewScanner(out)) {
+	storagetest.Kill(t, followDir+"="+dir, func(line string) (kill bool) {
 		if restoring = line == "restore"; !restoring {
+			var err error
 			last, err = strconv.ParseUint(line, 10, 64)
 			must(t, err)
 		}
-		if killAfter--; killAfter == 0 || killAfter < 0 && restoring {
-			if !atRestore || restoring {
-				must(t, process.Process.Kill())
-			}
-		}
-	}
-	if err := process.Wait(); process.ProcessState.Exited() {
-		t.Fatalf("the process ended by itself: %v", err)
-	}
+		killAfter--
+		return (killAfter == 0 || killAfter < 0 && restoring) && (!atRestore || restoring)
+	})
 	return last, restoring
 }
 

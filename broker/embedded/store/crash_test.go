@@ -1,14 +1,12 @@
 package store
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"testing"
@@ -16,11 +14,11 @@ import (
 	"signalbox/broker/embedded/engine"
 	"signalbox/broker/embedded/schema"
 	"signalbox/broker/storage"
+	"signalbox/broker/storage/storagetest"
 )
 
 const (
 	crashDir   = "STORE_CRASH_DIR"   // set for the process that is killed
-	crashRun   = "STORE_CRASH_RUN"   // how many processes were killed before it
 	crashKills = "STORE_CRASH_KILLS" // how many processes a test kills; default 12
 	queues     = 4
 	window     = 10 // queued messages of each session of the process
@@ -36,8 +34,8 @@ func TestCampaignKill(t *testing.T) {
 	t.Parallel()
 	kills := howOften(t)
 	dir, total, last := t.TempDir(), 0, uint64(0)
-	for kill := range kills {
-		settled := runAndKill(t, dir, kill)
+	for range kills {
+		settled := runAndKill(t, dir)
 		total += settled
 		last = verify(t, dir, last, settled)
 	}
@@ -58,34 +56,16 @@ func howOften(t *testing.T) int {
 
 // runAndKill runs a process until it has committed some changes, and kills it. It returns
 // how many changes the process reported, in order.
-func runAndKill(t *testing.T, dir string, kill int) (settled int) {
+func runAndKill(t *testing.T, dir string) (settled int) {
 	t.Helper()
-	process := exec.CommandContext(t.Context(), os.Args[0])
-	process.Env = append(os.Environ(), crashDir+"="+dir, fmt.Sprintf("%s=%d", crashRun, kill))
-	process.Stderr = os.Stderr
-	out, err := process.StdoutPipe()
-	must(t, err, process.Start())
 	killAfter := 1 + rand.IntN(2000)
-	for line := range readLines(bufio.NewScanner(out)) { // also what it reported before it was killed
+	storagetest.Kill(t, crashDir+"="+dir, func(line string) (kill bool) {
 		if settled++; line != strconv.Itoa(settled) {
 			t.Errorf("change %d was settled as %q, so out of order or not stored", settled, line)
 		}
-		if settled == killAfter {
-			must(t, process.Process.Kill())
-		}
-	}
-	if err := process.Wait(); process.ProcessState.Exited() {
-		t.Fatalf("the process ended by itself: %v", err)
-	}
+		return settled == killAfter
+	})
 	return settled
-}
-
-// readLines returns the output of a process, until it ends.
-func readLines(out *bufio.Scanner) func(yield func(string) bool) {
-	return func(yield func(string) bool) {
-		for out.Scan() && yield(out.Text()) {
-		}
-	}
 }
 
 // verify checks the file after a kill. The process began after message last and put one

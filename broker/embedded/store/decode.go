@@ -9,8 +9,8 @@ import (
 	"signalbox/broker/records"
 )
 
-// ErrDamaged reports an encoding of changes, or a snapshot, that cannot be decoded.
-var ErrDamaged = errors.New("the encoding is damaged, or a newer release wrote it")
+// errDamaged reports an encoding of changes, or a snapshot, that cannot be decoded.
+var errDamaged = errors.New("the encoding is damaged, or a newer release wrote it")
 
 // DecodeChanges decodes what AppendChanges encoded, into memory of its own. Records that
 // referred to the same message refer to the same one again. The input is not trusted: a
@@ -28,7 +28,7 @@ func DecodeChanges(b []byte) ([]*engine.Changes, error) {
 		group = append(group, d.changes())
 	}
 	if !d.Done() {
-		return nil, fmt.Errorf("decode changes: %w", ErrDamaged)
+		return nil, fmt.Errorf("decode changes: %w", errDamaged)
 	}
 	return group, nil
 }

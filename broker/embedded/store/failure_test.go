@@ -1,14 +1,8 @@
 package store
 
 import (
-	"context"
 	"errors"
-	"fmt"
-	"os"
-	"os/exec"
-	"os/signal"
 	"strings"
-	"syscall"
 	"testing"
 	"testing/synctest"
 
@@ -17,8 +11,6 @@ import (
 	"signalbox/broker/embedded/engine"
 	"signalbox/broker/storage"
 )
-
-const limitDir = "STORE_LIMIT_DIR" // set for the process with a limit on the size of its files
 
 // big returns a message that does not fit where little space is left.
 func big(id uint64, topic string) *engine.Message {
@@ -77,7 +69,7 @@ func nothingCanBeStored(t *testing.T, breaks, mends, hint string) {
 		t.Errorf("settled %q, want %q", j.all(), want)
 	}
 	store(t, s, queued(1, big(5, "t")))
-	l, err := s.disk.load(t.Context())
+	l, err := load(t.Context(), s.conn)
 	must(t, err)
 	if got := l.snapshot.Sessions[1].ClientID; got != "later" {
 		t.Errorf("what was owed was not stored in order: session 2 is %q", got)
@@ -149,56 +141,4 @@ func TestCloseWhileFailing(t *testing.T) {
 		}
 		must(t, s.file.Close())
 	})
-}
-
-// TestFileLimit runs a process whose files cannot grow: SQLite gets an I/O error in the
-// middle of writing its WAL.
-func TestFileLimit(t *testing.T) {
-	t.Parallel()
-	process := exec.CommandContext(t.Context(), os.Args[0])
-	process.Env = append(os.Environ(), limitDir+"="+t.TempDir())
-	out, err := process.CombinedOutput()
-	if err != nil {
-		t.Errorf("%v: %s", err, out)
-	}
-}
-
-// underLimit is the process of TestFileLimit; 0 is success.
-func underLimit(dir string) int {
-	signal.Ignore(syscall.SIGXFSZ)
-	err := func() error {
-		s, err := openPlain(dir)
-		if err != nil {
-			return err
-		}
-		if err := <-submit(s, &engine.Changes{PutSessions: []engine.SessionRecord{session(1)}}); err != nil {
-			return err
-		}
-		limit := func(to uint64) error {
-			return syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: to, Max: 1 << 40})
-		}
-		if err := limit(storage.ProbeBytes); err != nil { // so that it does not recover by itself
-			return err
-		}
-		if err := <-submit(s, queued(1, big(1, "t"))); err == nil || s.Err() == nil {
-			return fmt.Errorf("beyond the limit got %w and %w", err, s.Err())
-		}
-		owed := submit(s, &engine.Changes{Owed: true, PutSessions: []engine.SessionRecord{session(2)}})
-		if err := limit(1 << 30); err != nil {
-			return err
-		}
-		s.Retry()
-		if err := errors.Join(<-owed, <-submit(s, queued(2, message(2, "t")))); err != nil {
-			return err
-		}
-		if l, err := s.disk.load(context.Background()); err != nil || len(l.snapshot.Sessions) != 2 || l.stored != 1 {
-			return fmt.Errorf("stored %+v: %w", l, err)
-		}
-		return errors.Join(s.Close(context.Background()), s.file.Close())
-	}()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	return 0
 }

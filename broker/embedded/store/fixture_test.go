@@ -18,6 +18,7 @@ import (
 	"signalbox/broker/embedded/engine"
 	"signalbox/broker/embedded/schema"
 	"signalbox/broker/storage"
+	"signalbox/broker/storage/storagetest"
 	"signalbox/scripts/suite"
 )
 
@@ -30,8 +31,8 @@ func TestMain(m *testing.M) {
 		followUntilKilled(dir)
 		return
 	}
-	if dir := os.Getenv(limitDir); dir != "" {
-		os.Exit(underLimit(dir))
+	if storagetest.RunProcess(user) {
+		return
 	}
 	suite.Main(m)
 }
@@ -201,7 +202,7 @@ func rows(t testing.TB, s *opened) map[string]int {
 	n := map[string]int{}
 	for _, table := range []string{"message", "session", "subscription", "queue", "incoming"} {
 		var count int
-		must(t, s.disk.SQL().QueryRowContext(context.Background(), "SELECT count(*) FROM "+table).Scan(&count))
+		must(t, s.conn.SQL().QueryRowContext(context.Background(), "SELECT count(*) FROM "+table).Scan(&count))
 		n[table] = count
 	}
 	return n
@@ -220,11 +221,11 @@ func wantRows(t testing.TB, s *opened, want map[string]int) {
 func sound(t testing.TB, s *opened) {
 	t.Helper()
 	var verdict string
-	must(t, s.disk.SQL().QueryRowContext(context.Background(), `PRAGMA integrity_check`).Scan(&verdict))
+	must(t, s.conn.SQL().QueryRowContext(context.Background(), `PRAGMA integrity_check`).Scan(&verdict))
 	if verdict != "ok" {
 		t.Errorf("the file is damaged: %s", verdict)
 	}
-	l, err := s.disk.load(context.Background())
+	l, err := load(context.Background(), s.conn)
 	must(t, err)
 	if l.dropped != (dropped{}) {
 		t.Errorf("the file holds what refers to nothing: %+v", l.dropped)
@@ -251,6 +252,6 @@ func fileSize(t testing.TB, s *opened, suffix string) int64 {
 // within runs a statement on the store's own connection.
 func within(t testing.TB, s *opened, q string) {
 	t.Helper()
-	_, err := s.disk.SQL().ExecContext(context.Background(), q)
+	_, err := s.conn.SQL().ExecContext(context.Background(), q)
 	must(t, err)
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"signalbox/broker/embedded/engine"
+	"signalbox/broker/storage"
 )
 
 // loader reads each table once, in the order of its key, and merges queues with
@@ -29,9 +30,10 @@ type loader struct {
 // damage to the file causes them. Other counts subscriptions and packet identifiers.
 type dropped struct{ messages, queued, other int }
 
-func (k disk) load(ctx context.Context) (*loader, error) {
+// load reads everything that is stored, and deletes orphaned rows.
+func load(ctx context.Context, conn *storage.Conn) (*loader, error) {
 	l := &loader{
-		conn: k.SQL(), snapshot: &engine.Snapshot{}, counts: newRefCounts(),
+		conn: conn.SQL(), snapshot: &engine.Snapshot{}, counts: newRefCounts(),
 		sessions: map[uint64]*engine.StoredSession{}, shares: map[string]string{},
 	}
 	for _, step := range []struct {
@@ -47,7 +49,7 @@ func (k disk) load(ctx context.Context) (*loader, error) {
 	}
 	l.finish()
 	if l.dropped != (dropped{}) {
-		if err := k.clean(ctx); err != nil {
+		if err := clean(ctx, conn); err != nil {
 			return nil, fmt.Errorf("delete orphaned rows: %w", err)
 		}
 	}
@@ -174,8 +176,8 @@ func (l *loader) finish() {
 }
 
 // clean deletes the rows that load dropped.
-func (k disk) clean(ctx context.Context) error {
-	return k.Transact(ctx, func() error {
+func clean(ctx context.Context, conn *storage.Conn) error {
+	return conn.Transact(ctx, func(tx storage.Tx) error {
 		for _, q := range []string{
 			`DELETE FROM subscription WHERE session NOT IN (SELECT id FROM session)`,
 			`DELETE FROM incoming WHERE session NOT IN (SELECT id FROM session)`,
@@ -183,7 +185,7 @@ func (k disk) clean(ctx context.Context) error {
 			`UPDATE message SET retained = 0 WHERE retained AND id NOT IN (SELECT max(id) FROM message WHERE retained GROUP BY topic)`,
 			`DELETE FROM message WHERE NOT retained AND id NOT IN (SELECT message FROM queue)`,
 		} {
-			if err := k.Run(q); err != nil {
+			if err := tx.Run(q); err != nil {
 				return err
 			}
 		}

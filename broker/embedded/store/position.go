@@ -7,6 +7,7 @@ import (
 	"errors"
 
 	"signalbox/broker/embedded/engine"
+	"signalbox/broker/storage"
 )
 
 // position is the position in a shared log up to which it is applied, and the part of
@@ -39,6 +40,9 @@ func readPosition(ctx context.Context, conn *sql.Conn) (at position, err error) 
 func (at position) values() []driver.Value {
 	return []driver.Value{int64(at.index), int64(at.part), int64(at.last.message), int64(at.last.session)}
 }
+
+// put stores the position.
+func (at position) put(tx storage.Tx) error { return tx.Exec(int(putApplied), at.values()...) }
 
 // advance moves the position to the end of a group.
 func (at *position) advance(index uint64, group []*engine.Changes) {

@@ -58,22 +58,22 @@ func (c *committer) restore(in *snapshotReader) error {
 	if err := c.loadCounts(in.ctx); err != nil {
 		return err
 	}
-	defer c.resetDurability(c.disk.Durability())
-	if err := c.disk.SetDurability(storage.Full); err != nil {
+	defer c.resetDurability(c.conn.Durability())
+	if err := c.conn.SetDurability(storage.Full); err != nil {
 		return err
 	}
 	if err := c.replace(in); err != nil {
 		return err
 	}
 	c.shared.Store(&in.at)
-	c.commits.Committed()
+	c.commits.ScheduleTidy()
 	return nil
 }
 
 // resetDurability sets the durability that was in force before. If that fails, the
 // stricter one stays.
 func (c *committer) resetDurability(d storage.Durability) {
-	if err := c.disk.SetDurability(d); err != nil {
+	if err := c.conn.SetDurability(d); err != nil {
 		c.log.Warn("the durability of the broker's messages could not be reset, and stays at its strictest", slog.Any("error", err))
 	}
 }
@@ -82,26 +82,26 @@ func (c *committer) resetDurability(d storage.Durability) {
 // empty, as the tables do.
 func (c *committer) replace(in *snapshotReader) error {
 	if in.at.part == Everything {
-		return c.rewrite(in.ctx, newRefCounts(), c.counts, &in.at, func() error { return c.replaceEverything(in) })
+		return c.rewrite(in.ctx, newRefCounts(), c.counts, &in.at, func(tx storage.Tx) error { return c.replaceEverything(tx, in) })
 	}
-	return c.rewrite(in.ctx, c.counts, nil, &in.at, func() error { return c.replaceRetained(in) })
+	return c.rewrite(in.ctx, c.counts, nil, &in.at, func(tx storage.Tx) error { return c.replaceRetained(tx, in) })
 }
 
 // replaceEverything replaces all rows by those of the snapshot.
-func (c *committer) replaceEverything(in *snapshotReader) error {
+func (c *committer) replaceEverything(tx storage.Tx, in *snapshotReader) error {
 	for _, q := range []string{
 		`DELETE FROM queue`, `DELETE FROM message`, `DELETE FROM incoming`, `DELETE FROM subscription`, `DELETE FROM session`,
 	} {
-		if err := c.disk.Run(q); err != nil {
+		if err := tx.Run(q); err != nil {
 			return err
 		}
 	}
-	return in.each(c.writeStep)
+	return in.each(func(group []*engine.Changes) error { return c.writeStep(tx, group) })
 }
 
 // replaceRetained sets the retained messages of the snapshot and clears all other
 // topics.
-func (c *committer) replaceRetained(in *snapshotReader) error {
+func (c *committer) replaceRetained(tx storage.Tx, in *snapshotReader) error {
 	in.topics = map[string]struct{}{}
 	err := in.each(func(group []*engine.Changes) error {
 		for _, changes := range group {
@@ -109,25 +109,25 @@ func (c *committer) replaceRetained(in *snapshotReader) error {
 				return err
 			}
 		}
-		return c.writeStep(group)
+		return c.writeStep(tx, group)
 	})
 	if err != nil {
 		return err
 	}
-	return c.clear(in.topics)
+	return c.clear(tx, in.topics)
 }
 
 // renumber assigns new IDs to the messages of a snapshot.
 func (in *snapshotReader) renumber(changes *engine.Changes) error {
 	if nonEmpty(changes)&^hasRetained != 0 {
-		return ErrDamaged
+		return errDamaged
 	}
 	for _, r := range changes.Retained {
 		if r.Message == nil || r.Message.Topic != r.Topic {
-			return ErrDamaged
+			return errDamaged
 		}
 		if _, twice := in.topics[r.Topic]; twice {
-			return ErrDamaged
+			return errDamaged
 		}
 		in.topics[r.Topic] = struct{}{}
 		r.Message.ID = in.number()
@@ -137,7 +137,7 @@ func (in *snapshotReader) renumber(changes *engine.Changes) error {
 }
 
 // clear clears all retained messages except those of some topics.
-func (c *committer) clear(but map[string]struct{}) error {
+func (c *committer) clear(tx storage.Tx, but map[string]struct{}) error {
 	var others []engine.RetainedRecord
 	for topic := range c.counts.retained {
 		if _, stays := but[topic]; !stays {
@@ -146,7 +146,7 @@ func (c *committer) clear(but map[string]struct{}) error {
 	}
 	for len(others) > 0 {
 		n := min(len(others), groupChanges)
-		if err := c.writeStep([]*engine.Changes{{Retained: others[:n]}}); err != nil {
+		if err := c.writeStep(tx, []*engine.Changes{{Retained: others[:n]}}); err != nil {
 			return err
 		}
 		others = others[n:]
@@ -163,7 +163,7 @@ func (in *snapshotReader) readHeader() error {
 	}
 	last := lastIDs{binary.BigEndian.Uint64(head[2:]), binary.BigEndian.Uint64(head[10:])}
 	if head[0] != snapshotVersion || head[1] != byte(in.at.part) || max(last.message, last.session) > math.MaxInt64 {
-		return ErrDamaged
+		return errDamaged
 	}
 	if in.at.part == Everything {
 		in.at.last = last
@@ -206,7 +206,7 @@ func (in *snapshotReader) frame() ([]byte, error) {
 	}
 	n := binary.BigEndian.Uint32(length[:])
 	if n > frameBytes {
-		return nil, ErrDamaged
+		return nil, errDamaged
 	}
 	in.buf.Reset()
 	if _, err := io.CopyN(&in.buf, in.r, int64(n)); err != nil {
@@ -222,7 +222,7 @@ func (in *snapshotReader) end(n uint64) error {
 		return unexpectedEOF(err)
 	}
 	if binary.BigEndian.Uint64(count[:]) != n {
-		return ErrDamaged
+		return errDamaged
 	}
 	return nil
 }

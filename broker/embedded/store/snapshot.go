@@ -52,7 +52,7 @@ func (s *Store) Snapshot(ctx context.Context, part Part) (*Snapshot, error) {
 	if !part.valid() {
 		return nil, fmt.Errorf("take a snapshot of the broker's messages: there is no part %d", part)
 	}
-	v := &Snapshot{db: s.disk.File().Readers(), part: part}
+	v := &Snapshot{db: s.conn.File().Readers(), part: part}
 	if err := v.begin(ctx); err != nil {
 		v.Release()
 		return nil, fmt.Errorf("take a snapshot of the broker's messages: %w", err)

@@ -35,7 +35,7 @@ type Store struct {
 	log        *slog.Logger
 	now        func() time.Time
 	durability storage.Durability        // without a shared log
-	disk       disk                      // the committer's
+	conn       *storage.Conn             // the committer's
 	readers    *sql.DB                   // see Messages
 	messages   func() (*sql.Stmt, error) // reads from readers; prepared when first called
 	counts     *refCounts                // nil until read from the file; the committer's
@@ -53,19 +53,19 @@ var errClosed = errors.New("the store of the broker's messages is closed")
 // The Store must be closed.
 func Open(ctx context.Context, f *storage.File, o Options) (*Store, error) {
 	o.setDefaults()
-	d, err := openDisk(ctx, f, o.Durability)
+	conn, err := f.Connect(ctx, o.Durability, texts[:])
 	if err != nil {
 		return nil, storage.Explain(f.Path(), fmt.Errorf("prepare to keep messages in %s: %w", f.Path(), err))
 	}
-	s := &Store{log: o.Log, now: o.Now, durability: o.Durability, disk: d, readers: f.Readers()}
+	s := &Store{log: o.Log, now: o.Now, durability: o.Durability, conn: conn, readers: f.Readers()}
 	s.messages = sync.OnceValues(s.prepareMessages)
-	at, err := readPosition(ctx, d.SQL())
+	at, err := readPosition(ctx, conn.SQL())
 	if err != nil {
-		return nil, errors.Join(storage.Explain(f.Path(), fmt.Errorf("read how far a log was applied in %s: %w", f.Path(), err)), d.Close(), s.readers.Close())
+		return nil, errors.Join(storage.Explain(f.Path(), fmt.Errorf("read how far a log was applied in %s: %w", f.Path(), err)), conn.Close(), s.readers.Close())
 	}
 	s.shared.Store(&at)
 	s.commits = storage.NewCommitter[*engine.Changes](storage.Config{
-		Conn: d.Conn, Log: s.log, Now: s.now, Contents: "the broker's messages",
+		Conn: conn, Log: s.log, Now: s.now, Contents: "the broker's messages",
 		Limits:      storage.Limits{GroupEntries: groupChanges, Entries: maxPendingChanges},
 		ProbeInsert: int(fill), ProbeDelete: int(drain), Closed: errClosed,
 	})
@@ -100,7 +100,7 @@ func (s *Store) Load(ctx context.Context) (*engine.Snapshot, error) {
 		return err
 	})
 	if err != nil {
-		return nil, storage.Explain(s.disk.File().Path(), err)
+		return nil, storage.Explain(s.conn.File().Path(), err)
 	}
 	s.log.Info("broker's messages read", slog.Int("sessions", len(snapshot.Sessions)),
 		slog.Int("retained", len(snapshot.Retained)), slog.Int("messages", messages),
@@ -120,9 +120,7 @@ func (s *Store) Submit(c *engine.Changes) {
 		return
 	}
 	s.log.Error("changes came after the store of the broker's messages was closed, and are lost")
-	if c.Done != nil {
-		go c.Done.Committed(c, errClosed) // the goroutine that reports outcomes has ended
-	}
+	go c.Committed(errClosed) // the goroutine that reports outcomes has ended
 }
 
 // Err returns why nothing can be stored at present, as a sentence for an operator,
@@ -136,5 +134,5 @@ func (s *Store) Retry() { s.commits.Retry() }
 // Close commits what was submitted and closes the store. The context bounds only how
 // long it waits; closing continues in the background.
 func (s *Store) Close(ctx context.Context) error {
-	return s.commits.Close(ctx, func() error { return errors.Join(s.readers.Close(), s.disk.Close()) })
+	return s.commits.Close(ctx, func() error { return errors.Join(s.readers.Close(), s.conn.Close()) })
 }

@@ -172,14 +172,14 @@ func TestGroup(t *testing.T) {
 		put(&engine.Changes{Released: []engine.QueueRecord{{SessionID: 2, Seq: 1}}})
 		put(dequeued(1, 2))
 		put(&engine.Changes{Received: []engine.IncomingRecord{{SessionID: 2, PacketID: 1}}, EndedSessions: []uint64{1}})
-		before := s.disk.changes(t)
+		before := changes(t, s)
 		release()
 		synctest.Wait()
 		if diff := cmp.Diff(want, j.all()); diff != "" {
 			t.Errorf("settled (-want +got):\n%s", diff)
 		}
 		wantRows(t, s, map[string]int{"session": 1, "queue": 1, "message": 1, "incoming": 1})
-		if got := s.disk.changes(t) - before; got != 6 { // two sessions, one of them deleted, a packet identifier, a queue row, a message
+		if got := changes(t, s) - before; got != 6 { // two sessions, one of them deleted, a packet identifier, a queue row, a message
 			t.Errorf("wrote %d rows, want 6", got)
 		}
 		sound(t, s)
@@ -187,9 +187,9 @@ func TestGroup(t *testing.T) {
 }
 
 // changes counts the rows written since the connection was opened.
-func (k disk) changes(t testing.TB) (n int) {
+func changes(t testing.TB, s *opened) (n int) {
 	t.Helper()
-	must(t, k.SQL().QueryRowContext(context.Background(), `SELECT total_changes()`).Scan(&n))
+	must(t, s.conn.SQL().QueryRowContext(context.Background(), `SELECT total_changes()`).Scan(&n))
 	return n
 }
 
@@ -239,7 +239,7 @@ func TestLoadDropsOrphans(t *testing.T) {
 		`INSERT INTO subscription (session, filter, options, id) VALUES (9, 'a', 0, 0)`,
 		`INSERT INTO incoming (session, packet_id) VALUES (9, 1)`,
 	} {
-		_, err := s.disk.SQL().ExecContext(t.Context(), q)
+		_, err := s.conn.SQL().ExecContext(t.Context(), q)
 		must(t, err)
 	}
 	dir := strings.TrimSuffix(s.file.Path(), "broker.db")

@@ -6,12 +6,13 @@ import (
 	"fmt"
 
 	"signalbox/broker/embedded/engine"
+	"signalbox/broker/storage"
 )
 
 // writer writes a group of changes within a transaction. After the first error, which
 // it keeps, it writes nothing more.
 type writer struct {
-	disk   disk
+	tx     storage.Tx // valid while write runs
 	plan   *plan
 	writes writes
 	err    error
@@ -19,8 +20,8 @@ type writer struct {
 
 // write writes a group by its plan, and the position in a shared log unless the index
 // of that is 0. Rows are deleted before others are put.
-func (w *writer) write(group []*engine.Changes, at position) error {
-	w.err = nil
+func (w *writer) write(tx storage.Tx, group []*engine.Changes, at position) error {
+	w.tx, w.err = tx, nil
 	if at.index != 0 {
 		w.exec(putApplied, at.values()...)
 	}
@@ -39,13 +40,13 @@ func (w *writer) write(group []*engine.Changes, at position) error {
 	return w.err
 }
 
-// exec runs a statement. Its error names only the statement, because the values are
-// users' data.
+// exec runs a statement. Integers must be int64. Its error names only the statement,
+// because the values are users' data.
 func (w *writer) exec(s statement, values ...driver.Value) {
 	if w.err != nil {
 		return
 	}
-	if err := w.disk.exec(s, values...); err != nil {
+	if err := w.tx.Exec(int(s), values...); err != nil {
 		w.err = fmt.Errorf("%s: %w", names[s], err)
 	}
 }

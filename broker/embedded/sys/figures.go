@@ -16,30 +16,35 @@ func (f figures) text(name, value string) { f[prefix+name] = value }
 
 func (f figures) count(name string, n int64) { f.text(name, strconv.FormatInt(n, 10)) }
 
+// brief are the figures that take no pass over all sessions.
+func (f figures) brief(r *Reading) {
+	f.count("clients/connected", r.Connected)
+	f.count("subscriptions/count", max(r.Subscriptions-r.Shared, 0)) // those that are not shared
+	f.count("shared_subscriptions/count", r.Shared)
+	f.count("publish/messages/received", r.PublishesReceived)
+	f.count("publish/messages/sent", r.PublishesSent)
+	f.count("publish/messages/dropped", r.dropped())
+	f.count("retained messages/count", r.Retained)
+	f.bytes(r)
+}
+
 func (f figures) clients(r *Reading) {
 	away := max(r.Sessions-r.Connected, 0)
 	f.count("clients/total", r.Connected+away)
-	f.count("clients/connected", r.Connected)
 	f.count("clients/active", r.Connected) // as connected, under its older name
 	f.count("clients/disconnected", away)
 	f.count("clients/inactive", away) // the same as disconnected
 	f.count("clients/maximum", r.Maximum)
 	f.count("clients/expired", r.Expired)
-	f.count("subscriptions/count", max(r.Subscriptions-r.Shared, 0)) // those that are not shared
-	f.count("shared_subscriptions/count", r.Shared)
 }
 
 // messages counts packets, which Mosquitto calls messages, and messages.
 func (f figures) messages(r *Reading) {
 	f.count("messages/received", r.PacketsReceived)
 	f.count("messages/sent", r.PacketsSent)
-	f.count("publish/messages/received", r.PublishesReceived)
-	f.count("publish/messages/sent", r.PublishesSent)
-	f.count("publish/messages/dropped", r.dropped())
 	f.count("messages/stored", r.Stored) // as store/messages/count, under its older name
 	f.count("store/messages/count", r.Stored)
 	f.count("store/messages/bytes", r.StoredBytes)
-	f.count("retained messages/count", r.Retained)
 }
 
 func (f figures) bytes(r *Reading) {

@@ -100,7 +100,7 @@ func (t *Tree) Sample() (changed []Topic) {
 	}
 	slices.SortFunc(changed, func(a, b Topic) int { return cmp.Compare(a.Name, b.Name) })
 	t.last = topics
-	t.history = append(t.history, broker.SysTopics{Topics: topics, Date: now.UnixMilli()})
+	t.history = append(t.history, broker.SysTopics{Topics: topics, Date: now.UnixMilli(), Reported: now})
 	if over := len(t.history) - Kept; over > 0 {
 		t.history = slices.Delete(t.history, 0, over)
 	}
@@ -113,7 +113,15 @@ func (t *Tree) Figures() broker.SysTopics {
 	now, r := t.now(), t.source.Read()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return broker.SysTopics{Topics: t.figures(now, &r), Date: now.UnixMilli()}
+	return broker.SysTopics{Topics: t.figures(now, &r), Date: now.UnixMilli(), Reported: now}
+}
+
+// Brief returns the topics of a reading that lacks sessions and what is queued for them.
+func (t *Tree) Brief(r Reading) broker.SysTopics {
+	now, f := t.now(), figures{}
+	f.text("uptime", seconds(now.Sub(t.started)))
+	f.brief(&r)
+	return broker.SysTopics{Topics: f, Date: now.UnixMilli(), Reported: now}
 }
 
 // History returns the last samples, oldest first. The caller must not change them.
@@ -121,6 +129,14 @@ func (t *Tree) History() []broker.SysTopics {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return slices.Clone(t.history)
+}
+
+// HistoryAfter returns the samples that follow the one of a date, oldest first; all if there
+// is none of that date. The caller must not change them.
+func (t *Tree) HistoryAfter(date int64) []broker.SysTopics {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return broker.SysAfter(t.history, date)
 }
 
 // figures returns the topics of a reading. The caller holds mu.
@@ -132,9 +148,9 @@ func (t *Tree) figures(now time.Time, r *Reading) map[string]string {
 	f.count("heap/maximum", t.heapHigh)
 	f.text("uptime", seconds(now.Sub(t.started)))
 	f.text("version", t.version)
+	f.brief(r)
 	f.clients(r)
 	f.messages(r)
-	f.bytes(r)
 	f.loads(&t.loads)
 	return f
 }

@@ -229,29 +229,10 @@ func (p *peer) next() *paho.Publish {
 // or by closing the connection.
 func only311(t testing.TB, target string, hangUp bool) (addr string) {
 	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		for {
-			conn, err := ln.Accept()
-			if err != nil {
-				return
-			}
-			wg.Go(func() { join311(conn, target, hangUp) })
-		}
-	})
-	t.Cleanup(func() {
-		ln.Close()
-		wg.Wait()
-	})
-	return ln.Addr().String()
+	return suite.Listen(t, func(conn net.Conn) { join311(conn, target, hangUp) })
 }
 
 func join311(conn net.Conn, target string, hangUp bool) {
-	defer conn.Close()
 	in := bufio.NewReader(conn)
 	if p, err := in.Peek(9); err != nil || p[8] != packet.V311 {
 		if !hangUp {

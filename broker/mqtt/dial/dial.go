@@ -13,36 +13,39 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+
+	"signalbox/broker"
 )
 
-// scheme is the meaning of a URL's scheme: the default port, and the layers between TCP and
-// MQTT.
+// scheme is the meaning of a URL's scheme: the default port, and whether WebSockets are between
+// TCP and MQTT. Which of them use TLS is known to broker.SchemeUsesTLS.
 type scheme struct {
-	port   string
-	secure bool // use TLS
-	ws     bool
+	port string
+	ws   bool
 }
 
 var schemes = map[string]scheme{
 	"mqtt":  {port: "1883"},
 	"tcp":   {port: "1883"},
-	"mqtts": {port: "8883", secure: true},
-	"ssl":   {port: "8883", secure: true},
+	"mqtts": {port: "8883"},
+	"ssl":   {port: "8883"},
 	"ws":    {port: "80", ws: true},
-	"wss":   {port: "443", secure: true, ws: true},
+	"wss":   {port: "443", ws: true},
 }
 
 // Endpoint is the address of a broker. It holds no credentials except the client certificate.
 type Endpoint struct {
-	Host     string      // without port and brackets
-	Addr     string      // host:port
-	TLS      *tls.Config // nil without TLS
+	Host     string              // without port and brackets
+	Addr     string              // host:port
+	TLS      *tls.Config         // nil without TLS
+	Pin      *broker.Fingerprint // of the only certificate to be accepted, nil for none
 	Settings SettingNames
 	// Dial opens the network connection; nil means net.Dialer.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
 	scheme
-	wsURL string // URL of the WebSocket handshake
+	secure bool   // use TLS
+	wsURL  string // URL of the WebSocket handshake
 }
 
 // SettingNames are the names of settings in messages.
@@ -51,6 +54,7 @@ type SettingNames struct {
 	Certificate string // client certificate
 	Key         string // its key
 	ServerName  string // expected name of the broker; "" if only the URL has it
+	Fingerprint string // pinned certificate; "" if there is no such setting
 }
 
 // Parse parses scheme://host[:port], with a path for WebSockets. It rejects credentials,
@@ -80,7 +84,7 @@ func Parse(raw string) (Endpoint, error) {
 	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
 		return Endpoint{}, errors.New("the port must be a number from 1 to 65535")
 	}
-	ep := Endpoint{scheme: s, Host: u.Hostname(), Addr: net.JoinHostPort(u.Hostname(), port)}
+	ep := Endpoint{scheme: s, secure: broker.SchemeUsesTLS(u.Scheme), Host: u.Hostname(), Addr: net.JoinHostPort(u.Hostname(), port)}
 	if s.ws {
 		ep.wsURL = webSocketURL(u, ep.Addr)
 	}
@@ -105,3 +109,12 @@ func (ep *Endpoint) SetTLS(config *tls.Config) {
 
 // UsesTLS reports whether the URL requires TLS.
 func (ep *Endpoint) UsesTLS() bool { return ep.secure }
+
+// UsesWebSocket reports whether the URL requires WebSockets.
+func (ep Endpoint) UsesWebSocket() bool { return ep.ws }
+
+// Port returns the port of the broker.
+func (ep Endpoint) Port() string {
+	_, port, _ := net.SplitHostPort(ep.Addr) // Parse joined it
+	return port
+}

@@ -25,21 +25,38 @@ func (ep Endpoint) Explain(f *Failure, username string) *broker.Error {
 }
 
 // Message returns a sentence that explains a failed attempt.
-func (ep Endpoint) Message(f *Failure, username string) string {
+func (ep Endpoint) Message(f *Failure, username string) string { return ep.reason(f, username).text }
+
+// Cause returns why an attempt failed, "" if it was ended by the caller.
+func (ep Endpoint) Cause(f *Failure, username string) broker.ConnectCause {
+	return ep.reason(f, username).cause
+}
+
+// reason is why an attempt failed, for programs and for operators.
+type reason struct {
+	cause broker.ConnectCause
+	text  string
+}
+
+func because(cause broker.ConnectCause, format string, args ...any) reason {
+	return reason{cause, fmt.Sprintf(format, args...)}
+}
+
+func (ep Endpoint) reason(f *Failure, username string) reason {
 	if errors.Is(f, context.Canceled) {
-		return "the connection to the broker was closed"
+		return because("", "the connection to the broker was closed")
 	}
 	switch f.Stage {
 	case StageDial:
-		return ep.dialMessage(f.Err)
+		return ep.dialReason(f.Err)
 	case StageTLS:
-		return ep.tlsMessage(f)
+		return ep.tlsReason(f)
 	case StageWebSocket:
-		return ep.webSocketMessage(f)
+		return ep.webSocketReason(f)
 	case StageConnect:
-		return ep.connectMessage(f, username)
+		return ep.connectReason(f, username)
 	}
-	return "the connection to the broker was lost"
+	return because(broker.CauseLost, "the connection to the broker was lost")
 }
 
 // ConnackError means that the broker refused the connection.
@@ -59,16 +76,16 @@ func (r *ConnackError) Error() string {
 // Unwrap returns the cause.
 func (r *ConnackError) Unwrap() error { return r.Err }
 
-func (r *ConnackError) message(username string) string {
+func (r *ConnackError) reason(username string) reason {
 	switch r.Code {
 	case 1:
-		return "the broker does not speak MQTT 3.1.1"
+		return because(broker.CauseProtocolVersion, "the broker does not speak MQTT 3.1.1")
 	case 2:
-		return "the broker refuses this service's MQTT client id"
+		return because(broker.CauseClientID, "the broker refuses this service's MQTT client id")
 	case 3:
-		return "the broker says that it is not available now"
+		return because(broker.CauseServerUnavailable, "the broker says that it is not available now")
 	}
-	return deniedMessage(username)
+	return deniedReason(username)
 }
 
 // ProtocolError means that the peer violates MQTT. Begin holds the first bytes received;
@@ -82,57 +99,75 @@ func (e *ProtocolError) Error() string {
 	return fmt.Sprintf("received an invalid MQTT packet, beginning with % x", e.Begin)
 }
 
-func (ep Endpoint) dialMessage(err error) string {
+func (ep Endpoint) dialReason(err error) reason {
 	dns, isDNS := errors.AsType[*net.DNSError](err)
 	denied, isDenied := errors.AsType[*outbound.Denied](err)
 	switch {
 	case isDenied:
-		return denied.Error()
+		return reason{broker.CauseNotAllowed, denied.Error()}
 	case isDNS && dns.IsNotFound:
-		return fmt.Sprintf("no host is called %q: check the name in the url", ep.Host)
+		return because(broker.CauseUnknownName, "no host is called %q: check the name in the url", ep.Host)
 	case isDNS:
-		return fmt.Sprintf("the name %q could not be looked up: the name server did not answer", ep.Host)
+		return because(broker.CauseNameServer, "the name %q could not be looked up: the name server did not answer", ep.Host)
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return fmt.Sprintf("%s refuses connections: check that the broker runs and that the port is right", ep.Addr)
+		return because(broker.CauseRefused, "%s refuses connections: check that the broker runs and that the port is right", ep.Addr)
 	case errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH):
-		return fmt.Sprintf("there is no route to %s: check the address and the network", ep.Addr)
+		return because(broker.CauseNoRoute, "there is no route to %s: check the address and the network", ep.Addr)
 	case isTimeout(err):
-		return fmt.Sprintf("%s does not answer: check the address, and the firewalls on the way", ep.Addr)
+		return because(broker.CauseNoAnswer, "%s does not answer: check the address, and the firewalls on the way", ep.Addr)
 	}
-	return fmt.Sprintf("%s cannot be connected to", ep.Addr)
+	return because(broker.CauseUnreachable, "%s cannot be connected to", ep.Addr)
 }
 
-func (ep Endpoint) tlsMessage(f *Failure) string {
+func (ep Endpoint) tlsReason(f *Failure) reason {
 	unknown, isUnknown := errors.AsType[x509.UnknownAuthorityError](f.Err)
 	name, isName := errors.AsType[x509.HostnameError](f.Err)
 	invalid, isInvalid := errors.AsType[x509.CertificateInvalidError](f.Err)
+	other, isOther := errors.AsType[*PinError](f.Err)
 	_, isPlain := errors.AsType[tls.RecordHeaderError](f.Err)
 	switch {
+	case isOther:
+		return ep.otherCertificateReason(other)
 	case isUnknown:
-		return ep.unknownAuthorityMessage(unknown)
+		return reason{broker.CauseUntrusted, ep.unknownAuthorityMessage(unknown)}
 	case isName:
-		return ep.hostnameMessage(name)
+		return reason{broker.CauseWrongName, ep.hostnameMessage(name)}
 	case isInvalid:
-		return invalidCertificateMessage(invalid)
+		return invalidCertificateReason(invalid)
 	case isPlain || errors.Is(f.Err, syscall.ECONNRESET) || isEOF(f.Err):
-		return fmt.Sprintf("%s does not speak TLS: check the port, or use %s:// for an unencrypted connection", ep.Addr, ep.unencrypted())
-	case f.CertWanted:
-		return ep.certificateMessage()
+		return because(broker.CauseNoTLS, "%s does not speak TLS: check the port, or use %s:// for an unencrypted connection", ep.Addr, ep.unencrypted())
+	case f.Seen.CertificateWanted():
+		return ep.certificateReason()
 	case isTimeout(f.Err):
-		return fmt.Sprintf("%s accepts connections but does not answer the TLS handshake: check the port", ep.Addr)
+		return because(broker.CauseSilentTLS, "%s accepts connections but does not answer the TLS handshake: check the port", ep.Addr)
 	}
-	return fmt.Sprintf("%s and this service found no common way to secure the connection with TLS", ep.Addr)
+	return because(broker.CauseNoCommonTLS, "%s and this service found no common way to secure the connection with TLS", ep.Addr)
+}
+
+// otherCertificateReason explains a certificate that is not the pinned one.
+func (ep Endpoint) otherCertificateReason(e *PinError) reason {
+	return because(broker.CauseOtherCertificate, "the broker presents another certificate than the one that is pinned as %s: its SHA-256 fingerprint is %s. "+
+		"If the broker's certificate was renewed, compare the fingerprint with that of its file and pin the new one; otherwise something else answers at %s",
+		ep.Settings.Fingerprint, e.Presented, ep.Addr)
 }
 
 // hostnameMessage explains a certificate for other names than the expected one, which need not
 // be the host.
 func (ep Endpoint) hostnameMessage(e x509.HostnameError) string {
-	where := "use that name in the url"
-	if ep.Settings.ServerName != "" {
-		where = "give that name as " + ep.Settings.ServerName
+	var advice []string
+	switch {
+	case !hasNames(e.Certificate):
+	case ep.Settings.ServerName != "":
+		advice = append(advice, "give that name as "+ep.Settings.ServerName)
+	default:
+		advice = append(advice, "use that name in the url")
 	}
-	return fmt.Sprintf("the broker's certificate is not for %q but for %s: %s, or a certificate for this one",
-		e.Host, certificateNames(e.Certificate), where)
+	if ep.Settings.Fingerprint != "" {
+		advice = append(advice, "pin the certificate by its fingerprint as "+ep.Settings.Fingerprint)
+	}
+	advice = append(advice, "let the broker present a certificate for this name")
+	return fmt.Sprintf("the broker's certificate is not for %q but for %s: %s",
+		e.Host, certificateNames(e.Certificate), strings.Join(advice, ", or "))
 }
 
 // unknownAuthorityMessage explains a chain without a trusted authority.
@@ -144,20 +179,27 @@ func (ep Endpoint) unknownAuthorityMessage(e x509.UnknownAuthorityError) string 
 	if ep.TLS.RootCAs != nil {
 		return "the broker's certificate is signed by an authority" + issuer + " that is not in the given " + ep.Settings.CA
 	}
-	return "the broker's certificate is signed by an authority" + issuer + " that is not trusted here: give the authority's certificate as " + ep.Settings.CA
+	pin := ""
+	if ep.Settings.Fingerprint != "" {
+		pin = ", or pin the broker's certificate by its fingerprint as " + ep.Settings.Fingerprint
+	}
+	return "the broker's certificate is signed by an authority" + issuer + " that is not trusted here: give the authority's certificate as " + ep.Settings.CA + pin
 }
 
-// invalidCertificateMessage explains a certificate that is invalid whatever its authority.
-func invalidCertificateMessage(e x509.CertificateInvalidError) string {
+// invalidCertificateReason explains a certificate that is invalid whatever its authority.
+func invalidCertificateReason(e x509.CertificateInvalidError) reason {
 	if e.Reason != x509.Expired || e.Cert == nil {
-		return "the broker's certificate is not valid for a server"
+		return because(broker.CauseInvalidCertificate, "the broker's certificate is not valid for a server")
 	}
-	return fmt.Sprintf("the broker's certificate is valid only from %s to %s: renew it, or check the clocks",
+	return because(broker.CauseExpired, "the broker's certificate is valid only from %s to %s: renew it, or check the clocks",
 		e.Cert.NotBefore.UTC().Format(time.DateOnly), e.Cert.NotAfter.UTC().Format(time.DateOnly))
 }
 
 // maxNames bounds the names in a message; a certificate may have thousands.
 const maxNames = 5
+
+// hasNames reports whether a certificate has names with which hosts are compared.
+func hasNames(cert *x509.Certificate) bool { return len(cert.DNSNames)+len(cert.IPAddresses) > 0 }
 
 // certificateNames lists the names of a certificate.
 func certificateNames(cert *x509.Certificate) string {
@@ -182,60 +224,60 @@ func certificateNames(cert *x509.Certificate) string {
 	return strings.Map(printable, strings.Join(names, ", ")) + more
 }
 
-func (ep Endpoint) certificateMessage() string {
+func (ep Endpoint) certificateReason() reason {
 	if len(ep.TLS.Certificates) == 0 {
-		return "the broker wants a client certificate: give " + ep.Settings.Certificate + " and " + ep.Settings.Key
+		return because(broker.CauseClientCertificateWanted, "the broker wants a client certificate: give %s and %s", ep.Settings.Certificate, ep.Settings.Key)
 	}
-	return "the broker refuses the client certificate: check that the broker trusts the authority that signed " + ep.Settings.Certificate
+	return because(broker.CauseClientCertificateRefused, "the broker refuses the client certificate: check that the broker trusts the authority that signed %s", ep.Settings.Certificate)
 }
 
-func (ep Endpoint) webSocketMessage(f *Failure) string {
+func (ep Endpoint) webSocketReason(f *Failure) reason {
 	upgrade, isUpgrade := errors.AsType[*upgradeError](f.Err)
 	switch {
 	case isUpgrade:
-		return fmt.Sprintf("%s speaks HTTP (status %d) but offers no MQTT over WebSockets there: check the path in the url", ep.Addr, upgrade.status)
-	case f.CertWanted:
-		return ep.certificateMessage()
+		return because(broker.CauseNoWebSocket, "%s speaks HTTP (status %d) but offers no MQTT over WebSockets there: check the path in the url", ep.Addr, upgrade.status)
+	case f.Seen.CertificateWanted():
+		return ep.certificateReason()
 	case isTimeout(f.Err):
-		return fmt.Sprintf("%s accepts connections but does not answer the WebSocket handshake: check the port", ep.Addr)
+		return because(broker.CauseSilentWebSocket, "%s accepts connections but does not answer the WebSocket handshake: check the port", ep.Addr)
 	}
-	return fmt.Sprintf("%s does not speak WebSockets: check the port, or use mqtt:// or mqtts://", ep.Addr)
+	return because(broker.CauseNoWebSocket, "%s does not speak WebSockets: check the port, or use mqtt:// or mqtts://", ep.Addr)
 }
 
-func (ep Endpoint) connectMessage(f *Failure, username string) string {
+func (ep Endpoint) connectReason(f *Failure, username string) reason {
 	protocol, isProtocol := errors.AsType[*ProtocolError](f.Err)
 	refused, isRefused := errors.AsType[*ConnackError](f.Err)
 	switch {
 	case isRefused && refused.Code > 0:
-		return refused.message(username)
+		return refused.reason(username)
 	case isProtocol:
-		return ep.protocolMessage(protocol)
-	case f.CertWanted:
-		return ep.certificateMessage()
+		return ep.protocolReason(protocol)
+	case f.Seen.CertificateWanted():
+		return ep.certificateReason()
 	case isTimeout(f.Err):
-		return fmt.Sprintf("%s accepts connections but does not answer as an MQTT broker: check the port", ep.Addr)
+		return because(broker.CauseSilent, "%s accepts connections but does not answer as an MQTT broker: check the port", ep.Addr)
 	case ep.TLS == nil && !ep.ws:
-		return fmt.Sprintf("%s ends the connection before the log-in: check the port, and whether it wants mqtts://", ep.Addr)
+		return because(broker.CauseClosed, "%s ends the connection before the log-in: check the port, and whether it wants mqtts://", ep.Addr)
 	}
-	return fmt.Sprintf("%s ends the connection before the log-in: check that the port is one for MQTT", ep.Addr)
+	return because(broker.CauseClosed, "%s ends the connection before the log-in: check that the port is one for MQTT", ep.Addr)
 }
 
-func deniedMessage(username string) string {
+func deniedReason(username string) reason {
 	if username == "" {
-		return "the broker lets nobody in without username and password: give both"
+		return because(broker.CauseCredentialsWanted, "the broker lets nobody in without username and password: give both")
 	}
-	return fmt.Sprintf("the broker refuses user %q: check username and password, and that the user is not disabled or bound to a client id", username)
+	return because(broker.CauseCredentialsRefused, "the broker refuses user %q: check username and password, and that the user is not disabled or bound to a client id", username)
 }
 
-// protocolMessage guesses the peer's protocol from the first bytes.
-func (ep Endpoint) protocolMessage(e *ProtocolError) string {
+// protocolReason guesses the peer's protocol from the first bytes.
+func (ep Endpoint) protocolReason(e *ProtocolError) reason {
 	switch {
 	case len(e.Begin) >= 2 && e.Begin[0] == 0x15 && e.Begin[1] == 3: // a TLS alert record
-		return fmt.Sprintf("%s wants TLS: use mqtts://", ep.Addr)
+		return because(broker.CauseTLSWanted, "%s wants TLS: use mqtts://", ep.Addr)
 	case strings.HasPrefix(string(e.Begin), "HTTP/"):
-		return fmt.Sprintf("%s speaks HTTP: use ws:// or wss://, or the broker's MQTT port", ep.Addr)
+		return because(broker.CauseHTTP, "%s speaks HTTP: use ws:// or wss://, or the broker's MQTT port", ep.Addr)
 	}
-	return fmt.Sprintf("%s does not speak MQTT: check the port", ep.Addr)
+	return because(broker.CauseNotMQTT, "%s does not speak MQTT: check the port", ep.Addr)
 }
 
 func (ep Endpoint) unencrypted() string {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"net"
-	"sync/atomic"
 )
 
 // Stage is the stage that an attempt to connect has reached.
@@ -21,9 +20,9 @@ const (
 
 // Failure is an attempt that failed at a stage.
 type Failure struct {
-	Stage      Stage
-	CertWanted bool // the broker requested a client certificate
-	Err        error
+	Stage Stage
+	Seen  *Handshake // nil if nothing was learned
+	Err   error
 }
 
 // Error returns the cause.
@@ -33,18 +32,18 @@ func (f *Failure) Error() string { return f.Err.Error() }
 func (f *Failure) Unwrap() error { return f.Err }
 
 // Open connects up to the point where MQTT begins. It ignores proxy settings of the
-// environment. ctx bounds the opening only. certWanted is set if the broker requests a client
-// certificate: under TLS 1.3 it may reject that later.
-func (ep Endpoint) Open(ctx context.Context, certWanted *atomic.Bool) (net.Conn, *Failure) {
+// environment. ctx bounds the opening only. What TLS shows is recorded in seen.
+func (ep Endpoint) Open(ctx context.Context, seen *Handshake) (net.Conn, *Failure) {
 	conn, err := ep.dial(ctx)
 	if err != nil {
 		return nil, &Failure{Stage: StageDial, Err: err}
 	}
 	if ep.TLS != nil {
-		secured := tls.Client(conn, observeCertificateRequest(ep.TLS, certWanted))
+		secured := tls.Client(conn, ep.observed(seen))
 		if err := secured.HandshakeContext(ctx); err != nil {
 			conn.Close()
-			return nil, &Failure{Stage: StageTLS, CertWanted: certWanted.Load(), Err: err}
+			seen.recordUntrusted(err)
+			return nil, &Failure{Stage: StageTLS, Seen: seen, Err: err}
 		}
 		conn = secured
 	}
@@ -54,7 +53,7 @@ func (ep Endpoint) Open(ctx context.Context, certWanted *atomic.Bool) (net.Conn,
 	ws, err := ep.upgrade(ctx, conn)
 	if err != nil {
 		conn.Close()
-		return nil, &Failure{Stage: StageWebSocket, CertWanted: certWanted.Load(), Err: err}
+		return nil, &Failure{Stage: StageWebSocket, Seen: seen, Err: err}
 	}
 	return ws, nil
 }
@@ -75,18 +74,4 @@ func (ep Endpoint) upgrade(ctx context.Context, conn net.Conn) (net.Conn, error)
 		return nil, ctx.Err()
 	}
 	return ws, err
-}
-
-// observeCertificateRequest returns a configuration that also records whether a certificate
-// was requested.
-func observeCertificateRequest(config *tls.Config, certWanted *atomic.Bool) *tls.Config {
-	c := config.Clone()
-	c.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-		certWanted.Store(true)
-		if len(config.Certificates) == 0 {
-			return &tls.Certificate{}, nil
-		}
-		return &config.Certificates[0], nil
-	}
-	return c
 }

@@ -1,15 +1,13 @@
 package query
 
-import (
-	"math"
-	"strconv"
-)
+import "strconv"
 
 // aggregate is a function over the messages of a bucket. The count has no
 // running value here, as every state counts its messages.
 type aggregate struct {
 	function function
-	slot     int // of its value
+	slot     int    // of its value
+	at       string // place of its source in the query object
 }
 
 // function is what an aggregate computes.
@@ -26,26 +24,29 @@ const (
 // the stored form of a state.
 const maxNumber = 1024
 
-// sum is a running sum. It is exact for integers while they fit an int64. After
-// that it is a float64 with a compensation term for what rounding loses, so
-// that many small summands still add up.
+// sum is a running sum: of integers while it fits an int64, after that of
+// float64 values. Both are exact, and rounded only when they are output.
 type sum struct {
-	whole               int64
-	float               bool
-	value, compensation float64
+	whole  int64
+	float  bool
+	floats expansion
 }
 
-// aggregate adds the message to the state and reports whether it could. If not,
-// the state is unchanged.
-func (q *Query) aggregate(payload []byte, bucket int64, s *State) bool {
+// aggregate adds the message to the state, or returns why it could not. Then the
+// state is unchanged.
+func (q *Query) aggregate(payload []byte, bucket int64, s *State) Cause {
 	if !q.Stateful() {
 		s.bucket = bucket
-		return true
+		return Cause{}
 	}
 	fresh := s.count == 0 || bucket > s.bucket
-	for i, a := range q.aggregates {
-		if a.function != functionCount && !s.prepare(i, a, fresh, payload) {
-			return false
+	for i := range q.aggregates {
+		a := &q.aggregates[i]
+		if a.function == functionCount {
+			continue
+		}
+		if reason := s.prepare(i, a, fresh, payload); reason != "" {
+			return Cause{Path: a.at, Reason: reason}
 		}
 	}
 	if fresh {
@@ -55,16 +56,19 @@ func (q *Query) aggregate(payload []byte, bucket int64, s *State) bool {
 	for i, a := range q.aggregates {
 		s.running[i].commit(a, s.scanner.spans, payload)
 	}
-	return true
+	return Cause{}
 }
 
 // prepare computes the effect of the message on an aggregate without changing
-// its value, and reports whether the message has a number for it.
-func (s *State) prepare(i int, a aggregate, fresh bool, payload []byte) bool {
+// its value, and returns why the message has no number for it, "" if it has.
+func (s *State) prepare(i int, a *aggregate, fresh bool, payload []byte) Reason {
 	text := s.scanner.spans[a.slot].of(payload)
+	if len(text) == 0 {
+		return Missing
+	}
 	n, ok := parseNumber(text)
 	if !ok || len(text) > maxNumber {
-		return false
+		return NotNumber
 	}
 	r := &s.running[i]
 	if a.function == functionSum {
@@ -72,11 +76,13 @@ func (s *State) prepare(i int, a aggregate, fresh bool, payload []byte) bool {
 		if fresh {
 			before = sum{}
 		}
-		r.nextSum, ok = before.plus(n, text)
-		return ok
+		if r.nextSum, ok = before.plus(n, text, r.nextSum.floats[:0]); !ok {
+			return Overflow
+		}
+		return ""
 	}
 	r.newExtreme = fresh || r.replacedBy(n, a.function)
-	return true
+	return ""
 }
 
 // running is the value of an aggregate, and the change that the current message
@@ -102,67 +108,37 @@ func (r *running) replacedBy(n number, f function) bool {
 func (r *running) commit(a aggregate, spans []span, payload []byte) {
 	switch {
 	case a.function == functionSum:
-		r.sum = r.nextSum
+		r.sum, r.nextSum = r.nextSum, r.sum
 	case a.function != functionCount && r.newExtreme:
 		r.extreme = append(r.extreme[:0], spans[a.slot].of(payload)...)
 	}
 }
 
-// plus returns the sum with n added, and reports whether it is finite.
-func (s sum) plus(n number, text []byte) (sum, bool) {
+// plus returns the sum with n added, and reports whether it is finite. It uses
+// the memory of free.
+func (s sum) plus(n number, text []byte, free expansion) (sum, bool) {
 	whole, isWhole := n.integer()
 	if isWhole && !s.float {
 		if v, fits := addInts(s.whole, whole); fits {
-			return sum{whole: v}, true
+			return sum{whole: v, floats: free}, true
 		}
 	}
-	s = s.floating()
+	floats := append(free, s.floats...)
+	if !s.float {
+		floats = floats.plusInt(s.whole)
+	}
 	if isWhole {
-		high, low := halves(whole)
-		s = s.plusFloat(high).plusFloat(low)
-		return s, s.finite()
+		floats = floats.plusInt(whole)
+	} else {
+		v, _ := strconv.ParseFloat(string(text), 64) // infinite if it is too large
+		floats = floats.plus(v)
 	}
-	v, _ := strconv.ParseFloat(string(text), 64) // infinite if it is too large
-	s = s.plusFloat(v)
-	return s, s.finite()
+	return sum{float: true, floats: floats}, floats.finite()
 }
-
-// floating returns the sum as floats, without loss.
-func (s sum) floating() sum {
-	if s.float {
-		return s
-	}
-	high, low := halves(s.whole)
-	return sum{}.plusFloat(high).plusFloat(low)
-}
-
-// halves splits an integer into two parts that a float64 holds exactly.
-func halves(v int64) (high, low float64) {
-	const bits = 1<<11 - 1
-	return float64(v &^ bits), float64(v & bits)
-}
-
-func (s sum) plusFloat(v float64) sum {
-	value, lost := twoSum(s.value, v)
-	value, rest := twoSum(value, s.compensation+lost)
-	return sum{float: true, value: value, compensation: rest}
-}
-
-// twoSum adds, and returns the exact rounding error as well (Knuth's TwoSum).
-func twoSum(a, b float64) (sum, lost float64) {
-	sum = a + b
-	part := sum - a
-	return sum, a - (sum - part) + (b - part)
-}
-
-// finite reports whether the sum is a number that can be added to.
-func (s sum) finite() bool { return isFinite(s.value) && isFinite(s.compensation) }
-
-func isFinite(v float64) bool { return !math.IsInf(v, 0) && !math.IsNaN(v) }
 
 func (s sum) append(dst []byte) []byte {
 	if !s.float {
 		return appendInt(dst, s.whole)
 	}
-	return appendFloat(dst, s.value)
+	return appendFloat(dst, s.floats.rounded())
 }

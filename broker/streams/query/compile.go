@@ -65,7 +65,7 @@ func (c *compiler) query(raw []byte) {
 		c.selection(fmt.Sprintf("select[%d]", i), one)
 	}
 	for _, one := range c.list("where", m.Where, 1) {
-		c.condition("where[0]", one)
+		c.condition(wherePath, one)
 	}
 }
 
@@ -97,13 +97,13 @@ func (c *compiler) value(at string, source, function json.RawMessage) operand {
 	}
 	switch name {
 	case "min":
-		return c.aggregate(functionMin, c.source(at+".source", source))
+		return c.aggregate(functionMin, at+".source", source)
 	case "max":
-		return c.aggregate(functionMax, c.source(at+".source", source))
+		return c.aggregate(functionMax, at+".source", source)
 	case "sum":
-		return c.aggregate(functionSum, c.source(at+".source", source))
+		return c.aggregate(functionSum, at+".source", source)
 	case "count":
-		return c.aggregate(functionCount, 0)
+		return c.count()
 	case "time_bucket":
 		return c.bucket(at+".function", f.IntervalSize, f.IntervalOffset)
 	}
@@ -113,7 +113,7 @@ func (c *compiler) value(at string, source, function json.RawMessage) operand {
 
 func (c *compiler) plain(at string, source json.RawMessage) operand {
 	slot := c.source(at, source)
-	c.q.required = append(c.q.required, slot)
+	c.q.required = append(c.q.required, requirement{slot, at})
 	return operand{member, slot}
 }
 
@@ -136,18 +136,18 @@ func (c *compiler) slot(path []string) (slot int) {
 	return slot
 }
 
-func (c *compiler) aggregate(f function, slot int) operand {
-	c.q.aggregates = append(c.q.aggregates, aggregate{f, slot})
-	value := operand{index: len(c.q.aggregates) - 1}
-	switch f {
-	case functionCount:
-		value.kind = messages
-	case functionSum:
+func (c *compiler) aggregate(f function, at string, source json.RawMessage) operand {
+	c.q.aggregates = append(c.q.aggregates, aggregate{f, c.source(at, source), at})
+	value := operand{kind: extreme, index: len(c.q.aggregates) - 1}
+	if f == functionSum {
 		value.kind = total
-	default:
-		value.kind = extreme
 	}
 	return value
+}
+
+func (c *compiler) count() operand {
+	c.q.aggregates = append(c.q.aggregates, aggregate{function: functionCount})
+	return operand{kind: messages, index: len(c.q.aggregates) - 1}
 }
 
 func (c *compiler) bucket(at string, size, offset json.RawMessage) operand {

@@ -15,7 +15,7 @@ type Query struct {
 	selects     bool  // at least one select, even if only with an alias
 	sources     *node // the wanted values in a payload
 	slots       int   // number of wanted values
-	required    []int // slots that every message must fill
+	required    []requirement
 	aggregates  []aggregate
 	bucket      bucket
 	where       *condition
@@ -34,6 +34,12 @@ const (
 	Match                   // there is an output
 )
 
+// requirement is a slot that every message must fill.
+type requirement struct {
+	slot int
+	at   string // place of its select in the query object
+}
+
 // Empty reports whether the query has neither a select nor a condition, so that
 // all payloads pass unchanged, JSON or not.
 func (q *Query) Empty() bool { return !q.selects && q.where == nil }
@@ -51,20 +57,26 @@ func (q *Query) Stateful() bool { return len(q.aggregates) > 0 }
 // Run allocates only to grow dst, to store an extreme that is longer than any
 // before, and to add a number of more than 32 bytes to a sum.
 func (q *Query) Run(dst, payload []byte, at int64, s *State) (out []byte, v Verdict) {
+	out, v, _ = q.Explain(dst, payload, at, s)
+	return out, v
+}
+
+// Explain is Run that also returns why there is no output.
+func (q *Query) Explain(dst, payload []byte, at int64, s *State) (out []byte, v Verdict, why Cause) {
 	if q.Empty() {
-		return append(dst, payload...), Match
+		return append(dst, payload...), Match, Cause{}
 	}
 	if s == nil {
 		s = q.borrow()
 		defer q.states.Put(s)
 	}
-	if v := q.evaluate(payload, at, s); v != Match {
-		return dst, v
+	if v, why := q.evaluate(payload, at, s); v != Match {
+		return dst, v, why
 	}
 	if !q.output.hasOutput() {
-		return append(dst, payload...), Match
+		return append(dst, payload...), Match, Cause{}
 	}
-	return q.output.run(dst, q, payload, s), Match
+	return q.output.run(dst, q, payload, s), Match, Cause{}
 }
 
 // borrow returns a pooled state without messages.
@@ -77,32 +89,36 @@ func (q *Query) borrow() *State {
 	return s
 }
 
-// evaluate returns the verdict. It adds a message to the aggregates unless it
-// is invalid or filtered by a condition on the message itself.
-func (q *Query) evaluate(payload []byte, at int64, s *State) Verdict {
+// evaluate returns the verdict, and its cause unless it is Match. It adds a message
+// to the aggregates unless it is invalid or filtered by a condition on the message
+// itself.
+func (q *Query) evaluate(payload []byte, at int64, s *State) (Verdict, Cause) {
 	if !s.scanner.scan(payload, q.sources) {
-		return Invalid
+		return Invalid, Cause{Reason: NotJSON}
 	}
 	if q.where.onMessage() && !q.where.holds(q, payload, s) {
-		return Filtered
+		return Filtered, Cause{Path: wherePath, Reason: ConditionFalse}
 	}
-	if !q.complete(s) || !q.aggregate(payload, q.bucket.of(at), s) {
-		return Invalid
+	if why := q.missing(s); why.Reason != "" {
+		return Invalid, why
+	}
+	if why := q.aggregate(payload, q.bucket.of(at), s); why.Reason != "" {
+		return Invalid, why
 	}
 	if q.where.onResult() && !q.where.holds(q, payload, s) {
-		return Filtered
+		return Filtered, Cause{Path: wherePath, Reason: ConditionFalse}
 	}
-	return Match
+	return Match, Cause{}
 }
 
-// complete reports whether the message has all members of the plain selects.
-func (q *Query) complete(s *State) bool {
-	for _, slot := range q.required {
-		if !s.scanner.spans[slot].found() {
-			return false
+// missing returns the first plain select whose member the message lacks.
+func (q *Query) missing(s *State) Cause {
+	for _, r := range q.required {
+		if !s.scanner.spans[r.slot].found() {
+			return Cause{Path: r.at, Reason: Missing}
 		}
 	}
-	return true
+	return Cause{}
 }
 
 // operand is a value that a query can output or compare.

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"hash/crc32"
 	"math"
+	"slices"
 
 	"signalbox/broker/records"
 )
@@ -36,7 +37,8 @@ func (q *Query) NewState() *State {
 // of the bucket and the count of its messages (varints), each aggregate except
 // counts, and a checksum of all that (4 bytes). Numbers of fixed size are
 // little endian. An extreme is its length (varint) and its text. A sum is 0 and
-// an integer (varint), or 1 and two floats (8 bytes each).
+// an integer (varint), or one less than the number of its floats, of which there
+// are at least two, and the floats (8 bytes each), the greatest first.
 const (
 	version  = 1
 	checksum = 4
@@ -68,8 +70,16 @@ func (s sum) keep(dst []byte) []byte {
 	if !s.float {
 		return binary.AppendVarint(append(dst, 0), s.whole)
 	}
-	dst = binary.LittleEndian.AppendUint64(append(dst, 1), math.Float64bits(s.value))
-	return binary.LittleEndian.AppendUint64(dst, math.Float64bits(s.compensation))
+	n := max(len(s.floats), 2)
+	dst = append(dst, byte(n-1))
+	for i := range n {
+		part := 0.0
+		if i < len(s.floats) {
+			part = s.floats[len(s.floats)-1-i]
+		}
+		dst = binary.LittleEndian.AppendUint64(dst, math.Float64bits(part))
+	}
+	return dst
 }
 
 // Restore reads the stored form of a state. If that is damaged or belongs to a
@@ -136,14 +146,20 @@ func (r *reader) extreme() []byte {
 }
 
 func (r *reader) sum() (s sum) {
-	switch r.Byte() {
-	case 0:
+	n := int(r.Byte())
+	if n == 0 {
 		s.whole = r.Signed()
-	case 1:
-		s = sum{float: true, value: math.Float64frombits(r.uint64()), compensation: math.Float64frombits(r.uint64())}
-		r.Broken = r.Broken || !s.finite()
-	default:
-		r.Broken = true
+		return s
 	}
+	if n >= maxParts { // one less than their number
+		r.Broken = true
+		return s
+	}
+	s = sum{float: true, floats: make(expansion, n+1)}
+	for i := range s.floats {
+		s.floats[n-i] = math.Float64frombits(r.uint64())
+	}
+	r.Broken = r.Broken || !s.floats.finite()
+	s.floats = slices.DeleteFunc(s.floats, func(part float64) bool { return part == 0 })
 	return s
 }

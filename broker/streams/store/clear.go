@@ -43,7 +43,7 @@ func (c *committer) startClear(sl *storedLog, r streams.Range, cleared chan<- er
 
 func (t *rangeDeletion) step() (more bool, err error) {
 	from := t.from
-	err = t.transact(func(tx *transaction) error {
+	err = t.inTransaction(func(tx *transaction) error {
 		blocks, err := tx.list(t.from, t.to, listLimit)
 		if err != nil {
 			return err
@@ -132,7 +132,7 @@ var errNoBlock = errors.New("there is no such block")
 // read reads the messages of a block.
 func (tx *transaction) read(id int64) (messages []messaging.Message, err error) {
 	row, body := make([]driver.Value, 1), []byte(nil)
-	err = tx.conn.Query(int(readBlock), row, func() error {
+	err = tx.Query(int(readBlock), row, func() error {
 		body, _ = row[0].([]byte)
 		return nil
 	}, id)
@@ -148,7 +148,7 @@ func (tx *transaction) read(id int64) (messages []messaging.Message, err error) 
 // deleteIfDamaged deletes a block that a reader found damaged, after checking
 // it again.
 func (c *committer) deleteIfDamaged(sl *storedLog, id int64) {
-	err := c.transact(func(tx *transaction) error {
+	err := c.inTransaction(func(tx *transaction) error {
 		blocks, err := tx.list(id, id+1, 1)
 		if err != nil || len(blocks) == 0 {
 			return err

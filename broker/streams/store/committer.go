@@ -25,6 +25,13 @@ type entry struct {
 	committed func(error) // nil if no caller waits
 }
 
+// Committed passes on the outcome.
+func (e *entry) Committed(err error) {
+	if e.committed != nil {
+		e.committed(err)
+	}
+}
+
 // hasContent reports whether there is something to store.
 func (e *entry) hasContent() bool { return len(e.runs) > 0 || e.state != nil }
 
@@ -32,8 +39,10 @@ func (e *entry) hasContent() bool { return len(e.runs) > 0 || e.state != nil }
 // it runs maintenance tasks, step by step.
 type committer struct {
 	*Store
-	sweepTimer *time.Timer // until the next sweep
-	sweepDue   atomic.Bool // a sweep must be started
+	sweepTimer *time.Timer  // until the next sweep
+	sweepDue   atomic.Bool  // a sweep must be started
+	tx         *transaction // under way; nil for none
+	tooMuch    bool         // what exceeds the budgets is too much for it
 	tasks      []task
 	sweeping   bool   // a sweep is among the tasks
 	body       []byte // reused buffer
@@ -46,7 +55,9 @@ func (s *Store) startCommitter() {
 	s.committer = c
 	c.sweepDue.Store(true)
 	c.sweepTimer = time.AfterFunc(maxSweepInterval, c.scheduleSweep)
-	s.commits.Start(storage.Callbacks[*entry]{Write: c.write, Report: c.report, Omit: c.omit, Work: c.work, End: c.end})
+	s.commits.Start(storage.Callbacks[*entry]{
+		Prepare: c.prepare, Write: c.write, After: c.after, Omit: c.omit, Work: c.work, End: c.end,
+	})
 }
 
 // scheduleSweep makes the committer start a sweep soon.
@@ -73,41 +84,30 @@ func (c *committer) end() error {
 	return nil
 }
 
-// write stores a group in one transaction, which also evicts what then exceeds
-// the budgets. If that is too much for one transaction, a sweep continues.
-func (c *committer) write(group []*entry) error {
-	if !slices.ContainsFunc(group, (*entry).hasContent) {
-		return nil
-	}
-	spent := false
-	err := c.transact(func(tx *transaction) error {
-		if err := tx.write(group, c.limits); err != nil {
-			return err
-		}
-		tx.workLimit += max(tx.bytes-c.logs.bytes, 0)
-		err := tx.evict(&c.logs, c.options, tx.logs())
-		spent = tx.limitReached()
+// prepare reports whether there is anything to store.
+func (c *committer) prepare(group []*entry) (needed bool, err error) {
+	return slices.ContainsFunc(group, (*entry).hasContent), nil
+}
+
+// write stores a group, and evicts what then exceeds the budgets. If that is too
+// much for one transaction, a sweep continues.
+func (c *committer) write(t storage.Tx, group []*entry) error {
+	tx := c.begin(t)
+	if err := tx.write(group, c.limits); err != nil {
 		return err
-	})
-	if err == nil && spent {
-		c.startSweep()
 	}
-	return err
+	tx.workLimit += max(tx.bytes-c.logs.bytes, 0)
+	if err := tx.evict(&c.logs, c.options, tx.logs()); err != nil {
+		return err
+	}
+	c.tooMuch = tx.limitReached()
+	return tx.saveTotals()
 }
 
 // omit logs entries that contradict what is stored.
 func (c *committer) omit(group []*entry, err error) error {
 	c.log.Error("messages of a stream contradict what is stored and were left out", slog.Int64("stream", group[0].stored.stream), slog.Any("error", err))
 	return fmt.Errorf("store messages: %w", err)
-}
-
-// report calls the callbacks of entries.
-func (c *committer) report(group []*entry, err error) {
-	for _, e := range group {
-		if e.committed != nil {
-			e.committed(err)
-		}
-	}
 }
 
 // logEvicted logs, at a limited rate, that messages were evicted to keep within

@@ -1,12 +1,10 @@
 package store
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"testing"
@@ -14,6 +12,7 @@ import (
 	"signalbox/broker"
 	"signalbox/broker/messaging"
 	"signalbox/broker/storage"
+	"signalbox/broker/storage/storagetest"
 	"signalbox/broker/streams"
 )
 
@@ -51,30 +50,20 @@ func TestCampaignKill(t *testing.T) {
 // It returns the last message of each log that was reported as committed.
 func runAndKill(t *testing.T, path string) (committed [logs]int64) {
 	t.Helper()
-	process := exec.CommandContext(t.Context(), os.Args[0])
-	process.Env = append(os.Environ(), crashPath+"="+path)
-	process.Stderr = os.Stderr
-	out, err := process.StdoutPipe()
-	must(t, err, process.Start())
-	killAfter := 1 + rand.IntN(200)
-	lines := bufio.NewScanner(out)
-	for said := 1; lines.Scan(); said++ { // including what it wrote before it died
+	said, killAfter := 0, 1+rand.IntN(200)
+	storagetest.Kill(t, crashPath+"="+path, func(line string) (kill bool) {
 		var log int
 		var last int64
-		if _, err := fmt.Sscanf(lines.Text(), "%d %d", &log, &last); err != nil {
-			t.Fatalf("the process says %q", lines.Text())
+		if _, err := fmt.Sscanf(line, "%d %d", &log, &last); err != nil {
+			t.Fatalf("the process says %q", line)
 		}
 		if last <= committed[log] {
 			t.Errorf("message %d of log %d was committed after %d", last, log, committed[log])
 		}
 		committed[log] = last
-		if said == killAfter {
-			must(t, process.Process.Kill())
-		}
-	}
-	if err := process.Wait(); process.ProcessState.Exited() {
-		t.Fatalf("the process ended by itself: %v", err)
-	}
+		said++
+		return said == killAfter
+	})
 	return committed
 }
 

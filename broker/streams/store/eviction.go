@@ -21,7 +21,7 @@ func (tx *transaction) limitReached() bool { return tx.work >= tx.workLimit }
 // list returns at most limit blocks with ids in [from, to).
 func (tx *transaction) list(from, to int64, limit int) (blocks []block, err error) {
 	row := make([]driver.Value, 5)
-	err = tx.conn.Query(int(listBlocks), row, func() error {
+	err = tx.Query(int(listBlocks), row, func() error {
 		blocks = append(blocks, blockOf(row))
 		return nil
 	}, from, to, int64(limit))

@@ -18,6 +18,7 @@ import (
 
 	"signalbox/broker"
 	"signalbox/broker/messaging"
+	"signalbox/broker/storage/storagetest"
 	"signalbox/broker/streams"
 	"signalbox/scripts/suite"
 )
@@ -27,6 +28,9 @@ var update = flag.Bool("update", false, "write schema.sql anew")
 func TestMain(m *testing.M) {
 	if path := os.Getenv(crashPath); path != "" {
 		appendUntilKilled(path)
+		return
+	}
+	if storagetest.RunProcess(user) {
 		return
 	}
 	suite.Main(m)

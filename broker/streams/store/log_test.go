@@ -11,6 +11,8 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/google/go-cmp/cmp"
+
 	"signalbox/broker/messaging"
 	"signalbox/broker/storage"
 	"signalbox/broker/streams"
@@ -124,6 +126,7 @@ func (m *model) check() {
 	if n != int64(len(want)) {
 		m.t.Fatalf("counted %d messages in %v, want %d", n, r, len(want))
 	}
+	m.checkTimeline(r, want)
 	if reverse {
 		slices.Reverse(want)
 	}
@@ -138,6 +141,45 @@ func (m *model) check() {
 	}
 	if u := m.log.Usage(); u.Messages != int64(len(m.want)) || u.Evicted != 0 || u.Expired != 0 {
 		m.t.Fatalf("got usage %+v, want %d messages", u, len(m.want))
+	}
+}
+
+// checkTimeline compares the timeline of a range with its messages.
+func (m *model) checkTimeline(r streams.Range, messages []messaging.Message) {
+	slices := 1 + m.random.IntN(60)
+	got, err := m.log.Timeline(m.t.Context(), r, slices)
+	must(m.t, err)
+	var want streams.Timeline
+	if len(messages) > 0 {
+		want.First, want.Last = messages[0].At, messages[len(messages)-1].At
+		want.Step = (want.Last-want.First)/int64(slices) + 1
+		want.Counts = make([]int64, slices)
+		for _, x := range messages {
+			want.Counts[(x.At-want.First)/want.Step]++
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		m.t.Fatalf("%d slices of %v (-want +got):\n%s", slices, r, diff)
+	}
+}
+
+// TestTimelineIsBounded has more blocks than a timeline counts.
+func TestTimelineIsBounded(t *testing.T) {
+	t.Parallel()
+	s := fresh(t, Options{})
+	l := stream(t, s, "s", 0)
+	appendAndWait(t, l, messages(10, 3)...)
+	execOnWriter(t, s, fmt.Sprintf(`
+		INSERT INTO block (id, first_at, last_at, count, bytes, messages)
+		WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < %d)
+		SELECT b.id + i, b.last_at, b.last_at, b.count, b.bytes, b.messages FROM n, block b`, maxTimelineBlocks))
+	totals, _ := l.stored.read()
+	totals.next += maxTimelineBlocks
+	l.stored.setTotals(totals)
+	got, err := l.Timeline(t.Context(), allTimes, 10)
+	must(t, err)
+	if want := (streams.Timeline{First: 10, Last: 12, Step: 1}); got.Counts != nil || got.First != want.First || got.Last != want.Last {
+		t.Errorf("got %+v, want %+v", got, want)
 	}
 }
 

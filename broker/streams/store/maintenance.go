@@ -77,7 +77,7 @@ func (c *committer) sweepStep() (more bool, err error) {
 	if len(due)+len(overBudget) == 0 && !c.overTotalBudget() {
 		return c.conn.ReleasePages(context.Background())
 	}
-	err = c.transact(func(tx *transaction) error {
+	err = c.inTransaction(func(tx *transaction) error {
 		for _, sl := range due {
 			if err := tx.expireOrPurge(sl, now); err != nil {
 				return err

@@ -17,6 +17,7 @@ type reader struct {
 	forward  *sql.Stmt
 	backward *sql.Stmt
 	sum      *sql.Stmt
+	list     *sql.Stmt // blocks without their messages
 }
 
 // Bounds of a read. It stops after the row that exceeds pageBytes.
@@ -43,6 +44,10 @@ func openReader(ctx context.Context, db *sql.DB) (*reader, error) {
 			SELECT id, first_at, last_at, count, bytes, messages FROM block
 			WHERE id >= ? AND id < ?
 			ORDER BY id DESC LIMIT ?`},
+		{&r.list, `
+			SELECT id, first_at, last_at, count, bytes FROM block
+			WHERE id >= ? AND id < ?
+			ORDER BY id LIMIT ?`},
 		{&r.sum, `SELECT coalesce(sum(count), 0) FROM block WHERE id >= ? AND id < ?`},
 	} {
 		var err error
@@ -54,7 +59,7 @@ func openReader(ctx context.Context, db *sql.DB) (*reader, error) {
 }
 
 func (r *reader) close() (err error) {
-	for _, s := range []*sql.Stmt{r.first, r.forward, r.backward, r.sum} {
+	for _, s := range []*sql.Stmt{r.first, r.forward, r.backward, r.sum, r.list} {
 		if s != nil {
 			err = errors.Join(err, s.Close())
 		}

@@ -12,7 +12,7 @@ import (
 // transaction writes to the logs. It works on copies of their totals, so that a
 // failure leaves nothing to undo in memory.
 type transaction struct {
-	conn    *storage.Conn
+	storage.Tx
 	bytes   int64 // of all logs that are not being purged
 	byLog   map[*storedLog]*change
 	changes []*change // in the order in which they began
@@ -39,24 +39,41 @@ type change struct {
 	entries          []*entry
 }
 
-// transact runs write as one transaction and applies its changes to the logs in
-// memory.
-func (c *committer) transact(write func(*transaction) error) error {
-	tx := &transaction{conn: c.conn, bytes: c.logs.bytes, byLog: map[*storedLog]*change{}, body: c.body, workLimit: stepBytes}
-	err := c.conn.Transact(context.Background(), func() error {
+// begin begins the changes of a transaction.
+func (c *committer) begin(t storage.Tx) *transaction {
+	c.tooMuch = false
+	c.tx = &transaction{Tx: t, bytes: c.logs.bytes, byLog: map[*storedLog]*change{}, body: c.body, workLimit: stepBytes}
+	return c.tx
+}
+
+// inTransaction runs a transaction between two groups.
+func (c *committer) inTransaction(write func(*transaction) error) error {
+	return c.commits.Transact(context.Background(), func(t storage.Tx) error {
+		tx := c.begin(t)
 		if err := write(tx); err != nil {
 			return err
 		}
 		return tx.saveTotals()
 	})
-	c.body = tx.body
-	if err == nil {
-		c.apply(tx)
-	}
-	return err
 }
 
-// apply updates the logs in memory after the commit.
+// after updates the logs in memory after a transaction that was committed.
+func (c *committer) after(committed bool) {
+	tx := c.tx
+	if tx == nil { // it did not begin
+		return
+	}
+	c.tx, c.body = nil, tx.body
+	if !committed {
+		return
+	}
+	c.apply(tx)
+	if c.tooMuch {
+		c.startSweep()
+	}
+}
+
+// apply updates the logs in memory.
 func (c *committer) apply(tx *transaction) {
 	c.logs.bytes = tx.bytes
 	for _, ch := range tx.changes {
@@ -104,7 +121,7 @@ func (tx *transaction) totals(sl *storedLog) totals {
 // exec runs a statement. The error has the name of the statement but not the
 // values, which belong to users.
 func (tx *transaction) exec(s statement, values ...driver.Value) error {
-	if err := tx.conn.Exec(int(s), values...); err != nil {
+	if err := tx.Exec(int(s), values...); err != nil {
 		return fmt.Errorf("%s: %w", statementNames[s], err)
 	}
 	return nil

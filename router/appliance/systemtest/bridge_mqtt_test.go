@@ -10,6 +10,7 @@ import (
 	mqtt "github.com/eclipse/paho.mqtt.golang"
 
 	"signalbox/broker/brokertest"
+	"signalbox/broker/mqtt/mqtttest"
 	"signalbox/scripts/suite"
 )
 
@@ -96,7 +97,7 @@ func (c *collector) run(ctx context.Context) {
 
 // connect receives messages over one connection, until it ends.
 func (c *collector) connect(ctx context.Context) {
-	d := newDevice(c.entrance.address, func(o *mqtt.ClientOptions) {
+	d := mqtttest.NewPaho(c.entrance.address, func(o *mqtt.ClientOptions) {
 		o.SetClientID("collector").SetUsername(c.entrance.username).SetPassword(c.entrance.password).
 			SetCleanSession(false).SetConnectTimeout(time.Second).SetDefaultPublishHandler(c.message)
 	})
@@ -109,7 +110,7 @@ func (c *collector) connect(ctx context.Context) {
 	}
 	c.at.Do(func() { close(c.ready) })
 	select {
-	case <-d.cut:
+	case <-d.Lost:
 	case <-ctx.Done():
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	mqtt "github.com/eclipse/paho.mqtt.golang"
 
+	"signalbox/broker/mqtt/mqtttest"
 	"signalbox/scripts/suite"
 )
 
@@ -130,7 +131,7 @@ func (p *publisher) isEnough() bool {
 
 // connect publishes over one connection, until it ends.
 func (p *publisher) connect(ctx context.Context) {
-	d := newDevice(p.address, func(o *mqtt.ClientOptions) {
+	d := mqtttest.NewPaho(p.address, func(o *mqtt.ClientOptions) {
 		o.SetUsername(p.username).SetPassword(p.password).SetConnectTimeout(time.Second).SetWriteTimeout(time.Second)
 	})
 	defer d.Disconnect(0)
@@ -148,7 +149,7 @@ func (p *publisher) connect(ctx context.Context) {
 
 // stream publishes at the publisher's rate, until everything is acknowledged or the
 // connection is lost.
-func (p *publisher) stream(ctx context.Context, d *device) {
+func (p *publisher) stream(ctx context.Context, d *mqtttest.Paho) {
 	pace := time.NewTicker(tick)
 	defer pace.Stop()
 	for {
@@ -169,7 +170,7 @@ func (p *publisher) stream(ctx context.Context, d *device) {
 			if !p.portion(d) {
 				return
 			}
-		case <-d.cut:
+		case <-d.Lost:
 			return
 		case <-ctx.Done():
 			return
@@ -179,7 +180,7 @@ func (p *publisher) stream(ctx context.Context, d *device) {
 
 // portion sends what the rate and the window allow. It returns false if the connection
 // was lost.
-func (p *publisher) portion(d *device) bool {
+func (p *publisher) portion(d *mqtttest.Paho) bool {
 	for n := 0; n < sentOnTick && len(p.open) < underWay && !p.isEnough(); n++ {
 		topic := p.topics[p.turn%len(p.topics)]
 		p.turn++
@@ -195,7 +196,7 @@ func (p *publisher) portion(d *device) bool {
 
 // publish sends a message once more. It returns false if it was not sent, after which
 // nothing may be sent.
-func (p *unacknowledged) publish(d *device) bool {
+func (p *unacknowledged) publish(d *mqtttest.Paho) bool {
 	payload, _ := json.Marshal(p.arrival) // it can always be encoded
 	p.token = d.Publish(p.Topic, 1, false, payload)
 	return p.token.Error() == nil

@@ -18,7 +18,7 @@ import (
 // and checked. In the end no acknowledged change may be missing on any node.
 type faultCampaign struct {
 	*cluster
-	network     *network
+	network     *suite.Network
 	expected    *expectedState // of the created clients
 	history     *history
 	revocations *revocations
@@ -36,9 +36,9 @@ type faultCampaign struct {
 func startFaultCampaign(t testing.TB, mode string, n int, prepare ...func(testing.TB, *machine)) *faultCampaign {
 	t.Helper()
 	random := suite.Rand(t)
-	s := &faultCampaign{network: newNetwork(t), expected: newExpectedState(0), history: &history{began: time.Now(), random: random},
+	s := &faultCampaign{network: suite.NewNetwork(t), expected: newExpectedState(0), history: &history{began: time.Now(), random: random},
 		revocations: newRevocations(random), running: map[int]*machine{}, random: random}
-	s.cluster = startExternalCluster(t, n, append(prepare, s.network.attach)...)
+	s.cluster = startExternalCluster(t, n, append(prepare, s.attach)...)
 	s.mode = mode
 	s.create(t)
 	first := s.machines[0]
@@ -208,7 +208,7 @@ func waitLong(t testing.TB, what string, holds func() bool) {
 // check stops the load and compares all nodes with what they acknowledged.
 func (s *faultCampaign) check(t testing.TB) {
 	t.Helper()
-	s.network.heal()
+	s.network.Heal()
 	s.awaitHealthy(t)
 	s.end()
 	s.history.check(t)
@@ -253,7 +253,7 @@ func TestCampaignClusterGrows(t *testing.T) {
 	s := startFaultCampaign(t, "dynsec", 3)
 	s.awaitAcknowledged(t, 20)
 	m := newMachine(t, 4)
-	s.network.attach(t, m)
+	s.attach(t, m)
 	m.start(t)
 	s.connect(t, m)
 	began := time.Now()

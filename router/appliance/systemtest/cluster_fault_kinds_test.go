@@ -60,14 +60,14 @@ func cutOff(leads, mute, deaf bool) func(testing.TB, *faultCampaign) time.Durati
 	return func(t testing.TB, s *faultCampaign) time.Duration {
 		m, others := s.victim(t, leads)
 		if mute {
-			s.network.cut(outgoing(m, others)...)
+			s.network.Cut(outgoing(m, others)...)
 		}
 		if deaf {
-			s.network.cut(incoming(m, others)...)
+			s.network.Cut(incoming(m, others)...)
 		}
 		took := s.recovery(t, others...)
 		s.awaitAcknowledged(t, 20)
-		s.network.heal()
+		s.network.Heal()
 		return took
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"signalbox/broker/brokertest"
+	"signalbox/broker/mqtt/mqtttest"
 	"signalbox/scripts/suite"
 )
 
@@ -296,7 +297,7 @@ func awaitSame(t testing.TB, machines ...*machine) {
 func (m *machine) add(t testing.TB, username string) {
 	t.Helper()
 	m.api.must(t, "POST", m.api.at("/clients"), object{"username": username, "password": passwordOf(username)}, nil)
-	if !letsIn(t, m.mqtt, username, passwordOf(username)) {
+	if !mqtttest.Accepts(t, m.mqtt, username, passwordOf(username)) {
 		t.Errorf("node %d acknowledged the client %s and refuses it", m.id, username)
 	}
 }
@@ -307,7 +308,7 @@ func wantEverywhere(t testing.TB, username string, machines ...*machine) {
 	for _, m := range machines {
 		suite.WaitFor(t, fmt.Sprintf("node %d has the client %s", m.id, username), func() bool { return m.knows(t, username) })
 		suite.WaitFor(t, fmt.Sprintf("node %d lets the client %s in", m.id, username), func() bool { // its rights may be changing
-			return letsIn(t, m.mqtt, username, passwordOf(username))
+			return mqtttest.Accepts(t, m.mqtt, username, passwordOf(username))
 		})
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"signalbox/scripts/bench/packet"
+	"signalbox/broker/mqtt/mqtttest/packet"
 	"signalbox/scripts/suite"
 )
 
@@ -51,12 +51,12 @@ func (s *faultCampaign) queueForFailover(t *testing.T, leader *machine) {
 	t.Helper()
 	offline := connectWorker(t, leader, "offline", false)
 	offline.wantSubscribed(t, "cross/offline", 1)
-	offline.close()
+	offline.Close()
 	writer := connectWorker(t, leader, "queues", true)
 	for i := range queuedForFailover {
 		writer.publish(t, "cross/offline", fmt.Sprint(i), 1, false)
 	}
-	writer.close()
+	writer.Close()
 }
 
 // growFull adds one more node, whose own data is replaced by that of the others.
@@ -64,7 +64,7 @@ func (s *faultCampaign) growFull(t *testing.T) *machine {
 	t.Helper()
 	m := newMachine(t, len(s.machines)+1)
 	withAdminListener(t, m)
-	s.network.attach(t, m)
+	s.attach(t, m)
 	m.start(t)
 	m.api.must(t, "POST", m.api.at("/messages"), object{"topic": "cross/own", "payload": "old", "qos": 1, "retain": true}, nil)
 	s.connect(t, m)
@@ -126,7 +126,7 @@ func (m *machine) admits(t testing.TB, address, username, password string) bool 
 	if err != nil {
 		return false
 	}
-	l.close()
+	l.Close()
 	return true
 }
 
@@ -138,11 +138,11 @@ func wantRetained(t testing.TB, m *machine, s *sender) {
 	sent, done := s.sent, s.acknowledged
 	s.mu.Unlock()
 	l := connectClean(t, m, "looks")
-	defer l.close()
+	defer l.Close()
 	if _, err := l.subscribe(string(s.topic()), 1); err != nil {
 		t.Fatalf("node %d: %v", m.id, err)
 	}
-	first, body, err := l.next(time.Now().Add(l.timeout))
+	first, body, err := l.Next(time.Now().Add(l.timeout))
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("node %d retains nothing, want message %d", m.id, done-1)
 		return
@@ -186,7 +186,7 @@ func wantAlone(t *testing.T, m *machine, retaining *sender) {
 		if !l.present {
 			t.Errorf("node %d does not have the session of %s", m.id, name)
 		}
-		l.close()
+		l.Close()
 	}
 	offline := connectWorker(t, m, "offline", false)
 	for i := range queuedForFailover {

@@ -4,22 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"time"
 
-	"signalbox/scripts/bench/packet"
-	"signalbox/scripts/suite"
+	"signalbox/broker/mqtt/mqtttest"
+	"signalbox/broker/mqtt/mqtttest/packet"
 )
 
 // link is one connection of an MQTT client that sees every packet, unlike a library. It
 // belongs to one goroutine.
 type link struct {
-	conn      net.Conn
-	in        *packet.Reader
-	out       []byte        // to be written by flush
-	timeout   time.Duration // maximum time of a response
-	present   bool          // the broker had a session
-	stopAfter func() bool
+	mqtttest.Conn
+	timeout time.Duration // maximum time of a response
+	present bool          // the broker had a session
 }
 
 // answerTime is the maximum time of a response if the request is repeated.
@@ -36,17 +32,13 @@ func connectMQTT(ctx context.Context, address string, login packet.Login) (*link
 
 // connectWithin is connectMQTT with another maximum time of responses.
 func connectWithin(ctx context.Context, patience time.Duration, address string, login packet.Login) (*link, error) {
-	within, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	conn, err := new(net.Dialer).DialContext(within, "tcp", address)
-	if err != nil {
+	l := &link{timeout: patience}
+	if err := l.Open(ctx, address, patience); err != nil {
 		return nil, err
 	}
-	l := &link{conn: conn, in: packet.NewReader(conn, 16<<10), timeout: patience}
-	l.stopAfter = context.AfterFunc(ctx, func() { conn.Close() })
-	l.out = packet.AppendConnect(nil, login)
+	l.Out = packet.AppendConnect(nil, login)
 	if err := l.greet(); err != nil {
-		l.close()
+		l.Close()
 		return nil, err
 	}
 	return l, nil
@@ -67,10 +59,10 @@ func (l *link) greet() error {
 // ask writes the buffer and returns the body of the next packet, which must be of that
 // type. No other packet may be outstanding.
 func (l *link) ask(want byte) ([]byte, error) {
-	if err := l.flush(); err != nil {
+	if err := l.Flush(); err != nil {
 		return nil, err
 	}
-	first, body, err := l.next(time.Now().Add(l.timeout))
+	first, body, err := l.Next(time.Now().Add(l.timeout))
 	if err == nil && first != want {
 		err = fmt.Errorf("got packet %#x, want %#x", first, want)
 	}
@@ -80,7 +72,7 @@ func (l *link) ask(want byte) ([]byte, error) {
 // subscribe returns the code of the SUBACK. Nothing may have been sent to the client
 // yet.
 func (l *link) subscribe(filter string, qos byte) (byte, error) {
-	l.out = packet.AppendSubscribe(l.out, 1, filter, qos)
+	l.Out = packet.AppendSubscribe(l.Out, 1, filter, qos)
 	body, err := l.ask(packet.Suback)
 	if err == nil && len(body) < 3 {
 		err = errors.New("a short SUBACK")
@@ -89,31 +81,4 @@ func (l *link) subscribe(filter string, qos byte) (byte, error) {
 		return 0, err
 	}
 	return body[2], nil
-}
-
-func (l *link) close() {
-	l.stopAfter()
-	l.conn.Close()
-}
-
-// flush writes the buffer.
-func (l *link) flush() error {
-	if len(l.out) == 0 {
-		return nil
-	}
-	if err := l.conn.SetWriteDeadline(time.Now().Add(suite.HangLimit)); err != nil {
-		return err
-	}
-	_, err := l.conn.Write(l.out)
-	l.out = l.out[:0]
-	return err
-}
-
-// next reads a packet. After the deadline it returns os.ErrDeadlineExceeded, and
-// may be called again.
-func (l *link) next(deadline time.Time) (first byte, body []byte, err error) {
-	if err := l.conn.SetReadDeadline(deadline); err != nil {
-		return 0, nil, err
-	}
-	return l.in.Next()
 }

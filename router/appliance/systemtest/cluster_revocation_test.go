@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"signalbox/scripts/bench/packet"
+	"signalbox/broker/mqtt/mqtttest/packet"
 	"signalbox/scripts/suite"
 )
 
@@ -85,7 +85,7 @@ func maySubscribe(t testing.TB, m *machine, topic string) (open, known bool) {
 	if err != nil {
 		return false, false
 	}
-	defer l.close()
+	defer l.Close()
 	code, err := l.subscribe(topic, 1)
 	return code != 0x80, err == nil
 }

@@ -18,7 +18,7 @@ func (c *cluster) checkRoaming(t *testing.T) {
 	for round := range 4 {
 		from, to := c.machines[round%3], c.machines[(round+1)%3]
 		if round%2 == 0 { // it is offline when messages are published
-			l.close()
+			l.Close()
 		}
 		writer := connectClean(t, c.machines[(round+2)%3], "writes-to-roaming")
 		for i := range 5 {
@@ -38,19 +38,19 @@ func (c *cluster) checkRoaming(t *testing.T) {
 		}
 		l = moved
 	}
-	l.close()
+	l.Close()
 	clean := connectWorker(t, c.machines[2], name, true)
 	if clean.present {
 		t.Error("a clean start finds a session")
 	}
-	clean.close()
+	clean.Close()
 	for _, m := range c.machines {
 		last := connectWorker(t, m, name, false)
 		if last.present {
 			t.Errorf("node %d has a session that a clean start elsewhere ended", m.id)
 		}
-		last.close()
-		connectWorker(t, m, name, true).close()
+		last.Close()
+		connectWorker(t, m, name, true).Close()
 	}
 }
 
@@ -58,7 +58,7 @@ func (c *cluster) checkRoaming(t *testing.T) {
 func (l *link) awaitDisconnect(t testing.TB) {
 	t.Helper()
 	for {
-		if _, _, err := l.next(time.Now().Add(l.timeout)); errors.Is(err, os.ErrDeadlineExceeded) {
+		if _, _, err := l.Next(time.Now().Add(l.timeout)); errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Fatal("a connection stays that another one took over")
 		} else if err != nil {
 			return

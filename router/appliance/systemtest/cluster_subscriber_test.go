@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"signalbox/scripts/bench/packet"
+	"signalbox/broker/mqtt/mqtttest/packet"
 	"signalbox/scripts/suite"
 )
 
@@ -70,7 +70,7 @@ func (r *subscriber) run() {
 	var old *link
 	defer func() {
 		if old != nil {
-			old.close()
+			old.Close()
 		}
 	}()
 	for n := 0; r.ctx.Err() == nil; n++ {
@@ -89,7 +89,7 @@ func (r *subscriber) run() {
 		r.moves++
 		r.mu.Unlock()
 		if old != nil { // it has taken over its own connection
-			old.close()
+			old.Close()
 			old = nil
 		}
 		switch err := r.serve(l); {
@@ -99,7 +99,7 @@ func (r *subscriber) run() {
 		case errors.Is(err, errWrong):
 			r.report("%s: %v", r.name, err)
 		}
-		l.close()
+		l.Close()
 	}
 }
 
@@ -139,10 +139,10 @@ func (r *subscriber) serve(l *link) error {
 			return errMoves
 		}
 		if isClosed(r.paused) && !isClosed(r.resumed) {
-			l.out = packet.AppendEmpty(l.out, packet.Disconnect)
-			return l.flush()
+			l.Out = packet.AppendEmpty(l.Out, packet.Disconnect)
+			return l.Flush()
 		}
-		first, body, err := l.next(time.Now().Add(4 * sendInterval))
+		first, body, err := l.Next(time.Now().Add(4 * sendInterval))
 		if errors.Is(err, os.ErrDeadlineExceeded) {
 			continue
 		}
@@ -152,8 +152,8 @@ func (r *subscriber) serve(l *link) error {
 		if err := r.take(l, first, body); err != nil {
 			return err
 		}
-		if !l.in.More() {
-			if err := l.flush(); err != nil {
+		if !l.More() {
+			if err := l.Flush(); err != nil {
 				return err
 			}
 		}
@@ -164,7 +164,7 @@ func (r *subscriber) take(l *link, first byte, body []byte) error {
 	if first == packet.Pubrel {
 		id := packet.ReadID(body)
 		delete(r.held, id) // it may have been removed: PUBCOMP was lost
-		l.out = packet.AppendAck(l.out, packet.Pubcomp, id)
+		l.Out = packet.AppendAck(l.Out, packet.Pubcomp, id)
 		return nil
 	}
 	p, ok := packet.ReadPublish(first, body)
@@ -177,7 +177,7 @@ func (r *subscriber) take(l *link, first byte, body []byte) error {
 		r.count(m)
 	case 1:
 		r.count(m)
-		l.out = packet.AppendAck(l.out, packet.Puback, p.ID)
+		l.Out = packet.AppendAck(l.Out, packet.Puback, p.ID)
 	case 2:
 		held, again := r.held[p.ID]
 		if !again {
@@ -186,7 +186,7 @@ func (r *subscriber) take(l *link, first byte, body []byte) error {
 		} else if held != m || !p.Dup {
 			r.report("%s got %v with id %d, dup %t, which %v still has", r.name, m, p.ID, p.Dup, held)
 		}
-		l.out = packet.AppendAck(l.out, packet.Pubrec, p.ID)
+		l.Out = packet.AppendAck(l.Out, packet.Pubrec, p.ID)
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"signalbox/broker/mqtt/mqtttest"
 	"signalbox/scripts/suite"
 )
 
@@ -27,7 +28,7 @@ func TestCluster(t *testing.T) {
 	if got := first.access(t); got != before {
 		t.Errorf("the cluster's access control is not that of its first node:\n got %s\nwant %s", got, before)
 	}
-	if letsIn(t, second.mqtt, "only-on-2", passwordOf("only-on-2")) || !letsIn(t, second.mqtt, "pump-7", "secret") {
+	if mqtttest.Accepts(t, second.mqtt, "only-on-2", passwordOf("only-on-2")) || !mqtttest.Accepts(t, second.mqtt, "pump-7", "secret") {
 		t.Error("the second node continues with its own clients")
 	}
 	for _, m := range c.machines {
@@ -98,12 +99,12 @@ func (m *machine) wantMay(t testing.TB, role string, usernames ...string) {
 func (m *machine) subscribes(t testing.TB, username, filter string) (code byte) {
 	t.Helper()
 	suite.WaitFor(t, "a subscription is answered", func() bool {
-		d, err := logIn(t, m.mqtt, username, passwordOf(username))
+		d, err := mqtttest.LogIn(t, m.mqtt, "", username, passwordOf(username))
 		if err != nil {
 			return false
 		}
 		defer d.Disconnect(0)
-		code = d.subscribe(t, filter)
+		code = d.SubscribeCode(t, filter)
 		return code != 0
 	})
 	return code
@@ -118,12 +119,12 @@ func (c *cluster) wantCutOffEverywhere(t *testing.T) {
 		user := fmt.Sprint("disabled-", f.id)
 		leader.add(t, user)
 		wantEverywhere(t, user, f)
-		d := join(t, f.mqtt, user, passwordOf(user))
+		d := mqtttest.Join(t, f.mqtt, user, passwordOf(user))
 		began := time.Now()
 		leader.api.must(t, "PUT", leader.api.at("/clients/enable"), object{"username": user, "enable": false}, nil)
-		d.wantCutOff(t)
+		d.WantLost(t)
 		t.Logf("disabled on the leader, cut off at node %d after %v", f.id, since(began))
-		if letsIn(t, f.mqtt, user, passwordOf(user)) {
+		if mqtttest.Accepts(t, f.mqtt, user, passwordOf(user)) {
 			t.Errorf("node %d lets in a client that was disabled", f.id)
 		}
 	}

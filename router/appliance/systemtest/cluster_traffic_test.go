@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"signalbox/scripts/bench/packet"
+	"signalbox/broker/mqtt/mqtttest/packet"
 	"signalbox/scripts/suite"
 )
 
@@ -173,7 +173,7 @@ func (tr *traffic) publish(qos byte, retain bool, at addresses) *sender {
 				return
 			}
 			err := s.serve(l)
-			l.close()
+			l.Close()
 			if err == nil {
 				return
 			}
@@ -193,17 +193,17 @@ func (s *sender) serve(l *link) error {
 	for {
 		over := isClosed(s.finish)
 		if over && len(s.inflight) == 0 {
-			l.out = packet.AppendEmpty(l.out, packet.Disconnect)
-			return l.flush()
+			l.Out = packet.AppendEmpty(l.Out, packet.Disconnect)
+			return l.Flush()
 		}
 		if !over && len(s.inflight) < window && !time.Now().Before(next) {
 			s.begin(l)
 			next = time.Now().Add(sendInterval)
 		}
-		if err := l.flush(); err != nil {
+		if err := l.Flush(); err != nil {
 			return err
 		}
-		first, body, err := l.next(time.Now().Add(sendInterval))
+		first, body, err := l.Next(time.Now().Add(sendInterval))
 		if errors.Is(err, os.ErrDeadlineExceeded) {
 			if len(s.inflight) == 0 {
 				waiting = time.Now()
@@ -235,7 +235,7 @@ func (s *sender) resume(l *link) {
 		f := &s.inflight[i]
 		f.released = f.released && l.present
 		if f.released {
-			l.out = packet.AppendAck(l.out, packet.Pubrel, f.id)
+			l.Out = packet.AppendAck(l.Out, packet.Pubrel, f.id)
 			continue
 		}
 		s.send(l, *f, l.present)
@@ -256,7 +256,7 @@ func (s *sender) begin(l *link) {
 }
 
 func (s *sender) send(l *link, f inflightMessage, again bool) {
-	l.out = packet.AppendPublish(l.out, packet.Message{Topic: s.topic(), Payload: f.payload(), ID: f.id, QoS: s.qos, Retain: s.retain, Dup: again})
+	l.Out = packet.AppendPublish(l.Out, packet.Message{Topic: s.topic(), Payload: f.payload(), ID: f.id, QoS: s.qos, Retain: s.retain, Dup: again})
 }
 
 // take processes an acknowledgement, each of which must be in the order of the messages
@@ -271,7 +271,7 @@ func (s *sender) take(l *link, first byte, id uint16) bool {
 		s.finished()
 	case first == packet.Pubrec && s.qos == 2 && released < len(s.inflight) && s.inflight[released].id == id:
 		s.inflight[released].released = true
-		l.out = packet.AppendAck(l.out, packet.Pubrel, id)
+		l.Out = packet.AppendAck(l.Out, packet.Pubrel, id)
 	case first == packet.Pubcomp && s.qos == 2 && released > 0 && s.inflight[0].id == id:
 		s.finished()
 	default:

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"signalbox/scripts/bench/packet"
+	"signalbox/broker/mqtt/mqtttest/packet"
 	"signalbox/scripts/suite"
 )
 
@@ -15,7 +15,7 @@ func connectWorker(t testing.TB, m *machine, clientID string, clean bool) *link 
 	if err != nil {
 		t.Fatalf("node %d: %s: %v", m.id, clientID, err)
 	}
-	t.Cleanup(l.close)
+	t.Cleanup(l.Close)
 	return l
 }
 
@@ -30,10 +30,10 @@ func (l *link) wantSubscribed(t testing.TB, filter string, qos byte) {
 // publish publishes, and waits for the acknowledgement of QoS 1.
 func (l *link) publish(t testing.TB, topic, payload string, qos byte, retain bool) {
 	t.Helper()
-	l.out = packet.AppendPublish(l.out, packet.Message{Topic: []byte(topic), Payload: []byte(payload), ID: uint16(qos), QoS: qos, Retain: retain})
+	l.Out = packet.AppendPublish(l.Out, packet.Message{Topic: []byte(topic), Payload: []byte(payload), ID: uint16(qos), QoS: qos, Retain: retain})
 	var err error
 	if qos == 0 {
-		err = l.flush()
+		err = l.Flush()
 	} else {
 		_, err = l.ask(packet.Puback)
 	}
@@ -45,14 +45,14 @@ func (l *link) publish(t testing.TB, topic, payload string, qos byte, retain boo
 // receive waits for a message. No other packet may be outstanding.
 func (l *link) receive(t testing.TB) packet.Message {
 	t.Helper()
-	first, body, err := l.next(time.Now().Add(l.timeout))
+	first, body, err := l.Next(time.Now().Add(l.timeout))
 	m, ok := packet.ReadPublish(first, body)
 	if err != nil || packet.Kind(first) != packet.Publish || !ok {
 		t.Fatalf("got packet %#x % x, %v; want a message", first, body, err)
 	}
 	if m.QoS == 1 {
-		l.out = packet.AppendAck(l.out, packet.Puback, m.ID)
-		if err := l.flush(); err != nil {
+		l.Out = packet.AppendAck(l.Out, packet.Puback, m.ID)
+		if err := l.Flush(); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -71,13 +71,13 @@ func connectClean(t testing.TB, m *machine, clientID string) *link {
 func retainedAt(t testing.TB, m *machine, topic string) (payload string) {
 	t.Helper()
 	l := connectClean(t, m, "looks")
-	defer l.close()
-	l.out = packet.AppendSubscribe(l.out, 1, topic, 1)
+	defer l.Close()
+	l.Out = packet.AppendSubscribe(l.Out, 1, topic, 1)
 	for granted := false; ; {
-		if err := l.flush(); err != nil {
+		if err := l.Flush(); err != nil {
 			t.Fatal(err)
 		}
-		first, body, err := l.next(time.Now().Add(l.timeout))
+		first, body, err := l.Next(time.Now().Add(l.timeout))
 		p, ok := packet.ReadPublish(first, body)
 		switch {
 		case err != nil:
@@ -88,7 +88,7 @@ func retainedAt(t testing.TB, m *machine, topic string) (payload string) {
 			}
 		case first == packet.Suback && len(body) == 3 && body[2] == 1:
 			granted = true
-			l.out = packet.AppendEmpty(l.out, packet.Pingreq)
+			l.Out = packet.AppendEmpty(l.Out, packet.Pingreq)
 		case first == packet.Pingresp && granted:
 			return payload
 		default:

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"signalbox/broker/brokertest"
+	"signalbox/broker/mqtt/mqtttest"
 	"signalbox/scripts/suite"
 )
 
@@ -131,8 +132,8 @@ func TestMosquittoCtrl(t *testing.T) {
 			t.Errorf("%s:\n got %s\nwant %s", path, got, want)
 		}
 	}
-	join(t, p.MQTT, "pump-7", "better")
-	if letsIn(t, p.MQTT, "pump-7", "secret") {
+	mqtttest.Join(t, p.MQTT, "pump-7", "better")
+	if mqtttest.Accepts(t, p.MQTT, "pump-7", "secret") {
 		t.Error("the old password is still taken")
 	}
 }
@@ -184,7 +185,7 @@ func TestMosquittoClients(t *testing.T) {
 		t.Errorf("subscribe to plant/#: %+v", denied)
 	}
 	pump := listen(t, tool(t, "mosquitto_sub", p.MQTT, "pump-7", "secret", "-q", "1", "-t", "cmd/#", "-v"))
-	join(t, p.MQTT, mqttAdmin, mqttPassword).Publish("cmd/one", 1, false, "go")
+	mqtttest.Join(t, p.MQTT, mqttAdmin, mqttPassword).Publish("cmd/one", 1, false, "go")
 	suite.WaitFor(t, "the command has arrived", func() bool { return slices.Equal(pump.messages(), []string{"cmd/one go"}) })
 
 	r.must(t, "PUT", r.at("/clients/enable"), object{"username": "pump-7", "enable": false}, nil)

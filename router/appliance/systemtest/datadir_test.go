@@ -14,7 +14,8 @@ import (
 	"signalbox/scripts/suite"
 )
 
-// databases are those of a service whose broker is not in a cluster.
+// databases are those of a service whose broker is not in a cluster, without the metric
+// history, which may be lost.
 var databases = []string{"signalbox.db", "broker.db", "streams.db", "bridges.db"}
 
 // TestMissingDatabaseIsRefused deletes or truncates one database of a data directory:

@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"testing"
 
+	"signalbox/broker/mqtt/mqtttest"
 	"signalbox/scripts/process"
 	"signalbox/scripts/suite"
 )
@@ -44,8 +45,8 @@ func TestFullDisk(t *testing.T) {
 		made++
 		return status >= 500
 	})
-	d := join(t, p.MQTT, "pump-7", "secret")
-	acknowledged(t, d.Publish("plant/pump-7", 1, false, "nobody waits for it"))
+	d := mqtttest.Join(t, p.MQTT, "pump-7", "secret")
+	mqtttest.Acknowledged(t, d.Publish("plant/pump-7", 1, false, "nobody waits for it"))
 
 	if err := os.Remove(fill); err != nil {
 		t.Fatal(err)
@@ -53,8 +54,8 @@ func TestFullDisk(t *testing.T) {
 	suite.WaitFor(t, "the service is ready again", func() bool {
 		return r.status(t, "GET", "/readyz", nil) == http.StatusOK
 	})
-	retained := join(t, p.MQTT, mqttAdmin, mqttPassword)
-	acknowledged(t, retained.Publish("kept", 1, true, "there is room"))
+	retained := mqtttest.Join(t, p.MQTT, mqttAdmin, mqttPassword)
+	mqtttest.Acknowledged(t, retained.Publish("kept", 1, true, "there is room"))
 	r.must(t, "POST", r.at("/clients"), object{"username": "late", "password": "secret"}, nil)
 	p.stop(t)
 }
@@ -62,7 +63,7 @@ func TestFullDisk(t *testing.T) {
 // acknowledgedOrNot publishes a large message that must be stored.
 func acknowledgedOrNot(t *testing.T, p *service) {
 	t.Helper()
-	d := join(t, p.MQTT, mqttAdmin, mqttPassword)
+	d := mqtttest.Join(t, p.MQTT, mqttAdmin, mqttPassword)
 	d.Publish("kept", 1, true, make([]byte, 256<<10))
 	d.Disconnect(100) // it may be acknowledged or not
 }

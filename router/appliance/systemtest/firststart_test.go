@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"signalbox/broker/mqtt/mqtttest"
 )
 
 // credential is a line of initial-credentials.
@@ -31,7 +33,7 @@ func wantEntry(t *testing.T, p *service, who map[string][2]string) {
 		t.Fatalf("got credentials %v, want those of two administrators", slices.Collect(maps.Keys(who)))
 	}
 	signIn(t, p, who["API"][0], who["API"][1])
-	join(t, p.MQTT, who["MQTT"][0], who["MQTT"][1])
+	mqtttest.Join(t, p.MQTT, who["MQTT"][0], who["MQTT"][1])
 }
 
 func TestFirstStartGeneratesPasswords(t *testing.T) {
@@ -98,7 +100,7 @@ func TestConfiguredPasswordsAreNotShown(t *testing.T) {
 	dir := dataDir(t)
 	p := serve(t, dir, configured(nil))
 	root(t, p)
-	join(t, p.MQTT, mqttAdmin, mqttPassword)
+	mqtttest.Join(t, p.MQTT, mqttAdmin, mqttPassword)
 	p.stop(t)
 	for _, password := range []string{rootPassword, mqttPassword} {
 		if strings.Contains(p.Stdout.String()+p.Stderr.String(), password) {
@@ -115,8 +117,8 @@ func TestConfiguredPasswordsAreNotShown(t *testing.T) {
 	other := serve(t, dir, settings{"ADMIN_EMAIL": "other@example.com", "ADMIN_PASSWORD": "another password",
 		"BROKER_ADMIN_USERNAME": "other", "BROKER_ADMIN_PASSWORD": "another password"})
 	r := root(t, other)
-	join(t, other.MQTT, mqttAdmin, mqttPassword)
-	if letsIn(t, other.MQTT, "other", "another password") || letsIn(t, other.MQTT, mqttAdmin, "another password") {
+	mqtttest.Join(t, other.MQTT, mqttAdmin, mqttPassword)
+	if mqtttest.Accepts(t, other.MQTT, "other", "another password") || mqtttest.Accepts(t, other.MQTT, mqttAdmin, "another password") {
 		t.Error("broker.admin_* counted on the second start")
 	}
 	login := object{"email": "other@example.com", "password": "another password"}

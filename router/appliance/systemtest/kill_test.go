@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"signalbox/broker/mqtt/mqtttest"
 	"signalbox/scripts/suite"
 )
 
@@ -211,7 +212,7 @@ func (c *killCampaign) compareRoles(t *testing.T, prefix string, l *expectedStat
 func (c *killCampaign) tryPassword(t *testing.T, p *service, clients map[string]record) {
 	t.Helper()
 	for name := range clients {
-		if _, err := logInAs(t, p.MQTT, name+"-id", name, passwordOf(name)); err != nil {
+		if _, err := mqtttest.LogIn(t, p.MQTT, name+"-id", name, passwordOf(name)); err != nil {
 			t.Errorf("log in as %s: %v", name, err)
 		}
 		return // each log-in costs a hash

@@ -9,7 +9,8 @@ package systemtest
 import (
 	"testing"
 
+	"signalbox/router/console/browsertest"
 	"signalbox/scripts/process"
 )
 
-func TestMain(m *testing.M) { process.Main(m) }
+func TestMain(m *testing.M) { process.Main(m, browsertest.Stop) }

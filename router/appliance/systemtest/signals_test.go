@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"signalbox/broker/brokertest"
+	"signalbox/broker/mqtt/mqtttest"
 	"signalbox/scripts/suite"
 )
 
@@ -23,7 +24,7 @@ func TestHangupReloads(t *testing.T) {
 	config := filepath.Join(t.TempDir(), "config.yaml")
 	write(t, config, "broker:\n  listeners:\n  - {protocol: mqtts, address: '127.0.0.1:0', cert_file: '"+files.cert()+"', key_file: '"+files.key()+"'}\n")
 	p := serve(t, dataDir(t), configured(settings{configFile: config, "LOG_FILE": log, "HTTP_TLS_CERT_FILE": files.cert(), "HTTP_TLS_KEY_FILE": files.key()}))
-	device := join(t, p.MQTT, mqttAdmin, mqttPassword)
+	device := mqtttest.Join(t, p.MQTT, mqttAdmin, mqttPassword)
 	if got := p.Stderr.String(); got != "" {
 		t.Errorf("logged elsewhere than to the file: %s", got)
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"signalbox/broker/brokertest"
+	"signalbox/broker/mqtt/mqtttest"
 	"signalbox/scripts/suite"
 )
 
@@ -76,7 +77,7 @@ type load struct {
 func (w *load) start(p *service, r *caller, l *expectedState) {
 	for i := range 3 {
 		w.Go(func() { w.createClients(r, l, fmt.Sprintf("http-%d", i)) })
-		d := join(w.t, p.MQTT, "pump-7", "secret")
+		d := mqtttest.Join(w.t, p.MQTT, "pump-7", "secret")
 		w.Go(func() { publish(d, l) })
 	}
 }
@@ -102,7 +103,7 @@ func (w *load) createClients(r *caller, l *expectedState, prefix string) {
 }
 
 // publish sends messages that count as acknowledged with their PUBACK.
-func publish(d *device, l *expectedState) {
+func publish(d *mqtttest.Paho, l *expectedState) {
 	for {
 		token := d.Publish("plant/temperature", 1, false, "21")
 		select {
@@ -111,7 +112,7 @@ func publish(d *device, l *expectedState) {
 				return
 			}
 			l.count()
-		case <-d.cut:
+		case <-d.Lost:
 			return
 		}
 	}
@@ -181,11 +182,11 @@ func TestStopDespiteStuckClients(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer silent.Close()
-	d := join(t, p.MQTT, mqttAdmin, mqttPassword)
+	d := mqtttest.Join(t, p.MQTT, mqttAdmin, mqttPassword)
 	stuck := make(chan struct{})
 	defer close(stuck)
-	acknowledged(t, d.Subscribe("flood", 0, func(mqtt.Client, mqtt.Message) { <-stuck }))
-	flooder := join(t, p.MQTT, mqttAdmin, mqttPassword)
+	mqtttest.Acknowledged(t, d.Subscribe("flood", 0, func(mqtt.Client, mqtt.Message) { <-stuck }))
+	flooder := mqtttest.Join(t, p.MQTT, mqttAdmin, mqttPassword)
 	for range 100 {
 		flooder.Publish("flood", 0, false, strings.Repeat("x", 100_000))
 	}
@@ -250,7 +251,7 @@ func TestRestartKeepsEverything(t *testing.T) {
 	if record.Name != "plant" || record.URL != "mqtt://127.0.0.1:1" || record.Description != "far away" || !record.HasPassword {
 		t.Errorf("broker connection: got %+v, want %v", record, connection)
 	}
-	if letsIn(t, p.MQTT, "pump-7", "secret") {
+	if mqtttest.Accepts(t, p.MQTT, "pump-7", "secret") {
 		t.Error("a disabled client gets in after a restart")
 	}
 }
@@ -283,5 +284,5 @@ func TestBrokerSwitchedOff(t *testing.T) {
 	if r.find(t); r.embedded != was {
 		t.Errorf("id of the embedded broker: got %s, was %s", r.embedded, was)
 	}
-	join(t, p.MQTT, "pump-7", "secret")
+	mqtttest.Join(t, p.MQTT, "pump-7", "secret")
 }

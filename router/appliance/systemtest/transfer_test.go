@@ -13,6 +13,7 @@ import (
 
 	"signalbox/broker"
 	"signalbox/broker/brokertest"
+	"signalbox/broker/mqtt/mqtttest"
 )
 
 // runningMosquitto is a broker whose clients were created with its own tool.
@@ -54,9 +55,9 @@ func wantMosquittosClients(t *testing.T, p *service, r *caller, server *brokerte
 	}
 	for username, password := range map[string]string{
 		"pump-7": "secret", "pump-8": "other", server.AdminUsername: string(server.AdminPassword)} {
-		join(t, p.MQTT, username, password)
+		mqtttest.Join(t, p.MQTT, username, password)
 	}
-	if letsIn(t, p.MQTT, "pump-7", "other") || letsIn(t, p.MQTT, "retired", "secret") || letsIn(t, p.MQTT, mqttAdmin, mqttPassword) {
+	if mqtttest.Accepts(t, p.MQTT, "pump-7", "other") || mqtttest.Accepts(t, p.MQTT, "retired", "secret") || mqtttest.Accepts(t, p.MQTT, mqttAdmin, mqttPassword) {
 		t.Error("somebody gets in who must not")
 	}
 }
@@ -86,7 +87,7 @@ func TestImportWhileRunning(t *testing.T) {
 	p := serve(t, dataDir(t), configured(nil))
 	r := root(t, p)
 	r.sensor(t, "pump-9", "secret")
-	kept := join(t, p.MQTT, "pump-9", "secret")
+	kept := mqtttest.Join(t, p.MQTT, "pump-9", "secret")
 	before := r.text(t, r.at("/access/export"))
 	env := []string{"SIGNALBOX_TOKEN=" + r.token}
 
@@ -101,9 +102,9 @@ func TestImportWhileRunning(t *testing.T) {
 
 	wantImported(t, command(t, nil, "import", "dynsec", server.DynsecPath, "--replace", "--url", p.API, "--token", r.token),
 		"imported 4 clients, 1 groups and 2 roles")
-	kept.wantCutOff(t)
+	kept.WantLost(t)
 	wantMosquittosClients(t, p, r, server)
-	if letsIn(t, p.MQTT, "pump-9", "secret") {
+	if mqtttest.Accepts(t, p.MQTT, "pump-9", "secret") {
 		t.Error("a client gets in that the file does not have")
 	}
 }
@@ -152,8 +153,8 @@ func TestImportPasswordsAndRules(t *testing.T) {
 		if got := root(t, p).names(t, "clients"); !slices.Equal(got, []string{"pump-7", "pump-8"}) {
 			t.Errorf("%v: clients %v", order, got)
 		}
-		pump := join(t, p.MQTT, "pump-7", "secret")
-		reader := join(t, p.MQTT, "pump-8", "secret")
+		pump := mqtttest.Join(t, p.MQTT, "pump-7", "secret")
+		reader := mqtttest.Join(t, p.MQTT, "pump-8", "secret")
 		if !grants(t, reader, "cmd/#") || grants(t, pump, "cmd/#") || grants(t, reader, "plant/#") {
 			t.Errorf("%v: the rules of the acl_file do not hold", order)
 		}
@@ -206,9 +207,9 @@ func TestImportOfOldHashes(t *testing.T) {
 		t.Errorf("warnings: %s", got.stderr)
 	}
 	p := serve(t, dir, configured(nil))
-	join(t, p.MQTT, "veteran", "secret of old")
-	join(t, p.MQTT, "pump-7", "secret")
-	if letsIn(t, p.MQTT, "veteran", "secret") {
+	mqtttest.Join(t, p.MQTT, "veteran", "secret of old")
+	mqtttest.Join(t, p.MQTT, "pump-7", "secret")
+	if mqtttest.Accepts(t, p.MQTT, "veteran", "secret") {
 		t.Error("a wrong password lets in")
 	}
 	p.stop(t)
@@ -266,9 +267,9 @@ func TestExportIsReadByMosquitto(t *testing.T) {
 	if got := ctrl(again.Addr, "getClient", "new"); !strings.Contains(got.stdout, "pumps") {
 		t.Errorf("the client made here: %+v", got)
 	}
-	join(t, again.Addr, "pump-7", "secret")
-	join(t, again.Addr, "pump-8", "other")
-	if letsIn(t, again.Addr, "retired", "secret") {
+	mqtttest.Join(t, again.Addr, "pump-7", "secret")
+	mqtttest.Join(t, again.Addr, "pump-8", "other")
+	if mqtttest.Accepts(t, again.Addr, "retired", "secret") {
 		t.Error("a disabled client gets in")
 	}
 }
@@ -289,9 +290,9 @@ func withoutIndex(t *testing.T, document string) string {
 }
 
 // grants reports whether a subscription is granted.
-func grants(t *testing.T, d *device, filter string) bool {
+func grants(t *testing.T, d *mqtttest.Paho, filter string) bool {
 	t.Helper()
-	return d.subscribe(t, filter) < 0x80
+	return d.SubscribeCode(t, filter) < 0x80
 }
 
 // mosquittoPasswords returns a password_file for pump-7 and pump-8, both with the

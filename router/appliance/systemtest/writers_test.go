@@ -13,6 +13,7 @@ import (
 	mqtt "github.com/eclipse/paho.mqtt.golang"
 
 	"signalbox/broker/dynsec"
+	"signalbox/broker/mqtt/mqtttest"
 	"signalbox/scripts/suite"
 )
 
@@ -112,7 +113,7 @@ type controlAPI struct {
 	t       testing.TB
 	name    string // prefix of the correlation data
 	sent    int
-	device  *device
+	device  *mqtttest.Paho
 	answers chan response // at most one: there is one command at a time
 }
 
@@ -121,8 +122,8 @@ type response struct{ Command, CorrelationData, Error string }
 
 func newControlAPI(t testing.TB, p *service, name string) *controlAPI {
 	t.Helper()
-	d := &controlAPI{t: t, name: name, device: join(t, p.MQTT, mqttAdmin, mqttPassword), answers: make(chan response, 1)}
-	acknowledged(t, d.device.Subscribe(dynsec.ResponseTopic, 1, func(_ mqtt.Client, m mqtt.Message) { d.take(m.Payload()) }))
+	d := &controlAPI{t: t, name: name, device: mqtttest.Join(t, p.MQTT, mqttAdmin, mqttPassword), answers: make(chan response, 1)}
+	mqtttest.Acknowledged(t, d.device.Subscribe(dynsec.ResponseTopic, 1, func(_ mqtt.Client, m mqtt.Message) { d.take(m.Payload()) }))
 	return d
 }
 
@@ -162,7 +163,7 @@ func (d *controlAPI) send(command string, members object) bool {
 			d.t.Errorf("answer: got %+v, want %+v", got, want)
 		}
 		return true
-	case <-d.device.cut:
+	case <-d.device.Lost:
 		return false
 	case <-time.After(suite.HangLimit):
 		d.t.Errorf("%s is not answered", command)

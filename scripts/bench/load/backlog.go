@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"time"
 
-	"signalbox/scripts/bench/packet"
+	"signalbox/broker/mqtt/mqtttest/packet"
 )
 
 // Backlog is a load of QoS 1 messages for a session whose client is offline. The client

@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"time"
 
-	"signalbox/scripts/bench/packet"
+	"signalbox/broker/mqtt/mqtttest/packet"
 )
 
 // The topics of commands about streams and of their responses.

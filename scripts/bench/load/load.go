@@ -4,7 +4,7 @@
 // message for loss, order and repetition. Each load is a closed loop: the messages in
 // flight are bounded, so that a broker is never measured while it drops.
 //
-// It must not import anything of this module but scripts/bench/packet: it measures the
+// It must not import anything of this module but broker/mqtt/mqtttest/packet: it measures the
 // product from outside, as it measures its peers. The caller measures the broker's cost
 // of a load, around Session.Play.
 package load
@@ -16,7 +16,7 @@ import (
 	"net"
 	"time"
 
-	"signalbox/scripts/bench/packet"
+	"signalbox/broker/mqtt/mqtttest/packet"
 )
 
 // Target is a broker to load, and the credentials for it.

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"signalbox/broker/brokertest"
-	"signalbox/scripts/bench/packet"
+	"signalbox/broker/mqtt/mqtttest/packet"
 	"signalbox/scripts/bench/relay"
 	"signalbox/scripts/suite"
 )

@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"signalbox/scripts/bench/packet"
+	"signalbox/broker/mqtt/mqtttest/packet"
 )
 
 // publisher sends numbered messages. Its play and its run are separate goroutines,

@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"time"
 
-	"signalbox/scripts/bench/packet"
+	"signalbox/broker/mqtt/mqtttest/packet"
 )
 
 // Replayed is a load that replays the stored messages of a stream without a rate limit.

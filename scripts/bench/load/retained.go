@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"time"
 
-	"signalbox/scripts/bench/packet"
+	"signalbox/broker/mqtt/mqtttest/packet"
 )
 
 // Retained is a load of retained messages that a new subscriber receives at once. A

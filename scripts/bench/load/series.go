@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"signalbox/scripts/bench/packet"
+	"signalbox/broker/mqtt/mqtttest/packet"
 )
 
 // pipeline bounds the messages of publishAll in flight.

@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"signalbox/broker"
+	"signalbox/broker/mqtt/mqtttest/packet"
 	"signalbox/router/appliance"
-	"signalbox/scripts/bench/packet"
 )
 
 // few returns a load of streams short enough for a test.

@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"signalbox/scripts/bench/packet"
+	"signalbox/broker/mqtt/mqtttest/packet"
 )
 
 // subscriber reads the numbered messages of all publishers of its topic.

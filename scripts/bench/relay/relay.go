@@ -4,7 +4,7 @@
 // bytes of a PUBLISH to the subscribers of its topic. It is the limit that a broker is
 // compared with.
 //
-// It must not import anything of this module but scripts/bench/packet.
+// It must not import anything of this module but broker/mqtt/mqtttest/packet.
 package relay
 
 import (
@@ -18,7 +18,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"signalbox/scripts/bench/packet"
+	"signalbox/broker/mqtt/mqtttest/packet"
 )
 
 const (

@@ -5,7 +5,7 @@ import (
 	"net"
 	"testing"
 
-	"signalbox/scripts/bench/packet"
+	"signalbox/broker/mqtt/mqtttest/packet"
 	"signalbox/scripts/suite"
 )
 

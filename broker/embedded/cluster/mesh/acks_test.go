@@ -50,8 +50,8 @@ func TestAckTracker(t *testing.T) {
 			}
 		}
 		for _, s := range open {
+			delete(isOpen, s.number) // before s is used again
 			s.Committed(nil)
-			delete(isOpen, s.number)
 		}
 		checkAcks(t, l, &sent, reported, isOpen, refused)
 		if sent.stored != number || len(reported) != len(refused) {

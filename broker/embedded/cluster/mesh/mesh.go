@@ -44,10 +44,10 @@ type Options struct {
 	Losses *Losses
 }
 
-// DefaultGrace is long enough to restart a node, DefaultIdleTimeout for three pings.
+// defaultGrace is long enough to restart a node, defaultIdleTimeout for three pings.
 const (
-	DefaultGrace       = 10 * time.Second
-	DefaultIdleTimeout = 3 * time.Second
+	defaultGrace       = 10 * time.Second
+	defaultIdleTimeout = 3 * time.Second
 )
 
 // Mesh manages the links between this node and the others. All methods are safe for concurrent
@@ -76,7 +76,7 @@ type Mesh struct {
 // New returns a mesh without peers, and registers it with the engine.
 func New(o Options) *Mesh {
 	m := &Mesh{
-		self: o.Self, engine: o.Engine, net: o.Net, log: o.Log, grace: cmp.Or(o.Grace, DefaultGrace), idleTimeout: cmp.Or(o.IdleTimeout, DefaultIdleTimeout),
+		self: o.Self, engine: o.Engine, net: o.Net, log: o.Log, grace: cmp.Or(o.Grace, defaultGrace), idleTimeout: cmp.Or(o.IdleTimeout, defaultIdleTimeout),
 		losses: o.Losses, clockOffset: o.ClockOffset, incarnation: randomUint64(), table: newTable(), peers: map[int]*peer{},
 	}
 	if m.log == nil {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"signalbox/broker/embedded/engine"
+	"signalbox/broker/messaging"
 	"signalbox/broker/mqtt/packet"
 )
 
@@ -290,8 +291,8 @@ func testLastWill(t *testing.T) {
 // channelTap is a tap that delays acknowledgements.
 type channelTap chan func(error)
 
-func (d channelTap) AwaitsCommit() bool                              { return true }
-func (d channelTap) Take(_ *engine.Message, h *engine.CommitBarrier) { d <- h.Committed }
+func (d channelTap) Keeps() bool                                          { return true }
+func (d channelTap) Take(_ messaging.Message, h messaging.CommitNotifier) { d <- h.Committed }
 
 // TestTap delivers messages to taps of other nodes, and acknowledges them when these do.
 func TestTap(t *testing.T) { inVirtualTime(t, testTap) }

@@ -1,17 +1,16 @@
 package raftlog
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"io"
 	"log/slog"
 	"math/rand/v2"
-	"os"
-	"os/exec"
 	"testing"
 
 	"github.com/hashicorp/raft"
+
+	"signalbox/broker/storage/storagetest"
 )
 
 // crashDir names the folder of the process that is killed.
@@ -52,24 +51,14 @@ type stored struct{ last, snapshot uint64 }
 
 func runAndKill(t *testing.T, dir string) (said stored) {
 	t.Helper()
-	process := exec.CommandContext(t.Context(), os.Args[0])
-	process.Env = append(os.Environ(), crashDir+"="+dir)
-	process.Stderr = os.Stderr
-	out, err := process.StdoutPipe()
-	must(t, err, process.Start())
-	killAfter := 1 + rand.IntN(60)
-	lines := bufio.NewScanner(out)
-	for n := 1; lines.Scan(); n++ {
-		if _, err := fmt.Sscanf(lines.Text(), "%d %d", &said.last, &said.snapshot); err != nil {
-			t.Fatalf("the process says %q", lines.Text())
+	lines, killAfter := 0, 1+rand.IntN(60)
+	storagetest.Kill(t, crashDir+"="+dir, func(line string) (kill bool) {
+		if _, err := fmt.Sscanf(line, "%d %d", &said.last, &said.snapshot); err != nil {
+			t.Fatalf("the process says %q", line)
 		}
-		if n == killAfter {
-			must(t, process.Process.Kill())
-		}
-	}
-	if err := process.Wait(); process.ProcessState.Exited() {
-		t.Fatalf("the process ended by itself: %v", err)
-	}
+		lines++
+		return lines == killAfter
+	})
 	return said
 }
 

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
+
+	"signalbox/broker/storage"
 )
 
 // IsMonotonic reports true: the log has no gaps, so raft empties it when it has
@@ -60,9 +62,9 @@ func (s *Store) StoreLogs(logs []*raft.Log) error {
 	defer s.writing.Unlock()
 	err := s.checkOrder(logs)
 	if err == nil {
-		err = s.conn.Transact(context.Background(), func() error {
+		err = s.conn.Transact(context.Background(), func(tx storage.Tx) error {
 			for _, l := range logs {
-				if err := s.insert(l); err != nil {
+				if err := insert(tx, l); err != nil {
 					return err
 				}
 			}
@@ -89,12 +91,12 @@ func (s *Store) checkOrder(logs []*raft.Log) error {
 	return nil
 }
 
-func (s *Store) insert(l *raft.Log) error {
+func insert(tx storage.Tx, l *raft.Log) error {
 	var at int64
 	if !l.AppendedAt.IsZero() {
 		at = l.AppendedAt.UnixNano()
 	}
-	return s.conn.Exec(insertEntry, int64(l.Index), int64(l.Term), int64(l.Type), blob(l.Data), blob(l.Extensions), at)
+	return tx.Exec(insertEntry, int64(l.Index), int64(l.Term), int64(l.Type), blob(l.Data), blob(l.Extensions), at)
 }
 
 // blob returns an empty value for nil, which would be NULL.
@@ -139,7 +141,7 @@ func (s *Store) DeleteRange(from, to uint64) error {
 func (s *Store) deletePart(lo, hi uint64) error {
 	s.writing.Lock()
 	defer s.writing.Unlock()
-	err := s.conn.Transact(context.Background(), func() error { return s.conn.Exec(deleteEntries, int64(lo), int64(hi)) })
+	err := s.conn.Transact(context.Background(), func(tx storage.Tx) error { return tx.Exec(deleteEntries, int64(lo), int64(hi)) })
 	if err == nil {
 		s.shrink(lo, hi)
 	}
@@ -181,7 +183,7 @@ func (s *Store) Incomplete() (last raft.Log, missing bool, err error) {
 func (s *Store) ClearLog(c Changes) error {
 	s.writing.Lock()
 	defer s.writing.Unlock()
-	err := s.conn.Transact(context.Background(), func() error { return errors.Join(s.conn.Exec(deleteAllEntries), s.update(c)) })
+	err := s.conn.Transact(context.Background(), func(tx storage.Tx) error { return errors.Join(tx.Exec(deleteAllEntries), c.write(tx)) })
 	if err != nil {
 		return fmt.Errorf("clear the cluster's log: %w", err)
 	}

@@ -67,8 +67,8 @@ func (k *sink) finish(c Changes) error {
 		return errors.Join(fmt.Errorf("write a snapshot of the cluster: %w", err), k.Cancel())
 	}
 	s := k.store
-	err := s.transact(func() error {
-		return errors.Join(k.insert(), s.conn.Exec(deleteSnapshots, int64(retained)), s.update(c))
+	err := s.transact(func(tx storage.Tx) error {
+		return errors.Join(k.insert(tx), tx.Exec(deleteSnapshots, int64(retained)), c.write(tx))
 	})
 	if err != nil {
 		return errors.Join(fmt.Errorf("finish a snapshot of the cluster: %w", err), k.Cancel())
@@ -88,8 +88,8 @@ func (k *sink) flush() error {
 	return storage.SyncDir(k.store.dir)
 }
 
-func (k *sink) insert() error {
+func (k *sink) insert(tx storage.Tx) error {
 	m := &k.meta
-	return k.store.conn.Exec(insertSnapshot, m.ID, int64(m.Version), int64(m.Index), int64(m.Term),
+	return tx.Exec(insertSnapshot, m.ID, int64(m.Version), int64(m.Index), int64(m.Term),
 		raft.EncodeConfiguration(m.Configuration), int64(m.ConfigurationIndex), m.Size, int64(k.sum.Sum64()))
 }

@@ -127,7 +127,7 @@ func (s *Store) prepare(ctx context.Context) error {
 
 // transact runs write in a transaction, which is on the disk when it returns nil.
 // raft passes no context: a write is never interrupted.
-func (s *Store) transact(write func() error) error {
+func (s *Store) transact(write func(storage.Tx) error) error {
 	s.writing.Lock()
 	defer s.writing.Unlock()
 	return s.conn.Transact(context.Background(), write)
@@ -138,8 +138,8 @@ func (s *Store) transact(write func() error) error {
 func (s *Store) Clear(c Changes) error {
 	s.writing.Lock()
 	defer s.writing.Unlock()
-	err := s.conn.Transact(context.Background(), func() error {
-		return errors.Join(s.conn.Exec(deleteAllEntries), s.conn.Exec(deleteAllSnapshots), s.conn.Exec(deleteRaftValues), s.update(c))
+	err := s.conn.Transact(context.Background(), func(tx storage.Tx) error {
+		return errors.Join(tx.Exec(deleteAllEntries), tx.Exec(deleteAllSnapshots), tx.Exec(deleteRaftValues), c.write(tx))
 	})
 	if err != nil {
 		return fmt.Errorf("clear the cluster's database: %w", err)

@@ -2,6 +2,7 @@ package raftlog
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -270,7 +271,8 @@ func (s *Store) pragma(t testing.TB, q string) {
 	t.Helper()
 	s.writing.Lock()
 	defer s.writing.Unlock()
-	must(t, s.conn.Run(q))
+	_, err := s.conn.SQL().ExecContext(context.Background(), q) // t may be outside of the bubble
+	must(t, err)
 }
 
 // TestForTheOwner looks at what others may do with the files.

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"signalbox/broker/storage"
 )
 
 // Changes are values to be stored, by their names; nil deletes a value.
@@ -13,20 +15,20 @@ type Changes map[string][]byte
 
 // Update makes changes in one transaction, which is on the disk when it returns.
 func (s *Store) Update(c Changes) error {
-	if err := s.transact(func() error { return s.update(c) }); err != nil {
+	if err := s.transact(c.write); err != nil {
 		return fmt.Errorf("write to the cluster's database: %w", err)
 	}
 	return nil
 }
 
-// update makes changes within a transaction.
-func (s *Store) update(c Changes) error {
+// write makes the changes within a transaction.
+func (c Changes) write(tx storage.Tx) error {
 	for name, value := range c {
 		var err error
 		if value == nil {
-			err = s.conn.Exec(deleteValue, name)
+			err = tx.Exec(deleteValue, name)
 		} else {
-			err = s.conn.Exec(putValue, name, value)
+			err = tx.Exec(putValue, name, value)
 		}
 		if err != nil {
 			return err

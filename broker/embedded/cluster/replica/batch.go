@@ -19,9 +19,7 @@ func newBatch() *batch { return &batch{} }
 // report calls Done of the changes, which may be reused then.
 func (b *batch) report(err error) {
 	for _, c := range b.group {
-		if c.Done != nil {
-			c.Done.Committed(c, err)
-		}
+		c.Committed(err)
 	}
 }
 

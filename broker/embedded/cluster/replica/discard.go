@@ -15,8 +15,8 @@ type discarding struct {
 
 func newDiscarding(reason error) *discarding { return &discarding{queue: newQueue(), reason: reason} }
 
-func (d *discarding) submit(c *engine.Changes) { d.put(c) }
-func (d *discarding) err() error               { return d.reason }
+func (d *discarding) Submit(c *engine.Changes) { d.put(c) }
+func (d *discarding) Err() error               { return d.reason }
 func (d *discarding) storesLocally() bool      { return false }
 func (d *discarding) start()                   { d.tasks.Go(d.run) }
 

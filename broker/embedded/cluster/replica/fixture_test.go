@@ -115,8 +115,7 @@ func (l *local) Load(context.Context) (*engine.Snapshot, error) {
 	return &engine.Snapshot{LastMessageID: 1}, nil
 }
 
-func (l *local) WaitForCapacity() { l.waitForCapacity() }
-func (l *local) Err() error       { return nil }
+func (l *local) Err() error { return nil }
 
 func (l *local) Messages(context.Context, []uint64) ([]*engine.Message, error) { return nil, nil }
 
@@ -129,7 +128,7 @@ func (l *local) Submit(c *engine.Changes) {
 	if l.failure != nil && !c.Owed {
 		c = &engine.Changes{Done: refusal{c, l.failure}}
 	}
-	l.submit(c)
+	l.discarding.Submit(c)
 }
 
 // refusal is a CommitNotifier that reports an error instead of the outcome.

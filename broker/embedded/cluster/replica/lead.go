@@ -57,11 +57,11 @@ func newLeading(local Local, begin Proposer, encode func([]byte, []*engine.Chang
 	return l
 }
 
-func (l *leading) submit(c *engine.Changes) { l.put(c) }
+func (l *leading) Submit(c *engine.Changes) { l.put(c) }
 func (l *leading) storesLocally() bool      { return false }
 
-// err returns why the leadership has ended, or else the error of the node's own store.
-func (l *leading) err() error {
+// Err returns why the leadership has ended, or else the error of the node's own store.
+func (l *leading) Err() error {
 	if l.ctx.Err() != nil {
 		return context.Cause(l.ctx)
 	}

@@ -7,12 +7,12 @@ import (
 	"signalbox/broker/embedded/engine"
 )
 
-// mode is the way in which a Store handles changes.
+// mode is the way in which a Store handles changes. Its first methods are those of
+// engine.Store.
 type mode interface {
-	// submit accepts changes. It does not wait; Store.mu is held.
-	submit(c *engine.Changes)
-	waitForCapacity()
-	err() error
+	Submit(c *engine.Changes) // Store.mu is held
+	WaitForCapacity()
+	Err() error
 
 	// storesLocally reports whether changes that the cluster has not committed are stored in
 	// the node's own store.
@@ -90,22 +90,19 @@ type outcome chan error
 func (v outcome) Committed(_ *engine.Changes, err error) { v <- err }
 
 // alone submits everything to the node's own store.
-type alone struct{ local Local }
+type alone struct{ Local }
 
-func (a alone) submit(c *engine.Changes) { a.local.Submit(c) }
-func (a alone) waitForCapacity()         { a.local.WaitForCapacity() }
-func (a alone) err() error               { return a.local.Err() }
-func (a alone) storesLocally() bool      { return true }
-func (a alone) start()                   {}
-func (a alone) end()                     {}
+func (alone) storesLocally() bool { return true }
+func (alone) start()              {}
+func (alone) end()                {}
 
 // gathering queues changes for the next mode.
 type gathering struct{ *queue }
 
 func newGathering() *gathering { return &gathering{newQueue()} }
 
-func (g *gathering) submit(c *engine.Changes) { g.put(c) }
-func (g *gathering) err() error               { return nil }
+func (g *gathering) Submit(c *engine.Changes) { g.put(c) }
+func (g *gathering) Err() error               { return nil }
 func (g *gathering) storesLocally() bool      { return false }
 func (g *gathering) start()                   {}
 func (g *gathering) end()                     {}
@@ -114,7 +111,7 @@ func (g *gathering) end()                     {}
 func (g *gathering) handTo(next mode) {
 	for b := newBatch(); g.take(b, groupChanges, groupWeight); b.reset() {
 		for _, c := range b.group {
-			next.submit(c)
+			next.Submit(c)
 		}
 	}
 	g.close()
@@ -123,13 +120,9 @@ func (g *gathering) handTo(next mode) {
 // closedMode refuses changes that are submitted after the store was closed.
 type closedMode struct{}
 
-func (closedMode) submit(c *engine.Changes) {
-	if c.Done != nil {
-		go c.Done.Committed(c, errClosed)
-	}
-}
-func (closedMode) waitForCapacity()    {}
-func (closedMode) err() error          { return errClosed }
-func (closedMode) storesLocally() bool { return false }
-func (closedMode) start()              {}
-func (closedMode) end()                {}
+func (closedMode) Submit(c *engine.Changes) { go c.Committed(errClosed) }
+func (closedMode) WaitForCapacity()         {}
+func (closedMode) Err() error               { return errClosed }
+func (closedMode) storesLocally() bool      { return false }
+func (closedMode) start()                   {}
+func (closedMode) end()                     {}

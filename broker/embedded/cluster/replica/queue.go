@@ -17,12 +17,12 @@ const (
 )
 
 // queue holds the changes that were submitted to a mode, in order. put does not wait, as
-// Submit must not; instead, the callers of Submit call waitForCapacity before.
+// Submit must not; instead, the callers of Submit call WaitForCapacity before.
 type queue struct {
 	wake chan struct{} // holds one when changes were added or the queue was closed
 
 	mu      sync.Mutex
-	space   *sync.Cond // on mu, signalled when waitForCapacity may return
+	space   *sync.Cond // on mu, signalled when WaitForCapacity may return
 	waiting []submitted
 	head    int // index in waiting of the first that was not taken
 	changes int // pending: put and not done
@@ -110,8 +110,8 @@ func (q *queue) count(changes, weight int) {
 	}
 }
 
-// waitForCapacity waits while the queue is full, unless it is stalled or closed.
-func (q *queue) waitForCapacity() {
+// WaitForCapacity waits while the queue is full, unless it is stalled or closed.
+func (q *queue) WaitForCapacity() {
 	if !q.full.Load() {
 		return
 	}

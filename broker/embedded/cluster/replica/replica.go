@@ -154,7 +154,7 @@ func (s *Store) Messages(ctx context.Context, ids []uint64) ([]*engine.Message, 
 func (s *Store) WaitForCapacity() {
 	for {
 		m := s.current()
-		m.waitForCapacity()
+		m.WaitForCapacity()
 		if s.current() == m {
 			return
 		}
@@ -166,11 +166,11 @@ func (s *Store) WaitForCapacity() {
 func (s *Store) Submit(c *engine.Changes) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	s.mode.submit(c)
+	s.mode.Submit(c)
 }
 
 // Err returns why nothing can be stored at present, or nil.
-func (s *Store) Err() error { return s.current().err() }
+func (s *Store) Err() error { return s.current().Err() }
 
 // errClosed is the outcome of changes that are submitted after Close.
 var errClosed = errors.New("the store of the broker's messages is closed")

@@ -24,7 +24,7 @@ var (
 // store. One batch is in flight at a time, which keeps the order under any leader; the next
 // one gathers meanwhile.
 type sharing struct {
-	local     Local
+	Local
 	retaining Retaining
 	encode    func(dst []byte, group []*engine.Changes) []byte
 
@@ -36,17 +36,17 @@ type sharing struct {
 }
 
 func newSharing(local Local, r Retaining, encode func([]byte, []*engine.Changes) []byte) *sharing {
-	s := &sharing{local: local, retaining: r, encode: encode, waiting: newQueue(), refused: newDiscarding(errStalled)}
+	s := &sharing{Local: local, retaining: r, encode: encode, waiting: newQueue(), refused: newDiscarding(errStalled)}
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
 	return s
 }
 
-func (s *sharing) submit(c *engine.Changes) {
+func (s *sharing) Submit(c *engine.Changes) {
 	switch {
 	case !shared(c):
-		s.local.Submit(c)
+		s.Local.Submit(c)
 	case !s.waiting.put(c):
-		s.refused.submit(c)
+		s.refused.Submit(c)
 	}
 }
 
@@ -59,14 +59,13 @@ func shared(c *engine.Changes) bool {
 		len(c.Released) == 0 && len(c.Received) == 0 && len(c.Dequeued) == 0 && len(c.Forgotten) == 0 && len(c.EndedSessions) == 0
 }
 
-// waitForCapacity waits for the node's own store, and for the cluster unless it is
+// WaitForCapacity waits for the node's own store, and for the cluster unless it is
 // stalled.
-func (s *sharing) waitForCapacity() {
-	s.local.WaitForCapacity()
-	s.waiting.waitForCapacity()
+func (s *sharing) WaitForCapacity() {
+	s.Local.WaitForCapacity()
+	s.waiting.WaitForCapacity()
 }
 
-func (s *sharing) err() error          { return s.local.Err() }
 func (s *sharing) storesLocally() bool { return true }
 
 func (s *sharing) start() {

@@ -61,6 +61,9 @@ func (c *Coordinator) refusal(err error) error {
 // imported session, or nil if there is none elsewhere.
 func (c *Coordinator) collect(t *lease, claim engine.Claim) (*importedSession, error) {
 	offers, err := c.claimAll(t, claim)
+	if err == nil {
+		err = c.resolveForClient(t, claim)
+	}
 	if err == nil && len(offers) > 0 {
 		offers, err = c.selectCurrent(t.ctx, claim, offers)
 	}
@@ -106,6 +109,7 @@ func (c *Coordinator) claimAll(t *lease, claim engine.Claim) (offers []peerOffer
 			case a.outcome == outcomeOffered:
 				a.offer.adjustTimes(c.o.ClockOffset(n))
 				offers = append(offers, peerOffer{n, a.offer})
+				t.addOffer(offers[len(offers)-1])
 			}
 		})
 	}

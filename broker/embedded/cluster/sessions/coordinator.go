@@ -19,8 +19,9 @@ import (
 
 // Net sends requests to the other nodes.
 type Net interface {
-	// Peers returns the other nodes of the cluster.
-	Peers() []int
+	// Peers returns the other nodes of the cluster. It returns false while this node does
+	// not take part in the cluster: they are not known then.
+	Peers() (nodes []int, ok bool)
 	// Ask sends a request to a node and returns what its Serve returns. It ends when ctx does.
 	// Requests and responses are smaller than 16 MiB.
 	Ask(ctx context.Context, to int, request []byte) ([]byte, error)
@@ -84,6 +85,7 @@ type Coordinator struct {
 
 	mu           sync.Mutex // guards what follows; never held during calls to other packages
 	handoffs     map[uint64]*handoff
+	inDoubt      map[string]*handoff // of these, by client id: the session may have moved
 	peers        map[int]*peer
 	unconfirmed  map[transferKey]confirmation
 	closed       bool
@@ -116,7 +118,7 @@ func New(o Options) *Coordinator {
 	o.setDefaults()
 	c := &Coordinator{
 		o: o, leases: newLeases(), pullSlots: make(chan struct{}, maxPulls), wakeProbe: make(chan struct{}, 1), nextTransfer: rand.Uint64(),
-		handoffs: map[uint64]*handoff{}, peers: map[int]*peer{}, unconfirmed: map[transferKey]confirmation{},
+		handoffs: map[uint64]*handoff{}, inDoubt: map[string]*handoff{}, peers: map[int]*peer{}, unconfirmed: map[transferKey]confirmation{},
 	}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	return c
@@ -128,8 +130,8 @@ func (c *Coordinator) Open() {
 	c.startTask(c.probePeers)
 }
 
-// Close stops claiming. Sessions that are being moved stay where they are. Close comes before
-// the engine and the links to other nodes are closed.
+// Close stops claiming. Sessions that are being moved, or are in doubt, stay where they are.
+// Close comes before the links to other nodes are closed; the engine may be closed already.
 func (c *Coordinator) Close() {
 	c.mu.Lock()
 	first := !c.closed
@@ -140,6 +142,9 @@ func (c *Coordinator) Close() {
 	}
 	c.cancel()
 	c.tasks.Wait()
+	for _, h := range c.doubts(func(int) bool { return true }) { // they would stay frozen
+		c.keep(h)
+	}
 }
 
 // startTask runs a function that Close waits for. It reports whether it did: a closed
@@ -163,7 +168,7 @@ func (c *Coordinator) Figures() Figures {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	f.HandoffsInProgress = len(c.handoffs)
+	f.HandoffsInProgress = len(c.handoffs) - len(c.inDoubt)
 	for _, p := range c.peers {
 		if p.unreachable {
 			f.Unreachable++

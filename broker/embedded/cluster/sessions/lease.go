@@ -3,6 +3,7 @@ package sessions
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 
 	"signalbox/broker/embedded/engine"
@@ -29,11 +30,12 @@ type lease struct {
 	leases   *leases
 	once     sync.Once
 
-	skipped []int // nodes that did not respond to a local client's claim
+	skipped []int         // nodes that did not respond to a local client's claim
+	offers  []transferKey // of sessions that are being imported; guarded by leases.mu
 }
 
 type leases struct {
-	mu     sync.Mutex // guards active; held briefly
+	mu     sync.Mutex // guards active and the offers of leases; held briefly
 	active map[string]*lease
 }
 
@@ -70,6 +72,21 @@ func (t *leases) tryAcquire(life context.Context, clientID string, r leaseOrder)
 	acquired.ctx, acquired.cancel = context.WithCancelCause(life)
 	t.active[clientID] = acquired
 	return acquired, nil
+}
+
+// addOffer records an offer that the claim has received.
+func (t *lease) addOffer(o peerOffer) {
+	t.leases.mu.Lock()
+	defer t.leases.mu.Unlock()
+	t.offers = append(t.offers, transferKey{o.from, o.transferID})
+}
+
+// hasOffer reports whether a claim on a client id that is in progress has received an offer.
+func (t *leases) hasOffer(clientID string, k transferKey) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	claim := t.active[clientID]
+	return claim != nil && slices.Contains(claim.offers, k)
 }
 
 // held reports whether there is a lease on a client id.

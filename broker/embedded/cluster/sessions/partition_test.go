@@ -1,6 +1,7 @@
 package sessions_test
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -117,7 +118,7 @@ func TestCampaignMerge(t *testing.T) {
 				SessionRecord: engine.SessionRecord{ClientID: "c", ExpiryInterval: 60, CreatedAt: h.CreatedAt, ConnectedAt: h.CreatedAt + 1e6},
 				Subscriptions: []engine.SubscriptionRecord{{Filter: "a", Options: 1}},
 			}
-			a, err := there.Adopt(state, 1)
+			a, err := there.Adopt(state, 1, h.Timestamp+1e9)
 			check(t, err)
 			a.Activate()
 			a.Close()
@@ -152,6 +153,94 @@ func TestCampaignMerge(t *testing.T) {
 			until(t, "the session is at one node", func() bool { return len(c.owners("c")) == 1 })
 		})
 	}
+}
+
+// divide leaves parts of the client's session at both nodes, of which the first is isolated
+// then. It returns the client's connection to the second.
+func (c *cluster) divide(t *testing.T) *enginetest.Client {
+	t.Helper()
+	there := c.nodes[1]
+	c.injectFaults(func(request []byte) fault { return fault{before: request[1] == kindFetch} })
+	if _, err := there.TryConnect(keeps("c")); !errors.Is(err, enginetest.Refused(packet.ReasonServerUnavailable)) {
+		t.Fatalf("the client was refused with %v", err)
+	}
+	c.nodes[0].setIsolated(true)
+	s := there.Connect(keeps("c"))
+	if !s.Present {
+		t.Fatal("the part that was imported is not present")
+	}
+	return s
+}
+
+// TestPacketIDsOfMergedParts merges a part of a session with one at which the client was connected
+// earlier, wherever that is: a packet identifier that it has released since is free [MQTT-4.3.3-12].
+func TestPacketIDsOfMergedParts(t *testing.T) {
+	t.Parallel()
+	for connect := 1; connect <= 2; connect++ {
+		t.Run(fmt.Sprint("node ", connect), func(t *testing.T) {
+			inVirtualTime(t, func(t *testing.T) { testPacketIDsOfMergedParts(t, connect) })
+		})
+	}
+}
+
+func testPacketIDsOfMergedParts(t *testing.T, connect int) {
+	c := newCluster(t, 2, shortTimeouts)
+	here := c.nodes[0]
+	s := here.Connect(keeps("c"))
+	s.Subscribe("a", 1)
+	s.Publish(packet.Outgoing{Topic: "b", QoS: 2, PacketID: 7})
+	s.Want(packet.TypePubrec)
+	s.Close()
+	s = c.divide(t)
+	s.Ack(packet.TypePubrel, 7)
+	s.Want(packet.TypePubcomp)
+	s.Close()
+	until(t, "the client is disconnected", func() bool { return slices.Equal(c.owners("c"), []int{1, 2}) })
+	if connect == 2 {
+		c.injectFaults(func([]byte) fault { return fault{} })
+		here.setIsolated(false)
+		until(t, "the parts are merged", func() bool { return slices.Equal(c.owners("c"), []int{2}) })
+	} else { // the previous node finds them
+		c.injectFaults(func(request []byte) fault { return fault{before: request[1] == kindList} })
+		here.setIsolated(false)
+	}
+	s = c.nodes[connect-1].Connect(keeps("c"))
+	s.Publish(packet.Outgoing{Topic: "a", QoS: 2, PacketID: 7, Payload: []byte("another")})
+	s.Want(packet.TypePubrec)
+	if m := s.WantMessage(); m.Payload != "another" {
+		t.Errorf("got %v", m)
+	}
+}
+
+// TestMergeInFlight merges a part whose messages are in flight with one at which the client is
+// connected: it has to reconnect, since they are repeated after CONNACK only [MQTT-4.4.0-1].
+func TestMergeInFlight(t *testing.T) { inVirtualTime(t, testMergeInFlight) }
+
+func testMergeInFlight(t *testing.T) {
+	c := newCluster(t, 2, shortTimeouts)
+	here, there := c.nodes[0], c.nodes[1]
+	s := here.Connect(keeps("c"))
+	s.Subscribe("a", 2)
+	for i := range 2 {
+		check(t, here.Publish(&engine.Message{Topic: "a", QoS: 2, Payload: fmt.Append(nil, i)}))
+	}
+	released, sent := s.WantMessage(), s.WantMessage()
+	s.Ack(packet.TypePubrec, released.ID)
+	s.Want(packet.TypePubrel)
+	s.Close()
+	s = c.divide(t)
+	c.injectFaults(func([]byte) fault { return fault{} })
+	here.setIsolated(false)
+	s.AwaitClose()
+	s = there.Connect(keeps("c"))
+	if p := s.Want(packet.TypePubrel); enginetest.PacketID(p) != released.ID {
+		t.Errorf("PUBREL has the id %d, want %d", enginetest.PacketID(p), released.ID)
+	}
+	sent.Dup = true
+	if m := s.WantMessage(); m != sent {
+		t.Errorf("got %v, want %v", m, sent)
+	}
+	until(t, "the session is at one node", func() bool { return slices.Equal(c.owners("c"), []int{-2}) })
 }
 
 // TestReconciledDuringClaim lets a client in without a node that responds again and is
@@ -201,6 +290,9 @@ func TestCampaignRoamingOverPartitions(t *testing.T) {
 	cutting.Wait()
 	for _, n := range c.nodes {
 		n.setIsolated(false)
+	}
+	until(t, "all nodes respond", c.allReachable)
+	for !h.connect(0, 0) { // all its sessions may have ended: it has alternated between them
 	}
 	h.waitForOneNode()
 	t.Logf("%d connections, %d messages, %d new sessions, %d missing; node 1: %+v",

@@ -2,6 +2,7 @@ package sessions
 
 import (
 	"context"
+	"slices"
 	"time"
 )
 
@@ -25,7 +26,7 @@ func (c *Coordinator) peerState(node int) *peer {
 
 // reachablePeers returns the peers that respond and those that do not.
 func (c *Coordinator) reachablePeers() (reachable, unreachable []int) {
-	nodes := c.o.Net.Peers()
+	nodes, _ := c.o.Net.Peers()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, n := range nodes {
@@ -119,9 +120,15 @@ func (c *Coordinator) noteContact(node int) {
 }
 
 // peersToReconcile returns the peers to reconcile now, and drops the state of nodes that are
-// no longer peers.
+// no longer peers. Sessions that may be at such a node end.
 func (c *Coordinator) peersToReconcile() (found []int) {
-	nodes := c.o.Net.Peers()
+	nodes, ok := c.o.Net.Peers()
+	if !ok {
+		return nil
+	}
+	for _, h := range c.doubts(func(to int) bool { return !slices.Contains(nodes, to) }) {
+		c.endDoubt(h, false)
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	current := map[int]*peer{}

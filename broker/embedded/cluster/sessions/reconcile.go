@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"signalbox/broker/embedded/engine"
@@ -44,6 +45,7 @@ func (c *Coordinator) reconcileAll(node int) bool {
 		}
 		if first {
 			c.markReachable(node)
+			complete = c.resolveDoubts(node)
 		}
 		for _, h := range list {
 			if err := c.reconcileSession(node, h); err != nil {
@@ -91,6 +93,8 @@ func (c *Coordinator) reconcileSession(node int, remote engine.Ownership) error 
 	switch {
 	case err != nil:
 		return nil //nolint:nilerr // there is no session here
+	case c.doubtAbout(remote.ClientID) != nil:
+		return nil // they are compared when the doubt is resolved
 	case !c.yieldsTo(local, node, remote):
 		return c.pull(node, remote.ClientID)
 	}
@@ -128,7 +132,7 @@ func (c *Coordinator) pull(node int, clientID string) error {
 	}
 	defer t.release()
 	defer context.AfterFunc(ctx, func() { t.cancel(context.Cause(ctx)) })()
-	if now, err := c.o.Engine.Ownership(clientID); err != nil || now.Timestamp != local.Timestamp {
+	if now, err := c.o.Engine.Ownership(clientID); err != nil || now.Timestamp != local.Timestamp || c.doubtAbout(clientID) != nil {
 		return errTransferEnded
 	} else {
 		local = now
@@ -138,6 +142,7 @@ func (c *Coordinator) pull(node int, clientID string) error {
 	if err != nil {
 		return err
 	}
+	t.addOffer(o)
 	c.counts.reconciled.Add(1)
 	if o.state.CreatedAt != local.CreatedAt || o.state.Username != local.Username {
 		if alternated(o.ownership(), local) {
@@ -186,7 +191,8 @@ func (c *Coordinator) claimAt(ctx context.Context, node int, q claimRequest) (pe
 }
 
 // merge moves a part of a session to the part that is here. While the client is connected, the
-// messages are appended to its queue.
+// messages are appended to its queue. If some are in flight it is disconnected instead, and the
+// parts are merged afterwards: these are sent again after CONNACK only [MQTT-4.4.0-1].
 func (c *Coordinator) merge(t *lease, local engine.Ownership, o peerOffer) error {
 	if !local.Connected {
 		imported, err := c.takeOver(t, []peerOffer{o})
@@ -196,6 +202,10 @@ func (c *Coordinator) merge(t *lease, local engine.Ownership, o peerOffer) error
 	part := &engine.StoredSession{}
 	if err := c.fetch(t.ctx, o, 0, part); err != nil {
 		return err
+	}
+	if inFlight(part) {
+		c.o.Engine.Disconnect(local.ClientID) //nolint:errcheck // it may have disconnected
+		return errors.New("the client has to reconnect, since messages for it are in flight")
 	}
 	if err := c.o.Engine.Append(local.ClientID, part.Queue); err != nil {
 		return err
@@ -211,4 +221,9 @@ func (c *Coordinator) merge(t *lease, local engine.Ownership, o peerOffer) error
 		return errTransferEnded
 	}
 	return nil
+}
+
+// inFlight reports whether some messages of a part were sent, and are not acknowledged.
+func inFlight(part *engine.StoredSession) bool {
+	return slices.ContainsFunc(part.Queue, func(r engine.QueueRecord) bool { return r.Released || r.Seq <= part.SentSeq })
 }

@@ -50,6 +50,8 @@ type node struct {
 
 	mu       sync.Mutex
 	isolated bool // it can reach no node, and no node can reach it
+	removed  bool // from the cluster
+	atRest   bool // it does not take part in the cluster at present
 }
 
 // inVirtualTime runs a test in virtual time: a node that responds at once is never
@@ -82,7 +84,8 @@ func (c *cluster) startNodes(n int, change []func(*sessions.Options)) *cluster {
 		c.nodes = append(c.nodes, c.start(i+1, change))
 	}
 	for _, node := range c.nodes {
-		node.mesh.SetPeers(node.Peers())
+		peers, _ := node.Peers()
+		node.mesh.SetPeers(peers)
 	}
 	for _, node := range c.nodes {
 		until(t, "the nodes are linked", node.linked)
@@ -144,6 +147,32 @@ func (n *node) isIsolated() bool {
 	return n.isolated
 }
 
+// remove removes a node from the cluster.
+func (n *node) remove() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.removed = true
+}
+
+func (n *node) isRemoved() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.removed
+}
+
+// setAtRest has a node stop to take part in the cluster, or take part again.
+func (n *node) setAtRest(atRest bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.atRest = atRest
+}
+
+func (n *node) isAtRest() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.atRest
+}
+
 // linked reports whether the mesh links to all other nodes are up and their subscriptions
 // known.
 func (n *node) linked() bool {
@@ -202,14 +231,17 @@ func (n *node) dial(to int) (net.Conn, error) {
 	return here, nil
 }
 
-// Peers returns all other nodes.
-func (n *node) Peers() (found []int) {
+// Peers returns all other nodes, unless this one is at rest.
+func (n *node) Peers() (found []int, ok bool) {
+	if n.isAtRest() {
+		return nil, false
+	}
 	for _, other := range n.cluster.nodes {
-		if other != n {
+		if other != n && !other.isRemoved() {
 			found = append(found, other.number)
 		}
 	}
-	return found
+	return found, true
 }
 
 var errCut = errors.New("the node cannot be reached")

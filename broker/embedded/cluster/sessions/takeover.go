@@ -60,6 +60,7 @@ func (c *Coordinator) takeOver(t *lease, offers []peerOffer) (*importedSession, 
 	if !subscribed { // no messages are under way
 		barrier = func(context.Context, []int) error { return nil }
 	}
+	before, _ := c.o.Engine.Ownership(t.clientID) //nolint:errcheck // without a part of it here, any other is later
 	var imported *importedSession
 	err := barrier(t.ctx, []int{c.o.Self}) // what was sent to both nodes by now has arrived here
 	if err == nil {
@@ -76,6 +77,7 @@ func (c *Coordinator) takeOver(t *lease, offers []peerOffer) (*importedSession, 
 	}
 	parts, err := c.fetchAll(t.ctx, offers)
 	if err == nil {
+		imported.keepLatestIncoming(before, offers, parts)
 		err = imported.first.Fill(parts...)
 	}
 	if err != nil {
@@ -90,6 +92,24 @@ func (c *Coordinator) takeOver(t *lease, offers []peerOffer) (*importedSession, 
 	return imported, nil
 }
 
+// keepLatestIncoming leaves only the part of a session at which its client was connected last with
+// packet identifiers of QoS 2 messages from the client, here or at another node. It may have
+// released those of the others since, and use them for new messages [MQTT-4.3.3-12].
+func (a *importedSession) keepLatestIncoming(here engine.Ownership, offers []peerOffer, parts []*engine.StoredSession) {
+	latest := here.Timestamp
+	for _, o := range offers {
+		latest = max(latest, o.arrival)
+	}
+	for i, o := range offers {
+		if o.arrival < latest {
+			parts[i].Incoming = nil
+		}
+	}
+	if here.Timestamp < latest {
+		a.first.ForgetIncoming()
+	}
+}
+
 // importOffers creates the offered sessions here.
 func (c *Coordinator) importOffers(offers []peerOffer) (*importedSession, error) {
 	next := uint64(0)
@@ -98,7 +118,7 @@ func (c *Coordinator) importOffers(offers []peerOffer) (*importedSession, error)
 	}
 	imported := &importedSession{coordinator: c}
 	for _, o := range offers {
-		a, err := c.o.Engine.Adopt(&o.state, next)
+		a, err := c.o.Engine.Adopt(&o.state, next, o.arrival)
 		if err != nil {
 			imported.discard()
 			return nil, err

@@ -1,0 +1,292 @@
+package console
+
+import (
+	"encoding/json"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// chartData is what a chart shows: at most four series of the same intervals.
+type chartData struct {
+	ID    string // of the element
+	Title string
+	Unit  string // text after a value, such as "msg/s"
+	From  int64  // start of the first interval, in epoch milliseconds
+	Step  int    // length of an interval, in seconds
+
+	Series []chartSeries
+}
+
+// chartSeries is a value for each interval; nil if it is unknown.
+type chartSeries struct {
+	Name   string
+	Metric string // member of the samples that a stream of events has, "" for none
+	Values []*float64
+}
+
+// chart is a chart as the template "chart" writes it.
+type chart struct {
+	ID, Title string
+	Lines     []chartLine
+	Levels    [3]string     // texts of the lines of the axis, from the bottom
+	Clocks    [3]chartClock // start, middle and end
+	Trend     []string      // a sentence for each series
+	Averages  string        // what a row of the table is
+	Rows      []chartRow
+	Points    string // values for the script, in JSON
+}
+
+// chartLine is a series: Class selects colour and dash.
+type chartLine struct{ Name, Class, Path string }
+
+// chartClock is a time, for machines and as text.
+type chartClock struct{ At, Text string }
+
+// chartRow is an interval in the table.
+type chartRow struct {
+	Clock  chartClock
+	Values []string
+}
+
+// The size of the picture in its own units, the bound of its points, which the script
+// may have to draw again, and that of the rows of the table.
+const (
+	chartWidth  = 600
+	chartHeight = 100
+	maxPoints   = 240
+	maxRows     = 24
+	maxSeries   = 4
+)
+
+// newChart returns the chart. Intervals are merged until there are few enough: the value
+// of several is their mean, an interval of which none is known stays a gap.
+func (q *request) newChart(d chartData) chart {
+	d.Series = d.Series[:min(len(d.Series), maxSeries)]
+	c := chart{ID: d.ID, Title: d.Title}
+	for _, s := range d.Series {
+		c.Trend = append(c.Trend, q.trend(d, s))
+	}
+	rows := d.merged(maxRows)
+	c.Averages = q.t("chart.averages", q.duration(rows.Step))
+	for i := range rows.length() {
+		c.Rows = append(c.Rows, q.chartRow(rows, i))
+	}
+	d = d.merged(maxPoints)
+	top := chartTop(d.highest())
+	for i := range c.Levels {
+		c.Levels[i] = q.lang.chartValue(d, top*float64(i)/2)
+	}
+	for i := range c.Clocks {
+		c.Clocks[i] = d.clock(max(0, d.length()-1) * i / (len(c.Clocks) - 1))
+	}
+	for i, s := range d.Series {
+		c.Lines = append(c.Lines, chartLine{s.Name, "s" + strconv.Itoa(i+1), chartPath(s.Values, top)})
+	}
+	c.Points = d.points(q.t("chart.gap"))
+	return c
+}
+
+// merged returns the data with at most limit intervals.
+func (d chartData) merged(limit int) chartData {
+	n := d.length()
+	size := max(1, (n+limit-1)/limit)
+	series := make([]chartSeries, len(d.Series))
+	for i, s := range d.Series {
+		series[i] = s
+		series[i].Values = make([]*float64, 0, limit)
+		for at := 0; at < n; at += size {
+			series[i].Values = append(series[i].Values, mean(s.Values, at, at+size))
+		}
+	}
+	d.Series, d.Step = series, d.Step*size
+	return d
+}
+
+// length returns the number of intervals, that of the longest series.
+func (d chartData) length() int {
+	n := 0
+	for _, s := range d.Series {
+		n = max(n, len(s.Values))
+	}
+	return n
+}
+
+// mean returns the mean of the known values of intervals; nil if there is none.
+func mean(values []*float64, from, to int) *float64 {
+	sum, n := 0.0, 0
+	for i := from; i < min(to, len(values)); i++ {
+		if v := values[i]; v != nil && !math.IsNaN(*v) && !math.IsInf(*v, 0) {
+			sum, n = sum+max(0, *v), n+1
+		}
+	}
+	if n == 0 {
+		return nil
+	}
+	sum /= float64(n)
+	return &sum
+}
+
+func (d chartData) highest() float64 {
+	top := 0.0
+	for _, s := range d.Series {
+		for _, v := range s.Values {
+			if v != nil {
+				top = max(top, *v)
+			}
+		}
+	}
+	return top
+}
+
+// chartTop returns the end of an axis that starts at zero: one digit whose half is one
+// digit, too. It is at least 0.2, whose half is the smallest value that is shown.
+func chartTop(highest float64) float64 {
+	if highest <= 0 {
+		return 1
+	}
+	highest = max(highest, 0.2)
+	size := math.Pow(10, math.Floor(math.Log10(highest)))
+	for _, n := range []float64{1, 2, 4, 6, 8} {
+		if n*size >= highest {
+			return n * size
+		}
+	}
+	return 10 * size
+}
+
+// chartPath returns the line of a series. A value between two gaps is a short line.
+func chartPath(values []*float64, top float64) string {
+	var b strings.Builder
+	for i, v := range values {
+		if v == nil {
+			continue
+		}
+		starts := i == 0 || values[i-1] == nil
+		command := "L"
+		if starts {
+			command = "M"
+		}
+		x := float64(i) * chartWidth / float64(max(1, len(values)-1))
+		b.WriteString(command + decimal(x) + " " + decimal(chartHeight*(1-*v/top)))
+		if starts && (i == len(values)-1 || values[i+1] == nil) {
+			b.WriteString("h3")
+		}
+	}
+	return b.String()
+}
+
+// decimal returns a number with at most one decimal.
+func decimal(v float64) string { return strconv.FormatFloat(math.Round(v*10)/10, 'f', -1, 64) }
+
+// points returns the data as the script chart.js reads it.
+func (d chartData) points(gap string) string {
+	type values []*float64
+	out := struct {
+		From    int64    `json:"from"`
+		Step    int      `json:"step"`
+		Unit    string   `json:"unit"`
+		None    string   `json:"none"`
+		Metrics []string `json:"metrics,omitempty"`
+		Series  []values `json:"series"`
+	}{From: d.From, Step: d.Step, Unit: d.Unit, None: gap, Series: []values{}}
+	for _, s := range d.Series {
+		rounded := make(values, len(s.Values))
+		for i, v := range s.Values {
+			if v != nil {
+				r := math.Round(*v*10) / 10
+				rounded[i] = &r
+			}
+		}
+		out.Series = append(out.Series, rounded)
+		if s.Metric != "" {
+			out.Metrics = append(out.Metrics, s.Metric)
+		}
+	}
+	b, _ := json.Marshal(out) //nolint:errchkjson // numbers that are finite, and texts
+	return string(b)
+}
+
+// clock returns the time at which an interval starts. The script shows it in the time
+// zone of the browser.
+func (d chartData) clock(interval int) chartClock {
+	at := time.UnixMilli(d.From + int64(interval)*int64(d.Step)*1000).UTC()
+	layout := "15:04:05 UTC"
+	switch {
+	case d.length()*d.Step > int((24 * time.Hour).Seconds()):
+		layout = "2006-01-02 15:04 UTC"
+	case d.Step >= 60:
+		layout = "15:04 UTC"
+	}
+	return chartClock{at.Format(time.RFC3339), at.Format(layout)}
+}
+
+func (q *request) chartRow(d chartData, interval int) chartRow {
+	row := chartRow{Clock: d.clock(interval)}
+	for _, s := range d.Series {
+		text := q.t("chart.gap")
+		if v := s.Values[interval]; v != nil {
+			text = q.lang.chartValue(d, *v)
+		}
+		row.Values = append(row.Values, text)
+	}
+	return row
+}
+
+// trend returns the newest value of a series and its range, in a sentence.
+func (q *request) trend(d chartData, s chartSeries) string {
+	low, high := math.Inf(1), 0.0
+	var last *float64
+	for i := range s.Values {
+		if last = mean(s.Values, i, i+1); last != nil {
+			low, high = min(low, *last), max(high, *last)
+		}
+	}
+	if math.IsInf(low, 1) {
+		return q.t("chart.none", s.Name)
+	}
+	from, to := q.lang.chartValue(d, low), q.lang.chartValue(d, high)
+	if last == nil {
+		return q.t("chart.stopped", s.Name, from, to)
+	}
+	return q.t("chart.trend", s.Name, q.lang.chartValue(d, *last), from, to)
+}
+
+// chartValue returns a value with its unit: with one decimal below 10.
+func (l *locale) chartValue(d chartData, v float64) string {
+	text := l.number(int64(math.Round(v)))
+	if v < 10 && v != math.Trunc(v) {
+		text = l.printer.Sprintf("%.1f", v)
+	}
+	return strings.TrimSpace(text + " " + d.Unit)
+}
+
+// uptime returns the time that a broker reports in the form "3600 seconds", in its largest
+// unit, and any other text as it is.
+func (q *request) uptime(reported string) string {
+	number, isSeconds := strings.CutSuffix(reported, " seconds")
+	seconds, err := strconv.Atoi(number)
+	switch {
+	case !isSeconds || err != nil || seconds < 0:
+		return reported
+	case seconds >= 48*3600:
+		return q.t("duration.days", seconds/(24*3600))
+	case seconds >= 3600:
+		return q.duration(seconds / 3600 * 3600)
+	case seconds >= 60:
+		return q.duration(seconds / 60 * 60)
+	}
+	return q.duration(seconds)
+}
+
+// duration returns a number of seconds in the largest unit that divides it.
+func (q *request) duration(seconds int) string {
+	switch {
+	case seconds >= 3600 && seconds%3600 == 0:
+		return q.t("duration.hours", seconds/3600)
+	case seconds >= 60 && seconds%60 == 0:
+		return q.t("duration.minutes", seconds/60)
+	}
+	return q.t("duration.seconds", seconds)
+}

@@ -1,0 +1,171 @@
+package console
+
+import (
+	"bytes"
+	"encoding/json"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+)
+
+// testRequest returns a request in English.
+func testRequest(t *testing.T) *request {
+	t.Helper()
+	c := newTestConsole(t, emptyService)
+	r := httptest.NewRequest(http.MethodGet, "/ui/home", nil)
+	return c.newRequest(httptest.NewRecorder(), r, c.pages[0], nil)
+}
+
+// values returns a series; NaN is a gap.
+func values(numbers ...float64) []*float64 {
+	list := make([]*float64, len(numbers))
+	for i, n := range numbers {
+		if !math.IsNaN(n) {
+			list[i] = &n
+		}
+	}
+	return list
+}
+
+var gap = math.NaN()
+
+// TestChartPath checks that zero is the bottom, that gaps stay gaps, and that a value
+// between two gaps is seen.
+func TestChartPath(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name   string
+		values []*float64
+		want   string
+	}{
+		{"line", values(0, 5, 10), "M0 100L300 50L600 0"},
+		{"gap", values(0, gap, 10, 10), "M0 100h3M400 0L600 0"},
+		{"gaps at the ends", values(gap, 5, 5, gap), "M200 50L400 50"},
+		{"one value", values(5), "M0 50h3"},
+		{"nothing", nil, ""},
+		{"only gaps", values(gap, gap), ""},
+	} {
+		if got := chartPath(c.values, 10); got != c.want {
+			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+		}
+	}
+}
+
+// TestChartTop checks that the end of the axis and its half are round numbers.
+func TestChartTop(t *testing.T) {
+	t.Parallel()
+	for highest, want := range map[float64]float64{0: 1, -3: 1, 0.04: 0.2, 0.1: 0.2, 0.2: 0.2, 0.3: 0.4, 1: 1, 1.1: 2, 9: 10, 10: 10, 11: 20, 612: 800, 100_000: 100_000} {
+		if got := chartTop(highest); math.Abs(got-want) > 1e-9 {
+			t.Errorf("the axis for %v ends at %v, want %v", highest, got, want)
+		}
+	}
+}
+
+// TestChartMerges checks the means of merged intervals, and that an interval is a gap
+// only if none of its values is known.
+func TestChartMerges(t *testing.T) {
+	t.Parallel()
+	d := chartData{Step: 10, Series: []chartSeries{{Values: values(1, 3, 5, gap, gap, gap, -2, math.Inf(1))}, {Values: values(7)}}}.merged(4)
+	if d.Step != 20 || d.length() != 4 {
+		t.Fatalf("step %d, %d intervals", d.Step, d.length())
+	}
+	got := [2][]any{}
+	for i, s := range d.Series {
+		for _, v := range s.Values {
+			if v == nil {
+				got[i] = append(got[i], nil)
+			} else {
+				got[i] = append(got[i], *v)
+			}
+		}
+	}
+	for i, want := range [2][]any{{2.0, 5.0, nil, 0.0}, {7.0, nil, nil, nil}} {
+		for j := range want {
+			if got[i][j] != want[j] {
+				t.Errorf("series %d has %v, want %v", i, got[i], want)
+				break
+			}
+		}
+	}
+}
+
+// TestChart checks what a chart of a long time has: bounded points and rows, three lines
+// with the unit, times, and a sentence for each series.
+func TestChart(t *testing.T) {
+	t.Parallel()
+	q := testRequest(t)
+	long := make([]float64, 4320)
+	for i := range long {
+		long[i] = float64(i % 600)
+	}
+	c := q.newChart(chartData{ID: "rate", Title: "Messages", Unit: "msg/s", From: 1_769_860_800_000, Step: 600, Series: []chartSeries{
+		{Name: "In", Metric: "messagesIn", Values: values(long...)},
+		{Name: "Out", Metric: "messagesOut", Values: values(1, 2.5, gap)},
+		{Name: "Dropped"},
+	}})
+	if len(c.Lines) != 3 || c.Lines[1].Class != "s2" || len(c.Rows) > maxRows || strings.Count(c.Lines[0].Path, "L") >= maxPoints {
+		t.Errorf("%d lines, %d rows, %d points", len(c.Lines), len(c.Rows), strings.Count(c.Lines[0].Path, "L"))
+	}
+	if want := [3]string{"0 msg/s", "300 msg/s", "600 msg/s"}; c.Levels != want {
+		t.Errorf("the lines of the axis are %q, want %q", c.Levels, want)
+	}
+	if c.Clocks[0].At != "2026-01-31T12:00:00Z" || c.Clocks[0].Text != "2026-01-31 12:00 UTC" {
+		t.Errorf("the chart starts at %v", c.Clocks[0])
+	}
+	want := []string{"In: 119 msg/s now, between 0 msg/s and 599 msg/s.", "Out: no value now, before between 1 msg/s and 2.5 msg/s.", "Dropped: no values."}
+	for i := range want {
+		if c.Trend[i] != want[i] {
+			t.Errorf("%q, want %q", c.Trend[i], want[i])
+		}
+	}
+	if c.Averages != "Each row is the mean of 30 hours." {
+		t.Errorf("%q", c.Averages)
+	}
+	var data struct {
+		Step   int          `json:"step"`
+		Series [][]*float64 `json:"series"`
+	}
+	if err := json.Unmarshal([]byte(c.Points), &data); err != nil || len(data.Series) != 3 || len(data.Series[0]) != maxPoints || data.Step != 10_800 {
+		t.Errorf("the script gets %.200s, %v", c.Points, err)
+	}
+}
+
+// TestChartWithoutData checks that a chart of nothing can be made.
+func TestChartWithoutData(t *testing.T) {
+	t.Parallel()
+	q := testRequest(t)
+	for _, d := range []chartData{{}, {Step: 10, Series: []chartSeries{{Name: "In"}}}, {Step: 10, Series: make([]chartSeries, 9)}} {
+		c := q.newChart(d)
+		if c.Rows != nil || len(c.Lines) > maxSeries {
+			t.Errorf("%v has rows %v and %d lines", d, c.Rows, len(c.Lines))
+		}
+	}
+}
+
+// TestChartTemplate checks the markup: a name, a description, a table, and that names are
+// text.
+func TestChartTemplate(t *testing.T) {
+	t.Parallel()
+	q := testRequest(t)
+	set, err := parse("home", q.console.functions(q.lang, "."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := q.newChart(chartData{ID: "c", Title: `"><script>x</script>`, Step: 10, Unit: "msg/s",
+		Series: []chartSeries{{Name: `<img src=x onerror=y>`, Values: values(2048, gap)}}})
+	var out bytes.Buffer
+	if err := set.ExecuteTemplate(&out, "chart", c); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`role="img" aria-labelledby="c-title" aria-describedby="c-trend"`, `<p id="c-trend">&lt;img src=x onerror=y&gt;: no value now, before between 2,048 msg/s and 2,048 msg/s. </p>`,
+		`<path class="line s1" d="M0 `, `<td class="num">2,048 msg/s</td>`, `<td class="num">no value</td>`} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("no %s in %s", want, out.String())
+		}
+	}
+	if strings.Contains(out.String(), "<script") || strings.Contains(out.String(), "<img") {
+		t.Errorf("a name is not text: %s", out.String())
+	}
+}

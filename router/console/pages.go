@@ -1,0 +1,23 @@
+package console
+
+import "slices"
+
+// pages is the table of all pages. A page that is not in it does not exist.
+func pages() []*page {
+	return slices.Concat(
+		sessionPages(),
+		platformPages(),
+		firstStepsPages(),
+		userPages(),
+		projectPages(),
+		connectPages(),
+		clusterPages(),
+		streamPages(),
+		bridgePages(),
+		accessPages(),
+		brokerPages(),
+		inspectPages(),
+		jobPages(),
+		topicPages(),
+	)
+}

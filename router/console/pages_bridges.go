@@ -1,0 +1,197 @@
+package console
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+)
+
+// bridgePages manage the bridges of a broker.
+func bridgePages() []*page {
+	const base = brokerPath + "bridges"
+	return []*page{
+		{path: base, name: "bridges", template: "list", role: viewer, help: "bridges", calls: []string{"listBridges"}, view: viewBridges, fragments: []string{"list"}},
+		{path: base + "/{bridgeId}", name: "bridge", group: "bridges", role: viewer, help: "bridges", calls: []string{"getBridgeStatus"}, view: viewBridge, fragments: []string{"connections"}},
+		{path: base + "/{bridgeId}/config", name: "bridge-config", group: "bridges", role: editor, help: "bridges", calls: []string{"getBridgeConfig", "getBridgeSchema", "setBridgeConfig", "testBridge", "previewBridge"},
+			view: viewBridgeConfig, actions: map[string]action{"edit": editBridgeConfig}},
+		{path: base + "/{bridgeId}/letters", name: "dead-letters", group: "bridges", role: viewer, change: editor, help: "bridges", calls: []string{"listDeadLetters", "retryDeadLetters", "deleteDeadLetters"},
+			view: viewDeadLetters, actions: map[string]action{"retry": retrySelectedLetters, "retry-all": retryAllLetters, "delete": deleteSelectedLetters}, fragments: []string{"letters"}},
+		{path: base + "/{bridgeId}/letters/delete", name: "dead-letters-delete", template: "form", group: "bridges", role: editor, help: "bridges", calls: []string{"listDeadLetters", "deleteDeadLetters"},
+			view: viewDeadLettersDelete, actions: map[string]action{"": deleteAllLetters}},
+	}
+}
+
+func viewBridges(q *request) (view, error) {
+	v := &listView{Intro: q.t("bridges.empty"), Head: []string{q.t("col.bridge"), q.t("col.state")}}
+	var list []struct {
+		ID     string `json:"id"`
+		Active bool   `json:"isActive"`
+	}
+	if err := q.get("listBridges", nil, &list); err != nil {
+		v.Err = q.asAPIError(err)
+		return v, nil
+	}
+	for _, b := range list {
+		state := cell{Text: q.t("bridges.unused")}
+		if b.Active {
+			state = cell{Text: q.t("bridges.configured"), State: "good"}
+		}
+		r := row{Cells: []cell{{Text: b.ID, To: q.inBroker("bridges/" + url.PathEscape(b.ID))}, state}}
+		if q.role() >= editor {
+			r.Actions = []link{{Text: q.t("bridges.configure"), To: q.inBroker("bridges/" + url.PathEscape(b.ID) + "/config")}}
+		}
+		v.Rows = append(v.Rows, r)
+	}
+	return v, nil
+}
+
+// bridgeView is the state of a bridge's connections.
+type bridgeView struct {
+	frame
+	ID          string
+	Connections []bridgeConnection
+	Err         *apiError
+}
+
+// bridgeConnection is the state of a connection as the API returns it.
+type bridgeConnection struct {
+	Name      string `json:"connectionName"`
+	Queued    int64  `json:"queuedMessages"`
+	Connected bool   `json:"isConnected"`
+	Error     string `json:"error"`
+	Stats     *struct {
+		QueuedBytes int64 `json:"queuedBytes"`
+		Received    int64 `json:"received"`
+		Delivered   int64 `json:"delivered"`
+		Dropped     int64 `json:"dropped"`
+		Rejected    int64 `json:"rejected"`
+		Retries     int64 `json:"retries"`
+		Inbound     int64 `json:"inbound"`
+		DeadLetters int64 `json:"deadLetters"`
+	} `json:"stats"`
+}
+
+func viewBridge(q *request) (view, error) {
+	v := &bridgeView{ID: q.params["bridgeId"]}
+	v.Title = v.ID
+	if err := q.get("getBridgeStatus", nil, &v.Connections); err != nil {
+		if e := q.asAPIError(err); e.Status != 404 {
+			v.Err = e
+			return v, nil
+		}
+		return nil, err
+	}
+	return v, nil
+}
+
+// deadLettersView are the dead letters of a connection.
+type deadLettersView struct {
+	frame
+	Connection string
+	Letters    []deadLetter
+	Paging     paging
+	Back       link
+	DeleteAll  string // path of the page that deletes all of them
+}
+
+// deadLetter is a dead letter as the API returns it.
+type deadLetter struct {
+	ID         string `json:"id"`
+	Topic      string `json:"topic"`
+	Payload    string `json:"payload"`
+	Encoding   string `json:"encoding"`
+	Truncated  bool   `json:"truncated"`
+	Size       int64  `json:"size"`
+	Mapping    string `json:"mapping"`
+	RejectedAt string `json:"rejectedAt"`
+	Attempts   int    `json:"attempts"`
+	Reason     string `json:"reason"`
+	Answer     string `json:"answer"`
+}
+
+// withConnection returns the parameters of an operation on a connection of the bridge.
+func (q *request) withConnection() map[string]string {
+	params := map[string]string{"connectionName": q.query.Get("connection")}
+	for k, v := range q.params {
+		params[k] = v
+	}
+	return params
+}
+
+func viewDeadLetters(q *request) (view, error) {
+	v := &deadLettersView{Connection: q.query.Get("connection"), Back: link{Text: q.t("back.bridge"), To: q.inBroker("bridges/" + url.PathEscape(q.params["bridgeId"]))}}
+	v.Title, v.DeleteAll = q.t("letters.of", show(v.Connection)), q.ofLetters("/delete")
+	list, err := q.deadLetters(q.listQuery())
+	if err != nil {
+		return nil, err
+	}
+	v.Letters, v.Paging = list.Value, q.paging(list.Total)
+	return v, nil
+}
+
+// deadLetters returns dead letters of the connection that the query names.
+func (q *request) deadLetters(query url.Values) (part[[]deadLetter], error) {
+	var list part[[]deadLetter]
+	var g parts
+	loadWith(&g, q, &list, "listDeadLetters", q.withConnection(), query)
+	if g.wait(); list.Err != nil {
+		return list, list.Err
+	}
+	return list, nil
+}
+
+// ofLetters returns the path of the page of the connection's dead letters, or of one
+// below it.
+func (q *request) ofLetters(below string) string {
+	return q.inBroker("bridges/"+url.PathEscape(q.params["bridgeId"])+"/letters"+below, "connection", q.query.Get("connection"))
+}
+
+// selectedLetters returns the posted ids, of which there must be one: an operation without
+// ids is about all dead letters.
+func (q *request) selectedLetters() ([]string, error) {
+	ids := q.http.PostForm["id"]
+	if len(ids) == 0 {
+		return nil, &apiError{Status: http.StatusBadRequest, Code: "INVALID_REQUEST", Message: q.t("letters.none_selected")}
+	}
+	return ids, nil
+}
+
+func retrySelectedLetters(q *request) (string, error) {
+	ids, err := q.selectedLetters()
+	if err != nil {
+		return "", err
+	}
+	return q.retryLetters(map[string]any{"ids": ids})
+}
+
+func retryAllLetters(q *request) (string, error) { return q.retryLetters(nil) }
+
+func (q *request) retryLetters(body any) (string, error) {
+	_, err := q.perform("retryDeadLetters", q.withConnection(), nil, body, nil)
+	return done(q.ofLetters(""), "letters_retried", ""), err
+}
+
+func deleteSelectedLetters(q *request) (string, error) {
+	ids, err := q.selectedLetters()
+	if err != nil {
+		return "", err
+	}
+	return q.deleteLetters(url.Values{"ids": {strings.Join(ids, ",")}})
+}
+
+func (q *request) deleteLetters(query url.Values) (string, error) {
+	_, err := q.perform("deleteDeadLetters", q.withConnection(), query, nil, nil)
+	return done(q.ofLetters(""), "letters_deleted", ""), err
+}
+
+// viewDeadLettersDelete asks whether all dead letters of a connection are to be deleted.
+func viewDeadLettersDelete(q *request) (view, error) {
+	list, err := q.deadLetters(url.Values{"count": {"1"}})
+	if err != nil {
+		return nil, err
+	}
+	return &formView{Intro: []string{q.t("letters.delete_all.what", list.Total, show(q.query.Get("connection")))},
+		Form: q.confirmForm("letters.delete_all", "", q.root+"/"+q.ofLetters(""))}, nil
+}
+
+func deleteAllLetters(q *request) (string, error) { return q.deleteLetters(nil) }

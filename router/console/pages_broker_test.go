@@ -1,0 +1,201 @@
+package console
+
+import (
+	"net/url"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func sample(at int64, pairs ...string) sysSample {
+	s := sysSample{Date: at, Topics: map[string]string{}}
+	for i := 0; i < len(pairs); i += 2 {
+		s.Topics[sysPrefix+pairs[i]] = pairs[i+1]
+	}
+	return s
+}
+
+func TestRates_have_gaps_where_the_counter_is_unknown(t *testing.T) {
+	t.Parallel()
+	samples := []sysSample{sample(0, "n", "100"), sample(10_000, "n", "150"), sample(20_000, "n", "20"), sample(30_000, "n", "20"),
+		sample(40_000), sample(50_000, "n", "40"), sample(50_000, "n", "50"), sample(60_000, "n", "NaN"), sample(70_000, "n", " 60 ")}
+	var got []string
+	for _, p := range rates(samples, "n") {
+		text := "-"
+		if p.OK {
+			text = strconv.FormatFloat(p.Value, 'g', -1, 64)
+		}
+		got = append(got, text)
+	}
+	if diff := cmp.Diff([]string{"-", "5", "-", "0", "-", "-", "-", "-", "-"}, got); diff != "" {
+		t.Errorf("rates (-want +got):\n%s", diff)
+	}
+	if points := rates(nil, "n"); len(points) != 0 {
+		t.Errorf("rates of nothing: %v", points)
+	}
+	sum, ok := sample(0, "a", "1", "b", "2", "c", "x").value("a", "b", "c", "d")
+	if sum != 3 || !ok {
+		t.Errorf("sum %v, %t", sum, ok)
+	}
+}
+
+func TestUptime(t *testing.T) {
+	t.Parallel()
+	c := newTestConsole(t, emptyService)
+	q := &request{console: c, lang: c.words.pick("en", "")}
+	for reported, want := range map[string]string{"": "", "a week": "a week", "5 days": "5 days", "0 seconds": "0 seconds", "59 seconds": "59 seconds", "61 seconds": "1 minute",
+		"7300 seconds": "2 hours", "169200 seconds": "47 hours", "172800 seconds": "2 days"} {
+		if got := q.uptime(reported); got != want {
+			t.Errorf("%q is shown as %q, want %q", reported, got, want)
+		}
+	}
+}
+
+func TestSparkline_has_a_line_for_each_part_without_a_gap(t *testing.T) {
+	t.Parallel()
+	points := []point{{Value: 0, OK: true}, {Value: 10, OK: true}, {}, {Value: 5, OK: true}, {}, {Value: 10, OK: true}, {Value: 10, OK: true}}
+	want := []string{"0.0,23.0 20.0,1.0", "100.0,1.0 120.0,1.0"}
+	if diff := cmp.Diff(want, sparkline(points)); diff != "" {
+		t.Errorf("lines (-want +got):\n%s", diff)
+	}
+	for _, none := range [][]point{nil, {{Value: 1, OK: true}}, {{}, {}}} {
+		if lines := sparkline(none); lines != nil {
+			t.Errorf("%v: %q", none, lines)
+		}
+	}
+	if flat := sparkline([]point{{OK: true}, {OK: true}}); flat[0] != "0.0,23.0 120.0,23.0" {
+		t.Errorf("zero: %q", flat)
+	}
+}
+
+func TestPayloadForms(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		payload, wanted string
+		whole           bool
+		form, forms     string
+	}{
+		{`{"a":1}`, "", true, asJSON, "json text hex"},
+		{`{"a":1}`, "hex", true, asHex, "json text hex"},
+		{`{"a":1}`, "json", false, asText, "text hex"},
+		{` [1]`, "", true, asJSON, "json text hex"},
+		{`1`, "", true, asText, "text hex"},
+		{"", "", true, asText, "text hex"},
+		{"\x00", "", true, asHex, "text hex"},
+		{"\xff", "json", true, asHex, "text hex"},
+		{"\xff", "text", true, asText, "text hex"},
+		{"x", "<script>", true, asText, "text hex"},
+	} {
+		form, forms := payloadFormOf([]byte(c.payload), c.wanted, c.whole)
+		if form != c.form || strings.Join(forms, " ") != c.forms {
+			t.Errorf("%q as %q: %s of %v, want %s of %s", c.payload, c.wanted, form, forms, c.form, c.forms)
+		}
+	}
+	for _, c := range []struct{ payload, form, want string }{
+		{"a\r\nb\x00\u202e", asText, "a\nb␀⟨U+202E⟩"},
+		{`{"a":"\u202e` + "\u202e" + `"}`, asJSON, "{\n  \"a\": \"\\u202e⟨U+202E⟩\"\n}"},
+		{"\x00\xff", asHex, "00000000  00 ff                                             |..|"},
+	} {
+		if got := shownPayload([]byte(c.payload), c.form); got != c.want {
+			t.Errorf("%q as %s: %q, want %q", c.payload, c.form, got, c.want)
+		}
+	}
+	if got := hexLine([]byte{1, 2, 255}, 2); got != "01 02 …" {
+		t.Errorf("line %q", got)
+	}
+	if got := shortened("äöü", 2); got != "äö…" || shortened("äöü", 3) != "äöü" {
+		t.Errorf("shortened %q", got)
+	}
+}
+
+func TestPublishBody(t *testing.T) {
+	t.Parallel()
+	f := form{Fields: []field{{Name: "topic", Kind: kindText}, {Name: "payload", Kind: kindLong}, {Name: "encoding", Kind: kindSelect},
+		{Name: "qos", Kind: kindSelect}, {Name: "retain", Kind: kindCheckbox}, {Name: "userProperties", Kind: kindLines}}}
+	for _, c := range []struct {
+		payload, encoding, properties string
+		want                          map[string]any
+		field                         string
+	}{
+		{"x", "text", "", map[string]any{"payload": "x", "encoding": "text"}, ""},
+		{"{}", "json", "", map[string]any{"payload": "{}", "encoding": "text"}, ""},
+		{"0A ff", "hex", "", map[string]any{"payload": "Cv8=", "encoding": "base64"}, ""},
+		{"AA\n==", "base64", "", map[string]any{"payload": "AA==", "encoding": "base64"}, ""},
+		{"x", "text", "a=1\r\nb==", map[string]any{"payload": "x", "encoding": "text",
+			"userProperties": []map[string]string{{"name": "a", "value": "1"}, {"name": "b", "value": "="}}}, ""},
+		{"{", "json", "", nil, "body.payload"},
+		{"0", "hex", "", nil, "body.payload"},
+		{"x", "text", "a", nil, "body.userProperties"},
+	} {
+		posted := url.Values{"topic": {"t"}, "payload": {c.payload}, "encoding": {c.encoding}, "qos": {"1"}, "userProperties": {c.properties}}
+		got, bad := publishBody(f, posted)
+		if c.field != "" {
+			if bad == nil || bad.Field != c.field {
+				t.Errorf("%q as %s: error %+v, want one of %s", c.payload, c.encoding, bad, c.field)
+			}
+			continue
+		}
+		c.want["topic"], c.want["qos"], c.want["retain"] = "t", 1, false
+		if diff := cmp.Diff(c.want, got); diff != "" || bad != nil {
+			t.Errorf("%q as %s: error %+v (-want +got):\n%s", c.payload, c.encoding, bad, diff)
+		}
+	}
+}
+
+func TestConnectionChanges(t *testing.T) {
+	t.Parallel()
+	f := form{Fields: []field{{Name: "name", Kind: kindText, Required: true}, {Name: "username", Kind: kindText}, {Name: "ca_cert", Kind: kindLong},
+		{Name: "password", Kind: kindPassword}, {Name: "client_key", Kind: kindLong}, {Name: "clear-password", Kind: kindCheckbox},
+		{Name: "clear-client_key", Kind: kindCheckbox}, {Name: "topictree", Kind: kindCheckbox}}}
+	got := connectionChanges(f, url.Values{"name": {"n"}, "ca_cert": {"a\r\nb"}, "clear-password": {"true"}, "client_key": {"k"}, "clear-client_key": {"true"}})
+	want := map[string]any{"name": "n", "description": nil, "username": nil, "ca_cert": "a\nb", "client_cert": nil, "server_fingerprint": nil, "password": nil, "client_key": "k", "topictree": false}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	got = connectionChanges(f, url.Values{"name": {"n"}, "password": {""}, "client_key": {""}})
+	want = map[string]any{"name": "n", "description": nil, "username": nil, "ca_cert": nil, "client_cert": nil, "server_fingerprint": nil, "topictree": false}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("without secrets (-want +got):\n%s", diff)
+	}
+}
+
+func TestBanBody(t *testing.T) {
+	t.Parallel()
+	f := form{Fields: []field{{Name: "kind", Kind: kindSelect}, {Name: "value", Kind: kindText, Required: true}, {Name: "expires_at", Kind: kindSelect}}}
+	now := time.Date(2026, 1, 31, 12, 0, 0, 0, time.FixedZone("", 3600))
+	for choice, want := range map[string]map[string]any{
+		"":      {"kind": "address", "value": "::1"},
+		"1d":    {"kind": "address", "value": "::1", "expires_at": "2026-02-01T11:00:00Z"},
+		"never": {"kind": "address", "value": "::1"},
+	} {
+		if diff := cmp.Diff(want, banBody(f, url.Values{"kind": {"address"}, "value": {"::1"}, "expires_at": {choice}}, now)); diff != "" {
+			t.Errorf("%q (-want +got):\n%s", choice, diff)
+		}
+	}
+}
+
+func TestReadTrees(t *testing.T) {
+	t.Parallel()
+	one, err := readTrees([]byte(`{"publishTopics":{"count":2,"data":[{"topic":"a"}]},"subscribeTopics":{"count":1,"data":[{"topic":"a/#","clients":3}]}}`))
+	if err != nil || len(one) != 1 || one[0].Number != 0 || one[0].PublishTopics.Count != 2 || one[0].SubscribeTopics.Data[0].Clients != 3 {
+		t.Errorf("one tree: %+v, %v", one, err)
+	}
+	nodes, err := readTrees([]byte(" [{},{}]\n"))
+	if err != nil || len(nodes) != 2 || nodes[1].Number != 2 {
+		t.Errorf("two nodes: %+v, %v", nodes, err)
+	}
+}
+
+func TestDenialsOf(t *testing.T) {
+	t.Parallel()
+	var all []denialRecord
+	for range 30 {
+		all = append(all, denialRecord{ClientID: "a"}, denialRecord{ClientID: "b"})
+	}
+	if own := denialsOf(all, "a"); len(own) != sessionDenials || own[0].ClientID != "a" || denialsOf(all, "c") != nil {
+		t.Errorf("denials: %+v", own)
+	}
+}

@@ -1,0 +1,87 @@
+package console
+
+// connectPages are the brokers of a project, and how one is added.
+func connectPages() []*page {
+	return []*page{
+		{path: "/ui/p/{projectId}/brokers", name: "brokers", template: "list", role: viewer, help: "brokers", calls: []string{"listBrokers"}, view: viewBrokers},
+		{path: "/ui/p/{projectId}/brokers/new", name: "broker-new", template: "connect", group: "brokers", role: admin, help: "brokers", calls: []string{"createBroker", "testBroker"},
+			view: viewConnect, actions: map[string]action{"add": createBroker, "test": testBroker, "pin": pinNewBroker}, fragments: []string{"trial", "fingerprint"}},
+	}
+}
+
+func viewBrokers(q *request) (view, error) {
+	var list []brokerRecord
+	total, err := q.list("listBrokers", nil, &list)
+	if err != nil {
+		return nil, err
+	}
+	v := &listView{Intro: q.t("home.empty"), Paging: paging{Total: total}, Head: []string{q.t("col.name"), q.t("col.state"), q.t("col.address"), q.t("col.since")}}
+	if q.role() >= admin {
+		v.Add = link{Text: q.t("brokers.add"), To: q.inProject("brokers/new")}
+	}
+	for _, b := range list {
+		state := cell{Text: q.t("state.connected"), State: "good"}
+		if !b.Status.Connected {
+			state = cell{Text: q.t("state.disconnected"), State: "bad", Quiet: b.Status.Error}
+		}
+		v.Rows = append(v.Rows, row{Cells: []cell{{Text: b.Name, To: q.inProject("b/" + b.ID + "/overview"), Quiet: b.Description}, state, {Text: b.URL, Code: true}, {Time: b.Status.Since}}})
+	}
+	return v, nil
+}
+
+// connectView is the form for a new broker connection, with the outcome of a test.
+type connectView struct {
+	frame
+	Form  form
+	Trial *trialView // nil before a test
+	Back  link
+}
+
+// connectForm is the form of a connection that is not stored yet.
+func (q *request) connectForm() form {
+	f := q.newForm("add", "brokers.add",
+		field{Name: "name", Kind: kindText, Required: true},
+		field{Name: "url", Kind: kindText, Required: true, Value: "mqtt://"},
+		field{Name: "username", Kind: kindText},
+		field{Name: "password", Kind: kindPassword, Autocomplete: "new-password"},
+		field{Name: "verify_ca_cert", Kind: kindCheckbox, Checked: true},
+		field{Name: "ca_cert", Kind: kindLong},
+		fingerprintField(""),
+		field{Name: "client_cert", Kind: kindLong},
+		field{Name: "client_key", Kind: kindLong, Secret: true},
+		field{Name: "topictree", Kind: kindCheckbox, Checked: true},
+		field{Name: "description", Kind: kindLong})
+	f.ID, f.Also = connectionFormID, []button{{Do: "test", Text: q.t("brokers.test"), Part: "trial"}}
+	return f
+}
+
+func viewConnect(q *request) (view, error) {
+	f := q.connectForm()
+	return &connectView{Form: f, Trial: q.shownTrial(f), Back: q.backInProject("brokers")}, nil
+}
+
+// testBroker shows the page again with the outcome of a test.
+func testBroker(q *request) (string, error) {
+	var t trial
+	if _, err := q.perform("testBroker", q.params, nil, q.connectForm().body(q.http.PostForm), &t); err != nil {
+		return "", err
+	}
+	q.trial = &t
+	return "", errShow
+}
+
+// pinNewBroker is testBroker with the certificate that was shown as the only one to accept.
+func pinNewBroker(q *request) (string, error) {
+	q.pin()
+	return testBroker(q)
+}
+
+func createBroker(q *request) (string, error) {
+	var created struct {
+		ID string `json:"id"`
+	}
+	if _, err := q.perform("createBroker", q.params, nil, q.connectForm().body(q.http.PostForm), &created); err != nil {
+		return "", err
+	}
+	return done(q.inProject("b/"+created.ID+"/overview"), "broker_created", q.posted("name")), nil
+}

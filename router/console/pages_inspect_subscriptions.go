@@ -1,0 +1,31 @@
+package console
+
+// subscriptionsView is the subscriptions of all clients.
+type subscriptionsView struct {
+	frame
+	Subscriptions part[[]subscriptionRecord]
+	Paging        paging
+	Filter        fieldFilter
+}
+
+// subscriptionRecord is an entry of listSubscriptions; QoS is -1 if it is unknown.
+type subscriptionRecord struct {
+	ClientID               string `json:"clientid"`
+	Username               string `json:"username"`
+	Topic                  string `json:"topic"`
+	QoS                    int    `json:"qos"`
+	NoLocal                bool   `json:"noLocal"`
+	RetainAsPublished      bool   `json:"retainAsPublished"`
+	RetainHandling         int    `json:"retainHandling"`
+	SubscriptionIdentifier int64  `json:"subscriptionIdentifier"`
+	Share                  string `json:"share"`
+}
+
+func viewSubscriptions(q *request) (view, error) {
+	v := &subscriptionsView{Filter: q.filterBy("subscriptions", "topic", "clientid", "username", "share")}
+	var g parts
+	load(&g, q, &v.Subscriptions, "listSubscriptions", q.listQuery("filterValue", "filterTarget", "clientid"))
+	g.wait()
+	v.Paging = q.paging(v.Subscriptions.Total)
+	return v, nil
+}

@@ -1,0 +1,206 @@
+package console
+
+import (
+	"net/http"
+	"net/url"
+)
+
+// jobPages are the changes of many objects, which run in the background.
+func jobPages() []*page {
+	return []*page{
+		{path: brokerPath + "jobs", name: "jobs", group: "sessions", role: viewer, help: "embedded-broker",
+			calls: []string{"listJobs"}, view: viewJobs, fragments: []string{"list"}},
+		{path: brokerPath + "jobs/{jobId}", name: "job", group: "sessions", role: viewer, help: "embedded-broker",
+			change: editor, calls: []string{"getJob", "cancelJob"}, view: viewJob, fragments: []string{"progress"}, actions: map[string]action{"cancel": cancelJob}},
+		{path: brokerPath + "sessions/matching", name: "sessions-matching", template: "form", group: "sessions", role: editor,
+			calls: []string{"inspectClients", "createJob"}, view: viewMatching, actions: map[string]action{"disconnect": changeMatching, "end": changeMatching}},
+	}
+}
+
+// jobRecord is a job and its progress.
+type jobRecord struct {
+	ID        string   `json:"id"`
+	Action    string   `json:"action"`
+	State     string   `json:"state"`
+	CreatedBy string   `json:"created_by"`
+	StartedAt string   `json:"started_at"`
+	EndedAt   string   `json:"ended_at"`
+	Total     int      `json:"total"`
+	Done      int      `json:"done"`
+	Failed    int      `json:"failed"`
+	Names     []string `json:"names"`
+	Failures  []struct {
+		Name string `json:"name"`
+		jobError
+	} `json:"failures"`
+	Error *jobError `json:"error"`
+}
+
+// jobError is why an object was not changed, or why a job ended.
+type jobError struct {
+	Code    string `json:"code"`
+	Message string `json:"message"`
+}
+
+// Running reports whether the job goes on.
+func (j *jobRecord) Running() bool { return j.State == "running" || j.State == "stopping" }
+
+// sessionJobs are the actions of jobs on sessions, by the action of the form.
+var sessionJobs = map[string]string{"disconnect": "disconnect", "end": "forgetSession"}
+
+// jobsView is the jobs of a broker.
+type jobsView struct {
+	frame
+	Jobs part[[]jobRecord]
+	Rows []shownJob
+}
+
+// shownJob is a job with its texts.
+type shownJob struct {
+	jobRecord
+	What, How string
+}
+
+func (q *request) shownJob(j jobRecord) shownJob {
+	return shownJob{jobRecord: j, What: q.known("jobs.action."+j.Action, j.Action), How: q.known("jobs.state."+j.State, j.State)}
+}
+
+func viewJobs(q *request) (view, error) {
+	v := &jobsView{}
+	var g parts
+	load(&g, q, &v.Jobs, "listJobs", nil)
+	g.wait()
+	for _, j := range v.Jobs.Value {
+		v.Rows = append(v.Rows, q.shownJob(j))
+	}
+	return v, nil
+}
+
+// jobView is one job.
+type jobView struct {
+	frame
+	Job shownJob
+}
+
+func viewJob(q *request) (view, error) {
+	var j jobRecord
+	if err := q.get("getJob", nil, &j); err != nil {
+		return nil, err
+	}
+	return &jobView{Job: q.shownJob(j)}, nil
+}
+
+func cancelJob(q *request) (string, error) { return "", q.do("cancelJob", nil, nil) }
+
+// createJob starts a job and returns its page.
+func (q *request) createJob(body map[string]any) (string, error) {
+	var j jobRecord
+	if _, err := q.perform("createJob", q.params, nil, body, &j); err != nil {
+		return "", err
+	}
+	return q.inBroker("jobs/" + url.PathEscape(j.ID)), nil
+}
+
+// bulkForm asks whether something is done with sessions, of which the first are named.
+func (q *request) bulkForm(do string, total int, ids []string) *formView {
+	v := &formView{Intro: []string{q.t("session." + do + "_effect"), q.t("sessions.selected", total)},
+		Form: form{Do: do, Submit: q.t("sessions." + do + "_selected"), Danger: true, Cancel: q.linkInBroker("sessions")}}
+	for _, id := range ids {
+		v.Facts = append(v.Facts, of(q.t("sessions.clientid"), id))
+	}
+	return v
+}
+
+// selectionForm is bulkForm for the selected sessions.
+func (q *request) selectionForm(do string) *formView {
+	ids := q.http.PostForm["selected"]
+	v := q.bulkForm(do, len(ids), ids)
+	for _, id := range ids {
+		v.Form.Fields = append(v.Form.Fields, field{Name: "selected", Kind: kindHidden, Value: id})
+	}
+	return v
+}
+
+// noneSelected returns the error of an action that no session was selected for.
+func (q *request) noneSelected() error {
+	return &apiError{Status: http.StatusBadRequest, Code: "INVALID_REQUEST", Message: q.t("sessions.none_selected")}
+}
+
+// askSelected shows what is done with the selected sessions, and asks for it.
+func askSelected(do string) action {
+	return func(q *request) (string, error) {
+		if len(q.http.PostForm["selected"]) == 0 {
+			return "", q.noneSelected()
+		}
+		q.shown = do
+		return "", errShow
+	}
+}
+
+// changeSelected does it.
+func changeSelected(do string) action {
+	return func(q *request) (string, error) {
+		return q.createJob(map[string]any{"action": sessionJobs[do], "ids": q.http.PostForm["selected"]})
+	}
+}
+
+// matchingFilter returns the filter in the query, for the sessions on which something is
+// done. Only clients that are connected can be disconnected.
+func (q *request) matchingFilter(do string) (map[string]string, error) {
+	filter := map[string]string{}
+	for _, name := range []string{"filterValue", "filterTarget"} {
+		if value := q.query.Get(name); value != "" {
+			filter[name] = value
+		}
+	}
+	state := q.query.Get("state")
+	switch {
+	case do == "disconnect" && state == "disconnected":
+		return nil, q.noneSelected()
+	case do == "disconnect":
+		filter["state"] = "connected"
+	case state == "connected" || state == "disconnected":
+		filter["state"] = state
+	}
+	return filter, nil
+}
+
+// bulkAction returns the action that the page asks for: to end sessions, unless it is to
+// disconnect clients.
+func (q *request) bulkAction() string {
+	if q.query.Get("action") == "disconnect" {
+		return "disconnect"
+	}
+	return "end"
+}
+
+func viewMatching(q *request) (view, error) {
+	do := q.bulkAction()
+	filter, err := q.matchingFilter(do)
+	if err != nil {
+		return nil, err
+	}
+	query := url.Values{"offset": {"0"}, "count": {"20"}}
+	for name, value := range filter {
+		query.Set(name, value)
+	}
+	var first []sessionRecord
+	total, err := q.list("inspectClients", query, &first)
+	if err != nil {
+		return nil, err
+	}
+	var ids []string
+	for _, s := range first {
+		ids = append(ids, s.ClientID)
+	}
+	return q.bulkForm(do, total, ids), nil
+}
+
+func changeMatching(q *request) (string, error) {
+	do := q.bulkAction()
+	filter, err := q.matchingFilter(do)
+	if err != nil {
+		return "", err
+	}
+	return q.createJob(map[string]any{"action": sessionJobs[do], "filter": filter})
+}

@@ -1,0 +1,364 @@
+package console
+
+import (
+	"net/url"
+	"strings"
+	"time"
+)
+
+// projectPages are the projects, and what belongs to one besides its brokers.
+func projectPages() []*page {
+	return []*page{
+		{path: "/ui/projects", name: "projects", template: "list", role: viewer, help: "first-steps", calls: []string{"listProjects"}, view: viewProjects},
+		{path: "/ui/projects/new", name: "project-new", template: "form", group: "projects", role: viewer, help: "first-steps", calls: []string{"createProject"},
+			view: func(q *request) (view, error) {
+				return &formView{Form: q.projectForm(projectRecord{}, "projects.add"), Back: q.back("projects")}, nil
+			},
+			actions: map[string]action{"": createProject}},
+		{path: "/ui/p/{projectId}/settings", name: "project-settings", template: "form", role: admin, help: "first-steps", calls: []string{"getProject", "updateProject"},
+			view: viewProjectSettings, actions: map[string]action{"": updateProject}},
+		{path: "/ui/p/{projectId}/export", name: "project-export", template: "document", group: "project-settings", role: editor, help: "first-steps", calls: []string{"getProjectSettings"}, view: viewProjectExport},
+		{path: "/ui/p/{projectId}/delete", name: "project-delete", template: "form", group: "project-settings", role: admin, help: "first-steps", calls: []string{"getProject", "deleteProject", "listBrokers"},
+			view: viewProjectDelete, actions: map[string]action{"": deleteProject}},
+		{path: "/ui/p/{projectId}/members", name: "members", template: "list", role: viewer, help: "security", calls: []string{"listMembers", "getProject"}, view: viewMembers},
+		{path: "/ui/p/{projectId}/members/new", name: "member-new", template: "form", group: "members", role: admin, help: "security", calls: []string{"putMember", "listUsers"},
+			view: func(q *request) (view, error) {
+				return &formView{Form: q.memberForm(), Back: q.backInProject("members")}, nil
+			},
+			actions: map[string]action{"": putMember}},
+		{path: "/ui/p/{projectId}/members/edit", name: "member", template: "form", group: "members", role: admin, help: "security", calls: []string{"putMember"},
+			view: viewMember, actions: map[string]action{"": putMember}},
+		{path: "/ui/p/{projectId}/members/remove", name: "member-remove", template: "form", group: "members", role: admin, help: "security", calls: []string{"deleteMember"},
+			view: viewMemberRemove, actions: map[string]action{"": removeMember}},
+		{path: "/ui/p/{projectId}/tokens", name: "tokens", template: "list", role: viewer, help: "security", calls: []string{"listTokens"}, view: viewTokens},
+		{path: "/ui/p/{projectId}/tokens/new", name: "token-new", template: "token", group: "tokens", role: admin, help: "security", calls: []string{"createToken", "listBrokers"},
+			view: viewTokenNew, actions: map[string]action{"": createToken}},
+		{path: "/ui/p/{projectId}/tokens/{tokenId}/revoke", name: "token-revoke", template: "form", group: "tokens", role: admin, help: "security", calls: []string{"deleteToken", "listTokens"},
+			view: viewTokenRevoke, actions: map[string]action{"": revokeToken}},
+		{path: "/ui/p/{projectId}/tokens/{tokenId}/owner", name: "token-owner", template: "form", group: "tokens", role: admin, help: "security", calls: []string{"takeToken", "listTokens"},
+			view: viewTokenOwner, actions: map[string]action{"": takeToken}},
+	}
+}
+
+// backInProject returns the link to a list of the project.
+func (q *request) backInProject(page string) link {
+	return link{Text: q.t("back." + page), To: q.inProject(page)}
+}
+
+func viewProjects(q *request) (view, error) {
+	var list []struct {
+		projectRecord
+		Owner struct {
+			Name string `json:"name"`
+		} `json:"owner"`
+	}
+	total, err := q.list("listProjects", nil, &list)
+	if err != nil {
+		return nil, err
+	}
+	v := &listView{Intro: q.t("projects.empty"), Add: link{Text: q.t("projects.add"), To: "projects/new", Dialog: true}, Paging: paging{Total: total},
+		Head: []string{q.t("col.name"), q.t("col.description"), q.t("col.owner"), q.t("col.your_role")}}
+	for _, p := range list {
+		r := row{Cells: []cell{{Text: p.Name, To: "p/" + p.ID + "/brokers"}, {Text: p.Description}, {Text: p.Owner.Name}, {Text: q.t("role." + p.Role)}}}
+		if p.Role == "admin" {
+			r.Actions = []link{{Text: q.t("settings"), To: "p/" + p.ID + "/settings"}}
+		}
+		v.Rows = append(v.Rows, r)
+	}
+	return v, nil
+}
+
+func (q *request) projectForm(p projectRecord, submit string) form {
+	return q.newForm("", submit,
+		field{Name: "name", Kind: kindText, Required: true, Value: p.Name},
+		field{Name: "description", Kind: kindLong, Value: p.Description})
+}
+
+func createProject(q *request) (string, error) {
+	body := q.projectForm(projectRecord{}, "projects.add").body(q.http.PostForm)
+	return done("projects", "project_created", q.posted("name")), q.do("createProject", nil, body)
+}
+
+func viewProjectSettings(q *request) (view, error) {
+	var p projectRecord
+	if err := q.get("getProject", nil, &p); err != nil {
+		return nil, err
+	}
+	v := &formView{Form: q.projectForm(p, "save"), Facts: []fact{
+		{q.t("settings.export"), cell{Text: q.t("settings.export.what"), To: q.inProject("export")}},
+		{q.t("settings.delete"), cell{Text: q.t("settings.delete.what"), To: q.inProject("delete")}}}}
+	return v, nil
+}
+
+func updateProject(q *request) (string, error) {
+	body := q.projectForm(projectRecord{}, "save").body(q.http.PostForm, "description")
+	return done(q.inProject("settings"), "project_updated", q.posted("name")), q.do("updateProject", nil, body)
+}
+
+// documentView is a page that shows a document, to be copied.
+type documentView struct {
+	frame
+	Intro string
+	Text  string
+	Back  link
+}
+
+func viewProjectExport(q *request) (view, error) {
+	var raw []byte
+	if err := q.get("getProjectSettings", nil, &raw); err != nil {
+		return nil, err
+	}
+	return &documentView{Intro: q.t("settings.export.intro"), Text: indented(raw), Back: q.backInProject("settings")}, nil
+}
+
+func viewProjectDelete(q *request) (view, error) {
+	var p projectRecord
+	if err := q.get("getProject", nil, &p); err != nil {
+		return nil, err
+	}
+	v := &formView{Intro: []string{q.t("projects.delete.what", show(p.Name))}, Form: q.confirmForm("projects.delete", p.Name, q.root+"/"+q.inProject("settings"))}
+	v.Form.Fields = q.newForm("", "projects.delete", field{Name: "purge", Kind: kindCheckbox}).Fields
+	var brokers []brokerRecord
+	if err := q.get("listBrokers", nil, &brokers); err == nil {
+		v.Intro = append(v.Intro, q.t("projects.delete.brokers", len(brokers)))
+	}
+	return v, nil
+}
+
+func deleteProject(q *request) (string, error) {
+	var p projectRecord
+	if err := q.get("getProject", nil, &p); err != nil {
+		return "", err
+	}
+	if err := q.confirmed(p.Name); err != nil {
+		return "", err
+	}
+	return done("projects", "project_deleted", p.Name), q.do("deleteProject", q.purgeQuery(), nil)
+}
+
+// memberRecord is a member of a project as the API returns it.
+type memberRecord struct {
+	UserID string `json:"userId"`
+	Name   string `json:"name"`
+	Email  string `json:"email"`
+	Role   string `json:"role"`
+}
+
+func viewMembers(q *request) (view, error) {
+	var list []memberRecord
+	total, err := q.list("listMembers", nil, &list)
+	if err != nil {
+		return nil, err
+	}
+	var project struct {
+		Owner struct {
+			UserID string `json:"userId"`
+		} `json:"owner"`
+	}
+	if err := q.get("getProject", nil, &project); err != nil {
+		return nil, err
+	}
+	v := &listView{Intro: q.t("members.empty"), Paging: paging{Total: total}, Head: []string{q.t("col.name"), q.t("col.email"), q.t("col.role")}}
+	if q.role() >= admin {
+		v.Add = link{Text: q.t("members.add"), To: q.inProject("members/new"), Dialog: true}
+	}
+	for _, m := range list {
+		r := row{Cells: []cell{{Text: m.Name}, {Text: m.Email}, {Text: q.t("role." + m.Role)}}}
+		if m.UserID == project.Owner.UserID {
+			r.Cells[2].Quiet = q.t("members.owner")
+		} else if q.role() >= admin {
+			r.Actions = []link{
+				{Text: q.t("members.role"), To: q.inProject("members/edit", "user", m.UserID, "name", m.Name, "role", m.Role), Dialog: true},
+				{Text: q.t("remove"), To: q.inProject("members/remove", "user", m.UserID, "name", m.Name), Dialog: true}}
+		}
+		v.Rows = append(v.Rows, r)
+	}
+	return v, nil
+}
+
+// roleOptions are the roles of a project.
+func (q *request) roleOptions() []option {
+	return []option{{"viewer", q.t("role.viewer.what")}, {"editor", q.t("role.editor.what")}, {"admin", q.t("role.admin.what")}}
+}
+
+// memberForm adds a member. Only platform administrators may list users; others need the
+// id, which the user's account page shows.
+func (q *request) memberForm() form {
+	user := field{Name: "user", Kind: kindText, Required: true, Label: q.t("field.user_id"), Hint: q.t("hint.user_id")}
+	var list struct {
+		Data []userRecord `json:"data"`
+	}
+	if q.role() == root && q.get("listUsers", url.Values{"pageSize": {"500"}}, &list) == nil {
+		user = field{Name: "user", Kind: kindSelect, Required: true, Label: q.t("field.user")}
+		for _, u := range list.Data {
+			user.Options = append(user.Options, option{u.ID, show(u.Name + " · " + u.Email)})
+		}
+	}
+	return q.newForm("", "members.add", user, field{Name: "role", Kind: kindSelect, Required: true, Options: q.roleOptions()})
+}
+
+func viewMember(q *request) (view, error) {
+	v := &formView{Back: q.backInProject("members"), Form: q.newForm("", "save",
+		field{Name: "user", Kind: kindHidden, Value: q.query.Get("user")},
+		field{Name: "role", Kind: kindSelect, Required: true, Value: q.query.Get("role"), Options: q.roleOptions()})}
+	v.Title = q.t("members.role.of", show(q.query.Get("name")))
+	return v, nil
+}
+
+// withUser returns the parameters of an operation on a user in the project.
+func (q *request) withUser(id string) map[string]string {
+	return map[string]string{"projectId": q.params["projectId"], "userId": id}
+}
+
+func putMember(q *request) (string, error) {
+	user := strings.TrimSpace(q.posted("user"))
+	if user == "" {
+		return "", q.invalid("user", q.t("members.user_required"))
+	}
+	_, err := q.perform("putMember", q.withUser(user), nil, map[string]any{"role": q.posted("role")}, nil)
+	return done(q.inProject("members"), "member_saved", q.query.Get("name")), err
+}
+
+func viewMemberRemove(q *request) (view, error) {
+	v := &formView{Intro: []string{q.t("members.remove.what", show(q.query.Get("name")))}, Form: q.confirmForm("remove", "", q.root+"/"+q.inProject("members"))}
+	return v, nil
+}
+
+func removeMember(q *request) (string, error) {
+	_, err := q.perform("deleteMember", q.withUser(q.query.Get("user")), nil, nil, nil)
+	return done(q.inProject("members"), "member_removed", q.query.Get("name")), err
+}
+
+// tokenRecord is a token as the API returns it.
+type tokenRecord struct {
+	ID        string   `json:"id"`
+	Name      string   `json:"name"`
+	Issuer    string   `json:"issuer"`
+	Role      string   `json:"role_id"`
+	Effective string   `json:"effective_role_id"`
+	Type      string   `json:"type"`
+	Brokers   []string `json:"brokers"`
+	Issued    int64    `json:"issue_date"`
+	Valid     int64    `json:"valid_date"`
+	LastUsed  int64    `json:"last_used_date"`
+}
+
+func viewTokens(q *request) (view, error) {
+	var list []tokenRecord
+	total, err := q.list("listTokens", nil, &list)
+	if err != nil {
+		return nil, err
+	}
+	v := &listView{Intro: q.t("tokens.empty"), Paging: paging{Total: total},
+		Head: []string{q.t("col.name"), q.t("col.role"), q.t("col.reach"), q.t("col.issuer"), q.t("col.created"), q.t("col.expires"), q.t("col.last_used")}}
+	if q.role() >= admin {
+		v.Add = link{Text: q.t("tokens.add"), To: q.inProject("tokens/new")}
+	}
+	for _, t := range list {
+		v.Rows = append(v.Rows, q.tokenRow(t))
+	}
+	return v, nil
+}
+
+func (q *request) tokenRow(t tokenRecord) row {
+	reach := cell{Text: q.t("tokens.unrestricted")}
+	if t.Type == "restricted" {
+		reach.Text = q.t("tokens.restricted", len(t.Brokers))
+	}
+	role := cell{Text: q.t("role." + t.Role)}
+	if t.Effective != t.Role {
+		role.State, role.Quiet = "warn", q.t("tokens.effective", q.t("role."+t.Effective))
+	}
+	r := row{Cells: []cell{{Text: t.Name}, role, reach, {Text: t.Issuer}, {Time: t.Issued}, q.expiry(t.Valid, time.Now()), {Time: t.LastUsed}}}
+	if q.role() >= admin {
+		r.Actions = []link{{Text: q.t("tokens.owner"), To: q.inProject("tokens/" + t.ID + "/owner"), Dialog: true},
+			{Text: q.t("tokens.revoke"), To: q.inProject("tokens/" + t.ID + "/revoke"), Dialog: true}}
+	}
+	return r
+}
+
+// tokenView is the form for a new token, and once it was created the token itself.
+type tokenView struct {
+	frame
+	Form    form
+	Token   string
+	Example string
+	Back    link
+}
+
+func (q *request) tokenForm() form {
+	var brokers []brokerRecord
+	var names []option
+	if q.get("listBrokers", nil, &brokers) == nil {
+		for _, b := range brokers {
+			names = append(names, option{b.ID, show(b.Name)})
+		}
+	}
+	return q.newForm("", "tokens.add",
+		field{Name: "name", Kind: kindText, Required: true},
+		field{Name: "role", Kind: kindSelect, Required: true, Options: q.roleOptions()},
+		field{Name: "type", Kind: kindSelect, Required: true, Options: []option{{"unrestricted", q.t("tokens.unrestricted")}, {"restricted", q.t("tokens.restricted.what")}}},
+		field{Name: "brokers", Kind: kindChecks, Label: q.t("field.token_brokers"), Options: names},
+		field{Name: "valid_date", Kind: "date"})
+}
+
+func viewTokenNew(q *request) (view, error) {
+	v := &tokenView{Form: q.tokenForm(), Back: q.backInProject("tokens"), Token: q.shown}
+	if v.Token != "" {
+		v.Example = "curl -H 'Authorization: Bearer " + v.Token + "' " + q.apiURL("/api/projects/"+q.params["projectId"]+"/brokers")
+	}
+	return v, nil
+}
+
+// createToken shows the page again, with the token: it is returned this once.
+func createToken(q *request) (string, error) {
+	var created struct {
+		Token string `json:"token"`
+	}
+	if _, err := q.perform("createToken", q.params, nil, q.tokenForm().body(q.http.PostForm), &created); err != nil {
+		return "", err
+	}
+	q.shown = created.Token
+	return "", errShow
+}
+
+// tokenNamed returns the token of the page's path.
+func (q *request) tokenNamed() (tokenRecord, error) {
+	var list []tokenRecord
+	if err := q.get("listTokens", nil, &list); err != nil {
+		return tokenRecord{}, err
+	}
+	for _, t := range list {
+		if t.ID == q.params["tokenId"] {
+			return t, nil
+		}
+	}
+	return tokenRecord{}, &apiError{Status: 404, Code: "NOT_FOUND", Message: q.t("tokens.unknown")}
+}
+
+func viewTokenRevoke(q *request) (view, error) {
+	t, err := q.tokenNamed()
+	return &formView{Intro: []string{q.t("tokens.revoke.what", show(t.Name))}, Form: q.confirmForm("tokens.revoke", "", q.root+"/"+q.inProject("tokens"))}, err
+}
+
+func revokeToken(q *request) (string, error) {
+	t, err := q.tokenNamed()
+	if err != nil {
+		return "", err
+	}
+	return done(q.inProject("tokens"), "token_revoked", t.Name), q.do("deleteToken", nil, nil)
+}
+
+func viewTokenOwner(q *request) (view, error) {
+	t, err := q.tokenNamed()
+	v := &formView{Intro: []string{q.t("tokens.owner.what", show(t.Name))}, Form: q.newForm("", "tokens.owner"), Back: q.backInProject("tokens")}
+	return v, err
+}
+
+func takeToken(q *request) (string, error) {
+	t, err := q.tokenNamed()
+	if err != nil {
+		return "", err
+	}
+	return done(q.inProject("tokens"), "token_taken", t.Name), q.do("takeToken", nil, nil)
+}

@@ -1,0 +1,186 @@
+package console
+
+import (
+	"net/url"
+	"strconv"
+)
+
+// userPages manage users and administrators.
+func userPages() []*page {
+	return []*page{
+		{path: "/ui/users", name: "users", template: "list", role: root, help: "security", calls: []string{"listUsers"}, view: viewUsers, fragments: []string{"list"}},
+		{path: "/ui/users/new", name: "user-new", template: "form", group: "users", role: root, help: "security", calls: []string{"createUser"},
+			view:    func(q *request) (view, error) { return &formView{Form: q.userForm(), Back: q.back("users")}, nil },
+			actions: map[string]action{"": createUser}},
+		{path: "/ui/users/{userId}", name: "user", template: "form", group: "users", role: root, help: "security", calls: []string{"getUser", "updateUser"},
+			view: viewUser, actions: map[string]action{"": updateUser}},
+		{path: "/ui/users/{userId}/delete", name: "user-delete", template: "form", group: "users", role: root, help: "security", calls: []string{"getUser", "deleteUser"},
+			view: viewUserDelete, actions: map[string]action{"": deleteUser}},
+		{path: "/ui/administrators", name: "administrators", template: "list", role: root, help: "security", calls: []string{"listAdmins"}, view: viewAdministrators, fragments: []string{"list"}},
+		{path: "/ui/administrators/new", name: "administrator-new", template: "form", group: "administrators", role: root, help: "security", calls: []string{"addAdmin"},
+			view: func(q *request) (view, error) {
+				return &formView{Intro: []string{q.t("administrators.new")}, Form: q.newForm("", "administrators.add", field{Name: "email", Kind: kindText, Required: true}), Back: q.back("administrators")}, nil
+			},
+			actions: map[string]action{"": func(q *request) (string, error) {
+				return done("administrators", "administrator_added", q.posted("email")), q.do("addAdmin", url.Values{"email": {q.posted("email")}}, nil)
+			}}},
+		{path: "/ui/administrators/remove", name: "administrator-remove", template: "form", group: "administrators", role: root, help: "security", calls: []string{"removeAdmin"},
+			view: func(q *request) (view, error) {
+				return &formView{Intro: []string{q.t("administrators.remove.what", show(q.query.Get("email")))}, Form: q.confirmForm("administrators.remove", "", q.root+"/administrators")}, nil
+			},
+			actions: map[string]action{"": func(q *request) (string, error) {
+				email := q.query.Get("email")
+				return done("administrators", "administrator_removed", email), q.do("removeAdmin", url.Values{"email": {email}}, nil)
+			}}},
+		{path: "/ui/account", name: "account", help: "security", calls: []string{"me", "changePassword", "getPreferences", "setPreferences"},
+			view: viewAccount, actions: map[string]action{"password": changePassword, "preferences": savePreferences}},
+	}
+}
+
+// back returns the link to a list of the platform.
+func (q *request) back(page string) link { return link{Text: q.t("back." + page), To: page} }
+
+// userRecord is a user as the API returns it.
+type userRecord struct {
+	ID        string `json:"id"`
+	Name      string `json:"name"`
+	Email     string `json:"email"`
+	CreatedAt string `json:"created_at"`
+	Projects  int    `json:"project_count"`
+	Brokers   int    `json:"broker_count"`
+}
+
+func viewUsers(q *request) (view, error) {
+	offset, size := q.window()
+	var list struct {
+		Total int          `json:"total"`
+		Data  []userRecord `json:"data"`
+	}
+	query := url.Values{"page": {strconv.Itoa(offset / size)}, "pageSize": {strconv.Itoa(size)}}
+	if err := q.get("listUsers", query, &list); err != nil {
+		return nil, err
+	}
+	v := &listView{Intro: q.t("users.empty"), Add: link{Text: q.t("users.add"), To: "users/new", Dialog: true}, Paging: q.paging(list.Total),
+		Head: []string{q.t("col.name"), q.t("col.email"), q.t("col.projects"), q.t("col.brokers"), q.t("col.created")}}
+	for _, u := range list.Data {
+		v.Rows = append(v.Rows, row{
+			Cells:   []cell{{Text: u.Name, To: "users/" + u.ID}, {Text: u.Email}, {Text: q.lang.number(u.Projects), Number: true}, {Text: q.lang.number(u.Brokers), Number: true}, {Time: u.CreatedAt}},
+			Actions: []link{{Text: q.t("edit"), To: "users/" + u.ID, Dialog: true}, {Text: q.t("delete"), To: "users/" + u.ID + "/delete", Dialog: true}},
+		})
+	}
+	return v, nil
+}
+
+func (q *request) userForm() form {
+	return q.newForm("", "users.add",
+		field{Name: "email", Kind: kindText, Required: true},
+		field{Name: "firstname", Kind: kindText}, field{Name: "lastname", Kind: kindText},
+		field{Name: "password", Kind: kindPassword, Required: true, Autocomplete: "new-password"},
+		field{Name: "verified", Kind: kindCheckbox, Checked: true})
+}
+
+func createUser(q *request) (string, error) {
+	return done("users", "user_created", q.posted("email")), q.do("createUser", nil, q.userForm().body(q.http.PostForm))
+}
+
+func viewUser(q *request) (view, error) {
+	var u userRecord
+	if err := q.get("getUser", nil, &u); err != nil {
+		return nil, err
+	}
+	v := &formView{Form: q.userChange(u), Back: q.back("users"), Facts: []fact{
+		{q.t("col.created"), cell{Time: u.CreatedAt}}, {q.t("col.projects"), cell{Text: q.lang.number(u.Projects)}}}}
+	v.Title = u.Name
+	return v, nil
+}
+
+// userChange returns the form that changes a user. The API returns the whole name only;
+// so the parts of it are left as they are unless they are filled in.
+func (q *request) userChange(u userRecord) form {
+	return q.newForm("", "save",
+		field{Name: "email", Kind: kindText, Value: u.Email},
+		field{Name: "firstname", Kind: kindText, Hint: q.t("hint.unchanged")}, field{Name: "lastname", Kind: kindText, Hint: q.t("hint.unchanged")},
+		field{Name: "password", Kind: kindPassword, Autocomplete: "new-password", Label: q.t("field.new_password"), Hint: q.t("hint.new_password")},
+		field{Name: "access", Kind: kindSelect, Options: []option{{"", q.t("users.access.unchanged")}, {"true", q.t("users.access.allowed")}, {"false", q.t("users.access.blocked")}}})
+}
+
+func updateUser(q *request) (string, error) {
+	body := q.userChange(userRecord{}).body(q.http.PostForm)
+	if access, ok := body["access"]; ok {
+		delete(body, "access")
+		body["verified"] = access == "true"
+	}
+	return done("users", "user_updated", q.posted("email")), q.do("updateUser", nil, body)
+}
+
+func viewUserDelete(q *request) (view, error) {
+	var u userRecord
+	if err := q.get("getUser", nil, &u); err != nil {
+		return nil, err
+	}
+	return &formView{Intro: []string{q.t("users.delete.what", show(u.Name), show(u.Email))}, Form: q.confirmForm("users.delete", "", q.root+"/users")}, nil
+}
+
+func deleteUser(q *request) (string, error) {
+	var u userRecord
+	if err := q.get("getUser", nil, &u); err != nil {
+		return "", err
+	}
+	return done("users", "user_deleted", u.Email), q.do("deleteUser", nil, nil)
+}
+
+func viewAdministrators(q *request) (view, error) {
+	offset, size := q.window()
+	var list struct {
+		Total int `json:"total"`
+		Roots []struct {
+			Name      string `json:"name"`
+			Email     string `json:"email"`
+			Removable bool   `json:"isRemovable"`
+		} `json:"roots"`
+	}
+	query := url.Values{"page": {strconv.Itoa(offset / size)}, "pageSize": {strconv.Itoa(size)}}
+	if err := q.get("listAdmins", query, &list); err != nil {
+		return nil, err
+	}
+	v := &listView{Intro: q.t("administrators.empty"), Add: link{Text: q.t("administrators.add"), To: "administrators/new", Dialog: true},
+		Paging: q.paging(list.Total), Head: []string{q.t("col.name"), q.t("col.email")}}
+	for _, a := range list.Roots {
+		r := row{Cells: []cell{{Text: a.Name}, {Text: a.Email}}}
+		if a.Removable {
+			r.Actions = []link{{Text: q.t("remove"), To: withPairs("administrators/remove", []string{"email", a.Email}), Dialog: true}}
+		} else {
+			r.Cells[1].Quiet = q.t("administrators.last")
+		}
+		v.Rows = append(v.Rows, r)
+	}
+	return v, nil
+}
+
+// accountForm changes the caller's password.
+func (q *request) accountForm() form {
+	return q.newFormOf("password", "account.change",
+		field{Name: "current", Kind: kindPassword, Required: true, Autocomplete: "current-password"},
+		field{Name: "new", Kind: kindPassword, Required: true, Autocomplete: "new-password"})
+}
+
+// accountView is the caller's own account.
+type accountView struct {
+	frame
+	Facts       []fact
+	Password    form
+	Preferences form
+}
+
+func viewAccount(q *request) (view, error) {
+	v := &accountView{Password: q.accountForm(), Preferences: q.preferencesForm(), Facts: []fact{{q.t("col.name"), cell{Text: q.me.Name}},
+		{q.t("col.email"), cell{Text: q.me.Email}}, {q.t("field.user_id"), cell{Text: q.me.ID, Code: true}}}}
+	if q.me.Root {
+		v.Facts = append(v.Facts, fact{q.t("col.role"), cell{Text: q.t("role.root")}})
+	}
+	return v, nil
+}
+
+func changePassword(q *request) (string, error) {
+	return done("account", "password_changed", ""), q.do("changePassword", nil, q.accountForm().body(q.http.PostForm))
+}

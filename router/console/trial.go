@@ -1,0 +1,142 @@
+package console
+
+import "slices"
+
+// trial is the outcome of the test of a connection, as the API returns it.
+type trial struct {
+	Connected    bool              `json:"connected"`
+	Error        string            `json:"error"`
+	Capabilities []string          `json:"capabilities"`
+	Missing      []missingFeature  `json:"missing"`
+	Steps        []trialStep       `json:"steps"`
+	Cause        string            `json:"cause"`
+	Remedies     []trialRemedy     `json:"remedies"`
+	Certificates []peerCertificate `json:"certificates"`
+}
+
+// trialStep is a step of the attempt, and how it ended.
+type trialStep struct {
+	Step  string `json:"step"`
+	State string `json:"state"`
+}
+
+// trialRemedy is lines that may put the cause right.
+type trialRemedy struct {
+	Remedy string `json:"remedy"`
+	Text   string `json:"text"`
+	Where  string `json:"where"`
+	Lines  string `json:"lines"`
+}
+
+// peerCertificate is a certificate that the broker presented.
+type peerCertificate struct {
+	Subject     string   `json:"subject"`
+	Issuer      string   `json:"issuer"`
+	Names       []string `json:"names"`
+	NotBefore   int64    `json:"notBefore"`
+	NotAfter    int64    `json:"notAfter"`
+	Fingerprint string   `json:"fingerprint"`
+	Problems    []struct {
+		Problem string `json:"problem"`
+		Text    string `json:"text"`
+	} `json:"problems"`
+}
+
+// trialView is the outcome of a test as it is shown below the form that it belongs to.
+type trialView struct {
+	trial
+	Form     string // id of the form
+	Title    string
+	Features []shownFeature
+	Steps    []shownStep
+	Remedies []shownRemedy
+	Chain    []shownCertificate
+	Pinned   bool   // the first certificate is the pinned one
+	Pin      string // fingerprint that can be pinned, "" if there is nothing to pin
+}
+
+// shownStep is a step with the words for it.
+type shownStep struct{ Icon, State, Name, Text string }
+
+// shownRemedy is a remedy with the words for it.
+type shownRemedy struct {
+	ID    string // of the element with the lines
+	Text  string
+	Where string
+	Lines string
+}
+
+// shownCertificate is a certificate with the words for its problems.
+type shownCertificate struct {
+	peerCertificate
+	Title string
+	Wrong []string
+}
+
+// shownTrial returns the outcome of the test for the page, nil before one.
+func (q *request) shownTrial(f form) *trialView {
+	t := q.trial
+	if t == nil {
+		return nil
+	}
+	v := &trialView{trial: *t, Form: f.ID, Features: shownFeatures(t.Capabilities, t.Missing, q.lang)}
+	v.Title = q.t("trial.good")
+	if !t.Connected {
+		v.Title = q.known("trial.cause."+t.Cause, q.t("trial.failed"))
+	}
+	for _, s := range t.Steps {
+		state := map[string]string{"good": "good", "limited": "warn", "failed": "bad"}[s.State]
+		icon := state
+		if state == "" {
+			icon, state = "clock", "quiet"
+		}
+		v.Steps = append(v.Steps, shownStep{icon, state, q.known("trial.step."+s.Step, s.Step), q.known("trial.state."+s.State, s.State)})
+	}
+	for _, r := range t.Remedies {
+		v.Remedies = append(v.Remedies, shownRemedy{"lines-" + r.Remedy, q.known("trial.remedy."+r.Remedy, r.Text), q.known("trial.where."+r.Where, r.Where), r.Lines})
+	}
+	for i, c := range t.Certificates {
+		shown := shownCertificate{peerCertificate: c, Title: q.t("trial.certificate.own")}
+		if i > 0 {
+			shown.Title = q.t("trial.certificate.of_chain", i+1)
+		}
+		for _, p := range c.Problems {
+			shown.Wrong = append(shown.Wrong, q.known("trial.problem."+p.Problem, p.Text))
+		}
+		v.Chain = append(v.Chain, shown)
+	}
+	if len(t.Certificates) > 0 {
+		v.Pinned = t.Connected && q.posted("server_fingerprint") != "" && len(t.Certificates[0].Problems) == 0
+		v.Pin = t.pinnable(q.posted("verify_ca_cert") == "true")
+	}
+	return v
+}
+
+// pinnable returns the fingerprint of a certificate that is not trusted, or not verified, and
+// can be pinned: one that is out of date is to be renewed instead.
+func (t *trial) pinnable(verified bool) string {
+	outdated, untrusted := false, false
+	for _, c := range t.Certificates {
+		for _, p := range c.Problems {
+			outdated = outdated || slices.Contains([]string{"expired", "not-yet-valid"}, p.Problem)
+			untrusted = true
+		}
+	}
+	if outdated || !untrusted || t.Connected && verified {
+		return ""
+	}
+	return t.Certificates[0].Fingerprint
+}
+
+// connectionFormID is the id of the form of a connection, to which the button that pins a
+// certificate belongs.
+const connectionFormID = "connection-form"
+
+// fingerprintField is the field for the only certificate that the broker may present. It is a
+// fragment, which a test replaces when a certificate was pinned.
+func fingerprintField(value string) field {
+	return field{Name: "server_fingerprint", Kind: kindText, Part: "fingerprint", Value: value}
+}
+
+// pin makes the posted form one that accepts the certificate that was shown, and no other.
+func (q *request) pin() { q.http.PostForm.Set("server_fingerprint", q.posted("pin")) }
