@@ -101,22 +101,43 @@ func (tr *traffic) checkingTraffic(all []fault) (checked []fault) {
 // administrators.
 func (s *faultCampaign) wantOneServes(t testing.TB) {
 	t.Helper()
-	var leader *machine
-	suite.WaitFor(t, "the leader lets clients in", func() bool { // there may be a new one
-		leader, _ = s.leading(t)
-		return leader.admits(t, leader.mqtt, worker, passwordOf(worker))
+	var wrong []string
+	suite.WaitFor(t, "the same leader lets clients in before and after the check", func() bool {
+		leader, others := s.leading(t)
+		if !leader.admitsClients(t) {
+			return false
+		}
+		wrong = wrongAdmissions(t, leader, others)
+		again, _ := s.leading(t)
+		return again == leader && leader.admitsClients(t)
 	})
-	for _, m := range s.machines {
-		if m != leader && m.admits(t, m.mqtt, worker, passwordOf(worker)) {
-			t.Errorf("node %d lets clients in; node %d leads", m.id, leader.id)
+	for _, w := range wrong {
+		t.Error(w)
+	}
+}
+
+// wrongAdmissions returns what the nodes of a cluster accept or refuse against the rule:
+// only the leader accepts clients, all nodes accept administrators at their listener.
+func wrongAdmissions(t testing.TB, leader *machine, others []*machine) (wrong []string) {
+	t.Helper()
+	for _, m := range append([]*machine{leader}, others...) {
+		if m != leader && m.admitsClients(t) {
+			wrong = append(wrong, fmt.Sprintf("node %d lets clients in; node %d leads", m.id, leader.id))
 		}
 		if !m.admits(t, m.adminAddress, mqttAdmin, mqttPassword) {
-			t.Errorf("node %d does not let its administrator in", m.id)
+			wrong = append(wrong, fmt.Sprintf("node %d does not let its administrator in", m.id))
 		}
 		if m.admits(t, m.adminAddress, worker, passwordOf(worker)) {
-			t.Errorf("node %d accepts other clients at the listener for administrators", m.id)
+			wrong = append(wrong, fmt.Sprintf("node %d accepts other clients at the listener for administrators", m.id))
 		}
 	}
+	return wrong
+}
+
+// admitsClients reports whether a machine accepts clients at the listener for them.
+func (m *machine) admitsClients(t testing.TB) bool {
+	t.Helper()
+	return m.admits(t, m.mqtt, worker, passwordOf(worker))
 }
 
 // admits reports whether a machine accepts a client.
@@ -175,7 +196,7 @@ func (s *faultCampaign) separate(t *testing.T, retaining *sender, leaver *machin
 // cluster.
 func wantAlone(t *testing.T, m *machine, retaining *sender) {
 	t.Helper()
-	suite.WaitFor(t, fmt.Sprintf("node %d serves by itself", m.id), func() bool { return m.admits(t, m.mqtt, worker, passwordOf(worker)) })
+	suite.WaitFor(t, fmt.Sprintf("node %d serves by itself", m.id), func() bool { return m.admitsClients(t) })
 	wantRetained(t, m, retaining)
 	for _, name := range []string{"reader-1", "absent", "sender-0"} {
 		l, err := connectWithin(t.Context(), suite.HangLimit, m.mqtt, packet.Login{ClientID: name, Username: worker, Password: passwordOf(worker)})
