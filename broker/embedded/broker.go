@@ -123,7 +123,7 @@ func (b *Broker) build(ctx context.Context, path string) (err error) {
 	b.denials = newDenials()
 	b.tree = b.newTree()
 	b.engine = engine.New(b.engineConfig(), engine.Parts{
-		Store: b.replica, Authority: authority{b}, Watcher: watcher{b}, Control: b.dispatch,
+		Store: b.replica, Authority: authority{b}, Watcher: watcher{b}, Observe: b.tree.Observe, Control: b.dispatch,
 	})
 	b.sys = sys.New(sys.Options{Source: figures{b}, Version: b.config.Version, Now: b.now})
 	b.control.OnDisconnect(b.disconnect)

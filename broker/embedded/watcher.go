@@ -52,9 +52,6 @@ func (w watcher) Denied(c engine.ClientEvent, k engine.Kind, topic string) {
 	w.b.denials.add(denial{at: w.b.now(), client: c, action: actions[k], topic: topic})
 }
 
-// Published passes the message to the topic tree.
-func (w watcher) Published(m *engine.Message) { w.b.tree.Observe(m.Topic, m.Payload, m.QoS, m.Retain) }
-
 func logAttrs(c engine.ClientEvent) []any {
 	return []any{slog.String("clientid", c.ClientID), slog.String("username", c.Username), slog.String("remote", c.Address)}
 }

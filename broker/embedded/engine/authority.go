@@ -78,8 +78,6 @@ type Watcher interface {
 	Disconnected(c ClientEvent, reason byte)
 	Refused(c ClientEvent, reason byte, why string)
 	Denied(c ClientEvent, k Kind, topic string)
-	// Published is called with every accepted message, before it is delivered.
-	Published(m *Message)
 }
 
 // ClientEvent is the client that an event is about.

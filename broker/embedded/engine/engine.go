@@ -26,6 +26,9 @@ type Parts struct {
 	Store     Store
 	Authority Authority
 	Watcher   Watcher
+	// Observe is called with every accepted message, before it is delivered. It must not
+	// block, and not keep the payload; nil for none.
+	Observe func(topic string, payload []byte, qos byte, retain bool)
 	// Control handles a request to a control API. It is called on the goroutine of the
 	// requester's connection, which waits.
 	Control func(*Request)
@@ -37,6 +40,7 @@ type Engine struct {
 	store     Store
 	authority Authority
 	watcher   Watcher
+	observe   func(topic string, payload []byte, qos byte, retain bool)
 	control   func(*Request)
 
 	meters   *meters
@@ -94,8 +98,11 @@ type Engine struct {
 
 // New returns an engine, which is suspended until the first Resume.
 func New(c Config, p Parts) *Engine {
+	if p.Observe == nil {
+		p.Observe = func(string, []byte, byte, bool) {}
+	}
 	e := &Engine{
-		config: c, store: p.Store, authority: p.Authority, watcher: p.Watcher, control: p.Control,
+		config: c, store: p.Store, authority: p.Authority, watcher: p.Watcher, observe: p.Observe, control: p.Control,
 		meters: &meters{}, taps: topics.NewIndex[*openTap](),
 		index:    topics.NewIndexWithout(func(s *Session) bool { return s.peer != nil }),
 		openTaps: map[*openTap]struct{}{},

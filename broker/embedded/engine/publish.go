@@ -33,7 +33,7 @@ func (c *Conn) onPublish(p []byte) error {
 	if m == nil {
 		return nil
 	}
-	e.watcher.Published(m)
+	e.observe(m.Topic, m.Payload, m.QoS, m.Retain)
 	c.in.forwarded = c.in.forwarded || len(r.peers) > 0
 	e.tap(m, r, pub)
 	if m.Retain {
@@ -85,7 +85,7 @@ func (e *Engine) publishAlone(m *Message, from *Session, pub *publication) bool 
 // publish routes and stores a message that no connection received. It reports whether
 // something of it is being stored.
 func (e *Engine) publish(m *Message, r *route, from *Session, pub *publication, touched *[]*Conn) bool {
-	e.watcher.Published(m)
+	e.observe(m.Topic, m.Payload, m.QoS, m.Retain)
 	if under := e.publishing.enter(0); under != nil {
 		defer under.exit()
 	}

@@ -81,8 +81,8 @@ func (c *Conn) accept(pk *packet.Publish, r *route) (*Message, *publication) {
 		pub.incoming = pk.PacketID
 	}
 	m := c.message(pk, r.topic)
-	storeErr := e.store.Err()
-	if c.isRedirected() || !e.canStore(m, r, storeErr) { // after newPublication, so that its generation is the one that is checked
+	ok, storeErr := e.canStore(m, r) // after newPublication, so that its generation is the one that is checked
+	if c.isRedirected() || !ok {
 		c.refuse(pk, storeErr)
 		pub.recycle()
 		return nil, nil
@@ -100,20 +100,23 @@ func (c *Conn) accept(pk *packet.Publish, r *route) (*Message, *publication) {
 	return m, pub
 }
 
-// canStore reports whether a message can be stored as far as it must be. err is the present
-// error of the store.
-func (e *Engine) canStore(m *Message, r *route, err error) bool {
-	now := e.generation.Load()
-	if now.volatile { // its recipients are at another server
-		return m.QoS == 0 && !(m.Retain && isDurable(m.Topic))
+// canStore reports whether a message can be stored as far as it must be, and returns the
+// error of the store by which that was decided.
+func (e *Engine) canStore(m *Message, r *route) (ok bool, err error) {
+	retains := m.Retain && isDurable(m.Topic)
+	if m.QoS == 0 && !retains {
+		return true, nil
 	}
-	if now.admits.Load() && err == nil {
-		return true
+	err = e.store.Err()
+	switch now := e.generation.Load(); {
+	case now.volatile: // its recipients are at another server
+		return false, err
+	case err == nil && now.admits.Load():
+		return true, nil
+	case m.QoS > 0 && (now.isRestoring() || errors.Is(err, ErrUncertain)): // its recipients are not known
+		return false, err
 	}
-	if m.QoS > 0 && (now.isRestoring() || errors.Is(err, ErrUncertain)) { // its recipients are not known
-		return false
-	}
-	return !(m.Retain && isDurable(m.Topic)) && canQueue(m, r)
+	return !retains && canQueue(m, r), err
 }
 
 // canQueue reports whether a message need not be stored for any of its recipients.

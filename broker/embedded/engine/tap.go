@@ -109,7 +109,7 @@ func (p *Publisher) publish(m *Message, done chan error) bool {
 	e.refresh(r, nil)
 	pub := e.newPublication() // before canStore, so that its generation is the one that is checked
 	pub.done = done
-	if !e.canStore(m, r, e.store.Err()) {
+	if ok, _ := e.canStore(m, r); !ok {
 		e.meters.drop(DropNotStored, 1)
 		pub.recycle()
 		return false

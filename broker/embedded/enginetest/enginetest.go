@@ -69,4 +69,3 @@ func (blind) Connected(engine.ClientEvent)                   {}
 func (blind) Disconnected(engine.ClientEvent, byte)          {}
 func (blind) Refused(engine.ClientEvent, byte, string)       {}
 func (blind) Denied(engine.ClientEvent, engine.Kind, string) {}
-func (blind) Published(*engine.Message)                      {}

@@ -60,8 +60,7 @@ func (s *Store) replace(former, next mode) {
 func (s *Store) set(next mode) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	former := s.mode
-	s.mode = next
+	former := *s.mode.Swap(&next)
 	if g, gathered := former.(*gathering); gathered {
 		g.handTo(next)
 	}

@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"signalbox/broker/embedded/engine"
 )
@@ -67,15 +68,18 @@ type Store struct {
 	transition sync.Mutex // held while the mode changes; guards closed
 	closed     bool
 
-	mu   sync.RWMutex // guards mode; held while changes are submitted to it
-	mode mode
+	mu   sync.RWMutex         // held while the mode is replaced, and while changes are submitted to it
+	mode atomic.Pointer[mode] // replaced with mu held for writing
 }
 
 var _ engine.Store = (*Store)(nil)
 
 // Open returns a Store that is Alone.
 func Open(o Options) *Store {
-	return &Store{local: o.Local, encode: o.Encode, decode: o.Decode, mode: alone{o.Local}}
+	s := &Store{local: o.Local, encode: o.Encode, decode: o.Decode}
+	first := mode(alone{o.Local})
+	s.mode.Store(&first)
+	return s
 }
 
 // Alone stores everything in the node's own store only. If the former mode cannot end,
@@ -166,7 +170,7 @@ func (s *Store) WaitForCapacity() {
 func (s *Store) Submit(c *engine.Changes) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	s.mode.Submit(c)
+	s.current().Submit(c)
 }
 
 // Err returns why nothing can be stored at present, or nil.
@@ -197,8 +201,4 @@ func (s *Store) Close(ctx context.Context) error {
 	return s.local.Close(ctx)
 }
 
-func (s *Store) current() mode {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	return s.mode
-}
+func (s *Store) current() mode { return *s.mode.Load() }
