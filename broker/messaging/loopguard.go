@@ -9,7 +9,8 @@ type GuardedBroker interface {
 	Guard(g LoopGuard) (end func())
 }
 
-// LoopGuard keeps messages that cross bridges between brokers from coming back. Its
+// LoopGuard keeps messages that cross bridges between brokers from coming back. Package
+// broker/bridges/mqtt implements it, and the embedded engine asks it (loopguard.go). Its
 // methods are called on the goroutines of publishers, of subscribers and of the store,
 // Depart with the lock of a session held; they must not block. They must not change the
 // properties, which are encoded as in [Message].

@@ -1,6 +1,7 @@
 // Package storage manages an SQLite file that several parts of a broker share:
 // it creates and opens the file, brings its schema up to date, opens
-// connections to it and serializes its writers.
+// connections to it and serializes its writers. A [Committer] commits in groups what
+// several goroutines submit.
 //
 // The tables belong to its users, who define them in a [Layout]. Of
 // this module it imports broker/records only.

@@ -116,7 +116,7 @@ func (w *worker) apply(s *stream, p *plan, m *messaging.Message) (output []byte,
 // apply runs the query on a message and appends the output to dst. Without one it
 // returns dst, and why there is none.
 func (p *plan) apply(dst []byte, m *messaging.Message) (out []byte, v query.Verdict, why query.Cause) {
-	out, v, why = p.query.Explain(dst, m.Payload, m.At, p.state)
+	out, v, why = p.query.Run(dst, m.Payload, m.At, p.state)
 	if len(out)-len(dst) > maxOutput {
 		return dst, query.Invalid, query.Cause{Reason: outputTooLong}
 	}

@@ -46,7 +46,7 @@ func Rotate(path string) (*Rotation, error) {
 }
 
 // Reseal decrypts with the old key and encrypts with the new one. It returns its
-// argument if that is sealed with the new key already. ErrSealed: neither key opens it.
+// argument if that is sealed with the new key already. errSealed: neither key opens it.
 func (r *Rotation) Reseal(sealed, aad []byte) ([]byte, error) {
 	if _, err := r.new.Unseal(sealed, aad); err == nil {
 		return sealed, nil

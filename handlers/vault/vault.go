@@ -1,5 +1,7 @@
-// Package vault seals stored secrets, with a key in a file beside the data and never in
-// it.
+// Package vault seals stored secrets, with the key secret.key of the data directory, which
+// is never in a database: the passwords and keys of broker connections (column secrets of
+// signalbox.db, handlers/connections.go), the configurations of bridges, and the key of a
+// cluster node.
 //
 // Of signalbox it imports broker/storage only, to make the names of files durable.
 package vault
@@ -85,7 +87,7 @@ func (v *Vault) Seal(plain, aad []byte) []byte {
 	return v.aead.Seal(out, nonce, plain, aad)
 }
 
-// Unseal returns what was sealed for aad. Every failure is ErrSealed.
+// Unseal returns what was sealed for aad. Every failure is errSealed.
 func (v *Vault) Unseal(sealed, aad []byte) ([]byte, error) {
 	n := 1 + v.aead.NonceSize()
 	if len(sealed) < n || sealed[0] != version {

@@ -13,7 +13,8 @@ import (
 // whether the broker can accept the message, and answers messages that are refused.
 
 // authorise reports whether the client may publish to the topic of the route. A message that
-// it may not publish is answered and dropped.
+// it may not publish is answered and dropped. Rights.Allowed was asked when the route was
+// looked up (refresh), and is asked again after each change of rights.
 func (c *Conn) authorise(pk *packet.Publish, r *route) bool {
 	isNew := r.matches == nil
 	c.engine.refresh(r, c.rights)

@@ -15,7 +15,7 @@ import (
 // maxBans bounds the bans in force. The newest is refused.
 const maxBans = 100_000
 
-// Store persists bans. A ban's Kind and Value are its key.
+// Store persists bans: package access, in the table ban of broker.db. A ban's Kind and Value are its key.
 type Store interface {
 	PutBan(ctx context.Context, b broker.Ban) error // a new one, or one to be replaced
 	DeleteBans(ctx context.Context, bans []broker.Ban) error
@@ -140,7 +140,7 @@ func (b *Bans) Remove(ctx context.Context, kind broker.BanKind, value string) er
 	})
 }
 
-// Sweep deletes the bans that have expired.
+// Sweep deletes the bans that have expired. Until it is called, Banned ignores them.
 func (b *Bans) Sweep(ctx context.Context) error {
 	return b.change(ctx, func() error { return b.sweep(ctx) })
 }

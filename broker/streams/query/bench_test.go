@@ -76,7 +76,7 @@ func allocations(t *testing.T, q *query.Query, name string, s *query.State) floa
 	payload, dst, at := payload(name), make([]byte, 0, 8192), int64(0)
 	return testing.AllocsPerRun(1000, func() {
 		at += 1000
-		if _, v := q.Run(dst, payload, at, s); v != query.Match {
+		if _, v, _ := q.Run(dst, payload, at, s); v != query.Match {
 			t.Fatalf("%s: verdict %d", name, v)
 		}
 	})
@@ -90,7 +90,7 @@ func BenchmarkRun(b *testing.B) {
 			b.SetBytes(int64(len(payload)))
 			b.ReportAllocs()
 			for b.Loop() {
-				dst, _ = q.Run(dst[:0], payload, 0, s)
+				dst, _, _ = q.Run(dst[:0], payload, 0, s)
 			}
 		})
 	}

@@ -38,7 +38,7 @@ func FuzzCompile(f *testing.F) {
 		}
 		s := q.NewState()
 		for range 2 {
-			out, v := q.Run(nil, payload, at, s)
+			out, v, _ := q.Run(nil, payload, at, s)
 			if v == query.Match && !q.Empty() && !json.Valid(out) {
 				t.Fatalf("%s is not JSON", out)
 			}
@@ -67,7 +67,7 @@ func FuzzRun(f *testing.F) {
 				t.Fatal(err)
 			}
 			want, found := find(document, p)
-			out, v := q.Run(nil, payload, 0, nil)
+			out, v, _ := q.Run(nil, payload, 0, nil)
 			if (v == query.Match) != (valid && found) {
 				t.Fatalf("%s: verdict %d, valid %v, found %v", p, v, valid, found)
 			}
@@ -104,7 +104,7 @@ func FuzzRestore(f *testing.F) {
 	s := q.NewState()
 	f.Add(s.Append(nil)[9:])
 	for _, speed := range []string{`{"Machine Data":{"Speed":3},"Location":"Hall 3"}`, string(payload)} {
-		if _, v := q.Run(nil, []byte(speed), 0, s); v != query.Match {
+		if _, v, _ := q.Run(nil, []byte(speed), 0, s); v != query.Match {
 			f.Fatal("no match")
 		}
 		f.Add(s.Append(nil)[9:])
@@ -119,7 +119,7 @@ func FuzzRestore(f *testing.F) {
 			}
 			return
 		}
-		if out, v := q.Run(nil, payload, 1, s); v == query.Match && !json.Valid(out) {
+		if out, v, _ := q.Run(nil, payload, 1, s); v == query.Match && !json.Valid(out) {
 			t.Fatalf("%x put out %s", body, out)
 		}
 	})

@@ -264,7 +264,7 @@ func TestOracle(t *testing.T) {
 			payload := randomValue(r, 3)
 			at += r.Int64N(4000) - 1000
 			want, verdict := o.run(payload, at)
-			got, v := q.Run(nil, []byte(payload), at, s)
+			got, v, _ := q.Run(nil, []byte(payload), at, s)
 			if v != verdict || v == query.Match && !cmp.Equal(want, tree(got), computed) {
 				t.Fatalf("seed %d, query %s, payload %s:\ngot  %d %s\nwant %d %v", seed, w.text(), payload, v, got, verdict, want)
 			}

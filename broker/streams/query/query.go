@@ -50,19 +50,13 @@ func (q *Query) Stateful() bool { return len(q.aggregates) > 0 }
 
 // Run runs the query on the payload of a message that arrived at the given
 // time, in epoch milliseconds. It appends the output to dst if the verdict is
-// Match; otherwise it returns dst unchanged. The state must belong to this
+// Match; otherwise it returns dst unchanged, and why. The state must belong to this
 // query. A nil state stands for a new one, which is all that a query without
 // aggregates needs. Run does not retain payload or dst.
 //
 // Run allocates only to grow dst, to store an extreme that is longer than any
 // before, and to add a number of more than 32 bytes to a sum.
-func (q *Query) Run(dst, payload []byte, at int64, s *State) (out []byte, v Verdict) {
-	out, v, _ = q.Explain(dst, payload, at, s)
-	return out, v
-}
-
-// Explain is Run that also returns why there is no output.
-func (q *Query) Explain(dst, payload []byte, at int64, s *State) (out []byte, v Verdict, why Cause) {
+func (q *Query) Run(dst, payload []byte, at int64, s *State) (out []byte, v Verdict, why Cause) {
 	if q.Empty() {
 		return append(dst, payload...), Match, Cause{}
 	}

@@ -212,7 +212,7 @@ func compile(tb testing.TB, text string) *query.Query {
 // run returns the output, or the verdict.
 func run(q *query.Query, s *query.State, payload string, at float64) string {
 	const before = "before"
-	out, v := q.Run([]byte(before), []byte(payload), int64(math.Round(at*1000)), s)
+	out, v, _ := q.Run([]byte(before), []byte(payload), int64(math.Round(at*1000)), s)
 	rest, kept := strings.CutPrefix(string(out), before)
 	switch {
 	case !kept || v != query.Match && rest != "":

@@ -103,7 +103,7 @@ func TestRunKeepsNothing(t *testing.T) {
 	q := compile(t, `{"select":[{"source":"[a]","target":"[m]","function":{"name":"max"}}]}`)
 	s := q.NewState()
 	payload := []byte(`{"a":7}`)
-	out, _ := q.Run(nil, payload, 0, s)
+	out, _, _ := q.Run(nil, payload, 0, s)
 	clear(payload)
 	clear(out)
 	if got := run(q, s, `{"a":3}`, 0); got != `{"m":7}` {
