@@ -13,6 +13,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"signalbox/scripts/bench/load"
 )
 
 // rowsOfPage is the default number of rows on a page of the console.
@@ -138,7 +140,7 @@ const (
 )
 
 // measureOpenPages measures what pages cost that follow the load of a broker: the memory and
-// the processor time of each, and the latency of messages beside them.
+// the processor time of each.
 func (b *bench) measureOpenPages(ctx context.Context) error {
 	p, err := b.smallProduct(ctx)
 	if err != nil {
@@ -157,6 +159,78 @@ func (b *bench) measureOpenPages(ctx context.Context) error {
 	return nil
 }
 
+// measureBesidePages compares the latency of messages of a broker that many pages follow with
+// that of one that none follows.
+func (b *bench) measureBesidePages(ctx context.Context) error {
+	e, err := load.Find("latency")
+	if err != nil {
+		return err
+	}
+	followed, p, err := b.newFollowed(ctx)
+	if err != nil {
+		return err
+	}
+	alone, err := b.newCompetitor(ctx)
+	if err != nil {
+		return err
+	}
+	tokens, err := p.tokens(ctx, openPages/pagesOfOne)
+	if err != nil {
+		return err
+	}
+	end, err := p.followAll(ctx, tokens)
+	if err != nil {
+		return err
+	}
+	defer end()
+	got, err := b.compare(ctx, e, followed, alone)
+	if err != nil {
+		return err
+	}
+	title := fmt.Sprintf("console: %s beside %d pages", e.Title, openPages)
+	if b.failed(title, got[0]) || b.failed(title, got[1]) {
+		return nil
+	}
+	b.report.add(title+": p99, with : without", got[0].String()+"; "+got[1].String(), got[0].p99.over(got[1].p99), "%.2f ×", atMost(1.1))
+	return nil
+}
+
+// newFollowed starts a fresh product that pages will follow.
+func (b *bench) newFollowed(ctx context.Context) (c competitor, p *product, err error) {
+	a, err := writeLoadAccess(b.path("load.json"))
+	if err != nil {
+		return c, nil, err
+	}
+	if p, err = b.newLoaded(ctx, a); err != nil {
+		return c, nil, err
+	}
+	return competitor{name: "product", server: p.child, target: a.target(p.mqtt)}, p, p.makeToken(ctx)
+}
+
+// followAll opens the streams of events of all pages, and returns when each has its first
+// events. end closes them.
+func (p *product) followAll(ctx context.Context, tokens []string) (end func(), err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	var streams sync.WaitGroup
+	end = func() { cancel(); streams.Wait() }
+	ready := make(chan error, openPages)
+	for i := range openPages {
+		streams.Go(func() { p.follow(ctx, tokens[i%len(tokens)], ready) })
+	}
+	for range openPages {
+		select {
+		case err = <-ready:
+		case <-ctx.Done():
+			err = ctx.Err()
+		}
+		if err != nil {
+			end()
+			return nil, err
+		}
+	}
+	return end, nil
+}
+
 // openPages opens streams of events and closes them again.
 func (b *bench) openPages(ctx context.Context, p *product) (kib, share float64, err error) {
 	tokens, err := p.tokens(ctx, openPages/pagesOfOne)
@@ -167,23 +241,11 @@ func (b *bench) openPages(ctx context.Context, p *product) (kib, share float64, 
 	if err != nil {
 		return 0, 0, err
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	var streams sync.WaitGroup
-	defer func() { cancel(); streams.Wait() }()
-	ready := make(chan error, openPages)
-	for i := range openPages {
-		streams.Go(func() { p.follow(ctx, tokens[i%len(tokens)], ready) })
+	end, err := p.followAll(ctx, tokens)
+	if err != nil {
+		return 0, 0, err
 	}
-	for range openPages {
-		select {
-		case err := <-ready:
-			if err != nil {
-				return 0, 0, err
-			}
-		case <-ctx.Done():
-			return 0, 0, ctx.Err()
-		}
-	}
+	defer end()
 	began := time.Now()
 	spent, err := p.cpu()
 	if err != nil {

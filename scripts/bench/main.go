@@ -55,6 +55,7 @@ var measurements = []measurement{
 	{management, "page", (*bench).measurePage},
 	{webConsole, "pages", (*bench).measurePages},
 	{webConsole, "open-pages", (*bench).measureOpenPages},
+	{webConsole, "beside-pages", (*bench).measureBesidePages},
 	{management, "create", (*bench).measureCreate},
 	{management, "rate", (*bench).measureRate},
 	{management, "acl", (*bench).measureACL},
