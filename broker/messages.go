@@ -26,8 +26,8 @@ type Messages interface {
 	Publish(ctx context.Context, p PublishSpec) error
 	// Listen calls take once with each message that is published from now on to a topic
 	// that one of the filters matches, until the feed is stopped or lost. take may be called
-	// by several goroutines at once. It must neither block nor keep the payload. The context
-	// bounds only the call to Listen.
+	// by several goroutines at once. It must neither block nor keep the payload, and call
+	// Properties before it returns or not at all. The context bounds only the call to Listen.
 	Listen(ctx context.Context, filters []string, take func(PublishedMessage)) (Feed, error)
 }
 
@@ -38,8 +38,8 @@ type PublishedMessage struct {
 	Payload    []byte
 	QoS        byte
 	Retain     bool
-	Properties func() *MessageProperties // decodes them, nil for none, and for more than PreviewLimit bytes
-	Omitted    bool                      // there are properties of more than PreviewLimit bytes
+	Properties func() *PublishedProperties // decodes them, nil for none, and for more than PreviewLimit bytes
+	Omitted    bool                        // there are properties of more than PreviewLimit bytes
 }
 
 // Feed is an active subscription of the service itself.
@@ -83,7 +83,14 @@ type MessageProperties struct {
 	ContentType     string         `json:"contentType,omitempty" doc:"Content type of the payload; absent for none." example:"text/plain"`
 	ResponseTopic   string         `json:"responseTopic,omitempty" doc:"Topic for a response; absent for none." example:"-"`
 	CorrelationData string         `json:"correlationData,omitempty" doc:"Correlation data, base64; absent for none." example:"-"`
+	PayloadFormat   int            `json:"payloadFormat,omitempty" doc:"1 if the publisher declares the payload to be UTF-8 text; otherwise absent." example:"1"`
 	UserProperties  []UserProperty `json:"userProperties,omitempty" doc:"User properties in their order; absent for none."`
+}
+
+// PublishedProperties are the properties of a message as it is published.
+type PublishedProperties struct {
+	MessageProperties
+	Expiry int64 `json:"expiry,omitempty"` // seconds until the message expires; 0 for never
 }
 
 // UserProperty is a user property of MQTT 5. Names may repeat, and their order matters.
@@ -150,9 +157,9 @@ type ReceivedMessage struct {
 	Truncated bool   `json:"truncated,omitempty"` // the payload is only the beginning
 	Size      int    `json:"size"`                // of the whole payload, in bytes
 	QoS       int    `json:"qos"`                 // 0 for a broker that is reached over MQTT
-	Retain    bool   `json:"retain"`              // as published; false for a broker that is reached over MQTT
+	Retain    bool   `json:"retain"`              // as published; false for a broker that is reached over MQTT 3.1.1
 	At        int64  `json:"at"`                  // time of arrival, epoch milliseconds
 
-	Properties *MessageProperties `json:"properties,omitempty"`        // absent for none, and for a broker that is reached over MQTT
-	Omitted    bool               `json:"propertiesOmitted,omitempty"` // there are properties of more than PreviewLimit bytes
+	Properties *PublishedProperties `json:"properties,omitempty"`        // absent for none, and for a broker that is reached over MQTT 3.1.1
+	Omitted    bool                 `json:"propertiesOmitted,omitempty"` // there are properties of more than PreviewLimit bytes
 }

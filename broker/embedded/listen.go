@@ -47,13 +47,7 @@ func (*listener) Keeps() bool { return false }
 // Take passes a message on.
 func (l *listener) Take(m messaging.Message, notifier messaging.CommitNotifier) {
 	if !slices.ContainsFunc(l.earlier, func(filter string) bool { return broker.FilterMatches(filter, m.Topic) }) {
-		p := broker.PublishedMessage{Topic: m.Topic, Payload: m.Payload, QoS: m.QoS, Retain: m.Retain}
-		if raw := m.Properties; len(raw) > broker.PreviewLimit {
-			p.Omitted = true
-		} else if len(raw) > 0 {
-			p.Properties = func() *broker.MessageProperties { return propertiesOf(raw) }
-		}
-		l.take(p)
+		l.take(m.Published())
 	}
 	if notifier != nil {
 		notifier.Committed(nil)

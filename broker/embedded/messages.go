@@ -101,32 +101,12 @@ func (b *Broker) shown(m *engine.Message, limit int) broker.RetainedMessage {
 	qos := int(m.QoS)
 	r := broker.RetainedMessage{
 		Topic: m.Topic, QoS: &qos, PublishedAt: time.UnixMilli(b.timeline.Wall(m.CreatedAt)).UTC(),
-		ClientID: m.Publisher, Username: m.Username, Properties: propertiesOf(m.Properties),
+		ClientID: m.Publisher, Username: m.Username, Properties: messaging.DecodeProperties(m.Properties),
 	}
 	if m.ExpiresAt != 0 {
 		r.ExpiresAt = time.UnixMilli(b.timeline.Wall(m.ExpiresAt)).UTC()
 	}
 	return r.WithPayload(m.Payload, limit)
-}
-
-func propertiesOf(raw []byte) *broker.MessageProperties {
-	if len(raw) == 0 {
-		return nil
-	}
-	p := &broker.MessageProperties{}
-	for _, one := range packet.DescribeProperties(raw) {
-		switch one.Identifier {
-		case packet.PropertyContentType:
-			p.ContentType = one.Value
-		case packet.PropertyResponseTopic:
-			p.ResponseTopic = one.Value
-		case packet.PropertyCorrelationData:
-			p.CorrelationData = one.Value
-		case packet.PropertyUser:
-			p.UserProperties = append(p.UserProperties, broker.UserProperty{Name: one.Name, Value: one.Value})
-		}
-	}
-	return p
 }
 
 // Publish publishes a message of an administrator.

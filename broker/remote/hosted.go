@@ -15,11 +15,10 @@ import (
 	"signalbox/broker/mqtt/dial"
 )
 
-// hostedFeatures are the streams and bridges of this service on a broker, with an MQTT client
-// of their own. It does not connect before there is a first one. The zero value has none.
+// hostedFeatures are the streams and bridges of this service on a broker. Its client keeps no
+// connections before there is a first one. The zero value has none.
 type hostedFeatures struct {
 	broker  *Broker
-	client  *client.Client
 	engines []messaging.Engine
 	streams *hostedStreams // nil if only the broker itself may have streams
 	bridges *hostedBridges // like streams
@@ -35,13 +34,12 @@ func (b *Broker) openHosted(ctx context.Context, d *Dialer, id string) {
 	if id == "" || d.Streams == nil && d.Bridges == nil {
 		return
 	}
-	h.client = client.New(b.hostedClientOptions(id))
 	if d.Streams != nil {
-		h.streams = &hostedStreams{d.Streams(id, h.client), h}
+		h.streams = &hostedStreams{d.Streams(id, b.flow), h}
 		h.engines = append(h.engines, h.streams)
 	}
 	if d.Bridges != nil {
-		h.bridges = &hostedBridges{d.Bridges(id, b.endpoint.Addr, h.client), h}
+		h.bridges = &hostedBridges{d.Bridges(id, b.endpoint.Addr, b.flow), h}
 		h.engines = append(h.engines, h.bridges)
 	}
 	b.wg.Go(func() { h.run(ctx) })
@@ -62,7 +60,7 @@ func (o *hostedFeatures) run(ctx context.Context) {
 	}
 	select {
 	case <-o.started:
-		o.client.Run(ctx)
+		o.broker.flow.Run(ctx)
 	case <-ctx.Done():
 	}
 }
@@ -72,10 +70,10 @@ func (o *hostedFeatures) start() { o.once.Do(func() { close(o.started) }) }
 // close ends the features. Received messages are stored and acknowledged; the sessions stay
 // for the next run.
 func (o *hostedFeatures) close(ctx context.Context) error {
-	if o.client == nil {
+	if len(o.engines) == 0 {
 		return nil
 	}
-	o.client.StopReceiving()
+	o.broker.flow.StopReceiving()
 	errs := make([]error, len(o.engines))
 	var wg sync.WaitGroup
 	for i, e := range o.engines {
@@ -96,7 +94,7 @@ func (o *hostedFeatures) waitSubscribed(ctx context.Context, e messaging.Engine)
 	}
 	ctx, cancel := context.WithTimeout(ctx, o.broker.timing.responseTimeout)
 	defer cancel()
-	if err := o.client.WaitSubscribed(ctx); err != nil {
+	if err := o.broker.flow.WaitSubscribed(ctx); err != nil {
 		o.broker.log.Warn("what is wanted of the broker is not subscribed to in time", "error", err)
 	}
 }
@@ -125,9 +123,9 @@ func (o *hostedFeatures) serves(ctx context.Context, e messaging.Engine, feature
 	return true, b.singleConnectionError(op, feature)
 }
 
-// hostedClientOptions returns the options of the client, which connects like the session and
-// only after it.
-func (b *Broker) hostedClientOptions(id string) client.Options {
+// flowOptions returns the options of the client of message flow, which connects like the session
+// and only after it.
+func (b *Broker) flowOptions(id string) client.Options {
 	t := b.timing
 	return client.Options{
 		Open: func(ctx context.Context) (net.Conn, error) {
@@ -144,7 +142,7 @@ func (b *Broker) hostedClientOptions(id string) client.Options {
 			_, err := b.link.wait(ctx, connecting, waitingToRetry, retrying)
 			return err
 		},
-		Explain:  b.explainHostedClient,
+		Explain:  b.explainFlow,
 		ClientID: hostedClientID(id), Username: b.username, Password: b.password,
 		Timing: client.Timing{Connect: t.connectTimeout, ResumeTimeout: t.responseTimeout, Write: t.writeTimeout, MinDelay: t.minDelay, MaxDelay: t.maxDelay,
 			Stable: t.stable, Ping: t.pingInterval, ReadTimeout: t.readTimeout, Retry: time.Minute, IdleTimeout: time.Second},
@@ -159,8 +157,8 @@ func hostedClientID(id string) string {
 	return "signalbox-" + base32.HexEncoding.EncodeToString(sum[:])[:11]
 }
 
-// explainHostedClient explains why the client has no connection.
-func (b *Broker) explainHostedClient(err error) *broker.Error {
+// explainFlow explains why the client has no connection.
+func (b *Broker) explainFlow(err error) *broker.Error {
 	f, opening := errors.AsType[*failure](err)
 	refusal, refused := errors.AsType[*client.ConnackError](err)
 	ended, isDisconnect := errors.AsType[*client.DisconnectError](err)

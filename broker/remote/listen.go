@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"signalbox/broker"
+	"signalbox/broker/messaging"
 	"signalbox/broker/mqtt/client"
 )
 
@@ -29,9 +30,9 @@ func (b *Broker) Listen(ctx context.Context, filters []string, take func(broker.
 	l.ctx, l.cancel = context.WithCancel(b.lifetime)
 	for i, group := range groups {
 		earlier := slices.Concat(groups[:i]...)
-		f, err := allTopicsSubscriber{b}.subscribe(ctx, group, func(topic string, payload []byte, qos byte, retain bool) {
-			if !slices.ContainsFunc(earlier, func(filter string) bool { return broker.FilterMatches(filter, topic) }) {
-				take(broker.PublishedMessage{Topic: topic, Payload: payload, QoS: qos, Retain: retain})
+		f, err := b.subscribe(ctx, group, func(m messaging.Message) {
+			if !slices.ContainsFunc(earlier, func(filter string) bool { return broker.FilterMatches(filter, m.Topic) }) {
+				take(m.Published())
 			}
 		})
 		if err == nil {
@@ -117,8 +118,8 @@ func listenError(err error) error {
 	f.Op = opListen
 	if f.Kind == broker.Denied {
 		f.Msg = "the broker does not let the connection's user subscribe to the topic filter"
-		if refused, ok := errors.AsType[*refusedFilterError](err); ok {
-			f.Msg += fmt.Sprintf(" %q", refused.filter)
+		if refused, ok := errors.AsType[*client.SubscriptionDeniedError](err); ok {
+			f.Msg += fmt.Sprintf(" %q", refused.Filter)
 		}
 	}
 	return &f

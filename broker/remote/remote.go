@@ -18,6 +18,7 @@ import (
 
 	"signalbox/broker"
 	"signalbox/broker/messaging"
+	"signalbox/broker/mqtt/client"
 	"signalbox/broker/mqtt/dial"
 	"signalbox/broker/outbound"
 	"signalbox/broker/ranking"
@@ -122,6 +123,7 @@ func (d *Dialer) dial(t broker.Target) (*Broker, error) {
 		shortConns: make(chan struct{}, maxShortConns), losses: map[string]int{},
 		single: singleConnection{checking: make(chan struct{}, 1)},
 	}
+	b.flow = client.New(b.flowOptions(t.ID))
 	if t.TopicTree {
 		b.startTree(ctx)
 	}
@@ -152,6 +154,7 @@ type Broker struct {
 	link       *link
 	sys        *sysTree
 	tree       *topictree.Follower               // for a broker without a topic tree; nil if none is to be emulated
+	flow       *client.Client                    // of streams, bridges and all that receives what is published
 	hosted     hostedFeatures                    // streams and bridges of this service
 	shortConns chan struct{}                     // semaphore of short connections
 	rankings   ranking.Shared[broker.TopClients] // of clients

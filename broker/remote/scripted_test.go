@@ -1,8 +1,11 @@
 package remote
 
 import (
+	"bufio"
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net"
 	"slices"
 	"strings"
@@ -15,6 +18,7 @@ import (
 	"signalbox/broker"
 	"signalbox/broker/control"
 	"signalbox/broker/dynsec"
+	mqttpacket "signalbox/broker/mqtt/mqtttest/packet"
 )
 
 // scripted is a broker with behaviour that a test defines, for what no available broker
@@ -52,6 +56,12 @@ type scripted struct {
 
 	pings atomic.Int64 // received
 
+	// published are the raw properties of messages that are published to a as soon as a
+	// client of MQTT 5 subscribes. Without them the broker speaks MQTT 3.1.1 only.
+	published [][]byte
+	closes    bool         // refuses MQTT 5 by closing the connection
+	refused   atomic.Int64 // connections of MQTT 5
+
 	// respond, if set, returns the whole response to a request; nil leaves it to
 	// answers.
 	respond func(topic string, payload []byte) []byte
@@ -88,10 +98,15 @@ func (s *scripted) serveAt(t testing.TB, addr string) broker.Target {
 
 func (s *scripted) attend(conn net.Conn) {
 	defer conn.Close()
+	in := bufio.NewReader(conn)
+	if p, err := in.Peek(9); err == nil && p[8] == mqttpacket.V5 {
+		s.attend5(conn, in)
+		return
+	}
 	var held *packets.PublishPacket
 	full := false
 	for {
-		p, err := packets.ReadPacket(conn)
+		p, err := packets.ReadPacket(in)
 		s.keep(held)
 		if held, _ = p.(*packets.PublishPacket); !s.slow {
 			held = nil
@@ -109,6 +124,49 @@ func (s *scripted) attend(conn net.Conn) {
 			}
 		}
 	}
+}
+
+// attend5 serves a client of MQTT 5, or refuses it.
+func (s *scripted) attend5(conn net.Conn, in io.Reader) {
+	if s.published == nil {
+		if s.refused.Add(1); !s.closes {
+			conn.Write([]byte{mqttpacket.Connack, 2, 0, mqttpacket.UnsupportedVersion3})
+		}
+		return
+	}
+	r := mqttpacket.NewReader(in, 1<<10)
+	for {
+		first, body, err := r.Next()
+		if err != nil {
+			return
+		}
+		switch first {
+		case mqttpacket.Connect:
+			conn.Write([]byte{mqttpacket.Connack, 3, 0, 0, 0})
+		case mqttpacket.Pingreq:
+			conn.Write([]byte{mqttpacket.Pingresp, 0})
+		case mqttpacket.Subscribe:
+			conn.Write(s.suback5(body))
+			for _, raw := range s.published {
+				properties := append(binary.AppendUvarint(nil, uint64(len(raw))), raw...)
+				conn.Write(mqttpacket.AppendPublish(nil, mqttpacket.Message{Topic: []byte("a"), Payload: append(properties, "x"...)}))
+			}
+		}
+	}
+}
+
+// suback5 returns the SUBACK for the body of a SUBSCRIBE without properties.
+func (s *scripted) suback5(body []byte) []byte {
+	var codes []byte
+	for rest := body[3:]; len(rest) > 0; {
+		end := 2 + int(binary.BigEndian.Uint16(rest))
+		code := byte(0)
+		if slices.Contains(s.refuse, string(rest[2:end])) {
+			code = mqttpacket.NotAuthorized
+		}
+		codes, rest = append(codes, code), rest[end+1:]
+	}
+	return slices.Concat([]byte{mqttpacket.Suback, byte(3 + len(codes)), body[0], body[1], 0}, codes)
 }
 
 // keep retains a message.

@@ -265,7 +265,7 @@ func TestExplainHostedClient(t *testing.T) {
 		"refuses connections":      &failure{Stage: dial.StageDial, Err: syscall.ECONNREFUSED},
 		"connection to the broker": io.EOF,
 	} {
-		if e := b.explainHostedClient(err); e.Kind != broker.Unavailable || !strings.Contains(e.Msg, want) {
+		if e := b.explainFlow(err); e.Kind != broker.Unavailable || !strings.Contains(e.Msg, want) {
 			t.Errorf("%v: %q, want %q", err, e.Msg, want)
 		}
 	}

@@ -55,9 +55,9 @@ func TestTopicsOfABrokerWithoutTree(t *testing.T) {
 		got.Data[i].LastModified = 0
 	}
 	want := broker.PublishTopics{Count: 3, Topics: []string{"a/b", "b", "end"}, Data: []broker.PublishTopic{
-		{Topic: "a/b", Payload: "/w==", Encoding: "base64", Messages: 1},
-		{Topic: "b", Payload: "two", Messages: 2},
-		{Topic: "end", Messages: 1},
+		{Topic: "a/b", Retain: true, Payload: "/w==", Encoding: "base64", Messages: 1},
+		{Topic: "b", Retain: true, Payload: "two", Messages: 2},
+		{Topic: "end", Retain: true, Messages: 1},
 	}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -154,8 +154,10 @@ func feedOf(t *testing.T, b *Broker) broker.Feed {
 func TestFeedPings(t *testing.T) {
 	t.Parallel()
 	server := &scripted{answers: onlyDynsec}
-	b := connected(t, server.serve(t))
-	b.timing.pingInterval = time.Millisecond
+	d := quick()
+	d.timing.pingInterval = time.Millisecond
+	b := open(t, d, server.serve(t))
+	must(t, b.Ready(t.Context()))
 	f := feedOf(t, b)
 	brokertest.WaitFor(t, "the broker is pinged", func() bool { return server.pings.Load() >= 3 })
 	select {
@@ -167,8 +169,14 @@ func TestFeedPings(t *testing.T) {
 
 func TestFeedNoticesSilence(t *testing.T) {
 	t.Parallel()
-	_, proxy, b := behind(t)
-	b.timing.readTimeout = 100 * time.Millisecond // too short for a keep-alive, on which the broker would close the connection itself
+	server := brokertest.Mosquitto(t)
+	proxy := brokertest.NewProxy(t, server.Addr)
+	target := server.Target()
+	target.URL = proxy.URL
+	d := quick()
+	d.timing.readTimeout = 500 * time.Millisecond // too short for a keep-alive, on which the broker would close the connection itself
+	b := open(t, d, target)
+	must(t, b.Ready(t.Context()))
 	f := feedOf(t, b)
 	proxy.Silence()
 	select {

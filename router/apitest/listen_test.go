@@ -7,8 +7,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"signalbox/broker"
 	"signalbox/broker/mqtt/mqtttest"
+	"signalbox/broker/mqtt/mqtttest/packet"
 	"signalbox/router/apitest"
 )
 
@@ -19,6 +22,28 @@ func received(t *testing.T, data string) (m broker.ReceivedMessage) {
 		t.Fatalf("%s: %v", data, err)
 	}
 	return m
+}
+
+// withProperties sets properties of MQTT 5.
+func withProperties(unit string) mqtttest.Option {
+	return func(pk *packet.Packet) {
+		text := byte(1)
+		pk.Properties = packet.Properties{PayloadFormat: &text, MessageExpiry: 600, ContentType: "text/plain", ResponseTopic: "r",
+			CorrelationData: []byte{1}, User: []packet.UserProperty{{Name: "unit", Value: unit}}}
+	}
+}
+
+// checkProperties checks the properties of the messages that TestListenMessages publishes.
+func checkProperties(t *testing.T, name string, m broker.ReceivedMessage) {
+	t.Helper()
+	want := &broker.PublishedProperties{MessageProperties: broker.MessageProperties{PayloadFormat: 1, ContentType: "text/plain", ResponseTopic: "r",
+		CorrelationData: "AQ==", UserProperties: []broker.UserProperty{{Name: "unit", Value: "kW"}}}, Expiry: 600}
+	if m.Topic != "a/4" {
+		want = nil
+	}
+	if diff := cmp.Diff(want, m.Properties); diff != "" || m.Omitted != (m.Topic == "a/5") {
+		t.Errorf("%s, %s: omitted %t, properties (-want +got):\n%s", name, m.Topic, m.Omitted, diff)
+	}
 }
 
 // TestListenMessages follows what is published to the embedded broker, and to a remote one.
@@ -41,16 +66,19 @@ func TestListenMessages(t *testing.T) {
 		publisher.Publish("a/1", "plain", 1, mqtttest.Retained)
 		publisher.Publish("a/2", "\xff\x00", 0)
 		publisher.Publish("a/3", strings.Repeat("x", 5000), 0)
+		publisher.Publish("a/4", "with", 0, withProperties("kW"))
+		publisher.Publish("a/5", "long", 0, withProperties(strings.Repeat("k", broker.PreviewLimit)))
 		var got []string
 		s.await("message", "all messages", func(data string) bool {
 			m := received(t, data)
 			got = append(got, fmt.Sprintf("%s %.5s %s %t %d", m.Topic, m.Payload, m.Encoding, m.Truncated, m.Size))
-			if name == "embedded" && m.Topic == "a/1" && (m.QoS != 1 || !m.Retain || m.At == 0) {
-				t.Errorf("%+v", m)
+			checkProperties(t, name, m)
+			if m.Topic == "a/1" && (name == "embedded" && m.QoS != 1 || !m.Retain || m.At == 0) {
+				t.Errorf("%s: %+v", name, m)
 			}
-			return len(got) == 3
+			return len(got) == 5
 		})
-		if want := "a/1 plain  false 5|a/2 /wA= base64 false 2|a/3 xxxxx  true 5000"; strings.Join(got, "|") != want {
+		if want := "a/1 plain  false 5|a/2 /wA= base64 false 2|a/3 xxxxx  true 5000|a/4 with  false 4|a/5 long  false 4"; strings.Join(got, "|") != want {
 			t.Errorf("%s: %q, want %q", name, got, want)
 		}
 		s.end()
@@ -126,7 +154,7 @@ func TestListenMessages_with_several_filters(t *testing.T) {
 				t.Fatalf("status %d", s.res.StatusCode)
 			}
 			more := properties
-			if name == "mosquitto" { // which is reached over MQTT 3.1.1
+			if name == "mosquitto" { // to which this service publishes over MQTT 3.1.1
 				more = nil
 			}
 			for _, topic := range []string{"a/b", "a/x", "x/b", "c", "c/d", "c/d/e", "none", "e"} {

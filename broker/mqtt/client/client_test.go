@@ -29,7 +29,7 @@ func inBothModes(t *testing.T, test func(t *testing.T, server *brokertest.Server
 			server := brokertest.Mosquitto(t)
 			addr := server.Addr
 			if !five {
-				addr = only311(t, server.Addr, false)
+				addr = brokertest.Only311(t, server.Addr, false)
 			}
 			test(t, server, options(server, addr), five)
 		})
@@ -129,7 +129,7 @@ func TestV311(t *testing.T) {
 	t.Parallel()
 	for _, hangUp := range []bool{false, true} {
 		server := brokertest.Mosquitto(t)
-		f, _ := run(t, options(server, only311(t, server.Addr, hangUp)))
+		f, _ := run(t, options(server, brokertest.Only311(t, server.Addr, hangUp)))
 		p := join(t, server)
 		p.send(&paho.Publish{Topic: "a", Payload: []byte("before"), QoS: 1, Retain: true})
 		s, _ := take(f, "a", true)
@@ -281,7 +281,7 @@ func sessionOf(t *testing.T, server *brokertest.Server, clientID string, five bo
 	t.Helper()
 	o := options(server, server.Addr)
 	if !five {
-		o.Open = options(server, only311(t, server.Addr, false)).Open
+		o.Open = options(server, brokertest.Only311(t, server.Addr, false)).Open
 	}
 	c, err := New(o).dial(t.Context(), connectParams{clientID: clientID, keep: five})
 	if err != nil {

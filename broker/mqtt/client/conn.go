@@ -96,6 +96,12 @@ func (k *versionNegotiation) useV311(err error) bool {
 	return false
 }
 
+// undecided reports whether the broker closed the latest MQTT 5 attempt, which is not enough to
+// conclude that it does not support MQTT 5.
+func (k *versionNegotiation) undecided() bool {
+	return k.closedEarly.Load() == 1 && !k.spokeV5.Load()
+}
+
 // connectVersion opens a connection and exchanges CONNECT and CONNACK.
 func (f *Client) connectVersion(ctx context.Context, version byte, p connectParams) (*conn, error) {
 	raw, err := f.options.Open(ctx)

@@ -19,15 +19,19 @@ const quietPeriod = 50 * time.Millisecond
 type retainedReader struct {
 	*conn
 	client  *Client
+	filter  string
 	take    func(messaging.Message) bool
 	message incoming
 }
 
-// subscriptionDenied is a SUBACK that refuses the subscription.
-type subscriptionDenied struct{ code byte }
+// SubscriptionDeniedError is a SUBACK that refuses a subscription.
+type SubscriptionDeniedError struct {
+	Filter string
+	Code   byte
+}
 
-func (f subscriptionDenied) Error() string {
-	return fmt.Sprintf("the subscription was refused with code 0x%02x", f.code)
+func (e *SubscriptionDeniedError) Error() string {
+	return fmt.Sprintf("the subscription to %q was refused with code 0x%02x", e.Filter, e.Code)
 }
 
 // errStopped means that the caller wants no more.
@@ -45,10 +49,10 @@ func (f *Client) readRetained(ctx context.Context, filter string, take func(mess
 	if err == nil {
 		defer c.Close()
 		defer context.AfterFunc(ctx, func() { c.Close() })()
-		v := &retainedReader{conn: c, client: f, take: take}
-		err = v.receive(ctx, filter)
+		v := &retainedReader{conn: c, client: f, filter: filter, take: take}
+		err = v.receive(ctx)
 	}
-	denied, refused := errors.AsType[subscriptionDenied](err)
+	denied, refused := errors.AsType[*SubscriptionDeniedError](err)
 	switch {
 	case err == nil, errors.Is(err, errStopped):
 		return nil
@@ -64,8 +68,8 @@ func (f *Client) readRetained(ctx context.Context, filter string, take func(mess
 // receive subscribes. Retained messages follow at once; they are complete when the broker has
 // answered a PINGREQ and, after a quiet period, another one without messages between: the
 // delay may have been on this side. QoS 0 avoids queue limits.
-func (v *retainedReader) receive(ctx context.Context, filter string) error {
-	s := &packet.Subscribe{PacketID: 1, Filters: []packet.Filter{{Filter: filter}}}
+func (v *retainedReader) receive(ctx context.Context) error {
+	s := &packet.Subscribe{PacketID: 1, Filters: []packet.Filter{{Filter: v.filter}}}
 	if err := v.write(packet.AppendPingreq(packet.AppendSubscribe(nil, v.version, s))); err != nil {
 		return err
 	}
@@ -98,7 +102,7 @@ func (v *retainedReader) readUntilPong() (n int, err error) {
 		case packet.TypePingresp:
 			return n, nil
 		case packet.TypeSuback:
-			err = checkSuback(body, v.version)
+			err = checkSuback(body, v.version, v.filter)
 		case packet.TypePublish:
 			n++
 			err = v.deliver(first, body, cut)
@@ -111,16 +115,19 @@ func (v *retainedReader) readUntilPong() (n int, err error) {
 	}
 }
 
-// checkSuback checks the SUBACK of the subscription.
-func checkSuback(body []byte, version byte) error {
+// checkSuback checks the SUBACK of subscriptions to filters.
+func checkSuback(body []byte, version byte, filters ...string) error {
 	_, codes, err := decodeCodes(body, version)
 	switch {
 	case err != nil:
 		return err
-	case len(codes) != 1:
+	case len(codes) != len(filters):
 		return errMalformed
-	case codes[0] >= packet.ReasonUnspecified:
-		return subscriptionDenied{codes[0]}
+	}
+	for i, code := range codes {
+		if code >= packet.ReasonUnspecified {
+			return &SubscriptionDeniedError{filters[i], code}
+		}
 	}
 	return nil
 }

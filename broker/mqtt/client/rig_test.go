@@ -1,10 +1,8 @@
 package client
 
 import (
-	"bufio"
 	"context"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"slices"
@@ -18,7 +16,6 @@ import (
 	"signalbox/broker"
 	"signalbox/broker/brokertest"
 	"signalbox/broker/messaging"
-	"signalbox/broker/mqtt/packet"
 	"signalbox/scripts/suite"
 )
 
@@ -223,36 +220,6 @@ func (p *peer) next() *paho.Publish {
 		p.t.Fatal("no message")
 		return nil
 	}
-}
-
-// only311 is a proxy that refuses MQTT 5 like a broker which only supports 3.1.1: with code 1,
-// or by closing the connection.
-func only311(t testing.TB, target string, hangUp bool) (addr string) {
-	t.Helper()
-	return suite.Listen(t, func(conn net.Conn) { join311(conn, target, hangUp) })
-}
-
-func join311(conn net.Conn, target string, hangUp bool) {
-	in := bufio.NewReader(conn)
-	if p, err := in.Peek(9); err != nil || p[8] != packet.V311 {
-		if !hangUp {
-			conn.Write([]byte{packet.TypeConnack << 4, 2, 0, 1})
-		}
-		return
-	}
-	up, err := net.Dial("tcp", target)
-	if err != nil {
-		return
-	}
-	defer up.Close()
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		io.Copy(conn, up)
-		conn.Close()
-	})
-	io.Copy(up, in)
-	up.(*net.TCPConn).CloseWrite()
-	wg.Wait()
 }
 
 // logBuffer collects log output.

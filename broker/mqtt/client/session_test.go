@@ -20,7 +20,7 @@ func TestKeptSession(t *testing.T) {
 	inBothModes(t, func(t *testing.T, server *brokertest.Server, o Options, five bool) {
 		addr := server.Addr
 		if !five {
-			addr = only311(t, server.Addr, false)
+			addr = brokertest.Only311(t, server.Addr, false)
 		}
 		proxy := brokertest.NewProxy(t, addr)
 		f, _ := run(t, options(server, proxy.Addr))

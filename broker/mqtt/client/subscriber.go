@@ -296,11 +296,16 @@ func (s *subscription) delivers(l *subscriber, by []uint32) bool {
 
 // copyTo sets the fields of m without sharing memory with the connection.
 func (p *incoming) copyTo(m *messaging.Message, now int64) {
+	p.refer(m, now)
 	buf := make([]byte, 0, len(p.payload)+len(p.properties))
 	buf = append(append(buf, p.payload...), p.properties...)
 	n := len(p.payload)
-	m.Payload, m.Properties, m.QoS, m.At = buf[:n:n], buf[n:], p.qos, now
-	m.Retain = p.retain
+	m.Payload, m.Properties = buf[:n:n], buf[n:]
+}
+
+// refer sets the fields of m, whose bytes are valid until the next packet.
+func (p *incoming) refer(m *messaging.Message, now int64) {
+	m.Payload, m.Properties, m.QoS, m.Retain, m.At = p.payload, p.properties, p.qos, p.retain, now
 	if p.expiry > 0 {
 		m.ExpiresAt = now + int64(p.expiry)*1000
 	}
