@@ -156,10 +156,10 @@ type ReceivedMessage struct {
 	Encoding  string `json:"encoding,omitempty"`  // base64 if the payload is not text
 	Truncated bool   `json:"truncated,omitempty"` // the payload is only the beginning
 	Size      int    `json:"size"`                // of the whole payload, in bytes
-	QoS       int    `json:"qos"`                 // 0 for a broker that is reached over MQTT
-	Retain    bool   `json:"retain"`              // as published; false for a broker that is reached over MQTT 3.1.1
+	QoS       int    `json:"qos"`                 // 0 for a remote broker
+	Retain    bool   `json:"retain"`              // as published; false for a remote broker that does not speak MQTT 5
 	At        int64  `json:"at"`                  // time of arrival, epoch milliseconds
 
-	Properties *PublishedProperties `json:"properties,omitempty"`        // absent for none, and for a broker that is reached over MQTT 3.1.1
+	Properties *PublishedProperties `json:"properties,omitempty"`        // absent for none, and for a remote broker that does not speak MQTT 5
 	Omitted    bool                 `json:"propertiesOmitted,omitempty"` // there are properties of more than PreviewLimit bytes
 }

@@ -153,10 +153,11 @@ func brokerExtensions(h *handlers.API) []route {
 			Summary: "Follow what is published to a broker", Do: query(h.ListenMessages),
 			Description: "Server-Sent Events. `message` is a message that was published after the stream had begun, once also if " +
 				"several filters match (`topic`; `payload`, text or in base64 as `encoding` says, at most its first 1000 bytes; " +
-				"`truncated`; `size` in bytes; `qos` and `retain` as published, 0 and false if the broker is reached over MQTT; `at` " +
-				"in epoch milliseconds; `properties` of MQTT 5 as in listRetained, not if the broker is reached over MQTT; `propertiesOmitted` if they have more than 1000 bytes). A second " +
-				"has at most 50; `skipped` (`skipped`) is the number of those left out. The stream ends when the broker is no longer " +
-				"reached, and otherwise as that of streamEvents, with which it is counted.",
+				"`truncated`; `size` in bytes; `qos` as published, of a remote broker 0; `retain` as published, of a remote broker " +
+				"that does not speak MQTT 5 false; `at` in epoch milliseconds; `properties` of MQTT 5 as in listRetained and `expiry` in " +
+				"seconds, not of a remote broker that does not speak MQTT 5; `propertiesOmitted` if they have more than 1000 bytes). A message " +
+				"that was retained before is not among them. A second has at most 50; `skipped` (`skipped`) is the number of those left " +
+				"out. The stream ends when the broker is no longer reached, and otherwise as that of streamEvents, with which it is counted.",
 			Example: `"event: message\ndata: {\"topic\":\"plant/7/state\",\"payload\":\"online\",\"size\":6,\"qos\":1,\"retain\":false,\"at\":1769860800000}\n\n"`},
 		{ID: "getMetricHistory", Method: "GET", Path: brokerPath + "/metrics/history", Role: auth.Viewer, Status: 200,
 			Summary: "Get the load of a broker over time", Do: query(h.GetMetricHistory),

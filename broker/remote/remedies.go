@@ -101,7 +101,9 @@ func (b *Broker) remediesByCause() map[broker.ConnectCause][]broker.Remedy {
 	}
 }
 
-// credentialRemedies are about the user with which this service connects.
+// credentialRemedies are about the user with which this service connects. Mosquitto's programs
+// take a name that begins with a dash as a name, after the subcommand or the file; they would
+// take "--" as one, too.
 func credentialRemedies(cause broker.ConnectCause, user string) []broker.Remedy {
 	create := broker.Remedy{Remedy: "create-user", Where: brokerShell, Text: "With dynamic security: create a user for this service that may manage the broker. The password is asked for.",
 		Lines: "mosquitto_ctrl -u admin dynsec createClient " + user + "\nmosquitto_ctrl -u admin dynsec addClientRole " + user + " admin"}

@@ -111,6 +111,9 @@ func (s *scripted) attend(conn net.Conn) {
 		if held, _ = p.(*packets.PublishPacket); !s.slow {
 			held = nil
 		}
+		if _, ended := p.(*packets.DisconnectPacket); ended {
+			return
+		}
 		if err != nil || s.endsOn != nil && slices.ContainsFunc(namedIn(p), s.endsOn) {
 			return
 		}
@@ -143,6 +146,8 @@ func (s *scripted) attend5(conn net.Conn, in io.Reader) {
 		switch first {
 		case mqttpacket.Connect:
 			conn.Write([]byte{mqttpacket.Connack, 3, 0, 0, 0})
+		case mqttpacket.Disconnect:
+			return
 		case mqttpacket.Pingreq:
 			conn.Write([]byte{mqttpacket.Pingresp, 0})
 		case mqttpacket.Subscribe:

@@ -33,6 +33,7 @@ type retainedRecord struct {
 
 // messageProperties are the MQTT 5 properties of a message.
 type messageProperties struct {
+	PayloadFormat   int    `json:"payloadFormat"`
 	ContentType     string `json:"contentType"`
 	ResponseTopic   string `json:"responseTopic"`
 	CorrelationData string `json:"correlationData"`
