@@ -248,7 +248,7 @@ func TestTopicTreeOfMosquitto(t *testing.T) {
 	before := time.Now().Truncate(time.Millisecond)
 	want := broker.PublishTopics{Count: len(payloads), Topics: []string{}, Data: []broker.PublishTopic{}}
 	for i, p := range payloads {
-		p.want.Topic, p.want.Messages = fmt.Sprintf("a/%d", i), 1 // neither QoS nor RETAIN is visible
+		p.want.Topic, p.want.Messages, p.want.Retain = fmt.Sprintf("a/%d", i), 1, true // the QoS is not visible
 		publish(p.want.Topic, p.sent)
 		want.Topics, want.Data = append(want.Topics, p.want.Topic), append(want.Data, p.want)
 	}

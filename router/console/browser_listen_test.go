@@ -1,0 +1,43 @@
+package console_test
+
+import (
+	"strings"
+	"testing"
+
+	"signalbox/broker/brokertest"
+	"signalbox/broker/mqtt/mqtttest"
+	"signalbox/broker/mqtt/mqtttest/packet"
+	"signalbox/router/apitest"
+	"signalbox/scripts/suite"
+)
+
+// TestListenToRemoteBroker shows the properties of messages of a Mosquitto.
+func TestListenToRemoteBroker(t *testing.T) {
+	t.Parallel()
+	api, server := apitest.New(t), brokertest.Mosquitto(t)
+	var added struct{ ID string }
+	api.Root.Post("/api/projects/"+api.Project+"/brokers", object{"name": "plant", "url": server.URL,
+		"username": server.AdminUsername, "password": string(server.AdminPassword)}).Want(200).Decode(&added)
+	suite.WaitFor(t, "the broker is connected", func() bool {
+		return strings.Contains(string(api.Root.Get(api.BrokerAt(added.ID, "")).Want(200).Body), `"connected":true`)
+	})
+	publisher := mqtttest.Dial(t, server.URL, nil, packet.V5)
+	publisher.Connect(mqtttest.As(server.AdminUsername, string(server.AdminPassword)))
+
+	p := signIn(t, api.URL+"/ui/p/"+api.Project+"/b/"+added.ID+"/messages")
+	p.Click("[data-listen] button")
+	text := byte(1)
+	suite.WaitFor(t, "a message is shown", func() bool { // those before the subscription are not
+		publisher.Publish("a", "x", 0, mqtttest.Retained, func(pk *packet.Packet) {
+			pk.Properties = packet.Properties{PayloadFormat: &text, MessageExpiry: 600, ContentType: markup,
+				User: []packet.UserProperty{{Name: "unit", Value: markup}}}
+		})
+		return p.Text(".scroll tbody tr") != ""
+	})
+	if got, want := p.Text(".scroll tbody tr td:last-child"), "contentType: "+markup+"\npayloadFormat: 1\nunit="+markup+"\nexpiry: 600"; got != want {
+		t.Errorf("the properties are shown as\n%s\nwant\n%s", got, want)
+	}
+	if row := p.Text(".scroll tbody tr"); !strings.Contains(row, "0 R") {
+		t.Errorf("RETAIN is not shown: %s", row)
+	}
+}
