@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"os"
 	"os/exec"
@@ -438,5 +439,27 @@ func listImports(t *testing.T) (all []imports) {
 			t.Fatalf("read what go list says: %v", err)
 		}
 		all = append(all, p)
+	}
+}
+
+// maxDesign bounds a DESIGN.md, in lines: what is longer is not read.
+const maxDesign = 150
+
+// TestDesigns checks the length of the documents of the packages.
+func TestDesigns(t *testing.T) {
+	found := 0
+	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.Name() != "DESIGN.md" {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		found++
+		if n := bytes.Count(text, []byte("\n")); n > maxDesign {
+			t.Errorf("%s has %d lines; keep it within %d", path, n, maxDesign)
+		}
+		return err
+	})
+	if err != nil || found < 20 {
+		t.Errorf("%d documents were found: %v", found, err)
 	}
 }
