@@ -3,6 +3,8 @@ package broker
 import (
 	"context"
 	"iter"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -15,15 +17,34 @@ type Topics interface {
 	// that the broker is in; none if it is in none.
 	HPNodes(ctx context.Context) ([]int, error)
 	ListTopics(ctx context.Context, nodeID, offset, count int) ([]TopicTree, error)
-	// TopicsWithPrefix yields the topics of each node that begin with a prefix, in order. Where
-	// this service keeps them, it copies no message but those that are requested.
-	TopicsWithPrefix(ctx context.Context, nodeID int, prefix string) ([]iter.Seq[KnownTopic], error)
+	// SelectTopics yields the selected topics of each node, in order. Where this service keeps
+	// them, it copies no message but those that are requested.
+	SelectTopics(ctx context.Context, nodeID int, s TopicSelection) ([]iter.Seq[KnownTopic], error)
+	// TopicValues returns the numbers of the messages of topics over time, in the order of the
+	// topics. They are recorded from the first call on, until a minute after the last one.
+	TopicValues(ctx context.Context, nodeID int, topics []string) ([]TopicValues, error)
 	// KnownTopics yields the topics that this service keeps for the broker at the moment,
 	// in order. Unlike ListTopics it neither asks the broker nor has topics tracked from
 	// then on, so there may be none.
 	KnownTopics() iter.Seq[string]
 	GetTTL(ctx context.Context, nodeID int) ([]int64, error)
 	SetTTL(ctx context.Context, nodeID int, seconds int64) error
+}
+
+// TopicSelection selects topics: those that begin with a prefix or, if there are names, those
+// of these names.
+type TopicSelection struct {
+	Prefix string
+	Names  []string // sorted, each once
+}
+
+// Has reports whether a topic is selected.
+func (s TopicSelection) Has(topic string) bool {
+	if s.Names == nil {
+		return strings.HasPrefix(topic, s.Prefix)
+	}
+	_, found := slices.BinarySearch(s.Names, topic)
+	return found
 }
 
 // KnownTopic is a topic by its name, whose state is read only where it is needed.

@@ -1,8 +1,8 @@
 package handlers
 
 import (
-	"cmp"
 	"context"
+	"fmt"
 	"iter"
 	"maps"
 	"slices"
@@ -18,16 +18,30 @@ type ListTopicLevelRequest struct {
 	Paging
 	Prefix string `query:"prefix" doc:"Beginning of the topics, which ends with /, such as plant/7/; absent for the first level."`
 	Search string `query:"search" doc:"Only topics that contain this text, without regard to case; then whole topics are listed instead of a level."`
-	Topic  string `query:"topic" doc:"Only this topic itself, as an entry with its whole name; prefix and search must be absent."`
+	Topics []string `query:"topic" doc:"Only this topic itself, as an entry with its whole name; up to 10 when it is repeated. prefix and search must be absent."`
 }
 
-// Validate checks the prefix.
+// maxTopics bounds the topics of one request.
+const maxTopics = 10
+
+// Validate checks the prefix and the topics.
 func (r *ListTopicLevelRequest) Validate() []FieldError {
 	if r.Prefix != "" && !strings.HasSuffix(r.Prefix, "/") {
 		return []FieldError{{"query.prefix", "must end with /"}}
 	}
-	if r.Topic != "" && r.Prefix+r.Search != "" {
+	if r.Topics != nil && r.Prefix+r.Search != "" {
 		return []FieldError{{"query.topic", "cannot be used with prefix or search"}}
+	}
+	return checkTopics(r.Topics)
+}
+
+// checkTopics checks the topics of a request.
+func checkTopics(topics []string) []FieldError {
+	if len(topics) > maxTopics {
+		return []FieldError{{"query.topic", fmt.Sprintf("must not be given more than %d times", maxTopics)}}
+	}
+	if slices.Contains(topics, "") {
+		return []FieldError{{"query.topic", "must not be empty"}}
 	}
 	return nil
 }
@@ -66,14 +80,14 @@ func (a *API) ListTopicLevel(ctx context.Context, r *ListTopicLevelRequest) (Top
 	if err != nil {
 		return TopicLevel{}, err
 	}
-	nodes, err := b.TopicsWithPrefix(ctx, r.NodeID, cmp.Or(r.Topic, r.Prefix))
+	nodes, err := b.SelectTopics(ctx, r.NodeID, broker.TopicSelection{Prefix: r.Prefix, Names: slices.Compact(slices.Sorted(slices.Values(r.Topics)))})
 	if err != nil {
 		return TopicLevel{}, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, levelTime)
 	defer cancel()
 	level, now := TopicLevel{Prefix: r.Prefix}, a.Now()
-	all := level.collect(nodes, topicsWanted{topic: r.Topic, text: strings.ToLower(r.Search), now: now, ended: func() bool { return ctx.Err() != nil }})
+	all := level.collect(nodes, topicsWanted{whole: r.Topics != nil || r.Search != "", text: strings.ToLower(r.Search), now: now, ended: func() bool { return ctx.Err() != nil }})
 	level.Total = len(all)
 	page := all[min(r.Offset, len(all)):]
 	if r.Count >= 0 {
@@ -125,21 +139,16 @@ func (e *levelEntry) withState(now time.Time) TopicLevelEntry {
 	return e.TopicLevelEntry
 }
 
-// topicsWanted selects topics: one, those that contain a text in lower case, or all. Their
-// rates are those of the time now. ended reports whether the time to read is over.
+// topicsWanted selects topics: those that contain a text in lower case, or all. Their rates are
+// those of the time now. ended reports whether the time to read is over.
 type topicsWanted struct {
-	topic, text string
-	now         time.Time
-	ended       func() bool
+	whole bool // whole topics are listed instead of a level
+	text  string
+	now   time.Time
+	ended func() bool
 }
 
-// whole reports whether whole topics are listed instead of a level.
-func (w topicsWanted) whole() bool { return w.topic != "" || w.text != "" }
-
 func (w topicsWanted) has(topic string) bool {
-	if w.topic != "" {
-		return topic == w.topic
-	}
 	return w.text == "" || strings.Contains(strings.ToLower(topic), w.text)
 }
 
@@ -154,16 +163,13 @@ func (l *TopicLevel) collect(nodes []iter.Seq[broker.KnownTopic], want topicsWan
 				l.Cut = true
 				break
 			}
-			if want.topic != "" && t.Name != want.topic {
-				break // it is the first one that begins with itself
-			}
 			if !want.has(t.Name) {
 				continue
 			}
-			e, below := l.entryOf(t.Name, want.whole(), entries)
+			e, below := l.entryOf(t.Name, want.whole, entries)
 			if e == nil {
 				l.Cut = true
-				if want.whole() {
+				if want.whole {
 					break
 				}
 				continue

@@ -47,7 +47,7 @@ func TestTopicLevelMergesNodes(t *testing.T) {
 	} {
 		level := TopicLevel{Prefix: "plant/"}
 		var got []TopicLevelEntry
-		for _, e := range level.collect(nodes, topicsWanted{text: search, ended: never}) {
+		for _, e := range level.collect(nodes, topicsWanted{whole: search != "", text: search, ended: never}) {
 			got = append(got, e.withState(time.Time{}))
 		}
 		if diff := cmp.Diff(want.entries, got); diff != "" || level.Topics != want.topics {
@@ -87,12 +87,11 @@ func TestTopicLevelIsBounded(t *testing.T) {
 		read, entries, topics int
 		cut                   bool
 	}{
-		"a common text": {"", topicsWanted{text: "plant", ended: never}, maxFound + 1, maxFound, maxFound, true},
-		"a rare text":   {"", topicsWanted{text: "0999999", ended: never}, all, 1, 1, false},
-		"one topic":     {"plant/0000000", topicsWanted{topic: "plant/0000000", ended: never}, 2, 1, 1, false},
+		"a common text": {"", topicsWanted{whole: true, text: "plant", ended: never}, maxFound + 1, maxFound, maxFound, true},
+		"a rare text":   {"", topicsWanted{whole: true, text: "0999999", ended: never}, all, 1, 1, false},
 		"a wide level":  {"plant/", topicsWanted{ended: never}, all, maxLevelEntries, maxLevelEntries, true},
 		"a branch":      {"", topicsWanted{ended: never}, all, 1, all, false},
-		"no time":       {"", topicsWanted{text: "none", ended: func() bool { return true }}, timeCheck, 0, 0, true},
+		"no time":       {"", topicsWanted{whole: true, text: "none", ended: func() bool { return true }}, timeCheck, 0, 0, true},
 	} {
 		read, level := 0, TopicLevel{Prefix: c.prefix}
 		list := level.collect([]iter.Seq[broker.KnownTopic]{manyTopics(all, &read)}, c.want)

@@ -201,6 +201,13 @@ func topicExtensions(h *handlers.API) []route {
 			Description: "The topics and branches below a prefix, each with its number of topics, its messages a second and its " +
 				"latest message. A request reads for at most a second and a search finds at most 1000 topics; `cut` says that " +
 				"there may be more. In an HP cluster without `nodeid`, the trees of all nodes are merged."},
+		{ID: "listTopicValues", Method: "GET", Path: brokerPath + "/topictree/values", Role: auth.Viewer, Status: 200,
+			Summary: "Get the numbers of topics over time", Do: query(h.ListTopicValues),
+			Description: "For each topic, in the order of the request, the numbers that its messages had in the last 10 minutes, as the " +
+				"mean of each second: of payloads that are a number, such as `21.5`, or a JSON object, whose members that are numbers " +
+				"are a series each, down to three levels. Numbers are kept in memory, from the first request for a topic until there " +
+				"was none for a minute, of at most 100 topics and 4 series of each; payloads of more than 64 KiB, members whose " +
+				"names have more than 128 bytes, and numbers beyond 1e300 are left out."},
 	}
 }
 

@@ -3,6 +3,7 @@ package embedded
 import (
 	"context"
 	"iter"
+	"slices"
 	"time"
 
 	"signalbox/broker"
@@ -59,15 +60,31 @@ func (b *Broker) askTree(ctx context.Context, nodeID, offset, count int) (broker
 	})
 }
 
-// TopicsWithPrefix yields the topics that begin with a prefix, of this broker or of nodes as
-// ListTopics does.
-func (b *Broker) TopicsWithPrefix(ctx context.Context, nodeID int, prefix string) ([]iter.Seq[broker.KnownTopic], error) {
+// SelectTopics yields the selected topics, of this broker or of nodes as ListTopics does.
+func (b *Broker) SelectTopics(ctx context.Context, nodeID int, s broker.TopicSelection) ([]iter.Seq[broker.KnownTopic], error) {
 	return eachNode(b, opListTopics, nodeID,
-		func() iter.Seq[broker.KnownTopic] { return b.tree.WithPrefix(prefix) },
+		func() iter.Seq[broker.KnownTopic] { return b.tree.Select(s) },
 		func(id int) (iter.Seq[broker.KnownTopic], error) {
 			tree, err := b.askTree(ctx, id, 0, -1)
-			return pages.WithPrefix(tree, prefix), err
+			return pages.Select(tree, s), err
 		})
+}
+
+// TopicValues returns the numbers of topics over time. They are recorded here only, so not for
+// another node and not for several.
+func (b *Broker) TopicValues(_ context.Context, nodeID int, topics []string) ([]broker.TopicValues, error) {
+	_, nodes, err := b.cluster.hpNodes()
+	if err != nil {
+		return nil, err
+	}
+	none := broker.NotRecorded(broker.ValuesUnobserved, topics...)
+	if nodeID == 0 && len(nodes) > 1 {
+		return none, nil
+	}
+	all, err := eachNode(b, opListTopics, nodeID,
+		func() []broker.TopicValues { return b.tree.Values(topics) },
+		func(int) ([]broker.TopicValues, error) { return none, nil })
+	return slices.Concat(all...), err
 }
 
 // KnownTopics yields the topics in use; in an HP cluster, those of this node.

@@ -3,7 +3,6 @@ package pages
 import (
 	"context"
 	"iter"
-	"strings"
 	"time"
 
 	"signalbox/broker"
@@ -25,11 +24,11 @@ func Tree(ctx context.Context, offset, count int, fetch func(ctx context.Context
 	return tree, err
 }
 
-// WithPrefix yields the topics of a tree that begin with a prefix.
-func WithPrefix(tree broker.TopicTree, prefix string) iter.Seq[broker.KnownTopic] {
+// Select yields the selected topics of a tree.
+func Select(tree broker.TopicTree, s broker.TopicSelection) iter.Seq[broker.KnownTopic] {
 	return func(yield func(broker.KnownTopic) bool) {
 		for _, t := range tree.PublishTopics.Data {
-			if strings.HasPrefix(t.Topic, prefix) && !yield(broker.KnownTopic{Name: t.Topic, TopicState: State(t)}) {
+			if s.Has(t.Topic) && !yield(broker.KnownTopic{Name: t.Topic, TopicState: State(t)}) {
 				return
 			}
 		}

@@ -82,21 +82,42 @@ func (b *Broker) ListTopics(ctx context.Context, nodeID, offset, count int) ([]b
 	})
 }
 
-// TopicsWithPrefix yields the topics that begin with a prefix, of trees as ListTopics returns.
-// A tree that the broker keeps is read as a whole: it cannot be asked for a part.
-func (b *Broker) TopicsWithPrefix(ctx context.Context, nodeID int, prefix string) ([]iter.Seq[broker.KnownTopic], error) {
+// SelectTopics yields the selected topics, of trees as ListTopics returns. A tree that the
+// broker keeps is read as a whole: it cannot be asked for a part.
+func (b *Broker) SelectTopics(ctx context.Context, nodeID int, s broker.TopicSelection) ([]iter.Seq[broker.KnownTopic], error) {
 	return eachNode(ctx, b, opListTopics, nodeID, func(id int) (iter.Seq[broker.KnownTopic], error) {
 		tree, err := b.brokerTree(ctx, id, 0, -1)
 		if id != 0 {
-			return pages.WithPrefix(tree, prefix), err
+			return pages.Select(tree, s), err
 		}
 		made, err := b.emulatedTree(ctx, err)
 		if made != nil {
-			topics, err := made.WithPrefix(ctx, prefix)
+			topics, err := made.Select(ctx, s)
 			return topics, notFollowed(err)
 		}
-		return pages.WithPrefix(tree, prefix), err
+		return pages.Select(tree, s), err
 	})
+}
+
+// TopicValues returns the numbers of topics over time. They are recorded for an emulated tree
+// only: the messages of any other do not pass this service.
+func (b *Broker) TopicValues(ctx context.Context, nodeID int, topics []string) ([]broker.TopicValues, error) {
+	all, err := eachNode(ctx, b, opListTopics, nodeID, func(id int) ([]broker.TopicValues, error) {
+		if id != 0 || b.link.offers(broker.CapTopicTree) {
+			return nil, nil
+		}
+		_, err := b.brokerTree(ctx, 0, 0, 0)
+		made, err := b.emulatedTree(ctx, err)
+		if made == nil {
+			return nil, err
+		}
+		values, err := made.Values(ctx, topics)
+		return values, notFollowed(err)
+	})
+	if err != nil || len(all) == 1 && all[0] != nil {
+		return slices.Concat(all...), err
+	}
+	return broker.NotRecorded(broker.ValuesUnobserved, topics...), nil
 }
 
 // KnownTopics yields the topics of the emulated tree. One that the broker keeps itself is not

@@ -76,14 +76,24 @@ func (f *Follower) Page(ctx context.Context, offset, count int) (broker.TopicTre
 	return f.tracker.Page(offset, count), nil
 }
 
-// WithPrefix yields the topics that begin with a prefix, sorted. It subscribes as Page does.
-func (f *Follower) WithPrefix(ctx context.Context, prefix string) (iter.Seq[broker.KnownTopic], error) {
+// Select yields the selected topics, sorted. It subscribes as Page does.
+func (f *Follower) Select(ctx context.Context, s broker.TopicSelection) (iter.Seq[broker.KnownTopic], error) {
 	if f.TTL() > 0 {
 		if err := f.follow(ctx); err != nil {
 			return nil, err
 		}
 	}
-	return f.tracker.WithPrefix(prefix), nil
+	return f.tracker.Select(s), nil
+}
+
+// Values returns the numbers of topics over time. It subscribes as Page does.
+func (f *Follower) Values(ctx context.Context, topics []string) ([]broker.TopicValues, error) {
+	if f.TTL() > 0 {
+		if err := f.follow(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return f.tracker.Values(topics), nil
 }
 
 // follow subscribes unless there is a subscription.

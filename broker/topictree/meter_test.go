@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"signalbox/broker"
 	"signalbox/broker/topictree"
 )
 
@@ -15,7 +16,7 @@ func TestRate(t *testing.T) {
 	tree := topictree.New(topictree.Options{Now: func() time.Time { return now }, TTL: time.Hour})
 	rates := func() map[string]float64 {
 		got := map[string]float64{}
-		for topic := range tree.WithPrefix("") {
+		for topic := range tree.Select(broker.TopicSelection{}) {
 			got[topic.Name], _ = topic.Rate(now)
 		}
 		return got

@@ -3,7 +3,6 @@ package topictree
 import (
 	"iter"
 	"slices"
-	"strings"
 	"unicode/utf8"
 
 	"signalbox/broker"
@@ -32,12 +31,21 @@ func (t *Tracker) Names() iter.Seq[string] {
 	}
 }
 
-// WithPrefix yields the topics that begin with a prefix, sorted.
-func (t *Tracker) WithPrefix(prefix string) iter.Seq[broker.KnownTopic] {
+// Select yields the selected topics, sorted.
+func (t *Tracker) Select(s broker.TopicSelection) iter.Seq[broker.KnownTopic] {
 	t.markRequested()
 	return func(yield func(broker.KnownTopic) bool) {
-		t.index.snapshot().Ascend(prefix, func(topic string, e *entry) bool {
-			return strings.HasPrefix(topic, prefix) && yield(broker.KnownTopic{Name: topic, TopicState: e})
+		all := t.index.snapshot()
+		for _, name := range s.Names {
+			if e, ok := all.Get(name); ok && !yield(broker.KnownTopic{Name: name, TopicState: e}) {
+				return
+			}
+		}
+		if s.Names != nil {
+			return
+		}
+		all.Ascend(s.Prefix, func(topic string, e *entry) bool {
+			return s.Has(topic) && yield(broker.KnownTopic{Name: topic, TopicState: e})
 		})
 	}
 }

@@ -12,6 +12,7 @@ type shard struct {
 	topics     map[string]*entry
 	ring       entry // sentinel of a circular list; next is the topic with the oldest message
 	notTracked int64 // messages of topics beyond a limit
+	recordings map[string]*recording
 	_          [64]byte
 }
 
@@ -27,16 +28,17 @@ type entry struct {
 	at         time.Time
 	messages   int64
 	rate       meter
+	recording  *recording // nil unless the topic is recorded
 }
 
 func (s *shard) init() {
-	s.topics = map[string]*entry{}
+	s.topics, s.recordings = map[string]*entry{}, map[string]*recording{}
 	s.ring.prev, s.ring.next = &s.ring, &s.ring
 }
 
 // newEntry returns an entry that is in no list.
 func newEntry(s *shard, topic string, now time.Time) *entry {
-	e := &entry{shard: s, topic: strings.Clone(topic), at: now}
+	e := &entry{shard: s, topic: strings.Clone(topic), at: now, recording: s.recordings[topic]}
 	e.prev, e.next = e, e
 	return e
 }
@@ -95,8 +97,11 @@ func (t *Tracker) removeOldest(s *shard, expired func(*entry) bool, most int) (a
 // sweep removes all expired topics. It visits no others.
 func (t *Tracker) sweep(now time.Time) { t.removeWhile(olderThan(t.settings.Load().ttl, now)) }
 
-// removeAll removes all topics.
-func (t *Tracker) removeAll() { t.removeWhile(func(*entry) bool { return true }) }
+// removeAll removes all topics and recordings.
+func (t *Tracker) removeAll() {
+	t.removeWhile(func(*entry) bool { return true })
+	t.removeRecordings(func(*recording) bool { return true })
+}
 
 // batch is how many topics are removed before the lock is released for
 // publishers.

@@ -67,7 +67,7 @@ const shards = 64
 // removes all topics rather than return outdated messages, and a message costs
 // no more than an atomic load.
 //
-// Locks are taken in the order mu, shard.mu, index.mu.
+// Locks are taken in the order mu, shard.mu, index.mu or recording.mu.
 type Tracker struct {
 	now           func() time.Time
 	subscriptions func() iter.Seq2[string, int]
@@ -76,6 +76,7 @@ type Tracker struct {
 	shards        [shards]shard
 	index         index
 	settings      atomic.Pointer[settings] // replaced with mu held
+	recordings    atomic.Int64             // in all shards; see Values
 
 	mu          sync.Mutex // guards the fields below
 	lastRequest time.Time  // zero for never
@@ -132,14 +133,22 @@ func (t *Tracker) observe(topic string, payload []byte, qos byte, retain bool) {
 		return
 	}
 	now := t.now()
-	s := &t.shards[maphash.String(t.seed, topic)%shards]
+	if r := t.store(topic, payload, qos, retain, now); r != nil {
+		r.observe(payload, now.Unix())
+	}
+}
+
+// store makes a message the last one of its topic, and returns the recording of the topic, nil
+// if there is none.
+func (t *Tracker) store(topic string, payload []byte, qos byte, retain bool, now time.Time) *recording {
+	s := t.shardOf(topic)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	set := t.settings.Load() // with the lock held; see restrict
 	e := s.topics[topic]
 	if e == nil {
 		if e = t.track(s, set, topic, now); e == nil {
-			return
+			return nil
 		}
 	}
 	if now.Sub(e.at) >= set.ttl {
@@ -147,6 +156,11 @@ func (t *Tracker) observe(topic string, payload []byte, qos byte, retain bool) {
 	}
 	e.update(payload, set.limits.Payload, qos, retain, now)
 	s.moveToEnd(e)
+	return e.recording
+}
+
+func (t *Tracker) shardOf(topic string) *shard {
+	return &t.shards[maphash.String(t.seed, topic)%shards]
 }
 
 // admits reports whether one more message may be observed. The message that
@@ -176,14 +190,15 @@ func (t *Tracker) track(s *shard, set *settings, topic string, now time.Time) *e
 	return nil
 }
 
-// Tidy removes expired topics and updates the state. It must be called every
-// few seconds.
+// Tidy removes expired topics, ends recordings and updates the state. It must be
+// called every few seconds.
 func (t *Tracker) Tidy() {
 	now := t.now()
 	t.mu.Lock()
 	t.updateState(now)
 	t.mu.Unlock()
 	t.sweep(now)
+	t.endRecordings(now)
 }
 
 // markRequested records a request, and removes expired topics.

@@ -153,7 +153,7 @@ func TestTopicsWithPrefix(t *testing.T) {
 		"": {"a", "plant", "plant/", "plant/a", "plant/b/c", "plant0"}, "plant/": {"plant/", "plant/a", "plant/b/c"}, "x": nil,
 	} {
 		var got []string
-		for topic := range tree.WithPrefix(prefix) {
+		for topic := range tree.Select(broker.TopicSelection{Prefix: prefix}) {
 			got = append(got, topic.Name)
 			if last := topic.Last(); last.Topic != topic.Name || last.Payload != "of "+topic.Name {
 				t.Errorf("%s: the last message is %+v", topic.Name, last)
