@@ -14,7 +14,7 @@ const (
 // without a gap between them.
 type TopicValues struct {
 	Topic    string        `json:"topic" doc:"Topic, as requested." example:"plant/7/raw"`
-	Recorded bool          `json:"recorded" doc:"True if the numbers of the topic's messages are recorded from now on, if they were not already."`
+	Recorded bool          `json:"recorded" doc:"True if the numbers of the topic's messages are recorded from now on, if they were not already." example:"true"`
 	Reason   string        `json:"reason,omitempty" enum:"unobserved|untracked|limit" doc:"Why they are not: unobserved if the service does not observe the messages itself, as in the tree of a remote broker's own plugin and of other nodes; untracked if the topic tree leaves the topic out; limit if the broker has 100 recorded topics already. Absent if recorded is true." example:"-"`
 	From     int64         `json:"from" doc:"Start of the first interval, in epoch milliseconds; 0 if recorded is false." example:"1769860800000"`
 	Step     int           `json:"step" doc:"Length of an interval, in seconds: 1." example:"1"`

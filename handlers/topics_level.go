@@ -16,8 +16,8 @@ import (
 type ListTopicLevelRequest struct {
 	NodePath
 	Paging
-	Prefix string `query:"prefix" doc:"Beginning of the topics, which ends with /, such as plant/7/; absent for the first level."`
-	Search string `query:"search" doc:"Only topics that contain this text, without regard to case; then whole topics are listed instead of a level."`
+	Prefix string   `query:"prefix" doc:"Beginning of the topics, which ends with /, such as plant/7/; absent for the first level."`
+	Search string   `query:"search" doc:"Only topics that contain this text, without regard to case; then whole topics are listed instead of a level."`
 	Topics []string `query:"topic" doc:"Only this topic itself, as an entry with its whole name; up to 10 when it is repeated. prefix and search must be absent."`
 }
 

@@ -66,6 +66,34 @@ func TestKeptTreeInPages(t *testing.T) {
 	}
 }
 
+// TestKeptTreeIsReadOnceForManyTopics selects topics by their names from one response. Their
+// numbers are not recorded, and the broker is not asked for them.
+func TestKeptTreeIsReadOnceForManyTopics(t *testing.T) {
+	t.Parallel()
+	tree := topictree.New(topictree.Options{TTL: time.Hour})
+	for _, topic := range []string{"a", "b", "b/c", "d"} {
+		tree.Observe(topic, []byte("1"), 0, false)
+	}
+	b, asked := keeper(t, tree)
+	before := asked.Load()
+	nodes, err := b.SelectTopics(t.Context(), 0, broker.TopicSelection{Names: []string{"b", "c", "d"}})
+	if err != nil || len(nodes) != 1 {
+		t.Fatalf("%d nodes, %v", len(nodes), err)
+	}
+	var got []string
+	for topic := range nodes[0] {
+		got = append(got, topic.Name)
+	}
+	values, err := b.TopicValues(t.Context(), 0, []string{"b", "a"})
+	want := broker.NotRecorded(broker.ValuesUnobserved, "b", "a")
+	if !slices.Equal(got, []string{"b", "d"}) || err != nil || !cmp.Equal(values, want) {
+		t.Errorf("topics %q, numbers %+v, %v", got, values, err)
+	}
+	if n := asked.Load() - before; n != 1 {
+		t.Errorf("%d commands, want 1", n)
+	}
+}
+
 // group is an HP cluster of the nodes 1, 2 and 4 as reported by node 2: node 4 cannot
 // be reached while it is down.
 type group struct {

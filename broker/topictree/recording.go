@@ -103,7 +103,7 @@ func (r *recording) values(topic string, now int64) broker.TopicValues {
 }
 
 // Values returns the recorded numbers of topics. Recording begins with the first request for a
-// topic, whether or not there is a message on it already, and ends a minute after the last one.
+// topic, also before its first message, and ends a minute after the last one.
 func (t *Tracker) Values(topics []string) []broker.TopicValues {
 	t.markRequested()
 	now := t.now()

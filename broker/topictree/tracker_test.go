@@ -163,6 +163,15 @@ func TestTopicsWithPrefix(t *testing.T) {
 			t.Errorf("%q: got %q, want %q", prefix, got, want)
 		}
 	}
+	var got []string
+	for topic := range tree.Select(broker.TopicSelection{Names: []string{"a", "none", "plant"}}) {
+		if got = append(got, topic.Name); topic.Last().Payload != "of "+topic.Name {
+			t.Errorf("%s: the last message is %+v", topic.Name, topic.Last())
+		}
+	}
+	if !slices.Equal(got, []string{"a", "plant"}) {
+		t.Errorf("by names: got %q", got)
+	}
 }
 
 func TestTopicsExpire(t *testing.T) {

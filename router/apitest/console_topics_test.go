@@ -57,6 +57,13 @@ func TestConsoleTopics(t *testing.T) {
 	if len(one.Entries) != 0 {
 		t.Errorf("the beginning of a topic: %+v", one)
 	}
+	api.Root.Get(api.At("/topictree/level?topic=plant-2&topic=none&topic=plant&topic=plant")).Want(200).Decode(&one)
+	if e := one.Entries; len(e) != 2 || e[0].Topic != "plant" || e[0].Last.Messages != 1 || e[1].Topic != "plant-2" {
+		t.Errorf("several topics: %+v", one)
+	}
+	for _, wrong := range []string{"level?topic=", "values", "values?topic=", "values?topic=a" + strings.Repeat("&topic=b", 10)} {
+		api.Root.Get(api.At("/topictree/"+wrong)).WantError(400, "INVALID_REQUEST")
+	}
 	api.Root.Get(api.At("/topictree/level?prefix=plant")).WantError(400, "INVALID_REQUEST")
 	api.Root.Get(api.At("/topictree/level?topic=plant&search=a")).WantError(400, "INVALID_REQUEST")
 
@@ -76,6 +83,41 @@ func TestConsoleTopics(t *testing.T) {
 	v.Lacks(v.Want(v.Get(v.base+"topics?x="+many), 200, `value="plant/9/state"`), `value="plant/10/state"`, ">Watch</a>")
 	v.page(withQuery("topics", "watched", hostileTopic), "&lt;script&gt;")
 	v.page("topics/all", "Subscribed filters", "1 to 50 of 64")
+}
+
+// TestConsoleTopicValues draws the numbers of watched topics from the first visit on.
+func TestConsoleTopicValues(t *testing.T) {
+	t.Parallel()
+	api := apitest.New(t, withAdminPassword)
+	v := visit(t, api, "viewer")
+	page := "topics?watched=cold&watched=text&watched=json&watched=$SYS/x"
+	v.Lacks(v.Want(v.Get(v.base+page), 200, "Not drawn over time: $SYS/x. The topic tree leaves this out"), `class="card chart"`)
+	for topic, payload := range map[string]string{"cold": "-20.5", "text": "open", "json": `{"a":{"speed":1013.2},"<script>alert(1)</script>":1,"list":[2]}`} {
+		api.Root.Post(api.At("/messages"), object{"topic": topic, "payload": payload, "qos": 1}).Want(204)
+	}
+	shown := v.Want(v.Get(v.base+page), 200, `<h2 id="values-0-0-title">cold</h2>`, "Value: -20.5 last, between -20.5 and -20.5.", `<td class="num">-20.5</td>`,
+		`<h2 id="values-2-0-title">json · a.speed</h2>`, "a.speed: 1,013.2 last", "json · &lt;script&gt;")
+	v.harmless(shown)
+	v.Lacks(shown, `id="values-1-`, `id="values-2-2`)
+	var values []broker.TopicValues
+	api.Root.Get(api.At("/topictree/values?topic=json&topic=cold&topic=$SYS/x")).Want(200).Decode(&values)
+	if len(values) != 3 || values[0].Topic != "json" || len(values[0].Series) != 2 || !values[1].Recorded || values[1].From == 0 || values[1].Series[0].Name != "" ||
+		values[2].Recorded || values[2].Reason != broker.ValuesUntracked {
+		t.Errorf("the numbers: %+v", values)
+	}
+}
+
+// TestConsoleTopicValuesElsewhere: the numbers of a tree that the broker itself keeps are not
+// known here.
+func TestConsoleTopicValuesElsewhere(t *testing.T) {
+	t.Parallel()
+	api := apitest.New(t, withAdminPassword)
+	id := addBroker(t, api, object{"name": "again", "url": "mqtt://" + api.MQTT, "username": mqttAdmin, "password": mqttPassword})
+	v := visit(t, api, "viewer")
+	v.base = "/p/" + api.Project + "/b/" + id + "/"
+	waitFor(t, "the connection", func() bool { return brokerRecord(api, id).Status.Connected })
+	api.Root.Post(api.At("/messages"), object{"topic": "a", "payload": "1", "qos": 1}).Want(204)
+	v.Lacks(v.Want(v.Get(v.base+"topics?watch=1&watched=a&watched=b"), 200, "Not drawn over time: a, b. The broker itself or another node", "no message lately"), `class="card chart"`)
 }
 
 func TestConsoleRetained(t *testing.T) {

@@ -1,6 +1,8 @@
 package console_test
 
 import (
+	"net/url"
+	"strings"
 	"testing"
 
 	"signalbox/router/apitest"
@@ -31,4 +33,41 @@ func TestWatchList(t *testing.T) {
 	p.WaitFor(`document.querySelector("#watched tbody")?.textContent.includes("22.5") === true`)
 	p.Click(`#watched tbody a`)
 	p.WaitFor(`document.querySelector("#watched").hidden && !location.search.includes("watched=")`)
+}
+
+// TestValuesOverTime watches a topic and sees its numbers as charts that follow it, each with a
+// table and values to read. The names of members and topics are text.
+func TestValuesOverTime(t *testing.T) {
+	t.Parallel()
+	api := apitest.New(t)
+	publish := func(payload string) {
+		api.Root.Post(api.At("/messages"), object{"topic": markup, "payload": payload, "qos": 1}).Want(204)
+	}
+	s := newSession(t, api.URL)
+	page := api.URL + "/ui/p/" + api.Project + "/b/" + api.Embedded + "/topics?watched=" + url.QueryEscape(markup)
+	p := browsertest.Open(t, page, browsertest.WithCookie(api.URL, s.cookie.Name, s.cookie.Value))
+	p.WaitFor(`!document.querySelector("#watched figure") && document.querySelector("#watched tbody") !== null`)
+	p.Evaluate(`const choice = document.querySelector("[data-refresh]"); choice.value = "5"; choice.dispatchEvent(new Event("change", { bubbles: true }))`, nil)
+	const line = `document.querySelector("#values-0-0 .plot .line")?.getAttribute("d") ?? ""`
+	follow := func(payload, text string) {
+		publish(payload)
+		p.WaitFor(`document.querySelector("#watched").textContent.includes("` + text + `")`)
+	}
+	var before, after string
+	follow(`{"`+strings.ReplaceAll(markup, `"`, `\"`)+`":20.13,"b":-4}`, "20.13 last")
+	p.Evaluate(line, &before)
+	p.Click("#values-0-0-table summary")
+	follow(`{"`+strings.ReplaceAll(markup, `"`, `\"`)+`":20.57}`, "20.57")
+	p.Evaluate(line, &after)
+	if before == "" || before == after {
+		t.Errorf("the line was %q and is %q", before, after)
+	}
+	p.WaitFor(`document.querySelector("#values-0-0-table").open && document.querySelectorAll("#watched figure").length === 2`)
+	p.Evaluate(`document.querySelector("#values-0-0-read").focus()`, nil)
+	p.Press(browsertest.Left)
+	p.WaitFor(`document.querySelector("#values-0-0 .reading").textContent !== ""`)
+	follow("21", "Value: 21 last")
+	p.WaitFor(`document.activeElement.id === "values-0-0-read" && document.querySelector("#values-0-0 .reading").textContent !== ""`)
+	checkText(t, p)
+	p.Check("numbers over time", browsertest.Some...)
 }

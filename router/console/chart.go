@@ -1,11 +1,15 @@
 package console
 
 import (
+	"cmp"
 	"encoding/json"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	format "golang.org/x/text/number"
 )
 
 // chartData is what a chart shows: at most four series of the same intervals.
@@ -15,6 +19,9 @@ type chartData struct {
 	Unit  string // text after a value, such as "msg/s"
 	From  int64  // start of the first interval, in epoch milliseconds
 	Step  int    // length of an interval, in seconds
+	Fit   bool   // the axis fits the values instead of beginning at zero, and lines span gaps
+
+	digits int // after the decimal point, on an axis that fits
 
 	Series []chartSeries
 }
@@ -64,6 +71,11 @@ const (
 // of several is their mean, an interval of which none is known stays a gap.
 func (q *request) newChart(d chartData) chart {
 	d.Series = d.Series[:min(len(d.Series), maxSeries)]
+	bottom, top := 0.0, 0.0
+	if d.Fit {
+		bottom, top = fittedAxis(d.extent())
+		d.digits = max(1-magnitude(top-bottom), 4-magnitude(max(math.Abs(bottom), math.Abs(top))))
+	}
 	c := chart{ID: d.ID, Title: d.Title}
 	for _, s := range d.Series {
 		c.Trend = append(c.Trend, q.trend(d, s))
@@ -74,17 +86,23 @@ func (q *request) newChart(d chartData) chart {
 		c.Rows = append(c.Rows, q.chartRow(rows, i))
 	}
 	d = d.merged(maxPoints)
-	top := chartTop(d.highest())
+	if !d.Fit {
+		top = chartTop(d.highest())
+	}
 	for i := range c.Levels {
-		c.Levels[i] = q.lang.chartValue(d, top*float64(i)/2)
+		c.Levels[i] = q.lang.chartValue(d, bottom+(top-bottom)*float64(i)/2)
 	}
 	for i := range c.Clocks {
 		c.Clocks[i] = d.clock(max(0, d.length()-1) * i / (len(c.Clocks) - 1))
 	}
 	for i, s := range d.Series {
-		c.Lines = append(c.Lines, chartLine{s.Name, "s" + strconv.Itoa(i+1), chartPath(s.Values, top)})
+		values := s.Values
+		if d.Fit {
+			values = bridged(values)
+		}
+		c.Lines = append(c.Lines, chartLine{s.Name, "s" + strconv.Itoa(i+1), chartPath(values, bottom, top)})
 	}
-	c.Points = d.points(q.t("chart.gap"))
+	c.Points = q.points(d)
 	return c
 }
 
@@ -97,7 +115,7 @@ func (d chartData) merged(limit int) chartData {
 		series[i] = s
 		series[i].Values = make([]*float64, 0, limit)
 		for at := 0; at < n; at += size {
-			series[i].Values = append(series[i].Values, mean(s.Values, at, at+size))
+			series[i].Values = append(series[i].Values, d.mean(s.Values, at, at+size))
 		}
 	}
 	d.Series, d.Step = series, d.Step*size
@@ -113,12 +131,17 @@ func (d chartData) length() int {
 	return n
 }
 
-// mean returns the mean of the known values of intervals; nil if there is none.
-func mean(values []*float64, from, to int) *float64 {
+// mean returns the mean of the known values of intervals; nil if there is none. On an axis
+// that begins at zero no value is negative.
+func (d chartData) mean(values []*float64, from, to int) *float64 {
 	sum, n := 0.0, 0
 	for i := from; i < min(to, len(values)); i++ {
 		if v := values[i]; v != nil && !math.IsNaN(*v) && !math.IsInf(*v, 0) {
-			sum, n = sum+max(0, *v), n+1
+			if n++; d.Fit {
+				sum += *v
+			} else {
+				sum += max(0, *v)
+			}
 		}
 	}
 	if n == 0 {
@@ -140,6 +163,57 @@ func (d chartData) highest() float64 {
 	return top
 }
 
+// extent returns the lowest and the highest value.
+func (d chartData) extent() (low, high float64) {
+	low, high = math.Inf(1), math.Inf(-1)
+	for _, s := range d.Series {
+		for _, v := range s.Values {
+			if v != nil {
+				low, high = min(low, *v), max(high, *v)
+			}
+		}
+	}
+	if low > high {
+		return 0, 0
+	}
+	return low, high
+}
+
+// fittedAxis returns the ends of an axis on which the values from low to high are well apart:
+// they and their middle are multiples of 1, 2 or 5 times a power of ten. Equal values are near
+// the middle. Differences that a float64 hardly has are not magnified.
+func fittedAxis(low, high float64) (bottom, top float64) {
+	if low == high {
+		around := cmp.Or(math.Abs(low)/10, 1)
+		low, high = low-around, high+around
+	}
+	span := max(high-low, 1e-12*max(math.Abs(low), math.Abs(high)), 1e-30)
+	size := math.Pow10(magnitude(span / 2))
+	for _, n := range []float64{1, 2, 5, 10, 20} {
+		bottom = math.Floor(low/(n*size)) * n * size
+		if top = bottom + 2*n*size; top >= high {
+			break
+		}
+	}
+	return bottom, top
+}
+
+// bridged returns the values with a straight line across each gap between two of them.
+func bridged(values []*float64) []*float64 {
+	all, last := slices.Clone(values), -1
+	for i, v := range values {
+		if v == nil {
+			continue
+		}
+		for j := last + 1; last >= 0 && j < i; j++ {
+			between := *values[last] + (*v-*values[last])*float64(j-last)/float64(i-last)
+			all[j] = &between
+		}
+		last = i
+	}
+	return all
+}
+
 // chartTop returns the end of an axis that starts at zero: one digit whose half is one
 // digit, too. It is at least 0.2, whose half is the smallest value that is shown.
 func chartTop(highest float64) float64 {
@@ -156,8 +230,8 @@ func chartTop(highest float64) float64 {
 	return 10 * size
 }
 
-// chartPath returns the line of a series. A value between two gaps is a short line.
-func chartPath(values []*float64, top float64) string {
+// chartPath returns the line of a series on an axis. A value between two gaps is a short line.
+func chartPath(values []*float64, bottom, top float64) string {
 	var b strings.Builder
 	for i, v := range values {
 		if v == nil {
@@ -169,7 +243,7 @@ func chartPath(values []*float64, top float64) string {
 			command = "M"
 		}
 		x := float64(i) * chartWidth / float64(max(1, len(values)-1))
-		b.WriteString(command + decimal(x) + " " + decimal(chartHeight*(1-*v/top)))
+		b.WriteString(command + decimal(x) + " " + decimal(chartHeight*(1-(*v-bottom)/(top-bottom))))
 		if starts && (i == len(values)-1 || values[i+1] == nil) {
 			b.WriteString("h3")
 		}
@@ -180,9 +254,10 @@ func chartPath(values []*float64, top float64) string {
 // decimal returns a number with at most one decimal.
 func decimal(v float64) string { return strconv.FormatFloat(math.Round(v*10)/10, 'f', -1, 64) }
 
-// points returns the data as the script chart.js reads it.
-func (d chartData) points(gap string) string {
-	type values []*float64
+// points returns the data as the script chart.js reads it: with values as texts where the axis
+// determines their digits.
+func (q *request) points(d chartData) string {
+	type values []any
 	out := struct {
 		From    int64    `json:"from"`
 		Step    int      `json:"step"`
@@ -190,13 +265,16 @@ func (d chartData) points(gap string) string {
 		None    string   `json:"none"`
 		Metrics []string `json:"metrics,omitempty"`
 		Series  []values `json:"series"`
-	}{From: d.From, Step: d.Step, Unit: d.Unit, None: gap, Series: []values{}}
+	}{From: d.From, Step: d.Step, Unit: d.Unit, None: q.t("chart.gap"), Series: []values{}}
 	for _, s := range d.Series {
 		rounded := make(values, len(s.Values))
 		for i, v := range s.Values {
-			if v != nil {
-				r := math.Round(*v*10) / 10
-				rounded[i] = &r
+			switch {
+			case v == nil:
+			case d.Fit:
+				rounded[i] = q.lang.fitted(*v, d.digits)
+			default:
+				rounded[i] = math.Round(*v*10) / 10
 			}
 		}
 		out.Series = append(out.Series, rounded)
@@ -236,17 +314,20 @@ func (q *request) chartRow(d chartData, interval int) chartRow {
 
 // trend returns the newest value of a series and its range, in a sentence.
 func (q *request) trend(d chartData, s chartSeries) string {
-	low, high := math.Inf(1), 0.0
-	var last *float64
+	low, high := math.Inf(1), math.Inf(-1)
+	var last, latest *float64
 	for i := range s.Values {
-		if last = mean(s.Values, i, i+1); last != nil {
-			low, high = min(low, *last), max(high, *last)
+		if last = d.mean(s.Values, i, i+1); last != nil {
+			low, high, latest = min(low, *last), max(high, *last), last
 		}
 	}
 	if math.IsInf(low, 1) {
 		return q.t("chart.none", s.Name)
 	}
 	from, to := q.lang.chartValue(d, low), q.lang.chartValue(d, high)
+	if d.Fit {
+		return q.t("chart.latest", s.Name, q.lang.chartValue(d, *latest), from, to)
+	}
 	if last == nil {
 		return q.t("chart.stopped", s.Name, from, to)
 	}
@@ -256,10 +337,23 @@ func (q *request) trend(d chartData, s chartSeries) string {
 // chartValue returns a value with its unit: with one decimal below 10.
 func (l *locale) chartValue(d chartData, v float64) string {
 	text := l.number(int64(math.Round(v)))
-	if v < 10 && v != math.Trunc(v) {
+	if d.Fit {
+		text = l.fitted(v, d.digits)
+	} else if v < 10 && v != math.Trunc(v) {
 		text = l.printer.Sprintf("%.1f", v)
 	}
 	return strings.TrimSpace(text + " " + d.Unit)
+}
+
+// magnitude returns the exponent of a positive number as a power of ten.
+func magnitude(v float64) int { return int(math.Floor(math.Log10(v))) }
+
+// fitted returns a value with at most some digits after the decimal point.
+func (l *locale) fitted(v float64, digits int) string {
+	if math.Abs(v) >= 1e16 || digits > 9 && v != 0 {
+		return l.printer.Sprint(format.Scientific(v, format.MaxFractionDigits(3)))
+	}
+	return l.printer.Sprint(format.Decimal(v, format.MaxFractionDigits(max(digits, 0))))
 }
 
 // uptime returns the time that a broker reports in the form "3600 seconds", in its largest

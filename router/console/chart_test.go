@@ -47,7 +47,7 @@ func TestChartPath(t *testing.T) {
 		{"nothing", nil, ""},
 		{"only gaps", values(gap, gap), ""},
 	} {
-		if got := chartPath(c.values, 10); got != c.want {
+		if got := chartPath(c.values, 0, 10); got != c.want {
 			t.Errorf("%s: %q, want %q", c.name, got, c.want)
 		}
 	}
@@ -59,6 +59,55 @@ func TestChartTop(t *testing.T) {
 	for highest, want := range map[float64]float64{0: 1, -3: 1, 0.04: 0.2, 0.1: 0.2, 0.2: 0.2, 0.3: 0.4, 1: 1, 1.1: 2, 9: 10, 10: 10, 11: 20, 612: 800, 100_000: 100_000} {
 		if got := chartTop(highest); math.Abs(got-want) > 1e-9 {
 			t.Errorf("the axis for %v ends at %v, want %v", highest, got, want)
+		}
+	}
+}
+
+// TestFittedAxis checks that values are inside the axis, far apart on it, and that its lines
+// are round numbers.
+func TestFittedAxis(t *testing.T) {
+	t.Parallel()
+	for values, want := range map[[2]float64][2]float64{
+		{20.1, 20.6}: {20, 21}, {20.1, 20.3}: {20.1, 20.3}, {-7, -3}: {-10, 0}, {-5, 5}: {-5, 5}, {21.5, 21.5}: {15, 25}, {0, 0}: {-1, 1}, {-4, -4}: {-4.5, -3.5},
+		{0, 1e300}: {0, 1e300}, {-1e300, 1e300}: {-1e300, 1e300}, {1_769_860_800, 1_769_861_400}: {1_769_860_500, 1_769_861_500},
+	} {
+		bottom, top := fittedAxis(values[0], values[1])
+		if tolerance := 1e-9 * math.Max(1, math.Abs(want[1]-want[0])); math.Abs(bottom-want[0]) > tolerance || math.Abs(top-want[1]) > tolerance {
+			t.Errorf("the axis for %v is from %v to %v, want %v", values, bottom, top, want)
+		}
+	}
+	for _, v := range []float64{1e-300, 5e-324, -1e300, 1e16, 1e-31} {
+		for _, high := range []float64{v, v + math.Abs(v)*1e-16, math.Nextafter(v, 1e301), 1e300} {
+			if bottom, top := fittedAxis(v, high); !(bottom <= v && high <= top && bottom < top) || math.IsInf(top-bottom, 0) {
+				t.Errorf("the axis for %v and %v is from %v to %v", v, high, bottom, top)
+			}
+		}
+	}
+}
+
+// TestChartThatFits checks a chart of numbers of any kind: negative ones, differences of a
+// tenth, lines across gaps, and the digits of its texts.
+func TestChartThatFits(t *testing.T) {
+	t.Parallel()
+	q := testRequest(t)
+	for _, c := range []struct {
+		values         []*float64
+		path, trend    string
+		levels         [3]string
+		points, newest string
+	}{
+		{values(20.1, gap, gap, 20.6, gap), "M0 90L150 73.3L300 56.7L450 40", "T: 20.6 last, between 20.1 and 20.6.", [3]string{"20", "20.5", "21"}, `["20.1",null,null,"20.6",null]`, "no value"},
+		{values(-2, -8), "M0 20L600 80", "T: -8 last, between -8 and -2.", [3]string{"-10", "-5", "0"}, `["-2","-8"]`, "-8"},
+		{values(21.5, 21.5), "M0 35L600 35", "T: 21.5 last, between 21.5 and 21.5.", [3]string{"15", "20", "25"}, `["21.5","21.5"]`, "21.5"},
+		{values(gap, 0.12345), "M600 41.4h3", "T: 0.12345 last, between 0.12345 and 0.12345.", [3]string{"0.1", "0.12", "0.14"}, `[null,"0.12345"]`, "0.12345"},
+		{values(1e300, -1e300), "M0 0L600 100", "T: -1×10³⁰⁰ last, between -1×10³⁰⁰ and 1×10³⁰⁰.", [3]string{"-1×10³⁰⁰", "0", "1×10³⁰⁰"}, `["1×10³⁰⁰","-1×10³⁰⁰"]`, "-1×10³⁰⁰"},
+	} {
+		got := q.newChart(chartData{Step: 1, Fit: true, Series: []chartSeries{{Name: "T", Values: c.values}}})
+		if got.Lines[0].Path != c.path || got.Trend[0] != c.trend || got.Levels != c.levels || !strings.Contains(got.Points, `"series":[`+c.points+`]`) {
+			t.Errorf("%v: %q, %q, %q, %s", c.trend, got.Lines[0].Path, got.Trend[0], got.Levels, got.Points)
+		}
+		if last := got.Rows[len(got.Rows)-1].Values[0]; last != c.newest {
+			t.Errorf("%v: the table ends with %q, want %q", c.trend, last, c.newest)
 		}
 	}
 }

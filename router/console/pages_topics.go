@@ -2,7 +2,6 @@ package console
 
 import (
 	"encoding/json"
-	"maps"
 	"math"
 	"net/url"
 	"slices"
@@ -14,7 +13,7 @@ import (
 func topicPages() []*page {
 	return []*page{
 		{path: brokerPath + "topics", name: "topics", role: viewer, help: "brokers",
-			calls: []string{"getBroker", "listTopicLevel"}, view: viewTopics, fragments: []string{"watched", "list"}},
+			calls: []string{"getBroker", "listTopicLevel", "listTopicValues"}, view: viewTopics, fragments: []string{"watched", "list"}},
 		{path: brokerPath + "topics/all", name: "topics-all", group: "topics", role: viewer, help: "brokers",
 			calls: []string{"getBroker", "listTopics"}, view: viewAllTopics, fragments: []string{"list"}},
 		{path: brokerPath + "retained", name: "retained", role: viewer, help: "embedded-broker",
@@ -35,16 +34,16 @@ func topicPages() []*page {
 // topicsView is one level of the topic tree, or the topics that a search finds.
 type topicsView struct {
 	frame
-	Ask     bool // looking may subscribe to all topics, which the caller has not accepted yet
-	Watch   bool
-	Level   part[topicLevel]
-	Rows    []topicRow
-	Paging  paging
-	Prefix  string
-	Path    []crumb
-	Search  string
-	Forms   []payloadForm // in which payloads are shown
-	Watched []watchedTopic
+	Ask    bool // looking may subscribe to all topics, which the caller has not accepted yet
+	Watch  bool
+	Level  part[topicLevel]
+	Rows   []topicRow
+	Paging paging
+	Prefix string
+	Path   []crumb
+	Search string
+	Forms  []payloadForm // in which payloads are shown
+	watchList
 }
 
 // topicLevel is the response of listTopicLevel.
@@ -103,9 +102,11 @@ func viewTopics(q *request) (view, error) {
 	var g parts
 	load(&g, q, &v.Level, "listTopicLevel", q.listQuery("prefix", "search", "nodeid"))
 	watched := q.watchedTopics()
-	values := make([]part[topicLevel], len(watched))
-	for i, topic := range watched {
-		load(&g, q, &values[i], "listTopicLevel", q.watchQuery(topic))
+	var list part[topicLevel]
+	var values part[[]topicValues]
+	if len(watched) > 0 {
+		load(&g, q, &list, "listTopicLevel", q.watchQuery(watched))
+		load(&g, q, &values, "listTopicValues", q.watchQuery(watched))
 	}
 	g.wait()
 	v.Paging = q.paging(v.Level.Value.Total)
@@ -124,14 +125,7 @@ func viewTopics(q *request) (view, error) {
 		}
 		v.Rows = append(v.Rows, row)
 	}
-	for i, topic := range watched {
-		w := watchedTopic{topicRow: topicRow{Topic: topic}, Err: values[i].Err,
-			Stop: q.watching(slices.DeleteFunc(slices.Clone(watched), func(t string) bool { return t == topic }))}
-		if entries := values[i].Value.Entries; len(entries) > 0 {
-			w.topicRow = q.topicRow(entries[0], as)
-		}
-		v.Watched = append(v.Watched, w)
-	}
+	v.watchList = q.watchList(watched, list, values)
 	return v, nil
 }
 
@@ -156,42 +150,6 @@ func (q *request) rate(perSecond float64) string {
 		return q.lang.number(math.Round(perSecond*100) / 100)
 	}
 	return q.lang.number(int64(math.Round(perSecond)))
-}
-
-// watchedTopic is a topic of the watch list, which is in the address of the page.
-type watchedTopic struct {
-	topicRow
-	Err  *apiError
-	Stop string // link that removes the topic from the list
-}
-
-// maxWatched bounds the watch list: each topic of it is read at every refresh.
-const maxWatched = 10
-
-// watchedTopics returns the topics of the watch list.
-func (q *request) watchedTopics() (list []string) {
-	for _, topic := range q.query["watched"] {
-		if topic != "" && len(list) < maxWatched && !slices.Contains(list, topic) {
-			list = append(list, topic)
-		}
-	}
-	return list
-}
-
-// watchQuery asks for one topic.
-func (q *request) watchQuery(topic string) url.Values {
-	query := url.Values{"topic": {topic}, "count": {"1"}}
-	if node := q.query.Get("nodeid"); node != "" {
-		query.Set("nodeid", node)
-	}
-	return query
-}
-
-// watching returns the link to the page with another watch list.
-func (q *request) watching(topics []string) string {
-	query := maps.Clone(q.query)
-	query["watched"] = topics
-	return "?" + query.Encode()
 }
 
 // mustAsk reports whether the caller has to accept first that looking at the topics may

@@ -13,6 +13,7 @@ import (
 const (
 	Enter  = kb.Enter
 	Escape = kb.Escape
+	Left   = kb.ArrowLeft
 	Tab    = kb.Tab
 	Ctrl   = input.ModifierCtrl
 )

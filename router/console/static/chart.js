@@ -8,6 +8,9 @@ const width = 600, height = 100
 // charts are the charts of the page, by their figures.
 const charts = new WeakMap()
 
+// held is the interval that was read last. A chart that takes the place of another goes on there.
+let held
+
 // prepare makes the charts of a part readable.
 export function prepare(root) {
 	for (const figure of all(root, '[data-points]')) {
@@ -27,6 +30,7 @@ class Chart {
 		range.onpointermove = event => this.point(event)
 		range.onpointerleave = range.onblur = () => this.leave()
 		this.clocks()
+		if (range.matches(':focus')) this.read(range.value = Math.min(held, range.max))
 	}
 
 	get length() { return this.data.series[0].length }
@@ -46,7 +50,7 @@ class Chart {
 
 	each(selector, change) { this.figure.querySelectorAll(selector).forEach(change) }
 
-	text(value) { return value === null ? this.data.none : `${number(value)} ${this.data.unit}`.trim() }
+	text(value) { return value === null ? this.data.none : `${typeof value === 'string' ? value : number(value)} ${this.data.unit}`.trim() }
 
 	point(event) {
 		const { range } = this
@@ -55,6 +59,7 @@ class Chart {
 	}
 
 	read(index) {
+		held = index
 		const values = this.data.series.map((s, i) => `${this.names[i]} ${this.text(s[index])}`)
 		const text = [this.clock(this.time(index)), ...values].join(' · ')
 		const x = index * width / Math.max(1, this.length - 1)

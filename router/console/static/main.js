@@ -292,7 +292,8 @@ function keepState(old, part) {
 function refocus(part, focused) {
 	const name = ['id', 'rel', 'href'].find(name => focused.getAttribute(name))
 	const target = name && part.querySelector(`[${name}="${CSS.escape(focused.getAttribute(name))}"]`)
-	if (!target) part.tabIndex = -1
+	if (target) target.hidden = false // as its script will do
+	else part.tabIndex = -1
 	;(target ?? part).focus({ preventScroll: true })
 }
 
