@@ -24,7 +24,7 @@ type TopicValues struct {
 // ValueSeries are the numbers of one member of a topic's messages; nil where there is none.
 type ValueSeries struct {
 	Name   string     `json:"name" doc:"Name of the member, with dots between those of nested objects; empty for a payload that is a number itself." example:"motor.speed"`
-	Values []*float64 `json:"values" doc:"Mean of each interval, in order; null for one in which no message had the number." example:"[2.5,null]"`
+	Values []*float64 `json:"values" doc:"Mean of each interval, in order, of at most its first 128 messages or 128 KiB; null for one in which no message had the number." example:"[2.5,null]"`
 }
 
 // NotRecorded returns topics without numbers, for a reason.

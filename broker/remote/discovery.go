@@ -117,7 +117,8 @@ func (e *discovery) step(topic string, do func() error) *failure {
 	return nil
 }
 
-// try probes a feature.
+// try probes a feature. It is missing if the broker refuses its topic (errNoEndpoint), or has
+// processed the command and not responded (errNoResponse); see call.go.
 func (e *discovery) try(ctx context.Context, f feature) *failure {
 	if e.losses[f.topic] >= maxLosses {
 		e.session.offered.addMissing(e.connectionLost(f))

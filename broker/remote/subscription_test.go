@@ -11,6 +11,7 @@ import (
 
 	"signalbox/broker"
 	"signalbox/broker/brokertest"
+	"signalbox/broker/mqtt/client"
 	"signalbox/scripts/suite"
 )
 
@@ -173,11 +174,17 @@ func TestFeedNoticesSilence(t *testing.T) {
 	proxy := brokertest.NewProxy(t, server.Addr)
 	target := server.Target()
 	target.URL = proxy.URL
-	d := quick()
-	d.timing.readTimeout = 500 * time.Millisecond // too short for a keep-alive, on which the broker would close the connection itself
-	b := open(t, d, target)
-	must(t, b.Ready(t.Context()))
-	f := feedOf(t, b)
+	b := connected(t, target)
+	o := b.flowOptions(t.Name())
+	o.Timing.ReadTimeout = 500 * time.Millisecond // too short for a keep-alive, on which the broker would close the connection itself
+	b.flow = client.New(o)
+	var f broker.Feed
+	brokertest.WaitFor(t, "a feed", func() (ok bool) { // the time may be too short for a log-in
+		var err error
+		f, err = allTopicsSubscriber{b}.Subscribe(t.Context(), "#", func(string, []byte, byte, bool) {})
+		return err == nil
+	})
+	t.Cleanup(f.Stop)
 	proxy.Silence()
 	select {
 	case <-f.Lost():

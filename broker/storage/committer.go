@@ -30,9 +30,10 @@ type Entry interface {
 	Committed(err error)
 }
 
-// Committer commits what is submitted to it, in order: everything that waits
-// when a transaction ends is part of the next one. One goroutine writes while
-// another reports the outcomes. All methods are safe for concurrent use, except
+// Committer is the group commit of the stores of messages, streams and bridges. It
+// commits what is submitted to it, in order: everything that waits when a
+// transaction ends is part of the next one. One goroutine writes while another
+// reports the outcomes. All methods are safe for concurrent use, except
 // those that are documented as only for the committer's goroutine, which calls
 // the callbacks.
 //

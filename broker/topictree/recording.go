@@ -15,6 +15,11 @@ const (
 	maxSeries       = 4
 	recordedSeconds = 600
 	recordingTime   = time.Minute // after the last request
+
+	// Numbers are read on the goroutines of publishers: at most as many bytes a second, of
+	// which each message has a minimum.
+	secondBudget = 128 << 10
+	minPayload   = 1 << 10
 )
 
 // recording is the numbers of a topic's messages in the last seconds.
@@ -22,8 +27,10 @@ type recording struct {
 	requested time.Time // last; guarded by the lock of the shard
 	began     int64     // in seconds of Unix time; never changes
 
-	mu     sync.Mutex // guards series
+	mu     sync.Mutex // guards the fields below
 	series []*series
+	second int64 // in which spent bytes were read
+	spent  int
 }
 
 // series is the numbers of one member: the mean of each second, at its number modulo the
@@ -40,10 +47,16 @@ type secondMean struct {
 	mean          float64
 }
 
-// observe records the numbers of a message.
+// observe records the numbers of a message, unless enough was read in this second.
 func (r *recording) observe(payload []byte, second int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if second != r.second {
+		r.second, r.spent = second, 0
+	}
+	if r.spent += max(len(payload), minPayload); r.spent > secondBudget {
+		return
+	}
 	numbers(payload, func(name string, v float64) {
 		if s := r.seriesOf(name, second); s != nil {
 			s.add(second, v)

@@ -159,6 +159,27 @@ func TestTopicsThatAreNotRecorded(t *testing.T) {
 	wantSeries(t, valuesOf(tree, "a/c")) // it was not recorded while nothing was tracked
 }
 
+// TestRecordingReadsABoundedPart: of a second with many messages the first ones count, and the
+// next second begins anew.
+func TestRecordingReadsABoundedPart(t *testing.T) {
+	t.Parallel()
+	tree, c := newTracker()
+	valuesOf(tree, "t")
+	for i := range 1000 {
+		tree.Observe("t", fmt.Append(nil, i/128), 0, false)
+	}
+	wantSeries(t, valuesOf(tree, "t"), "=0")
+	c.advance(time.Second)
+	for _, n := range []int{60 << 10, 60 << 10, 60 << 10} {
+		tree.Observe("t", fmt.Appendf(nil, "%*d", n, n), 0, false)
+	}
+	tree.Observe("t", []byte("1"), 0, false)
+	wantSeries(t, valuesOf(tree, "t"), "=0,61440")
+	c.advance(time.Second)
+	tree.Observe("t", []byte("2"), 0, false)
+	wantSeries(t, valuesOf(tree, "t"), "=0,61440,2")
+}
+
 // TestFollowerRecordsValues subscribes at the first request and forgets the numbers with the
 // subscription.
 func TestFollowerRecordsValues(t *testing.T) {

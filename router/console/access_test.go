@@ -262,7 +262,7 @@ func TestUploads(t *testing.T) {
 		id := u.keep("ann", "b1", []byte("one"))
 		for _, x := range [][3]string{{id, "bob", "b1"}, {id, "ann", "b2"}, {"", "ann", "b1"}} {
 			if _, ok := u.get(x[0], x[1], x[2]); ok {
-				t.Errorf("%q is had", x)
+				t.Errorf("%q has an upload", x)
 			}
 		}
 		if d, ok := u.get(id, "ann", "b1"); !ok || string(d) != "one" {

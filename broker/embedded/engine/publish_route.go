@@ -7,7 +7,8 @@ import (
 )
 
 // Step 3 of a publish: route. It sets the retained message, finds the recipients, queues the
-// message for their sessions, and forwards it to other nodes.
+// message for their sessions, and forwards it to other nodes. When it looks a topic up, refresh
+// also asks for the right that step 2 applies.
 
 // route is what a connection caches of a topic to which it publishes. It is valid as long as
 // the epoch of rights and the generation of the index do not change.

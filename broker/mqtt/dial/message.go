@@ -264,7 +264,7 @@ func (ep Endpoint) connectReason(f *Failure, username string) reason {
 
 func deniedReason(username string) reason {
 	if username == "" {
-		return because(broker.CauseCredentialsWanted, "the broker lets nobody in without username and password: give both")
+		return because(broker.CauseCredentialsWanted, "the broker accepts no client without username and password: give both")
 	}
 	return because(broker.CauseCredentialsRefused, "the broker refuses user %q: check username and password, and that the user is not disabled or bound to a client id", username)
 }
