@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"signalbox/broker/embedded/engine"
 	"signalbox/broker/mqtt/packet"
 )
 
@@ -21,6 +22,8 @@ type Client struct {
 	Present bool // Session Present of CONNACK
 
 	timeout time.Duration
+	id      string         // its client id; "" if the broker assigned it
+	engine  *engine.Engine // that it is connected to
 }
 
 // Message is a PUBLISH that the client received.
@@ -58,7 +61,7 @@ func (b *Broker) dial() (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Client{Conn: conn, T: b.T, In: bufio.NewReader(conn), Version: packet.V5, timeout: b.Timeout}, nil
+	return &Client{Conn: conn, T: b.T, In: bufio.NewReader(conn), Version: packet.V5, timeout: b.Timeout, engine: b.Engine}, nil
 }
 
 // open opens a connection to the broker.
@@ -116,7 +119,7 @@ func (c *Client) connect(h packet.Connect) error {
 	case p[3] != 0:
 		return Refused(p[3])
 	}
-	c.Present = p[2] == 1
+	c.Present, c.id = p[2] == 1, h.ClientID
 	return nil
 }
 
@@ -243,9 +246,15 @@ func (c *Client) Ping() []byte {
 	return p
 }
 
-// Disconnect sends DISCONNECT and waits for the end of the connection.
+// Disconnect sends DISCONNECT, and waits for the end of the connection and until its session
+// is without one: the broker closes the connection first.
 func (c *Client) Disconnect() {
 	c.T.Helper()
+	before, _ := c.engine.Ownership(c.id) //nolint:errcheck // without a session it is empty
 	c.Send([]byte{packet.TypeDisconnect << 4, 0})
 	c.AwaitClose()
+	Until(c.T, c.timeout, "the session of the client is without a connection", func() bool {
+		now, err := c.engine.Ownership(c.id)
+		return err != nil || !now.Connected || now.Timestamp != before.Timestamp
+	})
 }
