@@ -25,7 +25,7 @@ func commands(environ []string) *cobra.Command {
 	serve := serveCommand(load)
 	serve.SetUsageFunc(serveUsage)
 	root.AddCommand(serve, configCommand(load), versionCommand(), healthcheck(load),
-		importCommand(load, environ), exportCommand(load, environ), dataCommand(load), secretCommand(load))
+		importCommand(load, environ), exportCommand(load, environ), dataCommand(load), secretCommand(load), auditCommand(load))
 	root.SetHelpCommand(helpCommand(root, pages))
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	refuseUnknown(root)

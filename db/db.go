@@ -32,6 +32,8 @@ type DB struct {
 
 	cache atomic.Pointer[rowCache]
 
+	audits auditQueue
+
 	// failing is set while the last write was refused by the storage.
 	failing atomic.Bool
 }
@@ -76,6 +78,7 @@ const (
 // Close writes the log back into the file and closes it. The file alone is then
 // the whole database. Close must not run beside other methods.
 func (d *DB) Close(ctx context.Context) error {
+	d.audits.idle.Wait()
 	err := errors.Join(d.point.close(), d.ro.Close())
 	d.ro = nil
 	if _, e := d.rw.ExecContext(ctx, "PRAGMA optimize"); e != nil {
@@ -117,15 +120,20 @@ func (d *DB) Ping(ctx context.Context) error {
 // write runs fn in a transaction on the writer and commits it. The error states
 // what was being done and is one of the sentinels where one applies.
 func (d *DB) write(ctx context.Context, what string, fn func(*sql.Tx) error) error {
-	err := transact(ctx, d.rw, nil, fn)
+	err := audited(ctx, func(fn func(*sql.Tx) error) error { return transact(ctx, d.rw, nil, fn) }, fn)
 	d.cache.Store(&rowCache{}) // also after a failure that may have come too late
+	d.noteFailure(err)
+	return wrap(what, err)
+}
+
+// noteFailure remembers whether the storage has refused a write.
+func (d *DB) noteFailure(err error) {
 	switch {
 	case err == nil:
 		d.failing.Store(false)
 	case storageRefused(err):
 		d.failing.Store(true)
 	}
-	return wrap(what, err)
 }
 
 // read runs fn on one unchanging version of the database.

@@ -54,3 +54,17 @@ func HasEmbedded(ctx context.Context, path string) (known bool, err error) {
 	})
 	return known, storage.OpenError(path, err)
 }
+
+// View calls read with the database at path, which is only read and may be in use by another
+// process. The methods that write fail.
+func View(ctx context.Context, path string, read func(*DB) error) error {
+	if err := Check(ctx, path); err != nil {
+		return err
+	}
+	err := storage.View(ctx, path, func(pool *sql.DB) error {
+		d := &DB{ro: pool}
+		d.cache.Store(&rowCache{})
+		return read(d)
+	})
+	return storage.OpenError(path, err)
+}

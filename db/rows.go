@@ -110,3 +110,6 @@ func (p pointReads) close() (err error) {
 	}
 	return err
 }
+
+// microseconds returns a stored duration.
+func microseconds(n int64) time.Duration { return time.Duration(n) * time.Microsecond }

@@ -10,16 +10,33 @@ import (
 type Sealed struct {
 	ID      string
 	Secrets []byte
-	node    bool // of a cluster, else of a broker connection
+	kind    sealedKind
+}
+
+// sealedKind is what a secret belongs to.
+type sealedKind int
+
+const (
+	sealedBroker sealedKind = iota
+	sealedNode              // of a cluster
+	sealedAudit             // a key of the audit log
+)
+
+// updateSealed are the statements that replace a secret.
+var updateSealed = map[sealedKind]string{
+	sealedBroker: "UPDATE brokers SET secrets = ? WHERE id = ?",
+	sealedNode:   "UPDATE cluster_nodes SET secrets = ? WHERE id = ?",
+	sealedAudit:  "UPDATE audit_keys SET secrets = ? WHERE id = ?",
 }
 
 // ListSealed returns all that callers have sealed.
 func (d *DB) ListSealed(ctx context.Context) (all []Sealed, err error) {
 	const q = `
 		SELECT id, secrets, 0 FROM brokers WHERE length(secrets) > 0
-		UNION ALL SELECT id, secrets, 1 FROM cluster_nodes WHERE length(secrets) > 0`
+		UNION ALL SELECT id, secrets, 1 FROM cluster_nodes WHERE length(secrets) > 0
+		UNION ALL SELECT id, secrets, 2 FROM audit_keys WHERE length(secrets) > 0`
 	all, err = collect(ctx, d.ro, func(row scanner) (s Sealed, err error) {
-		err = row.Scan(&s.ID, &s.Secrets, &s.node)
+		err = row.Scan(&s.ID, &s.Secrets, &s.kind)
 		return s, err
 	}, q)
 	return all, wrap("list secrets", err)
@@ -30,11 +47,7 @@ func (d *DB) ListSealed(ctx context.Context) (all []Sealed, err error) {
 func (d *DB) PutSealed(ctx context.Context, all []Sealed) error {
 	return d.write(ctx, "store secrets", func(tx *sql.Tx) error {
 		for _, s := range all {
-			q := `UPDATE brokers SET secrets = ? WHERE id = ?`
-			if s.node {
-				q = `UPDATE cluster_nodes SET secrets = ? WHERE id = ?`
-			}
-			if err := affected(tx.ExecContext(ctx, q, s.Secrets, s.ID)); err != nil {
+			if err := affected(tx.ExecContext(ctx, updateSealed[s.kind], s.Secrets, s.ID)); err != nil {
 				return fmt.Errorf("row %s: %w", s.ID, err)
 			}
 		}

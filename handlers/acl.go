@@ -72,7 +72,7 @@ func (a *API) SetDefaultACLAccess(ctx context.Context, r *SetDefaultACLAccessReq
 type ImportAccessRequest struct {
 	BrokerPath
 	Replace bool            `query:"replace" default:"false" doc:"True makes the broker hold exactly the document. False merges the document with the existing access control and refuses contradictions."`
-	Body    json.RawMessage `object:"true"`
+	Body    json.RawMessage `object:"true" secret:"true"`
 }
 
 // ImportAccess imports a whole access-control configuration, password hashes included,

@@ -64,7 +64,7 @@ func (a *API) GetBridgeConfig(ctx context.Context, r *GetBridgeConfigRequest) (j
 // SetBridgeConfigRequest has a bridge's configuration.
 type SetBridgeConfigRequest struct {
 	BridgePath
-	Body json.RawMessage `object:"true" doc:"The whole configuration; the operation getBridgeSchema tells its form. A secret that is ******** stays as it is."`
+	Body json.RawMessage `object:"true" secret:"true" doc:"The whole configuration; the operation getBridgeSchema tells its form. A secret that is ******** stays as it is."`
 }
 
 // SetBridgeConfig changes a bridge's configuration.
@@ -104,7 +104,7 @@ func (a *API) GetBridgeSchema(ctx context.Context, r *GetBridgeSchemaRequest) (j
 // TestBridgeRequest has a configuration, or none.
 type TestBridgeRequest struct {
 	BridgePath
-	Body json.RawMessage `object:"true" optional:"true" doc:"The whole configuration, as for setBridgeConfig; absent is the one that is stored."`
+	Body json.RawMessage `object:"true" secret:"true" optional:"true" doc:"The whole configuration, as for setBridgeConfig; absent is the one that is stored."`
 }
 
 // TestBridge tests the connections of a configuration.
@@ -121,7 +121,7 @@ func (a *API) TestBridge(ctx context.Context, r *TestBridgeRequest) (List[broker
 type PreviewBridgeRequest struct {
 	BridgePath
 	Body struct {
-		Config          json.RawMessage    `json:"config" object:"true" doc:"The whole configuration, as for setBridgeConfig; absent is the one that is stored." example:"{\"version\":\"v1\",\"connections\":[]}"`
+		Config          json.RawMessage    `json:"config" object:"true" secret:"true" doc:"The whole configuration, as for setBridgeConfig; absent is the one that is stored." example:"{\"version\":\"v1\",\"connections\":[]}"`
 		Topic           string             `json:"topic" required:"true" minlen:"1" doc:"Topic of the message, without wildcards." example:"sensors/7"`
 		Payload         string             `json:"payload" nul:"true" doc:"Text, or base64 if encoding is base64; default empty." example:"{\"value\":2.5}"`
 		Encoding        string             `json:"encoding" enum:"text|base64" doc:"How payload is written; default text." example:"text"`

@@ -168,6 +168,7 @@ func (a *API) CreateBroker(ctx context.Context, r *CreateBrokerRequest) (Identif
 	if err != nil {
 		return Identifier{}, err
 	}
+	noteCreated(ctx, row.ID, "", row.ID)
 	if err := a.DB.CreateBroker(ctx, row); err != nil {
 		return Identifier{}, err
 	}

@@ -82,6 +82,7 @@ func (r clusterRows) Create(ctx context.Context, c clusters.Cluster) (string, er
 		}
 		row.Nodes = append(row.Nodes, node)
 	}
+	noteCreated(ctx, row.ID, "", "")
 	err := r.DB.CreateCluster(ctx, row)
 	return row.ID, exists(err, "a cluster with this name, or with one of these nodes, already exists")
 }

@@ -59,6 +59,7 @@ func (a *API) FirstStart(ctx context.Context, admin Admin, keep func(password st
 		return err
 	}
 	now := a.Now()
+	ctx, _ = db.WithAudit(ctx, db.AuditEvent{Time: now, ActorKind: "system", Operation: "firstStart", Object: admin.Email})
 	root := db.User{ID: newID(), Email: admin.Email, FirstName: "Administrator", PasswordHash: hash,
 		Verified: true, Root: true, CreatedAt: now, UpdatedAt: now}
 	project := db.Project{ID: newID(), Name: defaultProject, OwnerID: root.ID, CreatedAt: now, UpdatedAt: now}

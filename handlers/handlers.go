@@ -27,6 +27,7 @@ import (
 	"signalbox/broker"
 	"signalbox/broker/monitor"
 	"signalbox/db"
+	"signalbox/handlers/audit"
 	"signalbox/handlers/auth"
 	"signalbox/handlers/jobs"
 	"signalbox/handlers/vault"
@@ -37,6 +38,7 @@ type API struct {
 	*Connections
 	Clusters broker.Clusters
 	Auth     *auth.Auth
+	Audit    *audit.Log
 	Jobs     *jobs.Runner
 	// SearchTime bounds the time of a search.
 	SearchTime time.Duration

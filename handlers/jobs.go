@@ -120,6 +120,7 @@ func (a *API) CreateJob(ctx context.Context, r *CreateJobRequest) (JobRecord, er
 		return JobRecord{}, err
 	}
 	w := &jobWork{api: a, id: newID(), action: r.Body.Action, caller: auth.From(ctx), path: r.BrokerPath}
+	noteCreated(ctx, w.id, "", "")
 	status, err := place.Start(jobs.Spec{ID: w.id, Label: r.Body.Action, By: w.caller.Name,
 		Names: names, Sample: sampleOf(names), Check: w.check, Change: w.change, End: w.end})
 	if err != nil {

@@ -106,7 +106,7 @@ type PublishRequest struct {
 	BrokerPath
 	Body struct {
 		Topic           string             `json:"topic" required:"true" minlen:"1" doc:"Topic of the message, without wildcards; topics below $CONTROL, $SYS and $share are refused. A broker that is reached over MQTT 3.1.1 does not report that rights forbid the message." example:"plant/7/state"`
-		Payload         string             `json:"payload" nul:"true" doc:"Text, or base64 if encoding is base64; default empty. An empty payload with retain deletes the retained message of the topic." example:"online"`
+		Payload         string             `json:"payload" nul:"true" secret:"true" doc:"Text, or base64 if encoding is base64; default empty. An empty payload with retain deletes the retained message of the topic." example:"online"`
 		Encoding        string             `json:"encoding" enum:"text|base64" doc:"How payload is written; default text." example:"text"`
 		QoS             int                `json:"qos" min:"0" max:"2" doc:"QoS of the message; default 0." example:"1"`
 		Retain          bool               `json:"retain" doc:"True makes the broker retain the message; default false." example:"true"`

@@ -58,6 +58,7 @@ func (a *API) CreateProject(ctx context.Context, r *CreateProjectRequest) (Proje
 	now := a.Now()
 	p := db.Project{ID: newID(), Name: r.Body.Name, Description: r.Body.Description.Value,
 		OwnerID: caller.ID, OwnerName: caller.Name, CreatedAt: now, UpdatedAt: now}
+	noteCreated(ctx, p.ID, p.ID, "")
 	if err := a.DB.CreateProject(ctx, p); err != nil {
 		return ProjectRecord{}, err
 	}

@@ -13,7 +13,7 @@ type LoginRequest struct {
 	Address string `meta:"address"`
 	Body    struct {
 		Email    string `json:"email" required:"true" minlen:"1" doc:"Email address of the user." example:"ada@example.org"`
-		Password string `json:"password" required:"true" minlen:"1" doc:"Password of the user." example:"correct-horse-battery"`
+		Password string `json:"password" required:"true" minlen:"1" secret:"true" doc:"Password of the user." example:"correct-horse-battery"`
 	}
 }
 
@@ -98,8 +98,8 @@ func (a *API) Me(ctx context.Context, _ *MeRequest) (MeRecord, error) {
 // ChangePasswordRequest has the old and the new password.
 type ChangePasswordRequest struct {
 	Body struct {
-		Current string `json:"current" required:"true" minlen:"1" doc:"Current password." example:"correct-horse-battery"`
-		New     string `json:"new" required:"true" minlen:"8" doc:"New password." example:"battery-staple-correct"`
+		Current string `json:"current" required:"true" minlen:"1" secret:"true" doc:"Current password." example:"correct-horse-battery"`
+		New     string `json:"new" required:"true" minlen:"8" secret:"true" doc:"New password." example:"battery-staple-correct"`
 	}
 }
 

@@ -130,6 +130,7 @@ func (a *API) CreateToken(ctx context.Context, r *CreateTokenRequest) (NewTokenR
 	if caller.Token != nil {
 		t.OwnerID, t.ParentID = caller.Token.OwnerID, caller.Token.ID
 	}
+	noteCreated(ctx, t.ID, "", "")
 	if err := a.DB.CreateToken(ctx, t); err != nil {
 		return NewTokenRecord{}, noLongerAdmin(err)
 	}

@@ -89,7 +89,7 @@ type CreateUserRequest struct {
 		FirstName string `json:"firstname" doc:"First name; default empty." example:"Ada"`
 		LastName  string `json:"lastname" doc:"Last name; default empty." example:"Lovelace"`
 		Email     string `json:"email" required:"true" format:"email" doc:"Email address, with which the user logs in; unique." example:"ada@example.org"`
-		Password  string `json:"password" minlen:"8" doc:"Password; required unless ssoType is present." example:"correct-horse-battery"`
+		Password  string `json:"password" minlen:"8" secret:"true" doc:"Password; required unless ssoType is present." example:"correct-horse-battery"`
 		Verified  *bool  `json:"verified" doc:"False keeps the user from logging in; default true." example:"true"`
 		SSOType   string `json:"ssoType" enum:"ldap|sso" doc:"The user is authenticated elsewhere, and no local password is accepted; default none." example:"-"`
 	}
@@ -120,6 +120,7 @@ func (a *API) CreateUser(ctx context.Context, r *CreateUserRequest) (Identifier,
 		}
 		u.PasswordHash = hash
 	}
+	noteCreated(ctx, u.ID, "", "")
 	err := a.DB.CreateUser(ctx, u)
 	return Identifier{ID: u.ID}, exists(err, "a user with this email address exists already")
 }
@@ -132,7 +133,7 @@ type UpdateUserRequest struct {
 		LastName  *string `json:"lastname" doc:"Last name; absent leaves it unchanged." example:"Lovelace"`
 		Email     *string `json:"email" format:"email" doc:"Email address, unique; absent leaves it unchanged." example:"ada@example.org"`
 		Verified  *bool   `json:"verified" doc:"False keeps the user from logging in; absent leaves it unchanged." example:"true"`
-		Password  *string `json:"password" minlen:"8" doc:"New password, which ends the sessions of the user; absent leaves it unchanged. Not for a user who is authenticated elsewhere." example:"battery-staple-correct"`
+		Password  *string `json:"password" minlen:"8" secret:"true" doc:"New password, which ends the sessions of the user; absent leaves it unchanged. Not for a user who is authenticated elsewhere." example:"battery-staple-correct"`
 	}
 }
 

@@ -21,7 +21,7 @@ func bridgeRoutes(h *handlers.API) []route {
 			Example:     bridgeConfigExample,
 			Description: "Secrets are returned as `********`. The configuration may be changed and sent back with them."},
 		{ID: "setBridgeConfig", Method: "PUT", Path: bridgePath + "/config", Role: auth.Viewer, Status: 204, Errors: setA,
-			Summary: "Change the configuration of a bridge", Do: command(h.SetBridgeConfig),
+			Summary: "Change the configuration of a bridge", Before: "getBridgeConfig", Do: command(h.SetBridgeConfig),
 			BodyExample: bridgeConfigExample,
 			Description: "The body is the whole configuration. It is validated as a whole before any of it is applied: if it " +
 				"is invalid, nothing changes and `info.errors` names every place, as in `body.connections[0].connection.url`. A " +
@@ -50,7 +50,7 @@ func bridgeExtensions(h *handlers.API) []route {
 			Description: "Without a body the stored configuration is tested. Nothing is delivered, and existing connections " +
 				"are not interrupted."},
 		{ID: "previewBridge", Method: "POST", Path: bridgePath + "/preview", Role: auth.Editor, Status: 200,
-			Summary: "Preview what a message becomes without sending it", Do: query(h.PreviewBridge),
+			Summary: "Preview what a message becomes without sending it", Audit: auditNothing, Do: query(h.PreviewBridge),
 			Description: "One entry for each topic mapping that takes messages of the topic, in the order of the configuration, the " +
 				"first 100; none if no mapping does. Connections that are not enabled are shown as well. Messages are mapped by the code " +
 				"with which they are delivered; nothing is connected, stored or delivered."},

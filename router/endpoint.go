@@ -6,8 +6,6 @@ import (
 	"net/http"
 	"reflect"
 
-	"github.com/julienschmidt/httprouter"
-
 	"signalbox/handlers"
 )
 
@@ -52,16 +50,20 @@ type locator interface {
 type validator interface{ Validate() []handlers.FieldError }
 
 // call binds the request, calls the operation and returns its response.
-func (rt *router) call(ctx context.Context, w http.ResponseWriter, r *http.Request, row *route, params httprouter.Params) (any, error) {
+func (rt *router) call(ctx context.Context, w http.ResponseWriter, r *http.Request, row *route, a *auditedRequest) (any, error) {
 	v := reflect.New(row.plan.typ)
-	row.plan.bindPath(v.Elem(), params, func() string { return rt.proxies.caller(r) })
+	row.plan.bindPath(v.Elem(), a.params, func() string { return rt.proxies.caller(r) })
 	if q, ok := v.Interface().(resolver); ok {
 		if err := q.Resolve(ctx, rt.api); err != nil {
 			return nil, err
 		}
 	}
-	if err := row.bindRest(w, r, v); err != nil {
+	body, err := row.bindRest(w, r, v)
+	if err != nil {
 		return nil, rt.located(ctx, v, err)
+	}
+	if ctx, err = a.begin(ctx, r, body); err != nil {
+		return nil, err
 	}
 	return row.Do.call(ctx, v.Interface())
 }
@@ -75,14 +77,14 @@ func (rt *router) located(ctx context.Context, v reflect.Value, invalid error) e
 	return invalid
 }
 
-// bindRest binds and validates query and body; its error names every invalid field.
-func (row *route) bindRest(w http.ResponseWriter, r *http.Request, v reflect.Value) error {
+// bindRest binds and validates query and body, which it returns; its error names every invalid
+// field.
+func (row *route) bindRest(w http.ResponseWriter, r *http.Request, v reflect.Value) (body []byte, err error) {
 	var bad problems
 	row.plan.bindQuery(&bad, v.Elem(), r.URL.RawQuery)
 	if row.plan.body != nil {
-		body, err := readBody(w, r, row.maxBody())
-		if err != nil {
-			return err
+		if body, err = readBody(w, r, row.maxBody()); err != nil {
+			return nil, err
 		}
 		row.plan.bindBody(&bad, v.Elem(), body)
 	}
@@ -90,7 +92,7 @@ func (row *route) bindRest(w http.ResponseWriter, r *http.Request, v reflect.Val
 		bad.addOwn(q.Validate())
 	}
 	if len(bad.list) > 0 {
-		return handlers.Invalid(bad.list...)
+		return nil, handlers.Invalid(bad.list...)
 	}
-	return nil
+	return body, nil
 }

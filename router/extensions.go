@@ -27,6 +27,7 @@ func (rt *router) extensions() []*route {
 		tagged(tagStreams, streamExtensions(h)),
 		tagged(tagAccess, accessExtensions(h)),
 		tagged(tagJobs, jobExtensions(h)),
+		tagged(tagAudit, auditExtensions(h)),
 		tagged(tagService, rt.serviceRoutes()),
 	)
 	for _, row := range rows {
@@ -55,7 +56,7 @@ func sessionRoutes(h *handlers.API) []route {
 			Summary: "Get the caller's preferences", UsersOnly: true, Do: query(h.GetPreferences),
 			Description: "How the user wants the console shown. They belong to the user and end with it."},
 		{ID: "setPreferences", Method: "PUT", Path: "/api/auth/preferences", Role: auth.SignedIn, Status: 204,
-			Summary: "Change the caller's preferences", UsersOnly: true, Do: command(h.SetPreferences),
+			Summary: "Change the caller's preferences", Before: "getPreferences", UsersOnly: true, Do: command(h.SetPreferences),
 			Description: "Changes the members that are present; null resets a member to its default."},
 	}
 }
@@ -71,20 +72,20 @@ func projectExtensions(h *handlers.API) []route {
 			Summary: "Get a project", Restricted: true, Do: query(h.GetProject),
 			Description: "With the role of the caller."},
 		{ID: "updateProject", Method: "PUT", Path: projectPath, Role: auth.Admin, Status: 204,
-			Summary: "Update a project", Do: command(h.UpdateProject),
+			Summary: "Update a project", Before: "getProject", Do: command(h.UpdateProject),
 			Description: "Changes the members that are present; null clears the description."},
 		{ID: "deleteProject", Method: "DELETE", Path: projectPath, Role: auth.Admin, Status: 204,
-			Summary: "Delete a project", Do: command(h.DeleteProject),
+			Summary: "Delete a project", Before: "getProject", Do: command(h.DeleteProject),
 			Description: "Deletes the project with its members and tokens. One that has clusters or broker connections is " +
 				"refused (400, CONFLICT) unless `purge` is true; one that has the embedded broker is always refused."},
 		{ID: "listMembers", Method: "GET", Path: projectPath + "/members", Role: auth.Viewer, Status: 200,
 			Summary: "List the project's members", Do: query(h.ListMembers),
 			Description: "Users with their roles, the owner included."},
 		{ID: "putMember", Method: "PUT", Path: projectPath + "/members/{userId}", Role: auth.Admin, Status: 204,
-			Summary: "Add a member or change the member's role", Do: command(h.PutMember),
+			Summary: "Add a member or change the member's role", Before: "listMembers", Do: command(h.PutMember),
 			Description: "The owner of a project remains its admin (400, CONFLICT)."},
 		{ID: "deleteMember", Method: "DELETE", Path: projectPath + "/members/{userId}", Role: auth.Admin, Status: 204,
-			Summary: "Remove a member", Do: command(h.DeleteMember),
+			Summary: "Remove a member", Before: "listMembers", Do: command(h.DeleteMember),
 			Description: "Also ends the tokens of the member in this project. The owner cannot be removed (400, CONFLICT)."},
 	}
 }
@@ -105,7 +106,7 @@ func searchExtensions(h *handlers.API) []route {
 func tokenExtensions(h *handlers.API) []route {
 	return []route{
 		{ID: "takeToken", Method: "PUT", Path: projectPath + "/tokens/{tokenId}/owner", Role: auth.Admin, Status: 204,
-			Summary: "Become the owner of a token", UsersOnly: true, Do: command(h.TakeToken),
+			Summary: "Become the owner of a token", Before: "listTokens", UsersOnly: true, Do: command(h.TakeToken),
 			Description: "Also of the tokens that it created. The token then ends with the membership of the caller. A token " +
 				"cannot be transferred to another user."},
 	}
@@ -115,7 +116,7 @@ func tokenExtensions(h *handlers.API) []route {
 func userExtensions(h *handlers.API) []route {
 	return []route{
 		{ID: "updateUser", Method: "PUT", Path: "/api/users/{userId}", Role: auth.Root, Status: 204,
-			Summary: "Update a user", Do: command(h.UpdateUser),
+			Summary: "Update a user", Before: "getUser", Do: command(h.UpdateUser),
 			Description: "Changes the members that are present. A new password ends the user's sessions."},
 	}
 }
@@ -215,7 +216,7 @@ func topicExtensions(h *handlers.API) []route {
 func messageExtensions(h *handlers.API) []route {
 	return []route{
 		{ID: "publish", Method: "POST", Path: brokerPath + "/messages", Role: auth.Editor, Status: 204,
-			Summary: "Publish a message", Do: command(h.Publish),
+			Summary: "Publish a message", Audit: auditRepeated, Do: command(h.Publish),
 			Description: "Returns when the broker has accepted the message, as far as the QoS provides for that."},
 		{ID: "listRetained", Method: "GET", Path: brokerPath + "/messages/retained", Role: auth.Viewer, Status: 200,
 			Summary: "List retained messages, or read one", Do: query(h.ListRetained),
@@ -252,7 +253,7 @@ func streamExtensions(h *handlers.API) []route {
 			Summary: "Stop the replay of a stream", Do: command(h.StopStreamReplay),
 			Description: "Messages that were replayed already are not taken back."},
 		{ID: "previewStream", Method: "POST", Path: brokerPath + "/streams/preview", Role: auth.Viewer, Status: 200,
-			Summary: "Preview what a stream would do with messages", Do: query(h.PreviewStream),
+			Summary: "Preview what a stream would do with messages", Audit: auditNothing, Do: query(h.PreviewStream),
 			Description: "Processes messages as a stream of this definition would, and neither stores nor publishes anything: the result " +
 				"for each message, or why it has none. A query with mistakes and other invalid members are refused as in createStream. " +
 				"Aggregates begin with the first message. A broker with streams of its own is 405."},
@@ -267,7 +268,7 @@ func accessExtensions(h *handlers.API) []route {
 			Summary: "Get the anonymous group", Do: query(h.GetAnonymousGroup),
 			Description: "The group whose roles apply to clients without a username."},
 		{ID: "setAnonymousGroup", Method: "PUT", Path: brokerPath + "/groups/anonymous", Role: auth.Editor, Status: 204,
-			Summary: "Set the anonymous group", Do: command(h.SetAnonymousGroup),
+			Summary: "Set the anonymous group", Before: "getAnonymousGroup", Do: command(h.SetAnonymousGroup),
 			Description: "Closes the connections of clients without a username, so that the change takes effect. A broker that " +
 				"has had an anonymous group always has one."},
 		{ID: "importAccess", Method: "POST", Path: brokerPath + "/access/import", Role: auth.Admin, Status: 200,
@@ -319,6 +320,24 @@ func jobExtensions(h *handlers.API) []route {
 		{ID: "cancelJob", Method: "DELETE", Path: jobPath, Role: auth.Editor, Status: 204,
 			Summary: "Cancel a job", Do: command(h.CancelJob),
 			Description: "No further object is begun; what was changed stays changed. A job that has ended is not affected."},
+	}
+}
+
+// auditExtensions read the audit log.
+func auditExtensions(h *handlers.API) []route {
+	return []route{
+		{ID: "listAudit", Method: "GET", Path: "/api/audit", Role: auth.Root, Status: 200,
+			Summary: "List the audit log", Do: query(h.ListAudit),
+			Description: "Who changed what, who was refused and who logged in, the newest first: one event for each operation that " +
+				"changes something, whether it succeeded or not. Equal events that a caller may repeat at will, such as refusals, have " +
+				"one row a minute with their number. All parameters must match. A page at any depth takes the same time."},
+		{ID: "listProjectAudit", Method: "GET", Path: projectPath + "/audit", Role: auth.Admin, Status: 200,
+			Summary: "List the audit log of a project", Do: query(h.ListProjectAudit),
+			Description: "The events of the project, its members and tokens, and its brokers, as in listAudit."},
+		{ID: "getAuditCheckpoint", Method: "GET", Path: "/api/audit/checkpoint", Role: auth.Root, Status: 200,
+			Summary: "Sign the state of the audit log", Do: query(h.GetAuditCheckpoint),
+			Description: "Keep the note on another machine: with it, `signalbox audit verify --checkpoint FILE` finds out later whether a " +
+				"row up to it was changed, inserted or deleted. The service signs a state every hour, too."},
 	}
 }
 

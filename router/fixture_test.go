@@ -24,6 +24,7 @@ import (
 	"signalbox/db"
 	"signalbox/db/dbtest"
 	"signalbox/handlers"
+	"signalbox/handlers/audit"
 	"signalbox/handlers/auth"
 	"signalbox/handlers/jobs"
 	"signalbox/handlers/vault"
@@ -68,7 +69,10 @@ func newFixture(t testing.TB, change ...func(*Config, *auth.Config)) *fixture {
 	connections := &handlers.Connections{DB: f.db, Brokers: broker.NewPool(nil), Vault: v, Now: time.Now, Log: quiet}
 	history := monitor.Open(t.Context(), filepath.Join(t.TempDir(), "history.db"), monitor.Options{})
 	t.Cleanup(func() { history.Close(context.Background()) }) //nolint:errcheck // the test is over
-	api := &handlers.API{Connections: connections, Clusters: clusters.New(connections.ClusterRows(), quiet), Auth: f.auth,
+	trail, err := audit.Open(t.Context(), f.db, v, audit.Config{Required: true}, time.Now, quiet)
+	must(t, err)
+	t.Cleanup(func() { trail.Close(context.Background()) }) //nolint:errcheck // the test is over
+	api := &handlers.API{Connections: connections, Clusters: clusters.New(connections.ClusterRows(), quiet), Auth: f.auth, Audit: trail,
 		Jobs: jobs.New(jobs.DefaultLimits(), time.Now, quiet), SearchTime: handlers.DefaultSearchTime, History: history,
 		Events: monitor.NewEvents(connections.Brokers, quiet)}
 	ready := func(ctx context.Context) error { return f.db.Ping(ctx) }

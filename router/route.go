@@ -34,6 +34,9 @@ type route struct {
 	Scrape     bool // open to the configured scrape token too
 	Large      bool // bodies of up to largeBody bytes, and more time
 
+	Audit  auditing
+	Before string // the operation that returns the object before a change, with a query of {members}
+
 	Do       endpoint
 	Serve    http.Handler // instead of Do, for operations that are not JSON, such as assets
 	Produces string       // media type of Serve
@@ -88,6 +91,8 @@ func (row *route) check() error {
 		return errors.New("needs either Do, or Serve and Produces")
 	case row.Status < 200 || row.Status > 299:
 		return errors.New("has no success status")
+	case !row.writes() && (row.Before != "" || row.Audit != auditChanges):
+		return errors.New("changes nothing to be audited")
 	case row.needsProject() && !row.inProject():
 		return errors.New("asks for a role in a project, but its path names none")
 	}

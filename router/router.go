@@ -52,6 +52,9 @@ func (rt *router) build() error {
 			return err
 		}
 	}
+	if err := rt.checkBefore(); err != nil {
+		return err
+	}
 	groups, err := overlays(rt.rows)
 	if err != nil {
 		return err
@@ -88,7 +91,9 @@ func (rt *router) serve(w http.ResponseWriter, r *http.Request, row *route, para
 	x.op, x.quiet = row.ID, row.isQuiet(r)
 	x.project, x.broker = logID(params.ByName("projectId")), logID(params.ByName("brokerId"))
 	ctx, err := rt.admit(r, row, params)
+	audited := rt.audited(r, row, params)
 	if err != nil {
+		audited.end(r.Context(), err)
 		rt.refuse(w, r, row, err)
 		return
 	}
@@ -97,7 +102,8 @@ func (rt *router) serve(w http.ResponseWriter, r *http.Request, row *route, para
 		return
 	}
 	allowTime(w, row)
-	answer, err := rt.call(ctx, w, r, row, params)
+	answer, err := rt.call(ctx, w, r, row, audited)
+	audited.end(ctx, err)
 	if events, ok := answer.(eventStream); ok && err == nil {
 		x.streaming = rt.now()
 		rt.respondEvents(w, r, events, func() error { _, err := rt.admit(r, row, params); return err })

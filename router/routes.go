@@ -94,11 +94,11 @@ func streamRoutes(h *handlers.API) []route {
 			Description: "The stream receives messages from now on. A query with mistakes and a loop of active streams are " +
 				"refused; `info.errors` names each place."},
 		{ID: "modifyStream", Method: "PUT", Path: brokerPath + "/streams", Role: auth.Viewer, Status: 204, Errors: setA,
-			Summary: "Update a stream", Do: command(h.ModifyStream),
+			Summary: "Update a stream", Before: "getStream?streamname={streamname}", Do: command(h.ModifyStream),
 			Description: "Changes the members that are present, or with `replace` the whole definition. Stored messages are " +
 				"kept."},
 		{ID: "deleteStream", Method: "DELETE", Path: brokerPath + "/streams", Role: auth.Viewer, Status: 204, Errors: setA,
-			Summary: "Delete a stream", Do: command(h.DeleteStream),
+			Summary: "Delete a stream", Before: "getStream?streamname={streamname}", Do: command(h.DeleteStream),
 			Description: "Deletes the stream with the messages that it stores."},
 		{ID: "clearStreamMessages", Method: "DELETE", Path: brokerPath + "/streams/messages", Role: auth.Viewer, Status: 204, Errors: setA,
 			Summary: "Delete all messages of a stream", Do: command(h.ClearStreamMessages),
@@ -127,7 +127,7 @@ func userRoutes(h *handlers.API) []route {
 			Summary: "Get a user", Do: query(h.GetUser),
 			Description: "The figures for billing are always 0."},
 		{ID: "deleteUser", Method: "DELETE", Path: "/api/users/{userId}", Role: auth.Root, Status: 204, Errors: []int{400, 401, 500},
-			Summary: "Delete a user", Do: command(h.DeleteUser),
+			Summary: "Delete a user", Before: "getUser", Do: command(h.DeleteUser),
 			Description: "Ends the user's sessions, memberships and tokens. A user who owns projects cannot be deleted (400, " +
 				"CONFLICT), nor can the last administrator (400, LAST_ADMIN)."},
 		{ID: "listUsers", Method: "GET", Path: "/api/users", Role: auth.Root, Status: 200, Errors: []int{401, 500},
@@ -146,7 +146,7 @@ func accessRoutes(h *handlers.API) []route {
 			Summary: "Get the default ACL", Do: query(h.GetDefaultACLAccess),
 			Description: "The access where no ACL of a role matches, one entry for each type."},
 		{ID: "setDefaultACLAccess", Method: "PUT", Path: brokerPath + "/acldefault", Role: auth.Viewer, Status: 204, Errors: setA,
-			Summary: "Change the default ACL", Do: command(h.SetDefaultACLAccess),
+			Summary: "Change the default ACL", Before: "getDefaultACLAccess", Do: command(h.SetDefaultACLAccess),
 			Description: "The body has one to four entries; types that it does not name stay unchanged."},
 		{ID: "listClients", Method: "GET", Path: brokerPath + "/clients", Role: auth.Viewer, Status: 200, Errors: setA,
 			Summary: "List clients", Do: query(h.ListClients),
@@ -155,15 +155,15 @@ func accessRoutes(h *handlers.API) []route {
 			Summary: "Create a client", Do: command(h.CreateClient),
 			Description: "The groups and roles must exist. The username must be unique (400, ALREADY_EXISTS)."},
 		{ID: "modifyClient", Method: "PUT", Path: brokerPath + "/clients", Role: auth.Viewer, Status: 204, Errors: setA,
-			Summary: "Update a client", Do: command(h.ModifyClient),
+			Summary: "Update a client", Before: "listClients?username={username}", Do: command(h.ModifyClient),
 			Description: "Changes the members that are present. The connections of the client are closed, so that the change " +
 				"takes effect."},
 		{ID: "deleteClient", Method: "DELETE", Path: brokerPath + "/clients", Role: auth.Viewer, Status: 204, Errors: setA,
-			Summary: "Delete a client", Do: command(h.DeleteClient),
+			Summary: "Delete a client", Before: "listClients?username={username}", Do: command(h.DeleteClient),
 			Description: "Closes the connections of the client. The client with which the service itself manages the broker " +
 				"cannot be deleted (400, CONFLICT)."},
 		{ID: "enableClient", Method: "PUT", Path: brokerPath + "/clients/enable", Role: auth.Viewer, Status: 204, Errors: setA,
-			Summary: "Enable or disable a client", Do: command(h.EnableClient),
+			Summary: "Enable or disable a client", Before: "listClients?username={username}", Do: command(h.EnableClient),
 			Description: "A client that is disabled is disconnected and cannot connect. The client with which the service " +
 				"itself manages the broker cannot be disabled (400, CONFLICT)."},
 		{ID: "listGroups", Method: "GET", Path: brokerPath + "/groups", Role: auth.Viewer, Status: 200, Errors: setA,
@@ -173,11 +173,11 @@ func accessRoutes(h *handlers.API) []route {
 			Summary: "Create a group", Do: command(h.CreateGroup),
 			Description: "The roles must exist. The name must be unique (400, ALREADY_EXISTS)."},
 		{ID: "modifyGroup", Method: "PUT", Path: brokerPath + "/groups", Role: auth.Viewer, Status: 204, Errors: setA,
-			Summary: "Update a group", Do: command(h.ModifyGroup),
+			Summary: "Update a group", Before: "listGroups?filterTarget=groupname&filterMode=equals&filterValue={groupname}", Do: command(h.ModifyGroup),
 			Description: "Changes the members that are present. If `clients` or `roles` are present, the connections of former and new " +
 				"members are closed."},
 		{ID: "deleteGroup", Method: "DELETE", Path: brokerPath + "/groups", Role: auth.Viewer, Status: 204, Errors: setA,
-			Summary: "Delete a group", Do: command(h.DeleteGroup),
+			Summary: "Delete a group", Before: "listGroups?filterTarget=groupname&filterMode=equals&filterValue={groupname}", Do: command(h.DeleteGroup),
 			Description: "Closes the connections of its members. The anonymous group cannot be deleted."},
 		{ID: "listRoles", Method: "GET", Path: brokerPath + "/roles", Role: auth.Viewer, Status: 200, Errors: setA,
 			Summary: "List roles", Do: query(h.ListRoles),
@@ -186,11 +186,11 @@ func accessRoutes(h *handlers.API) []route {
 			Summary: "Create a role", Do: command(h.CreateRole),
 			Description: "The name must be unique (400, ALREADY_EXISTS). A role has at most one ACL for each type and topic."},
 		{ID: "modifyRole", Method: "PUT", Path: brokerPath + "/roles", Role: auth.Viewer, Status: 204, Errors: setA,
-			Summary: "Update a role", Do: command(h.ModifyRole),
+			Summary: "Update a role", Before: "listRoles?filterTarget=rolename&filterMode=equals&filterValue={rolename}", Do: command(h.ModifyRole),
 			Description: "Changes the members that are present. If `acls` or `allowwildcardsubs` change, the connections of " +
 				"clients that have the role are closed."},
 		{ID: "deleteRole", Method: "DELETE", Path: brokerPath + "/roles", Role: auth.Viewer, Status: 204, Errors: setA,
-			Summary: "Delete a role", Do: command(h.DeleteRole),
+			Summary: "Delete a role", Before: "listRoles?filterTarget=rolename&filterMode=equals&filterValue={rolename}", Do: command(h.DeleteRole),
 			Description: "Clients and groups lose the role, and the connections of clients that had it are closed."},
 	}
 }
@@ -225,11 +225,11 @@ func connectionRoutes(h *handlers.API) []route {
 			Description: "The connection with its state, the features of the broker, and what it does not have. Passwords and " +
 				"keys are never returned."},
 		{ID: "deleteBroker", Method: "DELETE", Path: brokerPath, Role: auth.Admin, Status: 204, Errors: setA,
-			Summary: "Delete a broker connection", Do: command(h.DeleteBroker),
+			Summary: "Delete a broker connection", Before: "getBroker", Do: command(h.DeleteBroker),
 			Description: "Also deletes the streams and bridges that this service runs for it; the broker itself is not " +
 				"changed. The connection of the embedded broker, or of a node of a cluster, cannot be deleted (400, CONFLICT)."},
 		{ID: "updateBroker", Method: "PUT", Path: brokerPath, Role: auth.Editor, Status: 204, Errors: setA,
-			Summary: "Update a broker connection", Do: command(h.UpdateBroker),
+			Summary: "Update a broker connection", Before: "getBroker", Do: command(h.UpdateBroker),
 			Description: "Changes the members that are present, null clears one, and connects again. A stored password or key " +
 				"is sent only to the address, with the TLS checks, for which it was stored: if these change, the secret is " +
 				"required in the same request. The connection of the embedded broker cannot be changed (400, CONFLICT)."},
@@ -263,7 +263,7 @@ func topicRoutes(h *handlers.API) []route {
 			Summary: "Get the time to live of topics", Do: query(h.GetTTL),
 			Description: "The time after which an unused topic is removed from the topic tree; by default 60 seconds."},
 		{ID: "setTTL", Method: "PUT", Path: brokerPath + "/topictree/ttl", Role: auth.Viewer, Status: 204, Errors: setA,
-			Summary: "Set the time to live of topics", Do: command(h.SetTTL),
+			Summary: "Set the time to live of topics", Before: "getTTL", Do: command(h.SetTTL),
 			Description: "For the whole broker, or for a node of an HP cluster."},
 	}
 }
@@ -279,7 +279,7 @@ func tokenRoutes(h *handlers.API) []route {
 			Description: "The value is returned only here. The token ends with the membership of the user who creates it, or " +
 				"with the token that creates it; it can neither do more nor live longer than that."},
 		{ID: "deleteToken", Method: "DELETE", Path: projectPath + "/tokens/{tokenId}", Role: auth.Admin, Status: 200, Errors: setB,
-			Summary: "Revoke a token", Do: query(h.DeleteToken),
+			Summary: "Revoke a token", Before: "listTokens", Do: query(h.DeleteToken),
 			Description: "Also revokes the tokens that it created."},
 	}
 }

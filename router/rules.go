@@ -21,6 +21,7 @@ type rules struct {
 	optional bool // a body that may be omitted
 	nul      bool // a string that may contain U+0000
 	alone    bool // a query parameter that makes the others ignored
+	secret   bool // a value that is masked in the audit log
 	minLen   int  // characters of a string, entries of a list
 	enum     []string
 	min, max *float64
@@ -39,6 +40,7 @@ func parseRules(tag reflect.StructTag) (rules, error) {
 		optional: tag.Get("optional") == "true",
 		nul:      tag.Get("nul") == "true",
 		alone:    tag.Get("alone") == "true",
+		secret:   tag.Get("secret") == "true",
 		format:   tag.Get("format"),
 		fallback: tag.Get("default"),
 		doc:      tag.Get("doc"),

@@ -16,6 +16,7 @@ const (
 	tagTokens     = "Tokens"
 	tagUsers      = "Users"
 	tagJobs       = "Jobs"
+	tagAudit      = "Audit log"
 	tagService    = "Service"
 )
 
@@ -43,5 +44,6 @@ var tags = []docTag{
 		"messages are forwarded between the nodes; `full` replicates everything, and only the leader serves clients."},
 	{tagTokens, "Project tokens, with which programs call this API. A token has a role in one project."},
 	{tagUsers, "The users of the platform and its administrators. Only administrators may call these operations."},
+	{tagAudit, "Who changed what, who was refused and who logged in, in a chain of hashes."},
 	{tagService, "Health, metrics, this document and the manual."},
 }

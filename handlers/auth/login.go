@@ -85,6 +85,7 @@ func (a *Auth) admit(ctx context.Context, u db.User, password string) error {
 func (a *Auth) open(ctx context.Context, u db.User) (Session, error) {
 	now := a.now()
 	value, hash := newSession()
+	db.NoteAudit(ctx, func(e *db.AuditEvent) { e.ActorKind, e.ActorID, e.ActorName = KindUser, u.ID, u.Name() })
 	s := db.Session{Hash: hash, UserID: u.ID, CreatedAt: now, ExpiresAt: now.Add(a.cfg.SessionTTL)}
 	if err := a.db.CreateSession(ctx, s); err != nil {
 		return Session{}, fmt.Errorf("log in: %w", err)

@@ -31,6 +31,7 @@ import (
 	"signalbox/broker/streams/store"
 	"signalbox/db"
 	"signalbox/handlers"
+	"signalbox/handlers/audit"
 	"signalbox/handlers/auth"
 	"signalbox/handlers/jobs"
 	"signalbox/handlers/vault"
@@ -176,6 +177,11 @@ func (a *Appliance) openAPI(ctx context.Context) error {
 	if err := os.MkdirAll(in("certs"), 0o700); err != nil {
 		return err
 	}
+	trail, err := audit.Open(ctx, d, v, a.cfg.Audit, time.Now, a.log)
+	if err != nil {
+		return err
+	}
+	a.undo.addBounded(trail.Close)
 	users := auth.New(d, a.cfg.Auth, time.Now, a.log)
 	a.undo.addBounded(users.Close)
 	if err := a.openStreams(ctx, in(streamsFile)); err != nil {
@@ -193,7 +199,7 @@ func (a *Appliance) openAPI(ctx context.Context) error {
 	pool := broker.NewPool(dialer.Dial)
 	a.undo.addBounded(pool.Close)
 	connections := &handlers.Connections{DB: d, Brokers: pool, BrokerData: a.brokerData(), Vault: v, CertDir: in("certs"), Now: time.Now, Log: a.log}
-	a.API = &handlers.API{Connections: connections, Clusters: clusters.New(connections.ClusterRows(), a.log), Auth: users,
+	a.API = &handlers.API{Connections: connections, Clusters: clusters.New(connections.ClusterRows(), a.log), Auth: users, Audit: trail,
 		Jobs: jobs.New(jobs.DefaultLimits(), time.Now, a.log), SearchTime: handlers.DefaultSearchTime, History: a.history,
 		Events: a.openEvents(pool)}
 	return nil

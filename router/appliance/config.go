@@ -11,6 +11,7 @@ import (
 	"signalbox/broker/outbound"
 	"signalbox/broker/streams"
 	"signalbox/handlers"
+	"signalbox/handlers/audit"
 	"signalbox/handlers/auth"
 	"signalbox/router"
 )
@@ -26,6 +27,7 @@ type Config struct {
 	HTTP     router.Config          `mapstructure:"http"`
 	Admin    handlers.Admin         `mapstructure:"admin"`
 	Auth     auth.Config            `mapstructure:"auth"`
+	Audit    audit.Config           `mapstructure:"audit"`
 	Broker   embedded.Config        `mapstructure:"broker"`
 	Streams  streams.Config         `mapstructure:"streams"`
 	Bridges  bridges.Config         `mapstructure:"bridges"`
@@ -45,14 +47,14 @@ type LogConfig struct {
 // DefaultConfig returns the configuration of an empty file.
 func DefaultConfig() Config {
 	return Config{DataDir: "./data", DataCheckInterval: time.Minute, HTTP: router.DefaultConfig(), Admin: handlers.DefaultAdmin(),
-		Auth: auth.DefaultConfig(), Broker: embedded.DefaultConfig(), Streams: streams.DefaultConfig(), Bridges: bridges.DefaultConfig(),
+		Auth: auth.DefaultConfig(), Audit: audit.DefaultConfig(), Broker: embedded.DefaultConfig(), Streams: streams.DefaultConfig(), Bridges: bridges.DefaultConfig(),
 		Outbound: outbound.DefaultConfig(), Cluster: embedded.DefaultClusterConfig(),
 		Log: LogConfig{Level: "info", Format: "text"}}
 }
 
 // Validate returns an error that names every key with an invalid value.
 func (c Config) Validate() error {
-	errs := []error{c.HTTP.Validate(), c.Admin.Validate(), c.Auth.Validate(), c.Broker.Validate(), c.Streams.Validate(), c.Bridges.Validate(), c.Outbound.Validate(), c.Cluster.Validate()}
+	errs := []error{c.HTTP.Validate(), c.Admin.Validate(), c.Auth.Validate(), c.Audit.Validate(), c.Broker.Validate(), c.Streams.Validate(), c.Bridges.Validate(), c.Outbound.Validate(), c.Cluster.Validate()}
 	if c.DataDir == "" {
 		errs = append(errs, errors.New("data_dir: must not be empty"))
 	}

@@ -46,11 +46,11 @@ type navItem struct {
 var (
 	platformNav = []navSection{
 		{"", []navItem{{page: "home", icon: "brokers"}, {page: "projects", icon: "project"}, {page: "first-steps", icon: "check"}}},
-		{"platform", []navItem{{page: "users", icon: "users", role: root}, {page: "administrators", icon: "shield", role: root}}},
+		{"platform", []navItem{{page: "users", icon: "users", role: root}, {page: "administrators", icon: "shield", role: root}, {page: "audit", icon: "clock", role: root}}},
 	}
 	projectNav = []navSection{
 		{"", []navItem{{page: "brokers", icon: "brokers"}, {page: "clusters", icon: "cluster"}}},
-		{"project", []navItem{{page: "members", icon: "users"}, {page: "tokens", icon: "key", role: viewer}, {page: "project-settings", icon: "settings", role: admin}}},
+		{"project", []navItem{{page: "members", icon: "users"}, {page: "tokens", icon: "key", role: viewer}, {page: "project-audit", icon: "clock", role: admin}, {page: "project-settings", icon: "settings", role: admin}}},
 	}
 	brokerNav = []navSection{
 		{"", []navItem{{page: "overview", icon: "overview"}}},

@@ -9,6 +9,7 @@ func pages() []*page {
 		platformPages(),
 		firstStepsPages(),
 		userPages(),
+		auditPages(),
 		projectPages(),
 		connectPages(),
 		clusterPages(),

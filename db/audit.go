@@ -1,0 +1,308 @@
+package db
+
+import (
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"encoding/json"
+	"strings"
+	"sync"
+	"time"
+)
+
+// The outcomes of an audited event. Begun is that of an operation in progress, which is not
+// part of the chain yet; Unknown that of one whose end was not seen.
+const (
+	AuditBegun   = "begun"
+	AuditDone    = "done"
+	AuditFailed  = "failed"  // nothing was changed, or not all
+	AuditRefused = "refused" // the caller was not let in, or may not do this
+	AuditUnknown = "unknown"
+)
+
+// AuditEvent is a row of the audit log: who did what to which object, and what came of it.
+// An empty member does not apply. Seq and Hash are those of the chain, and ignored on writes.
+type AuditEvent struct {
+	Seq       int64           `json:"seq"`
+	Time      time.Time       `json:"time"`
+	ActorKind string          `json:"actorKind"` // "user", "token", "command" or "system"; "" = not authenticated
+	ActorID   string          `json:"actorId"`
+	ActorName string          `json:"actorName"`
+	Address   string          `json:"address"`
+	UserAgent string          `json:"userAgent"`
+	RequestID string          `json:"requestId"`
+	Operation string          `json:"operation"`
+	ProjectID string          `json:"projectId"`
+	BrokerID  string          `json:"brokerId"`
+	Object    string          `json:"object"`
+	Outcome   string          `json:"outcome"`
+	Status    int             `json:"status"`
+	Code      string          `json:"code"`
+	Change    json.RawMessage `json:"change"` // of members, before and after; secrets are masked by the caller
+	Duration  time.Duration   `json:"duration"`
+	Count     int             `json:"count"` // of equal events that the row stands for, 1 at least
+	Hash      []byte          `json:"-"`
+}
+
+// maxAuditText bounds each text of a row in bytes, but for the change.
+const maxAuditText = 512
+
+// texts returns the members that are texts.
+func (e *AuditEvent) texts() []*string {
+	return []*string{&e.ActorKind, &e.ActorID, &e.ActorName, &e.Address, &e.UserAgent, &e.RequestID, &e.Operation,
+		&e.ProjectID, &e.BrokerID, &e.Object, &e.Outcome, &e.Code}
+}
+
+// normalise gives the event the form in which it is stored and hashed.
+func (e *AuditEvent) normalise() {
+	for _, s := range e.texts() {
+		if len(*s) > maxAuditText {
+			*s = (*s)[:maxAuditText]
+		}
+		*s = strings.ToValidUTF8(*s, "\ufffd")
+	}
+	e.Time = e.Time.Truncate(time.Millisecond).UTC()
+	e.Duration = e.Duration.Truncate(time.Microsecond)
+	e.Count = max(1, e.Count)
+}
+
+// Audit is the audit row of one operation while that runs. The first write to the database
+// with its context stores the row in the same transaction. It is safe for concurrent use.
+type Audit struct {
+	mu     sync.Mutex
+	event  AuditEvent
+	open   string // id of its row in audit_open; "" if there is none
+	stored bool
+}
+
+type auditKey struct{}
+
+// WithAudit returns a context whose first write stores the event as done, and the event.
+func WithAudit(ctx context.Context, e AuditEvent) (context.Context, *Audit) {
+	a := &Audit{event: e}
+	return context.WithValue(ctx, auditKey{}, a), a
+}
+
+// NoteAudit changes the event of the context's operation, if that has one: what only the
+// operation knows, such as the id of a new object, before its first write.
+func NoteAudit(ctx context.Context, change func(*AuditEvent)) {
+	if a, ok := ctx.Value(auditKey{}).(*Audit); ok {
+		a.Note(change)
+	}
+}
+
+// Note changes the event, unless it is stored already.
+func (a *Audit) Note(change func(*AuditEvent)) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !a.stored {
+		change(&a.event)
+	}
+}
+
+// Stored reports whether the event is part of the chain.
+func (a *Audit) Stored() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.stored
+}
+
+// Event returns the event as it is known by now.
+func (a *Audit) Event() AuditEvent {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.event
+}
+
+// take returns the event to be stored by a write, and whether it is the first one. It keeps
+// the event locked until settle.
+func (a *Audit) take(now time.Time) (e AuditEvent, open string, first bool) {
+	a.mu.Lock()
+	if a.stored {
+		a.mu.Unlock()
+		return e, "", false
+	}
+	e = a.event
+	e.Outcome, e.Duration = AuditDone, now.Sub(e.Time)
+	return e, a.open, true
+}
+
+// settle ends what take began.
+func (a *Audit) settle(committed bool) {
+	a.stored = a.stored || committed
+	a.mu.Unlock()
+}
+
+// audited runs fn in a write and stores the event of the context in the same transaction.
+func audited(ctx context.Context, write func(func(*sql.Tx) error) error, fn func(*sql.Tx) error) error {
+	a, ok := ctx.Value(auditKey{}).(*Audit)
+	if !ok {
+		return write(fn)
+	}
+	e, open, first := a.take(time.Now())
+	if !first {
+		return write(fn)
+	}
+	committed := false
+	defer func() { a.settle(committed) }() // also after a panic
+	err := write(func(tx *sql.Tx) error {
+		if err := fn(tx); err != nil {
+			return err
+		}
+		return closeAudit(ctx, tx, open, e)
+	})
+	committed = err == nil
+	return err
+}
+
+// BeginAudit stores that the operation of an audit begins, before it changes what is not in
+// this database. After a crash the operation is in the chain as AuditUnknown.
+func (d *DB) BeginAudit(ctx context.Context, a *Audit) error {
+	const q = "INSERT INTO audit_open (id, started_at, event) VALUES (?, ?, ?)"
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	id, e := rand.Text(), a.event
+	e.normalise()
+	e.Outcome = AuditBegun
+	event, err := json.Marshal(e)
+	if err != nil {
+		return err
+	}
+	err = d.audits.commit(d, func(ctx context.Context, tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, q, id, millis(e.Time), string(event))
+		return err
+	})
+	if err == nil {
+		a.open = id
+	}
+	return wrap("begin audit row", err)
+}
+
+// EndAudit stores the outcome of an operation. One that a write has stored as done is not
+// stored again, unless the operation failed after that.
+func (d *DB) EndAudit(ctx context.Context, a *Audit, outcome string, status int, code string) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.stored && outcome == AuditDone {
+		return nil
+	}
+	e, open := a.event, a.open
+	e.Outcome, e.Status, e.Code, e.Duration = outcome, status, code, time.Since(e.Time)
+	if a.stored {
+		open = ""
+	}
+	err := d.audits.commit(d, func(ctx context.Context, tx *sql.Tx) error { return closeAudit(ctx, tx, open, e) })
+	a.stored = a.stored || err == nil
+	return wrap("end audit row", err)
+}
+
+// AddAudit stores an event that has ended.
+func (d *DB) AddAudit(_ context.Context, e AuditEvent) error {
+	err := d.audits.commit(d, func(ctx context.Context, tx *sql.Tx) error { return closeAudit(ctx, tx, "", e) })
+	return wrap("add audit row", err)
+}
+
+// CloseAudits moves the operations that a former process has begun and not ended to the chain
+// and returns their number. It is called before new ones begin.
+func (d *DB) CloseAudits(ctx context.Context) (n int, err error) {
+	err = d.write(ctx, "close audit rows", func(tx *sql.Tx) error {
+		open, err := collect(ctx, tx, scanOpen, "SELECT id, event FROM audit_open ORDER BY started_at, id")
+		if err != nil {
+			return err
+		}
+		for _, o := range open {
+			o.event.Outcome = AuditUnknown
+			if err := closeAudit(ctx, tx, o.id, o.event); err != nil {
+				return err
+			}
+		}
+		n = len(open)
+		return nil
+	})
+	return n, err
+}
+
+// openAudit is a row of audit_open.
+type openAudit struct {
+	id    string
+	event AuditEvent
+}
+
+func scanOpen(row scanner) (o openAudit, err error) {
+	var event []byte
+	if err = row.Scan(&o.id, &event); err == nil {
+		err = json.Unmarshal(event, &o.event)
+	}
+	return o, err
+}
+
+// closeAudit appends an event to the chain, and deletes its row in audit_open if it has one.
+func closeAudit(ctx context.Context, tx *sql.Tx, open string, e AuditEvent) error {
+	if open != "" {
+		if _, err := tx.ExecContext(ctx, "DELETE FROM audit_open WHERE id = ?", open); err != nil {
+			return err
+		}
+	}
+	return appendAudit(ctx, tx, e)
+}
+
+// auditQueue commits the rows of concurrent operations together: those that wait while a
+// transaction runs are part of the next one.
+type auditQueue struct {
+	mu      sync.Mutex
+	waiting []*auditWrite
+	running bool
+	idle    sync.WaitGroup
+}
+
+// auditWrite is one caller's part of a transaction.
+type auditWrite struct {
+	do   func(context.Context, *sql.Tx) error
+	done chan error
+}
+
+// commit runs do in a transaction and returns when that is durable. It does not end with the
+// context of a caller: whether a row was stored must be known.
+func (q *auditQueue) commit(d *DB, do func(context.Context, *sql.Tx) error) error {
+	w := &auditWrite{do: do, done: make(chan error, 1)}
+	q.mu.Lock()
+	q.waiting = append(q.waiting, w)
+	if !q.running {
+		q.running = true
+		q.idle.Go(func() { q.run(d) })
+	}
+	q.mu.Unlock()
+	return <-w.done
+}
+
+// run commits until nothing waits.
+func (q *auditQueue) run(d *DB) {
+	for {
+		q.mu.Lock()
+		batch := q.waiting
+		q.waiting = nil
+		q.running = len(batch) > 0
+		q.mu.Unlock()
+		if len(batch) == 0 {
+			return
+		}
+		err := d.append(context.Background(), func(ctx context.Context, tx *sql.Tx) error {
+			for _, w := range batch {
+				if err := w.do(ctx, tx); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		for _, w := range batch {
+			w.done <- err
+		}
+	}
+}
+
+// append is write for rows that no cached row depends on.
+func (d *DB) append(ctx context.Context, fn func(context.Context, *sql.Tx) error) error {
+	err := transact(ctx, d.rw, nil, func(tx *sql.Tx) error { return fn(ctx, tx) })
+	d.noteFailure(err)
+	return err
+}

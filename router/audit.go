@@ -1,0 +1,191 @@
+package router
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/julienschmidt/httprouter"
+
+	"signalbox/handlers"
+	"signalbox/handlers/audit"
+)
+
+// auditing is how the requests of a row are audited. The zero value is right for most rows:
+// every change, and every refused request.
+type auditing int
+
+const (
+	auditChanges  auditing = iota
+	auditRepeated          // a change that is made very often: rows with a count
+	auditNothing           // no change, although its method could make one
+)
+
+// auditedRequest is a request on its way into the audit log.
+type auditedRequest struct {
+	rt     *router
+	row    *route
+	params httprouter.Params
+	event  audit.Event
+	opened *audit.Row // from the time at which the operation is called
+	begun  bool       // stored before the change, which is not in our database
+}
+
+// audited returns the audit row of a request, which ended by then if it was not let in.
+func (rt *router) audited(r *http.Request, row *route, params httprouter.Params) *auditedRequest {
+	x := infoOf(r.Context())
+	a := &auditedRequest{rt: rt, row: row, params: params, event: audit.Event{
+		Time: rt.now(), Address: rt.proxies.address(r).String(), UserAgent: r.UserAgent(), RequestID: x.id,
+		Operation: row.ID, ProjectID: x.project, BrokerID: x.broker, Count: 1, Status: row.Status,
+	}}
+	if p := x.principal; p != nil {
+		a.event.ActorKind, a.event.ActorID, a.event.ActorName = p.Kind, p.ID, p.Name
+	}
+	for _, s := range row.segments {
+		if name, ok := strings.CutPrefix(s, ":"); ok && name != "projectId" && name != "brokerId" {
+			a.event.Object = strings.ReplaceAll(params.ByName(name), innerSlash, "/")
+		}
+	}
+	return a
+}
+
+// changes reports whether the request may change something.
+func (a *auditedRequest) changes() bool { return a.row.writes() && a.row.Audit != auditNothing }
+
+// begin stores that the operation begins, if it changes what is not in our database, and
+// returns the context in which it runs.
+func (a *auditedRequest) begin(ctx context.Context, r *http.Request, body []byte) (context.Context, error) {
+	if !a.changes() {
+		return ctx, nil
+	}
+	a.describe(ctx, r.URL.RawQuery, body)
+	if a.row.Audit == auditRepeated {
+		return ctx, nil
+	}
+	ctx, a.opened = audit.Start(ctx, a.event)
+	if !a.row.inBroker() && a.row.Tag != tagClusters {
+		return ctx, nil
+	}
+	if err := a.rt.api.Audit.Begin(ctx, a.opened); err != nil {
+		a.opened = nil
+		return ctx, &handlers.Error{Status: http.StatusInternalServerError, Code: handlers.CodeInternalError, Cause: err,
+			Message: "nothing was changed, as the audit log cannot be written; the log of the service has the reason"}
+	}
+	a.begun = true
+	return ctx, nil
+}
+
+// end stores the outcome of a request.
+func (a *auditedRequest) end(ctx context.Context, err error) {
+	outcome, status, code := audit.Done, a.row.Status, ""
+	if a.opened != nil && err == nil && a.row.isDocument() {
+		a.noteAfter(ctx)
+	}
+	if err != nil {
+		e := handlers.ErrorFor(err)
+		outcome, status, code = a.outcomeOf(ctx, e), e.Status, e.Code
+	}
+	switch {
+	case a.opened != nil && (a.begun || a.opened.Stored() || outcome == audit.Done):
+		a.rt.api.Audit.End(ctx, a.opened, outcome, status, code)
+		return
+	case outcome == audit.Refused && a.row.Serve == nil && !a.withoutCredential(code):
+	case !a.changes():
+		return
+	}
+	if a.opened != nil {
+		a.event = a.opened.Event()
+	}
+	a.event.Outcome, a.event.Status, a.event.Code = outcome, status, code
+	a.event.Duration = a.rt.now().Sub(a.event.Time)
+	a.rt.api.Audit.Repeatable(ctx, a.event)
+}
+
+// withoutCredential reports whether a request was refused because it had no credential at all,
+// which happens to every page of a browser whose session has ended.
+func (a *auditedRequest) withoutCredential(code string) bool {
+	return code == handlers.CodeUnauthorized && !a.row.writes()
+}
+
+// outcomeOf returns the outcome of an operation that failed.
+func (a *auditedRequest) outcomeOf(ctx context.Context, e *handlers.Error) string {
+	switch {
+	case e.Status == http.StatusUnauthorized, e.Status == http.StatusForbidden, e.Status == http.StatusTooManyRequests:
+		return audit.Refused
+	case a.begun && (ctx.Err() != nil || e.Code == handlers.CodeBrokerTimeout || e.Code == handlers.CodeInternalError):
+		return audit.Unknown
+	}
+	return audit.Failed
+}
+
+// describe notes which object is changed, and how.
+func (a *auditedRequest) describe(ctx context.Context, query string, body []byte) {
+	values, _ := url.ParseQuery(query) //nolint:errcheck // what is not valid is refused
+	change := auditChange{Parameters: a.row.plan.maskedQuery(values)}
+	if b := a.row.plan.body; b != nil && !a.row.Large {
+		change.After, _ = b.shape.masked(body, &b.rules).(map[string]any)
+	}
+	if a.event.Object == "" {
+		a.event.Object = objectOf(change.Parameters, change.After)
+	}
+	if a.row.Before != "" {
+		change.Before = a.before(ctx, change)
+	}
+	a.event.Change = change.encode()
+}
+
+// isDocument reports whether the operation stores a document with secrets in places that only
+// its reader knows. It is audited as it is read, masked, before and after.
+func (row *route) isDocument() bool {
+	return row.Before != "" && row.plan.body != nil && row.plan.body.rules.secret
+}
+
+// noteAfter adds the stored document to the row.
+func (a *auditedRequest) noteAfter(ctx context.Context) {
+	var change auditChange
+	if json.Unmarshal(a.opened.Event().Change, &change) != nil {
+		change = auditChange{}
+	}
+	change.After = a.before(ctx, auditChange{})
+	a.opened.Note(func(e *audit.Event) { e.Change = change.encode() })
+}
+
+// objectNames are the members of requests that name an object, the most precise ones first.
+var objectNames = []string{"username", "groupname", "rolename", "streamname", "clientid", "clientId", "email", "value", "topic", "name", "clustername"}
+
+// objectOf returns the name of the object of a request, "" if it has none.
+func objectOf(from ...map[string]any) string {
+	for _, members := range from {
+		for _, name := range objectNames {
+			if s, ok := members[name].(string); ok && s != "" {
+				return s
+			}
+		}
+	}
+	return ""
+}
+
+// checkBefore checks that each row's Before is an operation that reads, with the parameters of
+// the row's path.
+func (rt *router) checkBefore() error {
+	for _, row := range rt.rows {
+		if row.Before == "" {
+			continue
+		}
+		name, _, _ := strings.Cut(row.Before, "?")
+		read := rt.rowOf(name)
+		if read == nil || read.writes() || read.plan == nil {
+			return fmt.Errorf("row %s: %q is not an operation that reads", row.ID, name)
+		}
+		for _, p := range read.plan.path {
+			if !slices.ContainsFunc(row.plan.path, func(own parameter) bool { return own.name == p.name }) {
+				return fmt.Errorf("row %s: %s needs %s in the path", row.ID, name, p.name)
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,142 @@
+package console
+
+import (
+	"encoding/json"
+	"net/url"
+	"strconv"
+)
+
+// auditPages show the audit log of the service and that of a project.
+func auditPages() []*page {
+	return []*page{
+		{path: "/ui/audit", name: "audit", role: root, help: "audit", calls: []string{"listAudit"}, view: viewAudit, fragments: []string{"list"}},
+		{path: "/ui/p/{projectId}/audit", name: "project-audit", template: "audit", role: admin, help: "audit", calls: []string{"listProjectAudit"},
+			view: viewProjectAudit, fragments: []string{"list"}},
+		{path: "/ui/audit/checkpoint", name: "audit-checkpoint", template: "document", group: "audit", role: root, help: "audit",
+			calls: []string{"getAuditCheckpoint"}, view: viewAuditCheckpoint},
+	}
+}
+
+// auditEvent is a row of the audit log.
+type auditEvent struct {
+	Seq       int64           `json:"seq"`
+	Time      string          `json:"time"`
+	ActorType string          `json:"actor_type"`
+	ActorID   string          `json:"actor_id"`
+	ActorName string          `json:"actor_name"`
+	Address   string          `json:"address"`
+	UserAgent string          `json:"user_agent"`
+	RequestID string          `json:"request_id"`
+	Operation string          `json:"operation"`
+	ProjectID string          `json:"project_id"`
+	BrokerID  string          `json:"broker_id"`
+	Object    string          `json:"object"`
+	Outcome   string          `json:"outcome"`
+	Code      string          `json:"code"`
+	Change    json.RawMessage `json:"change"`
+	Count     int             `json:"count"`
+}
+
+// Who returns the actor's name, and what kind of actor it is where that is no person.
+func (e *auditEvent) Who() string {
+	if e.ActorName == "" {
+		return e.ActorType
+	}
+	return e.ActorName
+}
+
+// State returns how the outcome is shown.
+func (e *auditEvent) State() string {
+	return map[string]string{"done": "good", "failed": "bad", "refused": "bad", "unknown": "warn", "begun": "warn"}[e.Outcome]
+}
+
+// Document returns the change as indented text, "" if there is none.
+func (e *auditEvent) Document() string {
+	if e.Change == nil {
+		return ""
+	}
+	return indented(e.Change)
+}
+
+// auditView is a page of the audit log.
+type auditView struct {
+	frame
+	query    url.Values // of the operation
+	Events   part[auditPage]
+	Rows     []auditEvent
+	Filter   []auditFilter
+	Outcomes []option
+	Outcome  string
+	Active   bool
+	Older    string // link to the next page, "" if there is none
+	Newest   string // link to the first page, "" if this is it
+}
+
+// auditPage is what listAudit returns.
+type auditPage struct {
+	Events []auditEvent `json:"events"`
+	Open   []auditEvent `json:"open"`
+	Next   int64        `json:"next"`
+}
+
+// auditFilter is a field of the filter.
+type auditFilter struct{ Name, Label, Value string }
+
+// auditFilters are the parameters of the query by which the log is filtered.
+var auditFilters = []string{"operation", "object", "actor", "broker", "address", "requestId"}
+
+func viewAudit(q *request) (view, error) {
+	v := q.newAuditView()
+	var g parts
+	load(&g, q, &v.Events, "listAudit", v.query)
+	return v.completed(q, &g), nil
+}
+
+func viewProjectAudit(q *request) (view, error) {
+	v := q.newAuditView()
+	var g parts
+	load(&g, q, &v.Events, "listProjectAudit", v.query)
+	return v.completed(q, &g), nil
+}
+
+// newAuditView returns the page with its filter.
+func (q *request) newAuditView() *auditView {
+	v := &auditView{Outcome: q.query.Get("outcome"), Outcomes: []option{{"", q.t("audit.outcome.any")}},
+		query: url.Values{"count": {strconv.Itoa(q.prefs.PageSize)}}}
+	for _, name := range append([]string{"outcome", "before"}, auditFilters...) {
+		if value := q.query.Get(name); value != "" {
+			v.query.Set(name, value)
+			v.Active = v.Active || name != "before"
+		}
+	}
+	for _, name := range auditFilters {
+		v.Filter = append(v.Filter, auditFilter{name, q.t("audit." + name), q.query.Get(name)})
+	}
+	for _, name := range []string{"done", "failed", "refused", "unknown"} {
+		v.Outcomes = append(v.Outcomes, option{name, q.t("audit.outcome." + name)})
+	}
+	return v
+}
+
+// completed waits for the events and returns the page with them.
+func (v *auditView) completed(q *request, g *parts) *auditView {
+	g.wait()
+	page := v.Events.Value
+	v.Rows = append(page.Open, page.Events...)
+	if page.Next > 0 {
+		v.Older = q.withQuery("before", strconv.FormatInt(page.Next, 10))
+	}
+	if q.query.Get("before") > "0" {
+		v.Newest = q.withQuery("before", "0")
+	}
+	return v
+}
+
+// viewAuditCheckpoint shows a signed state of the log, to be kept elsewhere.
+func viewAuditCheckpoint(q *request) (view, error) {
+	var c struct{ Note, Key string }
+	if err := q.get("getAuditCheckpoint", nil, &c); err != nil {
+		return nil, err
+	}
+	return &documentView{Intro: q.t("audit.checkpoint.what", c.Key), Text: c.Note, Back: q.back("audit")}, nil
+}
