@@ -14,6 +14,9 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"signalbox/db"
 	"signalbox/scripts/suite"
@@ -24,7 +27,8 @@ const (
 	killsEnv  = "DB_TEST_KILLS"  // how many children to kill, a dozen if empty
 )
 
-// What a method acknowledged is there after SIGKILL, and nothing is there by half.
+// What a method acknowledged is there after SIGKILL, and nothing is there by half: neither an
+// object without its row in the audit log nor a row without its object.
 func TestCampaignKilledWriter(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "signalbox.db")
@@ -98,8 +102,34 @@ func readAfterKill(t *testing.T, path string) (stored map[string]bool) {
 			wantEqual(t, tok.Brokers, []string{tok.ID})
 		}
 	}
+	checkAudit(t, d, stored)
 	must(t, d.Close(t.Context()))
 	return stored
+}
+
+// checkAudit checks that the rows of the audit log are those of the stored objects, that those
+// of changes elsewhere have an end, and that the chain is whole.
+func checkAudit(t *testing.T, d *db.DB, stored map[string]bool) {
+	t.Helper()
+	_, err := d.CloseAudits(t.Context())
+	must(t, err)
+	_, err = d.VerifyAudit(t.Context(), nil)
+	must(t, err)
+	rows, err := d.ListAudit(t.Context(), db.AuditFilter{}, 1<<30)
+	must(t, err)
+	named := map[string]bool{}
+	for _, e := range rows {
+		switch {
+		case e.Operation == "elsewhere":
+		case e.Outcome != db.AuditDone || named[e.Operation+" "+e.Object]:
+			t.Errorf("%s of %s: %s, or twice", e.Operation, e.Object, e.Outcome)
+		default:
+			named[e.Operation+" "+e.Object] = true
+		}
+	}
+	if diff := cmp.Diff(stored, named); diff != "" {
+		t.Errorf("objects and their rows (-objects +rows):\n%s", diff)
+	}
 }
 
 // writeUntilKilled is the child: it writes a project, a broker and a token in
@@ -129,13 +159,18 @@ func writeRound(ctx context.Context, d *db.DB, acknowledge io.Writer) error {
 	id := strconv.FormatUint(rand.Uint64(), 36)
 	for _, w := range []struct {
 		kind  string
-		write func() error
+		write func(context.Context) error
 	}{
-		{"project", func() error { return d.CreateProject(ctx, project(id, "owner")) }},
-		{"broker", func() error { return d.CreateBroker(ctx, connection(id, id)) }},
-		{"token", func() error { return d.CreateToken(ctx, token(id, id, id)) }},
+		{"project", func(ctx context.Context) error { return d.CreateProject(ctx, project(id, "owner")) }},
+		{"broker", func(ctx context.Context) error { return d.CreateBroker(ctx, connection(id, id)) }},
+		{"token", func(ctx context.Context) error { return d.CreateToken(ctx, token(id, id, id)) }},
 	} {
-		if err := w.write(); err != nil {
+		audited, _ := db.WithAudit(ctx, db.AuditEvent{Time: time.Now(), Operation: w.kind, Object: id})
+		if err := w.write(audited); err != nil {
+			return err
+		}
+		_, elsewhere := db.WithAudit(ctx, db.AuditEvent{Time: time.Now(), Operation: "elsewhere", Object: id})
+		if err := errors.Join(d.BeginAudit(ctx, elsewhere), d.EndAudit(ctx, elsewhere, db.AuditDone, 204, "")); err != nil {
 			return err
 		}
 		if _, err := fmt.Fprintln(acknowledge, w.kind, id); err != nil {
