@@ -134,7 +134,7 @@ func (a *Audit) settle(committed bool) {
 }
 
 // audited runs fn in a write and stores the event of the context in the same transaction.
-func audited(ctx context.Context, write func(func(*sql.Tx) error) error, fn func(*sql.Tx) error) error {
+func (d *DB) audited(ctx context.Context, write func(func(*sql.Tx) error) error, fn func(*sql.Tx) error) error {
 	a, ok := ctx.Value(auditKey{}).(*Audit)
 	if !ok {
 		return write(fn)
@@ -149,16 +149,20 @@ func audited(ctx context.Context, write func(func(*sql.Tx) error) error, fn func
 		if err := fn(tx); err != nil {
 			return err
 		}
-		return closeAudit(ctx, tx, open, e)
+		return d.closeAudit(ctx, tx, open, e)
 	})
 	committed = err == nil
 	return err
 }
 
+const (
+	beginAuditQuery = "INSERT INTO audit_open (id, started_at, event) VALUES (?, ?, ?)"
+	endAuditQuery   = "DELETE FROM audit_open WHERE id = ?"
+)
+
 // BeginAudit stores that the operation of an audit begins, before it changes what is not in
 // this database. After a crash the operation is in the chain as AuditUnknown.
 func (d *DB) BeginAudit(ctx context.Context, a *Audit) error {
-	const q = "INSERT INTO audit_open (id, started_at, event) VALUES (?, ?, ?)"
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	id, e := rand.Text(), a.event
@@ -169,7 +173,7 @@ func (d *DB) BeginAudit(ctx context.Context, a *Audit) error {
 		return err
 	}
 	err = d.audits.commit(d, func(ctx context.Context, tx *sql.Tx) error {
-		_, err := tx.ExecContext(ctx, q, id, millis(e.Time), string(event))
+		_, err := tx.StmtContext(ctx, d.audit.begin).ExecContext(ctx, id, millis(e.Time), string(event))
 		return err
 	})
 	if err == nil {
@@ -191,14 +195,14 @@ func (d *DB) EndAudit(ctx context.Context, a *Audit, outcome string, status int,
 	if a.stored {
 		open = ""
 	}
-	err := d.audits.commit(d, func(ctx context.Context, tx *sql.Tx) error { return closeAudit(ctx, tx, open, e) })
+	err := d.audits.commit(d, func(ctx context.Context, tx *sql.Tx) error { return d.closeAudit(ctx, tx, open, e) })
 	a.stored = a.stored || err == nil
 	return wrap("end audit row", err)
 }
 
 // AddAudit stores an event that has ended.
 func (d *DB) AddAudit(_ context.Context, e AuditEvent) error {
-	err := d.audits.commit(d, func(ctx context.Context, tx *sql.Tx) error { return closeAudit(ctx, tx, "", e) })
+	err := d.audits.commit(d, func(ctx context.Context, tx *sql.Tx) error { return d.closeAudit(ctx, tx, "", e) })
 	return wrap("add audit row", err)
 }
 
@@ -212,7 +216,7 @@ func (d *DB) CloseAudits(ctx context.Context) (n int, err error) {
 		}
 		for _, o := range open {
 			o.event.Outcome = AuditUnknown
-			if err := closeAudit(ctx, tx, o.id, o.event); err != nil {
+			if err := d.closeAudit(ctx, tx, o.id, o.event); err != nil {
 				return err
 			}
 		}
@@ -237,13 +241,13 @@ func scanOpen(row scanner) (o openAudit, err error) {
 }
 
 // closeAudit appends an event to the chain, and deletes its row in audit_open if it has one.
-func closeAudit(ctx context.Context, tx *sql.Tx, open string, e AuditEvent) error {
+func (d *DB) closeAudit(ctx context.Context, tx *sql.Tx, open string, e AuditEvent) error {
 	if open != "" {
-		if _, err := tx.ExecContext(ctx, "DELETE FROM audit_open WHERE id = ?", open); err != nil {
+		if _, err := tx.StmtContext(ctx, d.audit.end).ExecContext(ctx, open); err != nil {
 			return err
 		}
 	}
-	return appendAudit(ctx, tx, e)
+	return d.appendAudit(ctx, tx, e)
 }
 
 // auditQueue commits the rows of concurrent operations together: those that wait while a

@@ -38,13 +38,14 @@ type AuditHead struct {
 // auditStart is the hash before the first row.
 var auditStart = make([]byte, sha256.Size)
 
-// headOf returns the state of the chain.
-func headOf(ctx context.Context, q queryer) (h AuditHead, err error) {
-	const query = `
-		SELECT seq, hash FROM (SELECT seq, hash FROM audit ORDER BY seq DESC LIMIT 1)
-		UNION ALL SELECT seq, hash FROM (SELECT seq, hash FROM audit_checkpoints WHERE anchor = 1 ORDER BY seq DESC LIMIT 1)
-		ORDER BY seq DESC LIMIT 1`
-	err = q.QueryRowContext(ctx, query).Scan(&h.Seq, &h.Hash)
+const auditHeadQuery = `
+	SELECT seq, hash FROM (SELECT seq, hash FROM audit ORDER BY seq DESC LIMIT 1)
+	UNION ALL SELECT seq, hash FROM (SELECT seq, hash FROM audit_checkpoints WHERE anchor = 1 ORDER BY seq DESC LIMIT 1)
+	ORDER BY seq DESC LIMIT 1`
+
+// scanHead returns the state of the chain.
+func scanHead(row scanner) (h AuditHead, err error) {
+	err = row.Scan(&h.Seq, &h.Hash)
 	if errors.Is(err, sql.ErrNoRows) {
 		return AuditHead{Hash: auditStart}, nil
 	}
@@ -54,10 +55,11 @@ func headOf(ctx context.Context, q queryer) (h AuditHead, err error) {
 const auditColumns = `seq, time, actor_kind, actor_id, actor_name, address, user_agent, request_id, operation,
 	project_id, broker_id, object, outcome, status, code, change, duration, count, hash`
 
+const addAuditQuery = "INSERT INTO audit (" + auditColumns + ") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+
 // appendAudit appends an event to the chain.
-func appendAudit(ctx context.Context, tx *sql.Tx, e AuditEvent) error {
-	const q = "INSERT INTO audit (" + auditColumns + ") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-	head, err := headOf(ctx, tx)
+func (d *DB) appendAudit(ctx context.Context, tx *sql.Tx, e AuditEvent) error {
+	head, err := scanHead(tx.StmtContext(ctx, d.audit.head).QueryRowContext(ctx))
 	if err != nil {
 		return err
 	}
@@ -66,7 +68,7 @@ func appendAudit(ctx context.Context, tx *sql.Tx, e AuditEvent) error {
 	if e.Hash, err = auditHash(head.Hash, &e); err != nil {
 		return err
 	}
-	_, err = tx.ExecContext(ctx, q, e.Seq, millis(e.Time), e.ActorKind, e.ActorID, e.ActorName, e.Address, e.UserAgent,
+	_, err = tx.StmtContext(ctx, d.audit.add).ExecContext(ctx, e.Seq, millis(e.Time), e.ActorKind, e.ActorID, e.ActorName, e.Address, e.UserAgent,
 		e.RequestID, e.Operation, e.ProjectID, e.BrokerID, e.Object, e.Outcome, e.Status, e.Code, string(e.Change),
 		e.Duration.Microseconds(), e.Count, e.Hash)
 	return err

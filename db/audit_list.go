@@ -79,7 +79,7 @@ type AuditCheckpoint struct {
 
 // AuditState returns the present state of the chain and the time of its last row.
 func (d *DB) AuditState(ctx context.Context) (h AuditHead, err error) {
-	h, err = headOf(ctx, d.ro)
+	h, err = scanHead(d.ro.QueryRowContext(ctx, auditHeadQuery))
 	return h, wrap("read audit log", err)
 }
 

@@ -29,6 +29,7 @@ type DB struct {
 	rw    *sql.DB // one connection: SQLite has one writer, and waiting here is fair and cheap
 	ro    *sql.DB // readers see the last commit and never wait for the writer
 	point pointReads
+	audit auditWrites
 
 	cache atomic.Pointer[rowCache]
 
@@ -61,7 +62,10 @@ func open(ctx context.Context, path string, steps fs.FS, log *slog.Logger) (_ *D
 		return nil, err
 	}
 	d.ro = storage.OpenPool(path, max(4, runtime.NumCPU()), forReader)
-	d.point, err = preparePoint(ctx, d.ro)
+	if d.point, err = preparePoint(ctx, d.ro); err != nil {
+		return nil, err
+	}
+	d.audit, err = prepareAudit(ctx, d.rw)
 	return d, err
 }
 
@@ -79,7 +83,7 @@ const (
 // the whole database. Close must not run beside other methods.
 func (d *DB) Close(ctx context.Context) error {
 	d.audits.idle.Wait()
-	err := errors.Join(d.point.close(), d.ro.Close())
+	err := errors.Join(d.point.close(), d.audit.close(), d.ro.Close())
 	d.ro = nil
 	if _, e := d.rw.ExecContext(ctx, "PRAGMA optimize"); e != nil {
 		err = errors.Join(err, fmt.Errorf("optimize database: %w", e))
@@ -120,7 +124,7 @@ func (d *DB) Ping(ctx context.Context) error {
 // write runs fn in a transaction on the writer and commits it. The error states
 // what was being done and is one of the sentinels where one applies.
 func (d *DB) write(ctx context.Context, what string, fn func(*sql.Tx) error) error {
-	err := audited(ctx, func(fn func(*sql.Tx) error) error { return transact(ctx, d.rw, nil, fn) }, fn)
+	err := d.audited(ctx, func(fn func(*sql.Tx) error) error { return transact(ctx, d.rw, nil, fn) }, fn)
 	d.cache.Store(&rowCache{}) // also after a failure that may have come too late
 	d.noteFailure(err)
 	return wrap(what, err)

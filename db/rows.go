@@ -92,6 +92,30 @@ func preparePoint(ctx context.Context, ro *sql.DB) (p pointReads, err error) {
 	return p, nil
 }
 
+// auditWrites are the statements of every audited change, prepared once for the writer.
+type auditWrites struct{ head, add, begin, end *sql.Stmt }
+
+func prepareAudit(ctx context.Context, rw *sql.DB) (w auditWrites, err error) {
+	for _, s := range []struct {
+		stmt  **sql.Stmt
+		query string
+	}{{&w.head, auditHeadQuery}, {&w.add, addAuditQuery}, {&w.begin, beginAuditQuery}, {&w.end, endAuditQuery}} {
+		if *s.stmt, err = rw.PrepareContext(ctx, s.query); err != nil {
+			return w, errors.Join(fmt.Errorf("prepare the audit log: %w", err), w.close())
+		}
+	}
+	return w, nil
+}
+
+func (w auditWrites) close() (err error) {
+	for _, s := range []*sql.Stmt{w.head, w.add, w.begin, w.end} {
+		if s != nil {
+			err = errors.Join(err, s.Close())
+		}
+	}
+	return err
+}
+
 // pointRow runs a prepared read of one row. It takes microseconds, less than the
 // goroutines that would watch over a context that can end, so such a context is
 // asked only before.

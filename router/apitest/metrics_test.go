@@ -2,7 +2,11 @@ package apitest_test
 
 import (
 	"fmt"
+	"io/fs"
 	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -100,4 +104,75 @@ func TestMetricsAreBounded(t *testing.T) {
 	if i := slices.IndexFunc(many, func(series string) bool { return strings.Contains(series, "name-") }); i >= 0 {
 		t.Errorf("%s tells of somebody", many[i])
 	}
+}
+
+// metricName matches the names of the service's own metrics.
+var metricName = regexp.MustCompile(`\bsignalbox_[a-z0-9_]*[a-z0-9]\b`)
+
+// TestManualListsEveryMetric compares the manual's page with the metrics that the service
+// describes and, for those that appear only with a bridge or a cluster, with their names in the
+// code, where counters stand without their suffix.
+func TestManualListsEveryMetric(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../manual/metrics.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	listed := metricName.FindAllString(string(page), -1)
+	described := metricsDescribed(apitest.New(t, withScrapeToken))
+	inCode := metricsInCode(t)
+	for _, name := range slices.Sorted(maps.Keys(described)) {
+		if !slices.Contains(listed, name) {
+			t.Errorf("the manual does not list %s", name)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(inCode)) {
+		if !slices.Contains(listed, name) && !slices.Contains(listed, name+"_total") {
+			t.Errorf("the manual does not list %s", name)
+		}
+	}
+	for _, name := range listed {
+		if !described[name] && !inCode[name] && !inCode[strings.TrimSuffix(name, "_total")] {
+			t.Errorf("the manual lists %s, which does not exist", name)
+		}
+	}
+	if len(listed) < 80 || len(inCode) < 50 {
+		t.Errorf("only %d metrics are listed, %d in the code", len(listed), len(inCode))
+	}
+}
+
+// metricsDescribed returns the metrics that a service without bridges and clusters has.
+func metricsDescribed(api *apitest.API) map[string]bool {
+	described := map[string]bool{}
+	for line := range strings.Lines(string(api.Bearer(scraper).Get("/metrics").Want(200).Body)) {
+		if fields := strings.Fields(line); len(fields) > 2 && fields[1] == "HELP" && strings.HasPrefix(fields[2], "signalbox_") {
+			described[fields[2]] = true
+		}
+	}
+	return described
+}
+
+// metricsInCode returns the names of metrics that the program's code has as a whole.
+func metricsInCode(t *testing.T) map[string]bool {
+	t.Helper()
+	names := map[string]bool{}
+	quoted := regexp.MustCompile(`"(signalbox_[a-z0-9_]*[a-z0-9])["{]|describe\("([a-z0-9_]+)"`)
+	err := filepath.WalkDir("../..", func(path string, _ fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") || strings.Contains(path, "/scripts/") {
+			return err
+		}
+		code, err := os.ReadFile(path)
+		for _, m := range quoted.FindAllStringSubmatch(string(code), -1) {
+			if m[2] != "" {
+				m[1] = "signalbox_broker_" + m[2] // the collector of the embedded broker
+			}
+			names[m[1]] = true
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	delete(names, "signalbox_session") // the cookie
+	return names
 }

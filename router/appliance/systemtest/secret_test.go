@@ -35,7 +35,7 @@ func TestRotateSecret(t *testing.T) {
 	}
 	before := read(t, key)
 	got := command(t, env.environ(dir), "secret", "rotate")
-	if got.code != 0 || !strings.Contains(got.stdout, "2 secrets") || read(t, key) == before {
+	if got.code != 0 || !strings.Contains(got.stdout, "3 secrets") || read(t, key) == before {
 		t.Errorf("rotate: %+v", got)
 	}
 	if _, err := os.Stat(key + ".next"); !os.IsNotExist(err) || mode(t, key) != 0o600 {
