@@ -53,7 +53,7 @@ func (e *AuditEvent) texts() []*string {
 		&e.ProjectID, &e.BrokerID, &e.Object, &e.Outcome, &e.Code}
 }
 
-// normalise gives the event the form in which it is stored and hashed.
+// normalise brings the event into the form in which it is stored and hashed.
 func (e *AuditEvent) normalise() {
 	for _, s := range e.texts() {
 		if len(*s) > maxAuditText {

@@ -2,10 +2,12 @@ package handlers
 
 import (
 	"context"
+	"encoding/json"
 	"sync"
 	"time"
 
 	"signalbox/broker"
+	"signalbox/handlers/audit"
 	"signalbox/handlers/auth"
 	"signalbox/handlers/jobs"
 )
@@ -55,10 +57,13 @@ func (w *jobWork) check(ctx context.Context) *jobs.Problem {
 // change changes one object. If the broker is not reached, which a change of its own may
 // have caused, it waits for it once.
 func (w *jobWork) change(ctx context.Context, name string) *jobs.Problem {
-	err := w.try(ctx, name)
-	if err != nil && broker.KindOf(err) == broker.Unavailable && w.ready(ctx) {
-		err = w.try(ctx, name)
-	}
+	err := w.audited(ctx, name, func(ctx context.Context) error {
+		err := w.try(ctx, name)
+		if err != nil && broker.KindOf(err) == broker.Unavailable && w.ready(ctx) {
+			err = w.try(ctx, name)
+		}
+		return err
+	})
 	if err == nil {
 		return nil
 	}
@@ -66,6 +71,46 @@ func (w *jobWork) change(ctx context.Context, name string) *jobs.Problem {
 	kind := broker.KindOf(err)
 	p.Fatal = kind == broker.Unavailable || kind == broker.Unsupported
 	return p
+}
+
+// jobOperations are the operations that the actions of jobs stand for, as the audit log names
+// them.
+var jobOperations = map[string]string{
+	jobDisconnect: "disconnectClient", jobForget: "forgetClient", jobEnable: "enableClient", jobDisable: "enableClient",
+	jobDelete: "deleteClient", jobDeleteRetained: "deleteRetained",
+}
+
+// audited changes one object between the two parts of its row in the audit log. The id of the
+// job stands for that of a request.
+func (w *jobWork) audited(ctx context.Context, name string, change func(context.Context) error) error {
+	e := audit.Event{Time: w.api.Now(), ActorKind: w.caller.Kind, ActorID: w.caller.ID, ActorName: w.caller.Name, RequestID: w.id,
+		Operation: jobOperations[w.action], ProjectID: w.path.ProjectID, BrokerID: w.path.BrokerID, Object: name, Change: w.described()}
+	ctx, row := audit.Start(ctx, e)
+	if err := w.api.Audit.Begin(ctx, row); err != nil {
+		return err
+	}
+	err := change(ctx)
+	outcome, code := audit.Done, ""
+	if err != nil {
+		outcome, code = audit.Failed, ErrorFor(err).Code
+	}
+	if err != nil && (ctx.Err() != nil || code == CodeBrokerTimeout || code == CodeInternalError) {
+		outcome = audit.Unknown
+	}
+	w.api.Audit.End(ctx, row, outcome, 0, code)
+	return err
+}
+
+// described returns what the audit log states beside the operation: enableClient has two
+// directions.
+func (w *jobWork) described() json.RawMessage {
+	switch w.action {
+	case jobEnable:
+		return json.RawMessage(`{"after":{"enable":true}}`)
+	case jobDisable:
+		return json.RawMessage(`{"after":{"enable":false}}`)
+	}
+	return nil
 }
 
 func (w *jobWork) ready(ctx context.Context) bool {

@@ -51,11 +51,11 @@ type Sealer interface {
 	Unseal(sealed, aad []byte) ([]byte, error)
 }
 
-// Event is a row of the audit log, and Row that of an operation while it runs.
-type (
-	Event = db.AuditEvent
-	Row   = db.Audit
-)
+// Event is a row of the audit log.
+type Event = db.AuditEvent
+
+// Row is the row of an operation while that runs.
+type Row = db.Audit
 
 // The outcomes of events.
 const (

@@ -114,7 +114,7 @@ func openNote(text []byte, verifiers note.Verifiers) (h db.CheckedNote, err erro
 
 // Verify reads the whole log of a database, and compares it with the checkpoints that are
 // stored in it and with those given. key is a public key that was kept elsewhere; without
-// one the keys in the database count, which whoever changed the log may have changed, too.
+// one the keys in the database count, which an intruder may have changed together with the log.
 func Verify(ctx context.Context, d *db.DB, key string, given ...[]byte) (db.AuditVerified, error) {
 	verifiers, err := verifiersOf(ctx, d, key)
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 
 	"signalbox/handlers"
 	"signalbox/router/apitest"
+	"signalbox/scripts/suite"
 )
 
 // auditOf returns the rows that a query selects, the oldest first.
@@ -209,5 +210,29 @@ func TestAuditOfHostileNames(t *testing.T) {
 		if rows := auditOf(t, api.Root, auditPath, "object="+url.QueryEscape(stored)); len(rows) != 1 || rows[0].Operation != "createRole" {
 			t.Errorf("%q: got %+v", name, rows)
 		}
+	}
+}
+
+// TestAuditOfAJob disables two clients with a job: each has a row with the id of the job.
+func TestAuditOfAJob(t *testing.T) {
+	t.Parallel()
+	api := apitest.New(t)
+	for _, name := range []string{"a", "b"} {
+		api.Root.Post(api.At("/clients"), object{"username": name, "password": "a-long-one"}).Want(204)
+	}
+	var job handlers.JobRecord
+	api.Root.Post(api.At("/jobs"), object{"action": "disableClients", "ids": []string{"a", "b", "none"}}).Want(200).Decode(&job)
+	suite.WaitFor(t, "the job has ended", func() bool {
+		api.Root.Get(api.At("/jobs/" + job.ID)).Want(200).Decode(&job)
+		return !job.EndedAt.IsZero()
+	})
+	rows := auditOf(t, api.Root, auditPath, "requestId="+job.ID)
+	slices.SortFunc(rows, func(a, b handlers.AuditRecord) int { return strings.Compare(a.Object, b.Object) })
+	wantAudit(t, rows,
+		`user Administrator: enableClient a done 0  {"after":{"enable":false}}`,
+		`user Administrator: enableClient b done 0  {"after":{"enable":false}}`,
+		`user Administrator: enableClient none failed 0 NOT_FOUND {"after":{"enable":false}}`)
+	if made := auditOf(t, api.Root, auditPath, "object="+job.ID); len(made) != 1 || made[0].Operation != "createJob" {
+		t.Errorf("got %+v", made)
 	}
 }

@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os/user"
 	"path/filepath"
 	"time"
 
 	bridgestore "signalbox/broker/bridges/store"
 	"signalbox/broker/embedded"
 	"signalbox/db"
+	"signalbox/handlers/audit"
 	"signalbox/handlers/vault"
 )
 
@@ -67,7 +69,18 @@ func (c Config) resealConnections(ctx context.Context, r *vault.Rotation) (n int
 			return 0, fmt.Errorf("secrets of %s: %w", s.ID, err)
 		}
 	}
+	ctx, _ = audit.Start(ctx, audit.Event{Time: time.Now(), ActorKind: "command", ActorName: systemUser(), Operation: "rotateSecret"})
 	return len(all), d.PutSealed(ctx, all)
+}
+
+// systemUser returns the name of the user of the operating system who runs a command, "" if it
+// has none.
+func systemUser() string {
+	u, err := user.Current()
+	if err != nil {
+		return ""
+	}
+	return u.Username
 }
 
 // resealCluster reseals the key of the embedded broker as a node of a cluster.

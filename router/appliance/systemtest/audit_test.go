@@ -18,7 +18,9 @@ func TestAuditVerify(t *testing.T) {
 	for i := range 5 {
 		r.must(t, "POST", r.at("/roles"), object{"rolename": fmt.Sprint("r", i)}, nil)
 	}
-	verify := func(args ...string) outcome { return command(t, env.environ(dir), append([]string{"audit", "verify"}, args...)...) }
+	verify := func(args ...string) outcome {
+		return command(t, env.environ(dir), append([]string{"audit", "verify"}, args...)...)
+	}
 	if got := verify(); got.code != 0 || !strings.Contains(got.stdout, "is intact: rows 1 to") {
 		t.Errorf("while the service runs: %+v", got)
 	}

@@ -1,6 +1,7 @@
 package systemtest
 
 import (
+	"database/sql"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -42,6 +43,7 @@ func TestRotateSecret(t *testing.T) {
 		t.Errorf("the new key's file: %v, mode %v", err, mode(t, key))
 	}
 	wantSecretsWork(t, dir, env, made.ID)
+	wantRotationsAudited(t, dir)
 	write(t, key, before)
 	wantRefused(t, command(t, env.environ(dir), "secret", "rotate"), "secret.key", "cannot be unsealed")
 }
@@ -86,4 +88,17 @@ func wantSecretsWork(t *testing.T, dir string, s settings, brokerID string) {
 		t.Errorf("/readyz: %d", got)
 	}
 	p.stop(t)
+}
+
+// wantRotationsAudited checks that the rotations are in the audit log.
+func wantRotationsAudited(t *testing.T, dir string) {
+	t.Helper()
+	var rows int
+	d, err := sql.Open("sqlite", filepath.Join(dir, "signalbox.db"))
+	if err == nil {
+		err = d.QueryRowContext(t.Context(), "SELECT count(*) FROM audit WHERE operation = 'rotateSecret' AND actor_kind = 'command'").Scan(&rows)
+	}
+	if err != nil || d.Close() != nil || rows == 0 {
+		t.Errorf("%d rows of rotations: %v", rows, err)
+	}
 }
