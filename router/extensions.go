@@ -27,7 +27,7 @@ func (rt *router) extensions() []*route {
 		tagged(tagStreams, streamExtensions(h)),
 		tagged(tagAccess, accessExtensions(h)),
 		tagged(tagJobs, jobExtensions(h)),
-		tagged(tagAudit, auditExtensions(h)),
+		tagged(tagAudit, rt.auditExtensions(h)),
 		tagged(tagService, rt.serviceRoutes()),
 	)
 	for _, row := range rows {
@@ -324,7 +324,7 @@ func jobExtensions(h *handlers.API) []route {
 }
 
 // auditExtensions read the audit log.
-func auditExtensions(h *handlers.API) []route {
+func (rt *router) auditExtensions(h *handlers.API) []route {
 	return []route{
 		{ID: "listAudit", Method: "GET", Path: "/api/audit", Role: auth.Root, Status: 200,
 			Summary: "List the audit log", Do: query(h.ListAudit),
@@ -334,6 +334,11 @@ func auditExtensions(h *handlers.API) []route {
 		{ID: "listProjectAudit", Method: "GET", Path: projectPath + "/audit", Role: auth.Admin, Status: 200,
 			Summary: "List the audit log of a project", Do: query(h.ListProjectAudit),
 			Description: "The events of the project, its members and tokens, and its brokers, as in listAudit."},
+		{ID: "exportAudit", Method: "GET", Path: "/api/audit/export", Role: auth.Root, Status: 200, Errors: []int{400},
+			Summary: "Export the audit log", Produces: "*/*", Serve: http.HandlerFunc(rt.serveAuditExport),
+			Description: "All events that the parameters of listAudit select, the newest first, one JSON object in a line; with " +
+				"`format=csv` as CSV.",
+			Example: `{"seq":4711,"operation":"modifyClient","object":"pump-7","outcome":"done"}`},
 		{ID: "getAuditCheckpoint", Method: "GET", Path: "/api/audit/checkpoint", Role: auth.Root, Status: 200,
 			Summary: "Sign the state of the audit log", Do: query(h.GetAuditCheckpoint),
 			Description: "Keep the note on another machine: with it, `signalbox audit verify --checkpoint FILE` finds out later whether a " +

@@ -332,6 +332,7 @@ var withoutPage = map[string]string{
 	"getDocsAsset":   "a part of that page",
 	"getManual":      "a page of its own, to which every page links",
 	"getManualPage":  "as above",
+	"exportAudit":    "for programs",
 	"getMetrics":     "for Prometheus",
 	"search":         "called by the script of the palette",
 	"streamEvents":   "called by the script of the overview",

@@ -56,6 +56,9 @@ func ViewerReadOnly(c *appliance.Config) { c.Auth.ViewerReadOnly = true }
 // In uses a data directory, which outlives the service.
 func In(dir string) Option { return func(c *appliance.Config) { c.DataDir = dir } }
 
+// init makes JSON lines readable for the checks of responses.
+func init() { openapi3filter.RegisterBodyDecoder("application/jsonl", openapi3filter.FileBodyDecoder) }
+
 // New starts a service and stops it at the end of the test.
 func New(t testing.TB, options ...Option) *API {
 	t.Helper()

@@ -2,6 +2,7 @@ package apitest_test
 
 import (
 	"bytes"
+	"encoding/csv"
 	"encoding/json"
 	"fmt"
 	"net/url"
@@ -235,4 +236,31 @@ func TestAuditOfAJob(t *testing.T) {
 	if made := auditOf(t, api.Root, auditPath, "object="+job.ID); len(made) != 1 || made[0].Operation != "createJob" {
 		t.Errorf("got %+v", made)
 	}
+}
+
+// TestAuditExport exports more rows than are read at a time, in both formats.
+func TestAuditExport(t *testing.T) {
+	t.Parallel()
+	api := apitest.New(t)
+	for i := range 3 {
+		api.Root.Post(api.At("/roles"), object{"rolename": fmt.Sprint("=r", i)}).Want(204)
+	}
+	var events []handlers.AuditRecord
+	for dec := json.NewDecoder(bytes.NewReader(api.Root.Get(auditPath + "/export?operation=createRole").Want(200).Body)); dec.More(); {
+		var e handlers.AuditRecord
+		if err := dec.Decode(&e); err != nil {
+			t.Fatal(err)
+		}
+		events = append(events, e)
+	}
+	slices.Reverse(events)
+	if diff := cmp.Diff(auditOf(t, api.Root, auditPath, "operation=createRole"), events); diff != "" {
+		t.Errorf("export (-list +export):\n%s", diff)
+	}
+	table, err := csv.NewReader(bytes.NewReader(api.Root.Get(auditPath + "/export?format=csv&operation=createRole").Want(200).Body)).ReadAll()
+	if err != nil || len(table) != 4 || table[3][11] != "'=r0" || table[0][0] != "seq" {
+		t.Errorf("got %v, %v", table, err)
+	}
+	api.Root.Get(auditPath+"/export?format=xml").WantError(400, "INVALID_REQUEST")
+	api.Token("admin").Get(auditPath+"/export").WantError(403, "FORBIDDEN")
 }

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"encoding/json"
 	"net/url"
 	"strconv"
@@ -48,6 +49,21 @@ func (e *auditEvent) Who() string {
 // State returns how the outcome is shown.
 func (e *auditEvent) State() string {
 	return map[string]string{"done": "good", "failed": "bad", "refused": "bad", "unknown": "warn", "begun": "warn"}[e.Outcome]
+}
+
+// Name returns the name of an object that Object has the id of, "" if the change has none.
+func (e *auditEvent) Name() string {
+	type names struct{ Name, Email, ClusterName string }
+	var change struct{ Before, After names }
+	if json.Unmarshal(e.Change, &change) != nil {
+		return ""
+	}
+	a, b := change.After, change.Before
+	name := cmp.Or(a.Name, b.Name, a.ClusterName, a.Email, b.Email)
+	if name == e.Object {
+		return ""
+	}
+	return name
 }
 
 // Document returns the change as indented text, "" if there is none.
