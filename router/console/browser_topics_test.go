@@ -48,7 +48,7 @@ func TestValuesOverTime(t *testing.T) {
 	p := browsertest.Open(t, page, browsertest.WithCookie(api.URL, s.cookie.Name, s.cookie.Value))
 	p.WaitFor(`!document.querySelector("#watched figure") && document.querySelector("#watched tbody") !== null`)
 	p.Evaluate(`const choice = document.querySelector("[data-refresh]"); choice.value = "5"; choice.dispatchEvent(new Event("change", { bubbles: true }))`, nil)
-	const line = `document.querySelector("#values-0-0 .plot .line")?.getAttribute("d") ?? ""`
+	const line = `[...document.querySelectorAll("#values-0-0 .plot :is(.line, .point)")].map(e => e.getAttribute("d")).join("")`
 	follow := func(payload, text string) {
 		publish(payload)
 		p.WaitFor(`document.querySelector("#watched").textContent.includes("` + text + `")`)

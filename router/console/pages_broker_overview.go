@@ -111,7 +111,7 @@ func (h metricHistory) charts(q *request) []chart {
 	return []chart{
 		q.newChart(chartData{ID: "chart-rate", Title: q.t("overview.chart.rate"), Unit: q.t("overview.per_second"), From: h.From, Step: h.Step,
 			Series: []chartSeries{series("messagesIn"), series("messagesOut"), series("dropped")}}),
-		q.newChart(chartData{ID: "chart-clients", Title: q.t("overview.chart.clients"), From: h.From, Step: h.Step, Series: []chartSeries{series("connected")}}),
+		q.newChart(chartData{ID: "chart-clients", Title: q.t("overview.chart.clients"), From: h.From, Step: h.Step, Whole: true, Series: []chartSeries{series("connected")}}),
 	}
 }
 
