@@ -58,7 +58,7 @@ func (s section) score(words []string) int {
 	return score
 }
 
-// excerpt returns the text around the first occurrence of a word.
+// excerpt returns the text around the first occurrence of a word, cut between words.
 func excerpt(s string, words []string) string {
 	lower, first := strings.ToLower(s), -1
 	if len(lower) == len(s) { // otherwise positions in the two differ
@@ -75,6 +75,12 @@ func excerpt(s string, words []string) string {
 	}
 	for end < len(s) && !utf8.RuneStart(s[end]) {
 		end++
+	}
+	if i := strings.IndexByte(s[start:max(start, first)], ' '); start > 0 && i >= 0 {
+		start += i + 1
+	}
+	if i := strings.LastIndexByte(s[:end], ' '); end < len(s) && i > max(start, first) {
+		end = i
 	}
 	cut := s[start:end]
 	if start > 0 {
