@@ -49,7 +49,7 @@ func TestValuesOverTime(t *testing.T) {
 	p.WaitFor(`!document.querySelector("#watched figure") && document.querySelector("#watched tbody") !== null`)
 	p.WaitFor(`document.querySelector("[data-refresh]").closest("label").hidden === false`)
 	p.Evaluate(`const choice = document.querySelector("[data-refresh]"); choice.value = "5"; choice.dispatchEvent(new Event("change", { bubbles: true }))`, nil)
-	const line = `document.querySelector("#values-0-0 .plot .line")?.getAttribute("d") ?? ""`
+	const line = `[...document.querySelectorAll("#values-0-0 .plot :is(.line, .point)")].map(e => e.getAttribute("d")).join("")`
 	follow := func(payload, text string) {
 		publish(payload)
 		p.WaitFor(`document.querySelector("#watched").textContent.includes("` + text + `")`)

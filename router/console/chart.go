@@ -20,6 +20,7 @@ type chartData struct {
 	From  int64  // start of the first interval, in epoch milliseconds
 	Step  int    // length of an interval, in seconds
 	Fit   bool   // the axis fits the values instead of beginning at zero, and lines span gaps
+	Whole bool   // the values are counts: the lines of the axis are whole numbers
 
 	digits int // after the decimal point, on an axis that fits
 
@@ -45,8 +46,8 @@ type chart struct {
 	Points    string // values for the script, in JSON
 }
 
-// chartLine is a series: Class selects colour and dash.
-type chartLine struct{ Name, Class, Path string }
+// chartLine is a series: Class selects colour and dash. Points are the values between two gaps.
+type chartLine struct{ Name, Class, Path, Points string }
 
 // chartClock is a time, for machines and as text.
 type chartClock struct{ At, Text string }
@@ -68,10 +69,13 @@ const (
 )
 
 // newChart returns the chart. Intervals are merged until there are few enough: the value
-// of several is their mean, an interval of which none is known stays a gap.
+// of several is their mean, an interval of which none is known stays a gap. The sentences are
+// about what is drawn.
 func (q *request) newChart(d chartData) chart {
 	d.Series = d.Series[:min(len(d.Series), maxSeries)]
-	bottom, top := 0.0, 0.0
+	all := d
+	d = d.merged(maxPoints)
+	bottom, top := 0.0, chartTop(d.highest(), d.Whole)
 	if d.Fit {
 		bottom, top = fittedAxis(d.extent())
 		d.digits = max(1-magnitude(top-bottom), 4-magnitude(max(math.Abs(bottom), math.Abs(top))))
@@ -80,14 +84,11 @@ func (q *request) newChart(d chartData) chart {
 	for _, s := range d.Series {
 		c.Trend = append(c.Trend, q.trend(d, s))
 	}
-	rows := d.merged(maxRows)
+	rows := all.merged(maxRows)
+	rows.digits = d.digits
 	c.Averages = q.t("chart.averages", q.duration(rows.Step))
 	for i := range rows.length() {
 		c.Rows = append(c.Rows, q.chartRow(rows, i))
-	}
-	d = d.merged(maxPoints)
-	if !d.Fit {
-		top = chartTop(d.highest())
 	}
 	for i := range c.Levels {
 		c.Levels[i] = q.lang.chartValue(d, bottom+(top-bottom)*float64(i)/2)
@@ -100,7 +101,8 @@ func (q *request) newChart(d chartData) chart {
 		if d.Fit {
 			values = bridged(values)
 		}
-		c.Lines = append(c.Lines, chartLine{s.Name, "s" + strconv.Itoa(i+1), chartPath(values, bottom, top)})
+		line, points := chartPath(values, bottom, top)
+		c.Lines = append(c.Lines, chartLine{s.Name, "s" + strconv.Itoa(i+1), line, points})
 	}
 	c.Points = q.points(d)
 	return c
@@ -215,9 +217,13 @@ func bridged(values []*float64) []*float64 {
 }
 
 // chartTop returns the end of an axis that starts at zero: one digit whose half is one
-// digit, too. It is at least 0.2, whose half is the smallest value that is shown.
-func chartTop(highest float64) float64 {
-	if highest <= 0 {
+// digit, too. It is at least 0.2, whose half is the smallest value that is shown, or 2, whose
+// half is the smallest whole number.
+func chartTop(highest float64, whole bool) float64 {
+	switch {
+	case whole:
+		highest = max(highest, 2)
+	case highest <= 0:
 		return 1
 	}
 	highest = max(highest, 0.2)
@@ -230,9 +236,10 @@ func chartTop(highest float64) float64 {
 	return 10 * size
 }
 
-// chartPath returns the line of a series on an axis. A value between two gaps is a short line.
-func chartPath(values []*float64, bottom, top float64) string {
-	var b strings.Builder
+// chartPath returns the line of a series on an axis. A value between two gaps is none of its
+// line: it is among the points, which have no length and are as large as their ends.
+func chartPath(values []*float64, bottom, top float64) (line, points string) {
+	var lines, dots strings.Builder
 	for i, v := range values {
 		if v == nil {
 			continue
@@ -243,12 +250,14 @@ func chartPath(values []*float64, bottom, top float64) string {
 			command = "M"
 		}
 		x := float64(i) * chartWidth / float64(max(1, len(values)-1))
-		b.WriteString(command + decimal(x) + " " + decimal(chartHeight*(1-(*v-bottom)/(top-bottom))))
+		at := command + decimal(x) + " " + decimal(chartHeight*(1-(*v-bottom)/(top-bottom)))
 		if starts && (i == len(values)-1 || values[i+1] == nil) {
-			b.WriteString("h3")
+			dots.WriteString(at + "h0")
+		} else {
+			lines.WriteString(at)
 		}
 	}
-	return b.String()
+	return lines.String(), dots.String()
 }
 
 // decimal returns a number with at most one decimal.
@@ -263,9 +272,10 @@ func (q *request) points(d chartData) string {
 		Step    int      `json:"step"`
 		Unit    string   `json:"unit"`
 		None    string   `json:"none"`
+		Whole   bool     `json:"whole,omitempty"`
 		Metrics []string `json:"metrics,omitempty"`
 		Series  []values `json:"series"`
-	}{From: d.From, Step: d.Step, Unit: d.Unit, None: q.t("chart.gap"), Series: []values{}}
+	}{From: d.From, Step: d.Step, Unit: d.Unit, None: q.t("chart.gap"), Whole: d.Whole, Series: []values{}}
 	for _, s := range d.Series {
 		rounded := make(values, len(s.Values))
 		for i, v := range s.Values {
@@ -286,8 +296,7 @@ func (q *request) points(d chartData) string {
 	return string(b)
 }
 
-// clock returns the time at which an interval starts. The script shows it in the time
-// zone of the browser.
+// clock returns the time at which an interval starts, as the script writes it, too.
 func (d chartData) clock(interval int) chartClock {
 	at := time.UnixMilli(d.From + int64(interval)*int64(d.Step)*1000).UTC()
 	layout := "15:04:05 UTC"

@@ -32,23 +32,23 @@ func values(numbers ...float64) []*float64 {
 var gap = math.NaN()
 
 // TestChartPath checks that zero is the bottom, that gaps stay gaps, and that a value
-// between two gaps is seen.
+// between two gaps is a point, not a line of no length.
 func TestChartPath(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name   string
 		values []*float64
-		want   string
+		want   [2]string
 	}{
-		{"line", values(0, 5, 10), "M0 100L300 50L600 0"},
-		{"gap", values(0, gap, 10, 10), "M0 100h3M400 0L600 0"},
-		{"gaps at the ends", values(gap, 5, 5, gap), "M200 50L400 50"},
-		{"one value", values(5), "M0 50h3"},
-		{"nothing", nil, ""},
-		{"only gaps", values(gap, gap), ""},
+		{"line", values(0, 5, 10), [2]string{"M0 100L300 50L600 0"}},
+		{"gap", values(0, gap, 10, 10), [2]string{"M400 0L600 0", "M0 100h0"}},
+		{"gaps at the ends", values(gap, 5, 5, gap), [2]string{"M200 50L400 50"}},
+		{"one value", values(5), [2]string{"", "M0 50h0"}},
+		{"nothing", nil, [2]string{}},
+		{"only gaps", values(gap, gap), [2]string{}},
 	} {
-		if got := chartPath(c.values, 0, 10); got != c.want {
-			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+		if line, points := chartPath(c.values, 0, 10); line != c.want[0] || points != c.want[1] {
+			t.Errorf("%s: %q and %q, want %q", c.name, line, points, c.want)
 		}
 	}
 }
@@ -57,8 +57,13 @@ func TestChartPath(t *testing.T) {
 func TestChartTop(t *testing.T) {
 	t.Parallel()
 	for highest, want := range map[float64]float64{0: 1, -3: 1, 0.04: 0.2, 0.1: 0.2, 0.2: 0.2, 0.3: 0.4, 1: 1, 1.1: 2, 9: 10, 10: 10, 11: 20, 612: 800, 100_000: 100_000} {
-		if got := chartTop(highest); math.Abs(got-want) > 1e-9 {
+		if got := chartTop(highest, false); math.Abs(got-want) > 1e-9 {
 			t.Errorf("the axis for %v ends at %v, want %v", highest, got, want)
+		}
+	}
+	for highest, want := range map[float64]float64{0: 2, 1: 2, 2: 2, 2.5: 4, 5: 6, 9: 10, 11: 20, 612: 800} {
+		if got := chartTop(highest, true); got != want {
+			t.Errorf("the axis of counts up to %v ends at %v, want %v", highest, got, want)
 		}
 	}
 }
@@ -99,11 +104,11 @@ func TestChartThatFits(t *testing.T) {
 		{values(20.1, gap, gap, 20.6, gap), "M0 90L150 73.3L300 56.7L450 40", "T: 20.6 last, between 20.1 and 20.6.", [3]string{"20", "20.5", "21"}, `["20.1",null,null,"20.6",null]`, "no value"},
 		{values(-2, -8), "M0 20L600 80", "T: -8 last, between -8 and -2.", [3]string{"-10", "-5", "0"}, `["-2","-8"]`, "-8"},
 		{values(21.5, 21.5), "M0 35L600 35", "T: 21.5 last, between 21.5 and 21.5.", [3]string{"15", "20", "25"}, `["21.5","21.5"]`, "21.5"},
-		{values(gap, 0.12345), "M600 41.4h3", "T: 0.12345 last, between 0.12345 and 0.12345.", [3]string{"0.1", "0.12", "0.14"}, `[null,"0.12345"]`, "0.12345"},
+		{values(gap, 0.12345), "M600 41.4h0", "T: 0.12345 last, between 0.12345 and 0.12345.", [3]string{"0.1", "0.12", "0.14"}, `[null,"0.12345"]`, "0.12345"},
 		{values(1e300, -1e300), "M0 0L600 100", "T: -1×10³⁰⁰ last, between -1×10³⁰⁰ and 1×10³⁰⁰.", [3]string{"-1×10³⁰⁰", "0", "1×10³⁰⁰"}, `["1×10³⁰⁰","-1×10³⁰⁰"]`, "-1×10³⁰⁰"},
 	} {
 		got := q.newChart(chartData{Step: 1, Fit: true, Series: []chartSeries{{Name: "T", Values: c.values}}})
-		if got.Lines[0].Path != c.path || got.Trend[0] != c.trend || got.Levels != c.levels || !strings.Contains(got.Points, `"series":[`+c.points+`]`) {
+		if got.Lines[0].Path+got.Lines[0].Points != c.path || got.Trend[0] != c.trend || got.Levels != c.levels || !strings.Contains(got.Points, `"series":[`+c.points+`]`) {
 			t.Errorf("%v: %q, %q, %q, %s", c.trend, got.Lines[0].Path, got.Trend[0], got.Levels, got.Points)
 		}
 		if last := got.Rows[len(got.Rows)-1].Values[0]; last != c.newest {
@@ -163,7 +168,7 @@ func TestChart(t *testing.T) {
 	if c.Clocks[0].At != "2026-01-31T12:00:00Z" || c.Clocks[0].Text != "2026-01-31 12:00 UTC" {
 		t.Errorf("the chart starts at %v", c.Clocks[0])
 	}
-	want := []string{"In: 119 msg/s now, between 0 msg/s and 599 msg/s.", "Out: no value now, before between 1 msg/s and 2.5 msg/s.", "Dropped: no values."}
+	want := []string{"In: 111 msg/s now, between 8.5 msg/s and 591 msg/s.", "Out: no value now, before between 1.8 msg/s and 1.8 msg/s.", "Dropped: no values."}
 	for i := range want {
 		if c.Trend[i] != want[i] {
 			t.Errorf("%q, want %q", c.Trend[i], want[i])
@@ -209,7 +214,7 @@ func TestChartTemplate(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{`role="img" aria-labelledby="c-title" aria-describedby="c-trend"`, `<p id="c-trend">&lt;img src=x onerror=y&gt;: no value now, before between 2,048 msg/s and 2,048 msg/s. </p>`,
-		`<path class="line s1" d="M0 `, `<td class="num">2,048 msg/s</td>`, `<td class="num">no value</td>`} {
+		`<path class="point s1" d="M0 `, `<td class="num">2,048 msg/s</td>`, `<td class="num">no value</td>`} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %s in %s", want, out.String())
 		}

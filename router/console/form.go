@@ -96,6 +96,14 @@ func (f form) Field(name string) *field {
 	return nil
 }
 
+// label returns the label of the field with a name, "" if the form has none.
+func (f form) label(name string) string {
+	if field := f.Field(name); field != nil {
+		return field.Label
+	}
+	return ""
+}
+
 // idEscapes matches what ids must not have, or should not in references to them.
 var idEscapes = regexp.MustCompile(`[^A-Za-z0-9-]+`)
 
@@ -129,7 +137,11 @@ func (q *request) fillForm(posted bool, do, submit string, fields []field) form 
 			f.Value, f.Checked, f.Chosen = q.posted(f.Name), q.posted(f.Name) == "true", q.http.PostForm[f.Name]
 		}
 	}
-	return form{Do: do, Submit: q.t(submit), Fields: fields}
+	f := form{Do: do, Submit: q.t(submit), Fields: fields}
+	for i := range fields {
+		fields[i].Error = inFormTerms(fields[i].Error, f.label)
+	}
+	return f
 }
 
 // body returns the members of an operation's body from the posted form. An empty text of

@@ -141,8 +141,8 @@ func (l *locale) time(at any, now time.Time) (template.HTML, error) {
 	if t.IsZero() || t.UnixMilli() == 0 {
 		return template.HTML(template.HTMLEscapeString(l.text("time.never"))), nil //nolint:gosec // escaped
 	}
-	absolute := t.UTC().Format(time.RFC3339)
-	return template.HTML(fmt.Sprintf(`<time datetime="%s" title="%s">%s</time>`, absolute, absolute, //nolint:gosec // escaped
+	clock := clockAt(t.UnixMilli())
+	return template.HTML(fmt.Sprintf(`<time datetime="%s" title="%s">%s</time>`, clock.At, clock.Text, //nolint:gosec // escaped
 		template.HTMLEscapeString(l.relative(now.Sub(t))))), nil
 }
 

@@ -16,6 +16,8 @@ type connectionView struct {
 	Features []shownFeature
 	Filter   string
 	Values   []sysValue // that match the filter
+
+	Cluster, Why string // how its cluster works, and why it is away; "" for none
 }
 
 // shownFeature is a capability, and why the broker does not have it.
@@ -38,6 +40,7 @@ func viewConnection(q *request) (view, error) {
 	if e := v.Record.Err; e != nil {
 		return nil, e
 	}
+	v.Cluster, v.Why = q.clusterMode(orEmpty(v.Record.Value.ClusterMode)), q.inConnectionTerms(v.Record.Value.Status.Error)
 	v.Features = shownFeatures(v.Record.Value.Capabilities, v.Record.Value.Status.Missing, q.lang)
 	v.Values = v.Info.Value.SysTopics.matching(v.Filter)
 	return v, nil

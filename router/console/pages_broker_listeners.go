@@ -1,5 +1,10 @@
 package console
 
+import (
+	"regexp"
+	"strings"
+)
+
 // listenersView is the listeners of a broker with their certificates.
 type listenersView struct {
 	frame
@@ -14,11 +19,18 @@ type listenerRecord struct {
 	Protocol           string `json:"protocol"`
 	TLS                bool   `json:"tls"`
 	RequireCertificate bool   `json:"requireCertificate"`
-	Certs              []struct {
-		ID       string `json:"certificate_id"`
-		Name     string `json:"name"`
-		Filename string `json:"filename"`
-	} `json:"certs"`
+
+	Certs []listenerCertificate `json:"certs"`
+}
+
+// listenerCertificate is a certificate of a listener. A broker may have ids of its own; that of
+// the embedded one is the fingerprint, which all pages write in one form.
+type listenerCertificate struct {
+	ID       string `json:"certificate_id"`
+	Name     string `json:"name"`
+	Filename string `json:"filename"`
+
+	What, Fingerprint string
 }
 
 func viewListeners(q *request) (view, error) {
@@ -26,5 +38,23 @@ func viewListeners(q *request) (view, error) {
 	var g parts
 	load(&g, q, &v.Listeners, "listListeners", nil)
 	g.wait()
+	for i := range v.Listeners.Value {
+		for j := range v.Listeners.Value[i].Certs {
+			v.Listeners.Value[i].Certs[j].name(q)
+		}
+	}
 	return v, nil
 }
+
+// name fills the texts of a certificate.
+func (c *listenerCertificate) name(q *request) {
+	if c.Fingerprint = c.ID; sha256Digits.MatchString(c.ID) {
+		c.What = q.t("trial.fingerprint")
+		c.Fingerprint = strings.ToUpper(strings.TrimSuffix(digitPairs.ReplaceAllString(c.ID, "$0:"), ":"))
+	}
+}
+
+var (
+	sha256Digits = regexp.MustCompile(`^[0-9a-fA-F]{64}$`)
+	digitPairs   = regexp.MustCompile(`..`)
+)

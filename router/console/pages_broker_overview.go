@@ -20,6 +20,7 @@ type overviewView struct {
 	Events  string // link to the events that the figures and charts follow
 
 	Software, Uptime string // what the broker reports of them, "" if it does not
+	Cluster, Why     string // how its cluster works, and why it is away; "" for none
 }
 
 // brokerInfo is the response of getBrokerInfo.
@@ -65,6 +66,7 @@ func viewOverview(q *request) (view, error) {
 	v.Events = q.brokerAPI("events")
 	now := v.Info.Value.SysTopics
 	v.AsOf, v.Software, v.Uptime = now.Date, now.Topics[sysPrefix+"version"], q.uptime(now.Topics[sysPrefix+"uptime"])
+	v.Cluster, v.Why = q.clusterMode(orEmpty(v.Record.Value.ClusterMode)), q.inConnectionTerms(v.Record.Value.Status.Error)
 	for _, f := range v.Info.Value.figures(q) {
 		v.Figures = append(v.Figures, shownFigure{figure: f, Label: q.t("overview." + f.Name), Text: f.text(q.lang)})
 	}
@@ -111,7 +113,7 @@ func (h metricHistory) charts(q *request) []chart {
 	return []chart{
 		q.newChart(chartData{ID: "chart-rate", Title: q.t("overview.chart.rate"), Unit: q.t("overview.per_second"), From: h.From, Step: h.Step,
 			Series: []chartSeries{series("messagesIn"), series("messagesOut"), series("dropped")}}),
-		q.newChart(chartData{ID: "chart-clients", Title: q.t("overview.chart.clients"), From: h.From, Step: h.Step, Series: []chartSeries{series("connected")}}),
+		q.newChart(chartData{ID: "chart-clients", Title: q.t("overview.chart.clients"), From: h.From, Step: h.Step, Whole: true, Series: []chartSeries{series("connected")}}),
 	}
 }
 

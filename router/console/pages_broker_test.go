@@ -1,7 +1,9 @@
 package console
 
 import (
+	"html"
 	"net/url"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -186,6 +188,84 @@ func TestReadTrees(t *testing.T) {
 	nodes, err := readTrees([]byte(" [{},{}]\n"))
 	if err != nil || len(nodes) != 2 || nodes[1].Number != 2 {
 		t.Errorf("two nodes: %+v, %v", nodes, err)
+	}
+}
+
+// TestValidity checks what is said of the end of a certificate: never that no days are left.
+func TestValidity(t *testing.T) {
+	t.Parallel()
+	q := testRequest(t)
+	now := time.Date(2026, 1, 31, 9, 0, 0, 0, time.UTC)
+	for in, want := range map[time.Duration]cell{
+		-73 * time.Hour:     {Text: "expired 3 days ago, at 2026-01-28 08:00:00 UTC", State: "bad"},
+		-10 * time.Second:   {Text: "expired 10 seconds ago, at 2026-01-31 08:59:50 UTC", State: "bad"},
+		10 * time.Hour:      {Text: "expires today, in 10 hours, at 2026-01-31 19:00:00 UTC", State: "warn"},
+		23 * time.Hour:      {Text: "expires in 23 hours, at 2026-02-01 08:00:00 UTC", State: "warn"},
+		31 * 24 * time.Hour: {Text: "expires in 31 days, at 2026-03-03 09:00:00 UTC", State: "good"},
+	} {
+		if got := q.validity(now.Add(in), now); got != want {
+			t.Errorf("%s before its end: %+v, want %+v", in, got, want)
+		}
+	}
+}
+
+// TestConnectionTerms checks that messages of the API about a connection name the fields of the
+// form, and that what only looks like a member stays.
+func TestConnectionTerms(t *testing.T) {
+	t.Parallel()
+	q := testRequest(t)
+	for message, want := range map[string]string{
+		`not for "url.example": use that name in the url, or pin it as server_fingerprint`: `not for "url.example": use that name in “Address”, or pin it as “Pinned certificate (SHA-256 fingerprint)”`,
+		"must be given again, since url changes":                                           "must be given again, since “Address” changes",
+		"is required with client_key":                                                      "is required with “Key of the client certificate”",
+		"ca_cert_file cannot be read":                                                      "ca_cert_file cannot be read",
+	} {
+		if got := q.inConnectionTerms(message); got != want {
+			t.Errorf("%q: %q, want %q", message, got, want)
+		}
+	}
+	if got := inFormTerms("give ca_cert", form{}.label); got != "give ca_cert" {
+		t.Errorf("without the field: %q", got)
+	}
+	refused := &calledService{responses: map[string]*Response{"testBroker": success(`{"error":"use that name in the url, or as server_fingerprint","steps":[],"certificates":[]}`)}}
+	page := html.UnescapeString(newTestConsole(t, refused.call).post("broker-new", url.Values{"do": {"test"}, "url": {"mqtts://a"}}).Body.String())
+	if want := "use that name in “Address”, or as “Pinned certificate (SHA-256 fingerprint)”"; !strings.Contains(page, want) {
+		t.Errorf("the page lacks %s", want)
+	}
+}
+
+// TestJobOutcome checks that a job that tried every object is not called completed if it changed
+// none, or not all, of them.
+func TestJobOutcome(t *testing.T) {
+	t.Parallel()
+	for job, want := range map[string]string{
+		`{"state":"completed","total":2,"done":2}`:            `<span class="state good"><svg[^>]*><use[^>]*></use></svg>completed</span>`,
+		`{"state":"completed","total":1,"done":1,"failed":1}`: `<span class="state bad"><svg[^>]*><use[^>]*></use></svg>failed</span>`,
+		`{"state":"completed","total":3,"done":3,"failed":1}`: `<span class="state warn"><svg[^>]*><use[^>]*></use></svg>partly done</span>`,
+		`{"state":"failed","total":3,"done":1}`:               `<span class="state bad"><svg[^>]*><use[^>]*></use></svg>failed</span>`,
+		`{"state":"cancelled","total":3,"done":1,"failed":1}`: `<span class="state warn"><svg[^>]*><use[^>]*></use></svg>stopped</span>`,
+		`{"state":"running","total":3,"done":1,"failed":1}`:   `<(td|dd)>running</(td|dd)>`,
+	} {
+		service := &calledService{responses: map[string]*Response{"getJob": success(job), "listJobs": success(`[` + job + `]`)}}
+		c := newTestConsole(t, service.call)
+		for _, name := range []string{"job", "jobs"} {
+			if page := c.open(name).Body.String(); !regexp.MustCompile(want).MatchString(page) {
+				t.Errorf("%s: the page %s lacks %s", job, name, want)
+			}
+		}
+	}
+}
+
+// TestListenerFingerprint checks that the fingerprint of a certificate is written as elsewhere,
+// and that an id of another broker stays.
+func TestListenerFingerprint(t *testing.T) {
+	t.Parallel()
+	service := &calledService{responses: map[string]*Response{"listListeners": success(`[{"certs":[{"certificate_id":"` + strings.Repeat("5ec6", 16) + `"},{"certificate_id":"c-1"}]}]`)}}
+	page := newTestConsole(t, service.call).open("listeners").Body.String()
+	for _, want := range []string{"SHA-256 fingerprint <code>" + strings.Repeat("5E:C6:", 15) + "5E:C6</code>", " <code>c-1</code>"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page lacks %s", want)
+		}
 	}
 }
 

@@ -92,6 +92,11 @@ func (q *request) clusterState(c clusterRecord) cell {
 	return cell{Text: q.t("clusters.state." + c.State), State: states[c.State]}
 }
 
+// clusterMode returns what the nodes of a cluster share, in the words of the form that makes one.
+func (q *request) clusterMode(mode string) string {
+	return q.known("clusters.mode."+mode+".what", mode)
+}
+
 func viewClusters(q *request) (view, error) {
 	v := &listView{Intro: q.t("clusters.empty"), Head: []string{q.t("col.name"), q.t("col.state"), q.t("col.mode"), q.t("col.nodes"), q.t("col.leader")}}
 	var list []clusterRecord
@@ -108,7 +113,7 @@ func viewClusters(q *request) (view, error) {
 		}
 	}
 	for _, c := range list {
-		v.Rows = append(v.Rows, row{Cells: []cell{{Text: c.Name, To: q.inProject("clusters/" + c.ID)}, q.clusterState(c), {Text: q.t("clusters.mode." + c.Mode)}, {Text: q.lang.number(len(c.Nodes)), Number: true}, {Text: c.Leader()}}})
+		v.Rows = append(v.Rows, row{Cells: []cell{{Text: c.Name, To: q.inProject("clusters/" + c.ID)}, q.clusterState(c), {Text: q.clusterMode(c.Mode)}, {Text: q.lang.number(len(c.Nodes)), Number: true}, {Text: c.Leader()}}})
 	}
 	return v, nil
 }
@@ -154,7 +159,7 @@ func viewCluster(q *request) (view, error) {
 			v.Raft, v.RaftErr = r.Data, r.Error
 		}
 	}
-	v.Facts = []fact{{q.t("col.state"), v.State}, {q.t("col.mode"), cell{Text: q.t("clusters.mode." + v.Cluster.Mode)}}, {q.t("col.leader"), cell{Text: v.Cluster.Leader()}},
+	v.Facts = []fact{{q.t("col.state"), v.State}, {q.t("col.mode"), cell{Text: q.clusterMode(v.Cluster.Mode)}}, {q.t("col.leader"), cell{Text: v.Cluster.Leader()}},
 		{q.t("clusters.may_lose"), cell{Text: q.t("clusters.may_lose.nodes", v.Cluster.MayLose())}}}
 	if v.Raft != nil {
 		v.Facts = append(v.Facts, fact{q.t("clusters.term"), cell{Text: q.lang.number(v.Raft.Term)}}, fact{q.t("clusters.commit"), cell{Text: q.lang.number(v.Raft.CommitIndex)}},

@@ -22,7 +22,7 @@ func viewBrokers(q *request) (view, error) {
 	for _, b := range list {
 		state := cell{Text: q.t("state.connected"), State: "good"}
 		if !b.Status.Connected {
-			state = cell{Text: q.t("state.disconnected"), State: "bad", Quiet: b.Status.Error}
+			state = cell{Text: q.t("state.disconnected"), State: "bad", Quiet: q.inConnectionTerms(b.Status.Error)}
 		}
 		v.Rows = append(v.Rows, row{Cells: []cell{{Text: b.Name, To: q.inProject("b/" + b.ID + "/overview"), Quiet: b.Description}, state, {Text: b.URL, Code: true}, {Time: b.Status.Since}}})
 	}

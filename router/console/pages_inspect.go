@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"net/url"
 	"slices"
+	"strings"
 )
 
 // inspectPages are those about the clients of a broker and their sessions.
@@ -103,6 +104,11 @@ type sessionRecord struct {
 		MessagesOut int64 `json:"messagesOut"`
 		MessagesMax int64 `json:"messagesMax"`
 	} `json:"queues"`
+}
+
+// Version returns the protocol with its version, as the standard is called: "MQTT 3.1.1".
+func (s *sessionRecord) Version() string {
+	return strings.TrimSpace(s.Protocol + " " + strings.TrimPrefix(s.ProtocolVersion, "v"))
 }
 
 // HasAccount reports whether access control has a client of the username.

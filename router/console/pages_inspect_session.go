@@ -91,8 +91,7 @@ type usage struct {
 // certificate is what a page shows of a certificate.
 type certificate struct {
 	Subject, Issuer string
-	NotAfter        time.Time
-	DaysLeft        int
+	Validity        cell // how long it is valid
 }
 
 // sessionDenials is how many denials of a client its page lists, and keptDenials how many
@@ -122,7 +121,7 @@ func viewSession(q *request) (view, error) {
 		v.Will = &shownWill{willRecord: *w, Body: q.payload(w.Payload, "base64", -1)}
 	}
 	if t := v.Detail.TLS; t != nil {
-		v.Certificate = readCertificate(t.ClientCertificate, time.Now())
+		v.Certificate = q.readCertificate(t.ClientCertificate, time.Now())
 	}
 	return v, nil
 }
@@ -168,7 +167,7 @@ func (d *sessionDetail) usages(l *locale) []usage {
 }
 
 // readCertificate returns the facts of the first certificate in PEM, nil if there is none.
-func readCertificate(text string, now time.Time) *certificate {
+func (q *request) readCertificate(text string, now time.Time) *certificate {
 	block, _ := pem.Decode([]byte(text))
 	if block == nil {
 		return nil
@@ -177,8 +176,24 @@ func readCertificate(text string, now time.Time) *certificate {
 	if err != nil {
 		return nil
 	}
-	return &certificate{Subject: c.Subject.String(), Issuer: c.Issuer.String(), NotAfter: c.NotAfter,
-		DaysLeft: int(c.NotAfter.Sub(now) / (24 * time.Hour))}
+	return &certificate{Subject: c.Subject.String(), Issuer: c.Issuer.String(), Validity: q.validity(c.NotAfter, now)}
+}
+
+// soonExpired is how long before its end a certificate is to be renewed.
+const soonExpired = 30 * 24 * time.Hour
+
+// validity returns the sentence about the end of a certificate, relative to now and as a time.
+func (q *request) validity(end, now time.Time) cell {
+	key, state := "session.expires", "good"
+	switch {
+	case !end.After(now):
+		key, state = "session.expired", "bad"
+	case clockAt(end.UnixMilli()).Text[:len(time.DateOnly)] == clockAt(now.UnixMilli()).Text[:len(time.DateOnly)]:
+		key, state = "session.expires_today", "warn"
+	case end.Sub(now) < soonExpired:
+		state = "warn"
+	}
+	return cell{Text: q.t(key, q.lang.relative(now.Sub(end)), clockAt(end.UnixMilli()).Text), State: state}
 }
 
 // decodePayload returns the bytes of a payload that is text, or base64 if that is its encoding.

@@ -58,11 +58,29 @@ type jobsView struct {
 // shownJob is a job with its texts.
 type shownJob struct {
 	jobRecord
-	What, How string
+	What string
+	How  cell
 }
 
 func (q *request) shownJob(j jobRecord) shownJob {
-	return shownJob{jobRecord: j, What: q.known("jobs.action."+j.Action, j.Action), How: q.known("jobs.state."+j.State, j.State)}
+	state, mark := j.outcome()
+	return shownJob{jobRecord: j, What: q.known("jobs.action."+j.Action, j.Action), How: cell{Text: q.known("jobs.state."+state, state), State: mark}}
+}
+
+// outcome returns the state of the job and how good that is, "" while it runs. A job is
+// completed if every object was tried: it did not succeed with those that were not changed.
+func (j *jobRecord) outcome() (state, mark string) {
+	switch {
+	case j.State == "failed" || j.State == "completed" && j.Failed > 0 && j.Failed >= j.Done:
+		return "failed", "bad"
+	case j.State == "completed" && j.Failed > 0:
+		return "partly", "warn"
+	case j.State == "completed":
+		return j.State, "good"
+	case j.State == "cancelled":
+		return j.State, "warn"
+	}
+	return j.State, ""
 }
 
 func viewJobs(q *request) (view, error) {

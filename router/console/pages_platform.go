@@ -42,5 +42,11 @@ func viewHome(q *request) (view, error) {
 		loadWith(&g, q, &p.Brokers, "listBrokers", map[string]string{"projectId": p.ID}, nil)
 	}
 	g.wait()
+	for _, p := range v.Projects {
+		for i := range p.Brokers.Value {
+			status := &p.Brokers.Value[i].Status
+			status.Error = q.inConnectionTerms(status.Error)
+		}
+	}
 	return v, nil
 }

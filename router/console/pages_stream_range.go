@@ -3,6 +3,7 @@ package console
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 )
@@ -22,6 +23,9 @@ type timelineCard struct {
 	Err      *apiError
 	Bars     []timelineBar
 	Rows     []timelineRow // slices with messages
+	Levels   []string      // texts of the lines of the axis, from the bottom; none if nothing was counted over time
+	Clocks   []chartClock  // of the axis: start, middle and end, or the only one
+	Highest  string        // a sentence about the highest bar, "" if there is one message
 	From, To chartClock    // the first and the last message
 	ChosenX  string
 	Chosen   string // width, "" without a chosen period
@@ -39,7 +43,7 @@ type timelineRow struct {
 // The size of the picture.
 const (
 	timelineWidth  = 600
-	timelineHeight = 48
+	timelineHeight = 100
 )
 
 // loadTimeline loads what the stream of the page stores.
@@ -53,23 +57,38 @@ func (q *request) loadTimeline() timelineCard {
 		return c
 	}
 	c.From, c.To = clockAt(t.First), clockAt(t.Last)
-	top := int64(1)
-	for _, n := range t.Counts {
-		top = max(top, n)
+	c.Clocks = []chartClock{c.From}
+	if t.Last > t.First {
+		c.Clocks = append(c.Clocks, clockAt(t.First+(t.Last-t.First)/2), c.To)
+	}
+	if t.Counts == nil {
+		c.Bars = []timelineBar{{"0", decimal(timelineHeight - 8), decimal(timelineWidth), "8"}}
+		return c
+	}
+	q.countOverTime(&c)
+	return c
+}
+
+// countOverTime fills the picture and the table of a timeline that has counts.
+func (q *request) countOverTime(c *timelineCard) {
+	t := c.Value
+	highest := slices.Max(t.Counts)
+	top := chartTop(float64(highest), true)
+	for i := range 3 {
+		c.Levels = append(c.Levels, q.t("timeline.level", int(top)*i/2))
+	}
+	if t.Count > 1 {
+		c.Highest = q.t("timeline.highest", highest, clockAt(t.First+int64(slices.Index(t.Counts, highest))*t.Step).Text)
 	}
 	width := timelineWidth / float64(max(1, len(t.Counts)))
 	for i, n := range t.Counts {
 		if n == 0 {
 			continue
 		}
-		height := max(2, timelineHeight*float64(n)/float64(top)) // or a single message could not be seen
+		height := max(2, timelineHeight*float64(n)/top) // or a single message could not be seen
 		c.Bars = append(c.Bars, timelineBar{decimal(float64(i) * width), decimal(timelineHeight - height), decimal(width * 0.9), decimal(height)})
 		c.Rows = append(c.Rows, timelineRow{clockAt(t.First + int64(i)*t.Step), n})
 	}
-	if t.Counts == nil {
-		c.Bars = []timelineBar{{"0", decimal(timelineHeight - 4), decimal(timelineWidth), "4"}}
-	}
-	return c
 }
 
 // choose marks a period, whose ends are Unix seconds; "" is open.
@@ -89,7 +108,7 @@ func (c *timelineCard) choose(gte, lte string) {
 	c.ChosenX, c.Chosen = decimal(from), decimal(max(0, to-from))
 }
 
-// clockAt returns a time of a timeline.
+// clockAt returns a time as all pages write it.
 func clockAt(ms int64) chartClock {
 	t := time.UnixMilli(ms).UTC()
 	return chartClock{t.Format(time.RFC3339), t.Format("2006-01-02 15:04:05 UTC")}

@@ -140,7 +140,7 @@ func viewStream(q *request) (view, error) {
 	}
 	v.Facts = []fact{{q.t("col.source"), cell{Text: s.Source, Code: true}}, {q.t("col.target"), cell{Text: s.Target, Code: true}},
 		{q.t("field.targetqos"), cell{Text: q.qosName(s.TargetQoS)}}, {q.t("field.process"), cell{Text: q.yes(s.Process)}}, {q.t("field.persist"), cell{Text: q.yes(s.Persist)}},
-		{q.t("field.ttl"), cell{Text: q.keptFor(s.TTL)}}, {q.t("field.textdescription"), cell{Text: s.Description}}}
+		{q.t("streams.kept"), cell{Text: q.keptFor(s.TTL)}}, {q.t("field.textdescription"), cell{Text: s.Description}}}
 	if c := s.Stats; c != nil {
 		for _, n := range []struct {
 			key   string

@@ -53,3 +53,24 @@ func TestStreamPreview_of_another_version(t *testing.T) {
 		}
 	}
 }
+
+// TestTimelineAxes checks that the picture of what a stream stores has axes with whole numbers,
+// the colour of a series, and a sentence about its highest bar.
+func TestTimelineAxes(t *testing.T) {
+	t.Parallel()
+	for timeline, want := range map[string][]string{
+		`{"count":1,"first":1769860800000,"last":1769860800000,"step":1,"counts":[1,0]}`: {`<li>0 messages</li><li>1 message</li><li>2 messages</li>`,
+			`<rect class="bar" x="0" y="50" width="270" height="50">`, `<li><time datetime="2026-01-31T12:00:00Z">2026-01-31 12:00:00 UTC</time></li></ul>`, `12:00:00 UTC.</p>`},
+		`{"count":8,"first":1769860800000,"last":1769860920000,"step":60001,"counts":[3,5]}`: {`<li>0 messages</li><li>3 messages</li><li>6 messages</li>`,
+			`>2026-01-31 12:01:00 UTC</time></li><li><time datetime="2026-01-31T12:02:00Z">`, `The highest bar is 5 messages, from 2026-01-31 12:01:00 UTC.`, `M0 0H600M0 50H600M0 100H600`},
+		`{"count":9000000,"first":1769860800000,"last":1769860920000}`: {`d="M0 100H600"`, `<rect class="bar" x="0" y="92" width="600" height="8">`, "Too many messages"},
+	} {
+		service := &calledService{responses: map[string]*Response{"getStream": success(`{"streamname":"1","persist":true}`), "getStreamTimeline": success(timeline)}}
+		page := newTestConsole(t, service.call).open("stream").Body.String()
+		for _, part := range want {
+			if !strings.Contains(page, part) {
+				t.Errorf("%s: the page lacks %s", timeline, part)
+			}
+		}
+	}
+}

@@ -1,6 +1,10 @@
 package console
 
-import "slices"
+import (
+	"regexp"
+	"slices"
+	"strings"
+)
 
 // trial is the outcome of the test of a connection, as the API returns it.
 type trial struct {
@@ -47,6 +51,7 @@ type trialView struct {
 	trial
 	Form     string // id of the form
 	Title    string
+	Why      string // it failed, in the terms of the form
 	Features []shownFeature
 	Steps    []shownStep
 	Remedies []shownRemedy
@@ -79,7 +84,7 @@ func (q *request) shownTrial(f form) *trialView {
 	if t == nil {
 		return nil
 	}
-	v := &trialView{trial: *t, Form: f.ID, Features: shownFeatures(t.Capabilities, t.Missing, q.lang)}
+	v := &trialView{trial: *t, Form: f.ID, Why: inFormTerms(t.Error, f.label), Features: shownFeatures(t.Capabilities, t.Missing, q.lang)}
 	v.Title = q.t("trial.good")
 	if !t.Connected {
 		v.Title = q.known("trial.cause."+t.Cause, q.t("trial.failed"))
@@ -126,6 +131,31 @@ func (t *trial) pinnable(verified bool) string {
 		return ""
 	}
 	return t.Certificates[0].Fingerprint
+}
+
+// settingNames matches the members of a connection that messages of the API name.
+var settingNames = regexp.MustCompile(`\b(?:(?:the|since) url|verify_ca_cert|ca_cert|server_fingerprint|client_cert|client_key)\b`)
+
+// inFormTerms returns a message of the API about a connection with the labels of the form's
+// fields instead of the members that it names: a user of the API fills these, one of the console
+// those. A field without a label keeps its name.
+func inFormTerms(message string, label func(name string) string) string {
+	return settingNames.ReplaceAllStringFunc(message, func(found string) string {
+		name := strings.TrimPrefix(found, "the ")
+		before := ""
+		if rest, ok := strings.CutPrefix(name, "since "); ok {
+			before, name = "since ", rest
+		}
+		if text := label(name); text != "" {
+			return before + "“" + text + "”"
+		}
+		return found
+	})
+}
+
+// inConnectionTerms is inFormTerms for a page without the form.
+func (q *request) inConnectionTerms(message string) string {
+	return inFormTerms(message, func(name string) string { return q.t("connection.field." + name) })
 }
 
 // connectionFormID is the id of the form of a connection, to which the button that pins a

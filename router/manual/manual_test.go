@@ -195,6 +195,18 @@ func TestSearch(t *testing.T) {
 	if r := search(all, "ends here"); len(r) != 1 || !strings.Contains(r[0].Excerpt, "ends here") {
 		t.Errorf("the excerpt does not show what was found: %+v", r)
 	}
+	for n := range 20 {
+		words := strings.Repeat("gamma delta epsilon ", 30) + strings.Repeat("x", n) + " needle " + strings.Repeat("zeta eta theta iota ", 30)
+		got := excerpt(words, []string{"needle"})
+		for _, word := range strings.Fields(got) {
+			if word != "…" && !slices.Contains(strings.Fields(words), word) {
+				t.Errorf("the excerpt has %q, a part of a word: %q", word, got)
+			}
+		}
+		if !strings.Contains(got, " needle ") {
+			t.Errorf("the excerpt lacks what was found: %q", got)
+		}
+	}
 }
 
 func FuzzSearch(f *testing.F) {

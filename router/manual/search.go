@@ -58,16 +58,9 @@ func (s section) score(words []string) int {
 	return score
 }
 
-// excerpt returns the text around the first occurrence of a word.
+// excerpt returns the text around the first occurrence of a word, cut between words.
 func excerpt(s string, words []string) string {
-	lower, first := strings.ToLower(s), -1
-	if len(lower) == len(s) { // otherwise positions in the two differ
-		for _, w := range words {
-			if i := strings.Index(lower, w); i >= 0 && (first < 0 || i < first) {
-				first = i
-			}
-		}
-	}
+	first := firstOf(s, words)
 	start := max(0, first-maxExcerpt/3)
 	end := min(len(s), start+maxExcerpt)
 	for start > 0 && !utf8.RuneStart(s[start]) {
@@ -75,6 +68,12 @@ func excerpt(s string, words []string) string {
 	}
 	for end < len(s) && !utf8.RuneStart(s[end]) {
 		end++
+	}
+	if i := strings.IndexByte(s[start:max(start, first)], ' '); start > 0 && i >= 0 {
+		start += i + 1
+	}
+	if i := strings.LastIndexByte(s[:end], ' '); end < len(s) && i > max(start, first) {
+		end = i
 	}
 	cut := s[start:end]
 	if start > 0 {
@@ -84,4 +83,18 @@ func excerpt(s string, words []string) string {
 		cut += " …"
 	}
 	return cut
+}
+
+// firstOf returns the position of the first occurrence of a word, -1 for none.
+func firstOf(s string, words []string) int {
+	lower, first := strings.ToLower(s), -1
+	if len(lower) != len(s) { // positions in the two differ
+		return first
+	}
+	for _, w := range words {
+		if i := strings.Index(lower, w); i >= 0 && (first < 0 || i < first) {
+			first = i
+		}
+	}
+	return first
 }

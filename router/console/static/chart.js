@@ -1,7 +1,7 @@
 // Reads the values of charts that the server drew, and adds samples of events. The
 // geometry is that of chart.go.
 
-import { all, language, number, on } from './main.js'
+import { all, number, on, utc } from './main.js'
 
 const width = 600, height = 100
 
@@ -29,7 +29,6 @@ class Chart {
 		range.oninput = () => this.read(range.valueAsNumber)
 		range.onpointermove = event => this.point(event)
 		range.onpointerleave = range.onblur = () => this.leave()
-		this.clocks()
 		if (range.matches(':focus')) this.read(range.value = Math.min(held, range.max))
 	}
 
@@ -39,13 +38,7 @@ class Chart {
 
 	clock(time) {
 		const { step } = this.data
-		const style = { timeStyle: step < 60 ? 'medium' : 'short', dateStyle: this.length * step > 86400 ? 'short' : undefined }
-		return new Intl.DateTimeFormat(language, style).format(time)
-	}
-
-	// clocks shows times in the time zone of the browser.
-	clocks() {
-		this.each('time', e => { e.textContent = this.clock(new Date(e.dateTime)) })
+		return this.length * step > 86400 ? utc(time, 0, 16) : utc(time, 11, step < 60 ? 19 : 16)
 	}
 
 	each(selector, change) { this.figure.querySelectorAll(selector).forEach(change) }
@@ -93,20 +86,25 @@ class Chart {
 	}
 
 	draw() {
-		const top = ceiling(Math.max(0, ...this.data.series.flat()))
-		this.each('.plot .line', (e, i) => e.setAttribute('d', path(this.data.series[i], top)))
+		const { series, whole } = this.data
+		const top = ceiling(Math.max(whole ? 2 : 0, ...series.flat()))
+		this.each('.plot .line', (e, i) => e.setAttribute('d', path(series[i], top, false)))
+		this.each('.plot .point', (e, i) => e.setAttribute('d', path(series[i], top, true)))
 		this.each('.y li', (e, i) => { e.textContent = this.text(top * i / 2) })
-		this.each('.x time', (e, i) => { e.dateTime = this.time(Math.floor((this.length - 1) * i / 2)).toISOString() })
-		this.clocks()
+		this.each('.x time', (e, i) => {
+			const time = this.time(Math.floor((this.length - 1) * i / 2))
+			e.dateTime = time.toISOString()
+			e.textContent = this.clock(time)
+		})
 	}
 }
 
-function path(values, top) {
+// path returns the line of a series, or its values between two gaps.
+function path(values, top, alone) {
 	return values.map((v, i) => {
-		if (v === null) return ''
 		const starts = (values[i - 1] ?? null) === null
 		const ends = (values[i + 1] ?? null) === null
-		return `${starts ? 'M' : 'L'}${(i * width / Math.max(1, values.length - 1)).toFixed(1)} ${(height * (1 - v / top)).toFixed(1)}${starts && ends ? 'h3' : ''}`
+		return v === null || alone !== (starts && ends) ? '' : `${starts ? 'M' : 'L'}${(i * width / Math.max(1, values.length - 1)).toFixed(1)} ${(height * (1 - v / top)).toFixed(1)}${alone ? 'h0' : ''}`
 	}).join('')
 }
 

@@ -1,7 +1,7 @@
 // Shows messages as they are published, the newest first. It rests while the page is hidden:
 // a browser has few connections to a service.
 
-import { all, fail, main, make, number, on, texts, visible } from './main.js'
+import { all, fail, main, make, number, on, texts, utc, visible } from './main.js'
 
 const kept = 200 // rows
 
@@ -22,7 +22,7 @@ function listen(form) {
 		messages.unshift(message)
 		const row = make('tr')
 		const cell = (textContent, className = '') => make('td', { textContent, className })
-		row.append(cell(new Date(message.at).toLocaleTimeString()), make('th', { scope: 'row', textContent: visible(message.topic) }),
+		row.append(cell(utc(message.at, 11)), make('th', { scope: 'row', textContent: visible(message.topic) }),
 			cell(visible(message.payload, '\n\t') + (message.truncated ? ' …' : '') + (message.encoding ? ' · ' + message.encoding : ''), 'payload'),
 			cell(message.qos + (message.retain ? ' R' : '')), cell(properties(message), 'payload'))
 		rows.prepend(row)

@@ -65,6 +65,9 @@ export const visible = (text, keep = '') => text.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{
 // number returns a number as text, with one decimal below 10.
 export const number = value => new Intl.NumberFormat(language, { maximumFractionDigits: value < 10 ? 1 : 0 }).format(value)
 
+// utc returns a time as text, or a part of it.
+export const utc = (time, from = 0, to = 19) => new Date(time).toISOString().slice(from, to).replace('T', ' ') + ' UTC'
+
 // all returns the elements of a part that match, the root of the part included.
 export function all(root, selector) {
 	return [...(root.matches?.(selector) ? [root] : []), ...root.querySelectorAll(selector)]
@@ -94,7 +97,6 @@ export function prepare(root) {
 export const language = document.documentElement.lang
 const relative = new Intl.RelativeTimeFormat(language)
 const now = new Intl.RelativeTimeFormat(language, { numeric: 'auto' }).format(0, 'second')
-const absolute = new Intl.DateTimeFormat(language, { dateStyle: 'medium', timeStyle: 'long' })
 const units = [['day', 86400], ['hour', 3600], ['minute', 60], ['second', 1]]
 export const skew = Date.now() - document.body.dataset.now
 
@@ -104,7 +106,6 @@ export function showTimes(root) {
 		const at = Date.parse(e.dateTime)
 		if (Number.isNaN(at)) continue
 		const seconds = (at - Date.now() + skew) / 1000
-		e.title = absolute.format(at)
 		const [unit, size] = units.find(([, size]) => Math.abs(seconds) >= size) ?? units[3]
 		e.textContent = seconds > -5 && seconds < 1 ? now : relative.format(Math.trunc(seconds / size), unit)
 	}
