@@ -12,6 +12,7 @@ import (
 	"signalbox/broker"
 	"signalbox/broker/dynsec"
 	"signalbox/router/appliance"
+	"signalbox/router/cli"
 	"signalbox/router/client"
 )
 
@@ -28,7 +29,7 @@ type transfer struct {
 func (t *transfer) command(use, short string) *cobra.Command {
 	c := &cobra.Command{Use: use, Short: short}
 	c.PersistentFlags().StringVar(&t.url, "url", "", "URL of the running service, such as http://127.0.0.1:8080; without it the data directory is used")
-	c.PersistentFlags().StringVar(&t.token, "token", "", "token for the running service; preferably set as "+tokenEnv)
+	c.PersistentFlags().StringVar(&t.token, "token", "", "token for the running service; preferably set as "+cli.TokenVariable)
 	c.PersistentFlags().StringVar(&t.broker, "broker", "", "id of the broker; the embedded one by default")
 	return c
 }
@@ -41,7 +42,7 @@ func (t *transfer) with(do func(cmd *cobra.Command, file string, a broker.Access
 			return err
 		}
 		if t.url != "" {
-			return do(cmd, args[0], client.New(t.url, orEnv(t.token, t.environ, tokenEnv)).Access(t.broker))
+			return do(cmd, args[0], client.New(t.url, orEnv(t.token, t.environ, cli.TokenVariable)).Access(t.broker))
 		}
 		err = appliance.Offline(cmd.Context(), c, func(a broker.AccessTransfer) error { return do(cmd, args[0], a) })
 		if errors.Is(err, appliance.ErrRunning) {

@@ -84,11 +84,17 @@ func TestHelpTopics(t *testing.T) {
 	}
 }
 
-// TestHelp shows the flags of the service in the help of serve, and in no other.
+// TestHelp shows the flags of the service in the help of serve, and in no other; the
+// commands for this machine show the flag of the configuration file.
 func TestHelp(t *testing.T) {
 	t.Parallel()
-	for _, args := range [][]string{{}, {"help"}, {"--help"}, {"import"}, {"help", "import", "passwd"}, {"healthcheck", "--help"}, {"data"}} {
+	for _, args := range [][]string{{"import"}, {"help", "import", "passwd"}, {"healthcheck", "--help"}, {"data"}} {
 		if got := command(t, nil, args...); got.code != 0 || strings.Contains(got.stdout, "--http.listen") || !strings.Contains(got.stdout, "--config") {
+			t.Errorf("%v: %+v", args, got)
+		}
+	}
+	for _, args := range [][]string{{}, {"help"}, {"--help"}, {"client"}, {"client", "create", "--help"}} {
+		if got := command(t, nil, args...); got.code != 0 || strings.Contains(got.stdout, "--http.listen") || strings.Contains(got.stdout, "--config") {
 			t.Errorf("%v: %+v", args, got)
 		}
 	}
