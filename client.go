@@ -24,11 +24,11 @@ func clientEnv(environ []string, stdin io.Reader) *cli.Env {
 // configDir returns the directory of the user's configuration, "" if it is not known.
 func configDir(environ []string) string {
 	for _, name := range []string{"XDG_CONFIG_HOME", "AppData"} {
-		if dir := orEnv("", environ, name); dir != "" {
+		if dir := variable(environ, name); dir != "" {
 			return dir
 		}
 	}
-	if home := orEnv("", environ, "HOME"); home != "" {
+	if home := variable(environ, "HOME"); home != "" {
 		return filepath.Join(home, ".config")
 	}
 	return ""

@@ -155,6 +155,9 @@ func TestClientCommands(t *testing.T) {
 	if got := u.done("message", "publish", "plant/7", "--payload", "4.2", "--retain") + u.done("retained", "list", "--columns", "topic,payload", "--no-header"); strings.Join(strings.Fields(got), " ") != "plant/7 4.2" {
 		t.Errorf("retained: %q", got)
 	}
+	if got := u.done("search", "pump", "--project", "default", "-o", "json"); !strings.HasPrefix(got, `{"results":[]`) {
+		t.Errorf("search: %s", got)
+	}
 	if got := u.done("service", "metrics"); !strings.Contains(got, "# TYPE signalbox_") {
 		t.Errorf("metrics: %.200s", got)
 	}

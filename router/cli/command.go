@@ -252,7 +252,7 @@ func arguments(most int) string {
 	return ""
 }
 
-// fill gives the arguments to their inputs.
+// fill sets the inputs from the arguments.
 func (c *command) fill(args []string) error {
 	for i, text := range args {
 		in := c.arguments[min(i, len(c.arguments)-1)]

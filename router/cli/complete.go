@@ -15,7 +15,7 @@ import (
 	"signalbox/router/client"
 )
 
-// completionTime bounds the time in which names are asked for: whoever types waits.
+// completionTime bounds the time in which names are asked for: the user waits.
 const completionTime = 500 * time.Millisecond
 
 // maxNames bounds the names that are offered.

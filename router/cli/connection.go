@@ -76,7 +76,7 @@ func (e *Env) target(c *connection) (t target, err error) {
 
 func (e *Env) addFiles(t *target, c *connection) (err error) {
 	if c.tokenFile != "" {
-		if t.Token, err = e.readToken(c.tokenFile); err != nil {
+		if t.Token, err = e.ReadToken(c.tokenFile); err != nil {
 			return err
 		}
 	}
@@ -123,8 +123,8 @@ func (e *Env) defaultTarget() (target, error) {
 // maxToken bounds a token, in bytes.
 const maxToken = 16 << 10
 
-// readToken reads a token from a file, or from standard input for "-".
-func (e *Env) readToken(name string) (string, error) {
+// ReadToken reads a token from a file, or from standard input for "-".
+func (e *Env) ReadToken(name string) (string, error) {
 	r := e.Stdin
 	if name != "-" {
 		f, err := os.Open(name)

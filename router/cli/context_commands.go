@@ -75,7 +75,7 @@ func (t *tree) completeContext(c *savedContext, tokenFile string) (err error) {
 		}
 	}
 	if tokenFile != "" {
-		if c.Token, err = t.env.readToken(tokenFile); err != nil {
+		if c.Token, err = t.env.ReadToken(tokenFile); err != nil {
 			return err
 		}
 	}

@@ -95,7 +95,7 @@ func Describe(err error) string {
 	}
 	text := "signalbox: " + printableLines(err.Error())
 	if answer, ok := errors.AsType[*client.Error](err); ok && answer.Code == "UNAUTHORIZED" {
-		text += "\nsignalbox: \"signalbox help command-line\" shows how to sign in"
+		text += "; \"signalbox help command-line\" shows how to sign in"
 	}
 	return text
 }

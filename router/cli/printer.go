@@ -275,14 +275,14 @@ func (c *entryCounter) Write(b []byte) (int, error) {
 }
 
 func (c *entryCounter) next(x byte) {
-	if c.depth == 1 && !c.open && x != ']' && x != ' ' && x != '\n' && x != '\r' && x != '\t' {
+	if c.depth == 1 && !c.open && strings.IndexByte("] \n\r\t", x) < 0 {
 		c.entries, c.open = c.entries+1, true
 	}
+	if c.text {
+		c.escaped, c.text = !c.escaped && x == '\\', c.escaped || x != '"'
+		return
+	}
 	switch {
-	case c.escaped:
-		c.escaped = false
-	case c.text:
-		c.escaped, c.text = x == '\\', x != '"'
 	case x == '"':
 		c.text = true
 	case x == '[' || x == '{':

@@ -73,6 +73,13 @@ func (c *command) once(cmd *cobra.Command, out *printer) error {
 	if err != nil {
 		return err
 	}
+	if name := query.Get("projectId"); name != "" {
+		id, err := s.idOf(ctx, "/api/projects/{projectId}", "projectId", name)
+		if err != nil {
+			return err
+		}
+		query.Set("projectId", id)
+	}
 	request := client.Request{Method: c.op.Method, Path: s.path(c.op.Path), Query: query, Body: body}
 	if c.all && c.query("page") != nil {
 		return c.numberedPages(ctx, s, request, out)
@@ -167,7 +174,7 @@ func (c *command) queryValues() (url.Values, error) {
 // missing reports whether a flag does not exist or is not given.
 func (i *input) missing() bool { return i == nil || !i.given }
 
-// note tells that a list was printed in part.
+// note reports that a list was printed in part.
 func (c *command) note(cmd *cobra.Command, total, printed int) {
 	if c.paged() && !c.all && total > printed && c.query("count").missing() {
 		fmt.Fprintf(cmd.ErrOrStderr(), "signalbox: %d of %d entries; --all prints all\n", printed, total)

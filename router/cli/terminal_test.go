@@ -16,7 +16,7 @@ import (
 var errLocal = errors.New("no service")
 
 // runAt runs a command at a terminal at which a user types.
-func runAt(t *testing.T, typed, password string, args ...string) (err error, shown string) { //nolint:revive // the error matters most
+func runAt(t *testing.T, typed, password string, args ...string) (shown string, err error) {
 	t.Helper()
 	var errs bytes.Buffer
 	env := &Env{Stdin: strings.NewReader(typed), Terminal: func(any) bool { return true },
@@ -27,14 +27,14 @@ func runAt(t *testing.T, typed, password string, args ...string) (err error, sho
 	root.SetArgs(args)
 	root.SetErr(&errs)
 	err = root.ExecuteContext(t.Context())
-	return err, errs.String()
+	return errs.String(), err
 }
 
 // TestConfirmation asks before a destructive command, at a terminal.
 func TestConfirmation(t *testing.T) {
 	t.Parallel()
 	for typed, asked := range map[string]bool{"y\n": true, "YES\n": true, "n\n": false, "\n": false, "": false} {
-		err, shown := runAt(t, typed, "", "client", "delete", "pump\x1b[2J")
+		shown, err := runAt(t, typed, "", "client", "delete", "pump\x1b[2J")
 		if shown != `Delete a client pump\x1b[2J? [y/N] ` {
 			t.Errorf("shown %q", shown)
 		}
@@ -42,10 +42,10 @@ func TestConfirmation(t *testing.T) {
 			t.Errorf("%q: got %v", typed, err)
 		}
 	}
-	if err, shown := runAt(t, "", "", "client", "delete", "pump", "--yes"); !errors.Is(err, errLocal) || shown != "" {
+	if shown, err := runAt(t, "", "", "client", "delete", "pump", "--yes"); !errors.Is(err, errLocal) || shown != "" {
 		t.Errorf("with --yes: %v, %q", err, shown)
 	}
-	if err, shown := runAt(t, "", "", "job", "cancel", "x"); !errors.Is(err, errLocal) || shown != "" {
+	if shown, err := runAt(t, "", "", "job", "cancel", "x"); !errors.Is(err, errLocal) || shown != "" {
 		t.Errorf("not destructive: %v, %q", err, shown)
 	}
 }
@@ -53,18 +53,18 @@ func TestConfirmation(t *testing.T) {
 // TestPasswords asks for passwords without echo.
 func TestPasswords(t *testing.T) {
 	t.Parallel()
-	err, shown := runAt(t, "", "drip", "user", "login", "a@example.org")
+	shown, err := runAt(t, "", "drip", "user", "login", "a@example.org")
 	if !errors.Is(err, errLocal) || shown != "password: \n" {
 		t.Errorf("required: %v, %q", err, shown)
 	}
-	err, shown = runAt(t, "", "drip", "client", "create", "x", "--ask-password")
+	shown, err = runAt(t, "", "drip", "client", "create", "x", "--ask-password")
 	if !errors.Is(err, errLocal) || shown != "password: \n" {
 		t.Errorf("asked for: %v, %q", err, shown)
 	}
-	if err, _ := runAt(t, "", "", "user", "change-password"); !errors.Is(err, errLocal) {
+	if _, err := runAt(t, "", "", "user", "change-password"); !errors.Is(err, errLocal) {
 		t.Errorf("two passwords: %v", err)
 	}
-	if err, _ := runAt(t, "", "", "user", "create", "a@example.org", "--password-file", "-", "-f", "-"); ExitCode(err) != CodeUsage || !strings.Contains(err.Error(), "standard input") {
+	if _, err := runAt(t, "", "", "user", "create", "a@example.org", "--password-file", "-", "-f", "-"); ExitCode(err) != CodeUsage || !strings.Contains(err.Error(), "standard input") {
 		t.Errorf("standard input twice: %v", err)
 	}
 }
