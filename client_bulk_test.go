@@ -70,6 +70,7 @@ func TestBulk_refuses(t *testing.T) {
 		u.wantBulk(u.file("clients.jsonl", text), 8, want, "1 done, 1 failed", "--dry-run")
 	}
 	u.refused(2, "give it with -f", "client", "create", "x", "--continue")
+	u.refused(2, "USERNAME is not for a file", "client", "create", "x", "-f", u.file("clients.jsonl", lines(0, 2)))
 }
 
 // TestBulk_is_resumed interrupts a bulk command and repeats it.

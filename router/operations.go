@@ -22,6 +22,7 @@ type Operation struct {
 	Media                string  // media type of the response, "" if it has no body
 	Result               *Schema // of a JSON response; nil if it is not known
 	List                 bool    // the response is a list with X-Total-Count
+	Large                bool    // bodies may be large, and take more time
 }
 
 // Field is a parameter, or a member of an object.
@@ -85,7 +86,7 @@ func Operations() ([]Operation, error) {
 // describe returns the row for callers.
 func (row *route) describe(types shapes) (Operation, error) {
 	op := Operation{ID: row.ID, Method: row.Method, Path: row.Path, Tag: row.Tag, Summary: row.Summary, Description: row.Description,
-		Role: row.Role.String(), Media: row.Produces}
+		Role: row.Role.String(), Media: row.Produces, Large: row.Large}
 	if row.Serve != nil {
 		return op, nil
 	}

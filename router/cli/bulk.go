@@ -3,6 +3,7 @@ package cli
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -27,7 +28,7 @@ type bulk struct {
 // own in the body.
 func (c *command) bulkable() bool {
 	verb := c.verb()
-	return (verb == "create" || verb == "add") && len(c.arguments) == 1 && c.arguments[0].in == inBody
+	return (verb == "create" || verb == "add") && !c.destructive() && len(c.arguments) == 1 && c.arguments[0].in == inBody
 }
 
 // objectLines are the lines of a file with one object each.
@@ -53,6 +54,9 @@ func (c *command) openBulk() (*objectLines, error) {
 	}
 	in := bufio.NewReaderSize(f, maxLine)
 	many := c.bulk.dryRun || c.bulk.goOn || c.bulk.skip || slices.Contains([]string{".jsonl", ".ndjson"}, filepath.Ext(c.files[0])) || hasTwoObjects(in)
+	if many && c.arguments[0].given {
+		return nil, usage("%s is not for a file with many objects, which has their names", c.arguments[0].placeholder())
+	}
 	if many {
 		total, err := countLines(c.files[0])
 		return &objectLines{Closer: f, in: in, total: total}, err
@@ -145,9 +149,6 @@ type lineRun struct {
 // createMany creates the objects of the lines of a file, one after the other.
 func (c *command) createMany(cmd *cobra.Command, lines *objectLines) error {
 	r := &lineRun{command: c, out: cmd.OutOrStdout()}
-	if c.op.ID == "createCluster" {
-		return usage("clusters are created one at a time")
-	}
 	if !c.bulk.dryRun {
 		s, err := c.tree.connect(&c.connection)
 		if err != nil {
@@ -298,19 +299,9 @@ func (r *lineRun) outcome(cmd *cobra.Command, err error) error {
 	case err == nil && r.failed == 0:
 		return nil
 	case r.done > 0:
-		return &failure{code: CodePartly, err: fmt.Errorf("some objects were not created: %w", errors.Join(cmpError(err, r.first)))}
+		return &failure{code: CodePartly, err: fmt.Errorf("some objects were not created: %w", cmp.Or(err, r.first))}
 	case err != nil:
 		return err
 	}
 	return r.first
-}
-
-// cmpError returns the first error that is not nil.
-func cmpError(errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -263,8 +263,11 @@ func (c *command) fill(args []string) error {
 	return nil
 }
 
-// usualTime bounds a call, except of streams.
-const usualTime = time.Minute
+// The times of a call: of most operations, and of those with large bodies.
+const (
+	usualTime = time.Minute
+	largeTime = 10 * time.Minute
+)
 
 // verb returns the last word of the name.
 func (c *command) verb() string { return c.name[len(c.name)-1] }

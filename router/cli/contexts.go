@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -77,7 +78,7 @@ func readPrivate(path string) ([]byte, error) {
 	if runtime.GOOS != "windows" && info.Mode().IsRegular() && info.Mode().Perm()&0o077 != 0 {
 		return nil, fmt.Errorf("%s: other users can access this file, which has a token (mode %#o); run: chmod 600 %s", path, info.Mode().Perm(), path)
 	}
-	return os.ReadFile(path)
+	return io.ReadAll(f)
 }
 
 // saveContexts replaces the file, so that a failure leaves the previous one.

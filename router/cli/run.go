@@ -131,10 +131,14 @@ const (
 	statusMulti = 207
 )
 
-// limit bounds the time of a call. A stream is bounded by the flag only.
+// limit bounds the time of a call. A stream and a whole list are bounded by the flag only.
 func (c *command) limit(ctx context.Context) (context.Context, context.CancelFunc) {
-	if c.op.Media == eventMedia && !c.timeoutFlag.Changed {
+	switch {
+	case c.timeoutFlag.Changed:
+	case c.op.Media == eventMedia || c.all:
 		return context.WithCancel(ctx)
+	case c.op.Large:
+		return context.WithTimeout(ctx, largeTime)
 	}
 	return context.WithTimeout(ctx, c.timeout)
 }
