@@ -16,10 +16,9 @@ var irregular = map[string]string{
 	"getDefaultACLAccess": "default-acl get", "setDefaultACLAccess": "default-acl set",
 	"inspectClients": "session list", "inspectClient": "session get",
 	"streamEvents": "broker events", "getMetricHistory": "broker history", "getLicense": "broker license",
-	"publish": "message publish", "listenMessages": "message listen",
-	"getTTL": "topic ttl", "setTTL": "topic set-ttl",
+	"publish": "message publish",
+	"getTTL":  "topic ttl", "setTTL": "topic set-ttl",
 	"getHealth": "service health", "getReadiness": "service readiness", "getMetrics": "service metrics", "getOpenAPI": "service openapi",
-	"search": "search",
 }
 
 // without are the operations that have no command, each with the reason.
@@ -40,12 +39,7 @@ var verbs = map[string]string{"modify": "update", "put": "set"}
 // nounsOf returns the name of the command of each operation: noun and verb, or one word.
 // It fails if two have the same.
 func nounsOf(ops []router.Operation) (map[string][]string, error) {
-	known := map[string]bool{}
-	for _, op := range ops {
-		if words := split(op.ID); len(words) > 1 && (words[0] == "list" || words[0] == "create") {
-			known[singular(strings.Join(words[1:], "-"))] = true
-		}
-	}
+	known := kindsOf(ops)
 	all, taken := map[string][]string{}, map[string]string{}
 	for _, op := range ops {
 		if _, none := without[op.ID]; none {
@@ -60,13 +54,30 @@ func nounsOf(ops []router.Operation) (map[string][]string, error) {
 	return all, nil
 }
 
-// nameOf returns the name of an operation's command. The first word of the id is the
-// verb, the rest the noun; of words that follow the name of a kind of object the verb is
-// made: setClusterLeader is "cluster set-leader", getStreamTimeline "stream timeline".
+// kindsOf returns the kinds of objects: what is listed or created.
+func kindsOf(ops []router.Operation) map[string]bool {
+	known := map[string]bool{}
+	for _, op := range ops {
+		if words := split(op.ID); len(words) > 1 && (words[0] == "list" || words[0] == "create") {
+			known[singular(strings.Join(words[1:], "-"))] = true
+		}
+	}
+	return known
+}
+
+// nameOf returns the name of an operation's command.
 func nameOf(op router.Operation, known map[string]bool) string {
 	if name, ok := irregular[op.ID]; ok {
 		return name
 	}
+	return regularName(op, known)
+}
+
+// regularName returns the name that follows from the id. The first word of the id is the
+// verb, the rest the noun; of words that follow the name of a kind of object the verb is
+// made: setClusterLeader is "cluster set-leader", getStreamTimeline "stream timeline". An
+// id of one word is a command of one word.
+func regularName(op router.Operation, known map[string]bool) string {
 	words := split(op.ID)
 	verb, rest := words[0], words[1:]
 	if v, ok := verbs[verb]; ok {

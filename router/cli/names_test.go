@@ -80,6 +80,11 @@ func TestEveryOperation(t *testing.T) {
 			}
 		}
 	}
+	for _, op := range ops {
+		if name, ok := irregular[op.ID]; ok && name == regularName(op, kindsOf(ops)) {
+			t.Errorf("%s is an exception, and its name follows from the rule", op.ID)
+		}
+	}
 	golden(t, "commands.txt", list.String())
 }
 

@@ -165,6 +165,7 @@ func FuzzEntryCounter(f *testing.F) {
 
 func FuzzEvents(f *testing.F) {
 	f.Add("retry: 3000\n\nevent: state\ndata: {\"a\":1}\n\n:\n\n")
+	f.Add("event: \x9b\ndata: \x1b[2J\n\n")
 	f.Fuzz(func(t *testing.T, text string) {
 		var b strings.Builder
 		p := &printer{w: &b, format: asTable}
