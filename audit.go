@@ -9,9 +9,13 @@ import (
 	"signalbox/router/appliance"
 )
 
-// auditCommand has the commands for the audit log.
-func auditCommand(load configLoader) *cobra.Command {
-	parent := &cobra.Command{Use: "audit", Short: "Verifies the audit log"}
+// addVerify adds the verification of the audit log on this machine to the commands that read it
+// over the API.
+func addVerify(root *cobra.Command, load configLoader) error {
+	parent, _, err := root.Find([]string{"audit"})
+	if err != nil {
+		return err
+	}
 	var key string
 	var files []string
 	verify := &cobra.Command{Use: "verify", Short: "Reports whether rows of the audit log were changed or deleted, also while the service runs", Args: cobra.NoArgs,
@@ -37,6 +41,8 @@ func auditCommand(load configLoader) *cobra.Command {
 		}}
 	verify.Flags().StringVar(&key, "key", "", "public key of the checkpoints that was kept elsewhere; by default those in the database")
 	verify.Flags().StringArrayVar(&files, "checkpoint", nil, "`file` with a checkpoint that was kept elsewhere; may be given several times")
+	addConfigFlags(verify)
+	verify.GroupID = ""
 	parent.AddCommand(verify)
-	return parent
+	return nil
 }

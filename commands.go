@@ -2,34 +2,57 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"signalbox/router/appliance"
+	"signalbox/router/cli"
 	"signalbox/router/manual"
 )
 
-// commands returns the command line.
-func commands(environ []string) *cobra.Command {
+// commands returns the command line: the commands for the service and the data directory
+// of this machine, which accept the keys of the configuration as flags, and those that call
+// the API.
+func commands(environ []string, stdin io.Reader) (*cobra.Command, error) {
 	root := &cobra.Command{Use: "signalbox", Short: "Manages MQTT brokers, and runs one",
 		SilenceUsage: true, SilenceErrors: true, Version: versionText()}
 	root.SetVersionTemplate("signalbox {{.Version}}\n")
 	pages := manual.New(string(example))
 	root.Long = root.Short + "\n\nTopics of the manual, for \"signalbox help TOPIC\":\n" + pages.Topics()
-	root.CompletionOptions.HiddenDefaultCmd = true
-	root.PersistentFlags().String("config", "", "configuration file (YAML)")
-	addKeyFlags(root.PersistentFlags())
 	load := func(cmd *cobra.Command) (appliance.Config, error) { return loadConfig(cmd.Flags(), environ) }
 	serve := serveCommand(load)
 	serve.SetUsageFunc(serveUsage)
-	root.AddCommand(serve, configCommand(load), versionCommand(), healthcheck(load),
-		importCommand(load, environ), exportCommand(load, environ), dataCommand(load), secretCommand(load), auditCommand(load))
+	root.AddGroup(&cobra.Group{ID: localGroup, Title: "Commands for this machine:"})
+	for _, cmd := range []*cobra.Command{serve, configCommand(load), healthcheck(load),
+		importCommand(load, environ), exportCommand(load, environ), dataCommand(load), secretCommand(load)} {
+		addConfigFlags(cmd)
+		root.AddCommand(cmd)
+	}
+	root.AddCommand(versionCommand())
+	if err := cli.AddTo(root, clientEnv(environ, stdin)); err != nil {
+		return nil, err
+	}
+	if err := addVerify(root, load); err != nil {
+		return nil, err
+	}
 	root.SetHelpCommand(helpCommand(root, pages))
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return cli.UsageError{Err: err} })
 	refuseUnknown(root)
-	return root
+	return root, nil
+}
+
+// localGroup is the group of the commands for this machine, in the help.
+const localGroup = "local"
+
+// addConfigFlags adds the flags of the configuration to a command and those below it.
+func addConfigFlags(cmd *cobra.Command) {
+	cmd.GroupID = localGroup
+	cmd.PersistentFlags().String("config", "", "configuration file (YAML)")
+	addKeyFlags(cmd.PersistentFlags())
 }
 
 func configCommand(load configLoader) *cobra.Command {
@@ -106,7 +129,7 @@ func helpCommand(root *cobra.Command, pages *manual.Manual) *cobra.Command {
 			}
 			cmd, rest, err := root.Find(args)
 			if err != nil || len(rest) > 0 {
-				return usageError{fmt.Errorf("there is no command or topic %q; \"signalbox help\" lists them", strings.Join(args, " "))}
+				return cli.UsageError{Err: fmt.Errorf("there is no command or topic %q; \"signalbox help\" lists them", strings.Join(args, " "))}
 			}
 			cmd.InitDefaultHelpFlag()
 			return cmd.Help()
@@ -123,8 +146,12 @@ func refuseUnknown(cmd *cobra.Command) {
 	}
 	if known != nil {
 		cmd.Args = func(cmd *cobra.Command, args []string) error {
-			if err := known(cmd, args); err != nil {
-				return usageError{fmt.Errorf("%w; see \"%s --help\"", err, cmd.CommandPath())}
+			err := known(cmd, args)
+			if _, already := errors.AsType[cli.UsageError](err); already {
+				return err
+			}
+			if err != nil {
+				return cli.UsageError{Err: fmt.Errorf("%w; see \"%s --help\"", err, cmd.CommandPath())}
 			}
 			return nil
 		}

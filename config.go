@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/viper"
 
 	"signalbox/router/appliance"
+	"signalbox/router/cli"
 )
 
 // settings returns every key of a configuration with the type of its value.
@@ -77,8 +78,8 @@ func loadConfig(flags *pflag.FlagSet, environ []string) (appliance.Config, error
 	return c, c.Validate()
 }
 
-// tokenEnv is read by the commands that call the API.
-const tokenEnv = envPrefix + "TOKEN"
+// forClients are the variables that the commands read which call the API.
+var forClients = []string{cli.URLVariable, cli.TokenVariable, cli.ContextVariable}
 
 // fromKubernetes are the prefixes of the variables that Kubernetes sets for a service
 // of our name.
@@ -92,7 +93,7 @@ func setEnv(v *viper.Viper, known map[string]reflect.Type, environ []string) []e
 	var errs []error
 	for _, e := range environ {
 		name, value, _ := strings.Cut(e, "=")
-		ours := strings.HasPrefix(name, envPrefix) && name != tokenEnv
+		ours := strings.HasPrefix(name, envPrefix) && !slices.Contains(forClients, name)
 		key, found := keys[name]
 		switch {
 		case found:

@@ -19,9 +19,9 @@ import (
 //go:embed config.example.yaml
 var example []byte
 
-// addKeyFlags adds a flag for every key except secrets and lists. Every command accepts
-// them, since all need to find the data directory or the service; only the help of
-// serve shows them.
+// addKeyFlags adds a flag for every key except secrets and lists. The commands for this
+// machine accept them, since they need to find the data directory or the service; only the
+// help of serve shows them.
 func addKeyFlags(flags *pflag.FlagSet) {
 	for key, t := range settings(reflect.TypeFor[appliance.Config](), "", map[string]reflect.Type{}) {
 		if secret(key) || t.Kind() == reflect.Slice {
@@ -94,7 +94,7 @@ func serveUsage(cmd *cobra.Command) error {
 	fmt.Fprintf(out, "  --config file  configuration file (YAML)\n  --help         show this help\n")
 	last := ""
 	for _, s := range all {
-		f := cmd.InheritedFlags().Lookup(s.key)
+		f := cmd.Flags().Lookup(s.key)
 		if f == nil {
 			continue
 		}

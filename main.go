@@ -5,7 +5,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -13,16 +12,12 @@ import (
 	"os/signal"
 	"runtime/debug"
 	"syscall"
+
+	"signalbox/router/cli"
 )
 
 // Stamped by scripts/build.
 var version, commit, date string
-
-// Exit codes.
-const (
-	codeFailed = 1 // the command failed
-	codeUsage  = 2 // unknown command or flag
-)
 
 func main() {
 	log.SetOutput(io.Discard) // net/http logs unsolicited data of servers, which may repeat a secret
@@ -33,29 +28,25 @@ func main() {
 		<-signals
 		stop()
 		<-signals // a second signal ends the process immediately
-		os.Exit(codeFailed)
+		os.Exit(cli.CodeFailed)
 	}()
-	os.Exit(run(ctx, os.Args[1:], os.Environ(), os.Stdout, os.Stderr))
+	os.Exit(run(ctx, os.Args[1:], os.Environ(), os.Stdin, os.Stdout, os.Stderr))
 }
 
-// usageError is an invalid command line.
-type usageError struct{ error }
-
 // run runs a command and returns the exit code.
-func run(ctx context.Context, args, environ []string, stdout, stderr io.Writer) int {
-	root := commands(environ)
-	root.SetArgs(args)
-	root.SetOut(stdout)
-	root.SetErr(stderr)
-	err := root.ExecuteContext(ctx)
+func run(ctx context.Context, args, environ []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	root, err := commands(environ, stdin)
 	if err == nil {
-		return 0
+		root.SetArgs(args)
+		root.SetIn(stdin)
+		root.SetOut(stdout)
+		root.SetErr(stderr)
+		err = root.ExecuteContext(ctx)
 	}
-	fmt.Fprintf(stderr, "signalbox: %v\n", err)
-	if _, usage := errors.AsType[usageError](err); usage {
-		return codeUsage
+	if err != nil {
+		fmt.Fprintln(stderr, cli.Describe(err))
 	}
-	return codeFailed
+	return cli.ExitCode(err)
 }
 
 func versionText() string {

@@ -28,10 +28,11 @@ import (
 // mayImport is the dependency diagram of this module: each package, and the packages of
 // ours that it may import. A new package must be added here.
 var mayImport = map[string][]string{
-	"": {"broker", "broker/dynsec", "router/appliance", "router/client", "router/manual"},
+	"": {"broker", "broker/dynsec", "router/appliance", "router/cli", "router/client", "router/manual"},
 	"router/appliance": {"broker", "broker/clusters", "broker/embedded", "broker/embedded/access", "broker/embedded/cluster/sessions", "broker/embedded/listen", "broker/embedded/cluster/mesh",
 		"broker/bridges", "broker/bridges/http", "broker/bridges/influxdb", "broker/bridges/kafka", "broker/bridges/mqtt", "broker/bridges/nats", "broker/bridges/sql", "broker/bridges/store",
 		"broker/clock", "broker/storage", "broker/messaging", "broker/outbound", "broker/remote", "broker/streams", "broker/streams/store", "db", "handlers", "handlers/audit", "handlers/auth", "handlers/jobs", "handlers/vault", "router", "router/appliance/datadir", "broker/monitor"},
+	"router/cli":                      {"router", "router/client"},
 	"router/client":                   {"broker"},
 	"router":                          {"broker", "broker/panics", "handlers", "handlers/audit", "handlers/auth", "router/console", "router/manual"},
 	"router/console":                  {},
@@ -127,7 +128,9 @@ var mayImport = map[string][]string{
 // path covers every package in it, a package of the standard library only itself.
 var onlyIn = map[string][]string{
 	"github.com/spf13/viper":                   {""},
-	"github.com/spf13/cobra":                   {""},
+	"github.com/spf13/cobra":                   {"", "router/cli"},
+	"github.com/schollz/progressbar/v3":        {"router/cli"},
+	"golang.org/x/term":                        {""},
 	"github.com/julienschmidt/httprouter":      {"router", "scripts/bench"},
 	"github.com/getkin/kin-openapi":            {"router/apitest"},
 	"github.com/chromedp":                      {"router/console/browsertest"},
@@ -193,7 +196,7 @@ func TestConfigSources(t *testing.T) {
 	file := write(t, "http: {listen: 127.0.0.1:1}\nbroker: {listen: 127.0.0.1:2}\nadmin: {password: '12345678'}\n")
 	environ := []string{"SIGNALBOX_HTTP_LISTEN=127.0.0.1:3", "SIGNALBOX_BROKER_ENABLED=false", "SIGNALBOX_AUTH_SESSION_TTL=90m",
 		"SIGNALBOX_HTTP_TRUSTED_PROXIES=10.0.0.0/8,127.0.0.1", "SIGNALBOX_BROKER_ADMIN_PASSWORD=0123456789", "SIGNALBOX_BROKER_MAX_PACKET_SIZE=4096",
-		"SIGNALBOX_TOKEN=x", "SIGNALBOX_SERVICE_HOST=10.0.0.1"}
+		"SIGNALBOX_TOKEN=x", "SIGNALBOX_URL=https://x", "SIGNALBOX_CONTEXT=x", "SIGNALBOX_SERVICE_HOST=10.0.0.1"}
 	want := appliance.DefaultConfig()
 	want.HTTP.Listen, want.Broker.Listen, want.Admin.Password = "127.0.0.1:4", "127.0.0.1:2", "12345678"
 	want.Broker.Enabled, want.Auth.SessionTTL, want.Broker.AdminPassword = false, 90*time.Minute, "0123456789"
@@ -230,7 +233,7 @@ func TestBadConfig(t *testing.T) {
 		{file: "data_dir: twice", names: "data_dir"},
 		{env: "SIGNALBOX_HTTP_LISTN=x", names: "SIGNALBOX_HTTP_LISTN"},
 		{env: "SIGNALBOX_CONFIG=signalbox.yaml", names: "SIGNALBOX_CONFIG"},
-		{env: "SIGNALBOX_URL=http://127.0.0.1:8080", names: "SIGNALBOX_URL"},
+		{env: "SIGNALBOX_ADDRESS=http://127.0.0.1:8080", names: "SIGNALBOX_ADDRESS"},
 		{env: "SIGNALBOX_BROKER_ENABLED=maybe", names: "SIGNALBOX_BROKER_ENABLED"},
 		{env: "SIGNALBOX_BROKER_LISTENERS=x", names: "SIGNALBOX_BROKER_LISTENERS"},
 		{env: "SIGNALBOX_ADMIN_PASSWORD=short", names: "admin.password"},
@@ -241,7 +244,7 @@ func TestBadConfig(t *testing.T) {
 			var out, errs bytes.Buffer
 			stopped, stop := context.WithCancel(t.Context())
 			stop() // so that a start that succeeds ends at once
-			code := run(stopped, []string{"serve", "--config", write(t, "data_dir: "+dir+"\n"+c.file)}, []string{c.env}, &out, &errs)
+			code := run(stopped, []string{"serve", "--config", write(t, "data_dir: "+dir+"\n"+c.file)}, []string{c.env}, nil, &out, &errs)
 			if code != 1 || !strings.Contains(errs.String(), c.names) {
 				t.Errorf("got exit code %d and %q, want 1 and %s named", code, errs.String(), c.names)
 			}

@@ -10,7 +10,6 @@ import (
 	"syscall"
 
 	"github.com/KimMachineGun/automemlimit/memlimit"
-	"github.com/mattn/go-isatty"
 	"github.com/spf13/cobra"
 
 	"signalbox/router/appliance"
@@ -85,12 +84,6 @@ func reload(a *appliance.Appliance, to *appliance.Log) {
 	}
 	a.Reload()
 	to.Logger.Info("certificates and log file were reloaded")
-}
-
-// isTerminal reports whether w is a terminal.
-func isTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
-	return ok && isatty.IsTerminal(f.Fd())
 }
 
 func healthcheck(load configLoader) *cobra.Command {

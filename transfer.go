@@ -12,6 +12,7 @@ import (
 	"signalbox/broker"
 	"signalbox/broker/dynsec"
 	"signalbox/router/appliance"
+	"signalbox/router/cli"
 	"signalbox/router/client"
 )
 
@@ -20,15 +21,15 @@ type transfer struct {
 	load    configLoader
 	environ []string
 
-	url, token, broker string
-	replace, strict    bool
+	url, tokenFile, broker string
+	replace, strict        bool
 }
 
 // command returns the parent of the commands for the types of files.
 func (t *transfer) command(use, short string) *cobra.Command {
 	c := &cobra.Command{Use: use, Short: short}
 	c.PersistentFlags().StringVar(&t.url, "url", "", "URL of the running service, such as http://127.0.0.1:8080; without it the data directory is used")
-	c.PersistentFlags().StringVar(&t.token, "token", "", "token for the running service; preferably set as "+tokenEnv)
+	c.PersistentFlags().StringVar(&t.tokenFile, "token-file", "", "file with the token for the running service, instead of "+cli.TokenVariable+"; - is standard input")
 	c.PersistentFlags().StringVar(&t.broker, "broker", "", "id of the broker; the embedded one by default")
 	return c
 }
@@ -41,11 +42,15 @@ func (t *transfer) with(do func(cmd *cobra.Command, file string, a broker.Access
 			return err
 		}
 		if t.url != "" {
-			return do(cmd, args[0], client.New(t.url, orEnv(t.token, t.environ, tokenEnv)).Access(t.broker))
+			token, err := t.token(cmd.InOrStdin())
+			if err != nil {
+				return err
+			}
+			return do(cmd, args[0], client.New(t.url, token).Access(t.broker))
 		}
 		err = appliance.Offline(cmd.Context(), c, func(a broker.AccessTransfer) error { return do(cmd, args[0], a) })
 		if errors.Is(err, appliance.ErrRunning) {
-			return fmt.Errorf("%w (while the service runs, give --url and --token)", err)
+			return fmt.Errorf("%w (while the service runs, give --url and --token-file)", err)
 		}
 		return err
 	}
@@ -84,13 +89,22 @@ func importCommand(load configLoader, environ []string) *cobra.Command {
 	return parent
 }
 
-func orEnv(value string, environ []string, name string) string {
+// token returns the token for the running service.
+func (t *transfer) token(stdin io.Reader) (string, error) {
+	if t.tokenFile == "" {
+		return variable(t.environ, cli.TokenVariable), nil
+	}
+	return (&cli.Env{Stdin: stdin}).ReadToken(t.tokenFile)
+}
+
+// variable returns a variable of the environment, "" if it is not set.
+func variable(environ []string, name string) string {
 	for _, e := range environ {
-		if v, ok := strings.CutPrefix(e, name+"="); ok && value == "" {
+		if v, ok := strings.CutPrefix(e, name+"="); ok {
 			return v
 		}
 	}
-	return value
+	return ""
 }
 
 // asItIs reads a document.

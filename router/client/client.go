@@ -1,12 +1,12 @@
 // Package client calls the HTTP API of a running service, for the commands of the
-// command line.
+// command line: those of package cli call any operation with Do.
 //
 // It must not import the server's packages: it knows only what every caller knows of
 // the API. Of this module it shares only the types in package broker.
 package client
 
 import (
-	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"encoding/json"
@@ -42,12 +42,16 @@ func New(base, token string) *Client {
 // machine at listen. With TLS it accepts any certificate: certificates are not issued
 // for the address that it uses.
 func Local(listen string, secure bool) *Client {
-	scheme := "http"
-	if secure {
-		scheme = "https"
-	}
 	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}} //nolint:gosec // see above
-	return newClient(scheme+"://"+reachable(listen), "", transport)
+	return newClient(LocalURL(listen, secure), "", transport)
+}
+
+// LocalURL returns the URL of a service that listens on this machine at listen.
+func LocalURL(listen string, secure bool) string {
+	if secure {
+		return "https://" + reachable(listen)
+	}
+	return "http://" + reachable(listen)
 }
 
 func newClient(base, token string, transport http.RoundTripper) *Client {
@@ -81,6 +85,8 @@ func (c *Client) Healthcheck(ctx context.Context) error {
 
 // Error is the error object of the service.
 type Error struct {
+	Raw []byte `json:"-"` // as it was received
+
 	Message string `json:"message"`
 	Code    string `json:"code"`
 	Status  int    `json:"status"`
@@ -110,15 +116,9 @@ func (e *Error) Error() string {
 // call sends a request and returns the body of a successful response; a failure is an
 // *Error if it is from the service.
 func (c *Client) call(ctx context.Context, method, path string, body []byte) ([]byte, error) {
-	r, err := http.NewRequestWithContext(ctx, method, c.base+path, bytes.NewReader(body))
+	r, err := c.newRequest(ctx, Request{Method: method, Path: path, Body: body})
 	if err != nil {
 		return nil, err
-	}
-	if c.token != "" {
-		r.Header.Set("Authorization", "Bearer "+c.token)
-	}
-	if body != nil {
-		r.Header.Set("Content-Type", "application/json")
 	}
 	resp, err := c.http.Do(r)
 	if err != nil {
@@ -141,6 +141,7 @@ func failure(resp *http.Response, answer []byte) error {
 	if err := json.Unmarshal(answer, e); err != nil || e.Code == "" {
 		return fmt.Errorf("%s does not answer as signalbox does: %s", resp.Request.URL.Redacted(), resp.Status)
 	}
+	e.Raw, e.Info.RequestID = answer, cmp.Or(e.Info.RequestID, resp.Header.Get("X-Request-Id"))
 	return e
 }
 

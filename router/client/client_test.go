@@ -1,9 +1,15 @@
 package client_test
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
 	"encoding/json"
+	"encoding/pem"
 	"errors"
 	"io"
+	"math/big"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -158,5 +164,65 @@ func TestRedirects_are_not_followed(t *testing.T) {
 	defer s.Close()
 	if err := client.New(s.URL, "tok").Healthcheck(t.Context()); err == nil || leaked {
 		t.Errorf("followed: %t, %v", leaked, err)
+	}
+}
+
+// TestConnect_verifies_the_service trusts the authorities or the one certificate that it is
+// given.
+func TestConnect_verifies_the_service(t *testing.T) {
+	t.Parallel()
+	secure := httptest.NewTLSServer(newService(t, nil))
+	defer secure.Close()
+	text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: secure.Certificate().Raw})
+	foreign := selfSigned(t)
+	for name, c := range map[string]struct {
+		options client.Options
+		trusted bool
+	}{
+		"authorities of the system": {client.Options{}, false},
+		"its authority":             {client.Options{CAs: text}, true},
+		"another authority":         {client.Options{CAs: foreign}, false},
+		"its certificate":           {client.Options{Certificate: text}, true},
+		"another certificate":       {client.Options{Certificate: foreign}, false},
+	} {
+		c.options.URL, c.options.Token = secure.URL, "tok"
+		api, err := client.Connect(c.options)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := api.Do(t.Context(), client.Request{Method: "GET", Path: "/readyz"})
+		if err == nil {
+			resp.Body.Close()
+		}
+		lost, ok := errors.AsType[*client.ConnectionError](err)
+		if c.trusted != (err == nil) || !c.trusted && (!ok || lost.Sent) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// selfSigned returns a certificate that no service has.
+func selfSigned(t *testing.T) []byte {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), DNSNames: []string{"example.com"}, IsCA: true, BasicConstraintsValid: true}
+	raw, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: raw})
+}
+
+// TestConnect_refuses names what is wrong, without a password in a URL.
+func TestConnect_refuses(t *testing.T) {
+	t.Parallel()
+	for _, o := range []client.Options{{URL: ""}, {URL: "127.0.0.1:8080"}, {URL: "ftp://x"}, {URL: "http://"}, {URL: "http://x?y"}, {URL: "http://u:secret@x"},
+		{URL: "https://x", CAs: []byte("x")}, {URL: "https://x", Certificate: []byte("x")}} {
+		if _, err := client.Connect(o); err == nil || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%q: %v", o.URL, err)
+		}
 	}
 }

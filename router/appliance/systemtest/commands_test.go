@@ -1,9 +1,15 @@
 package systemtest
 
 import (
+	"bufio"
+	"io"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
+
+	"signalbox/scripts/suite"
 )
 
 func TestHealthcheck(t *testing.T) {
@@ -84,11 +90,17 @@ func TestHelpTopics(t *testing.T) {
 	}
 }
 
-// TestHelp shows the flags of the service in the help of serve, and in no other.
+// TestHelp shows the flags of the service in the help of serve, and in no other; the
+// commands for this machine show the flag of the configuration file.
 func TestHelp(t *testing.T) {
 	t.Parallel()
-	for _, args := range [][]string{{}, {"help"}, {"--help"}, {"import"}, {"help", "import", "passwd"}, {"healthcheck", "--help"}, {"data"}} {
+	for _, args := range [][]string{{"import"}, {"help", "import", "passwd"}, {"healthcheck", "--help"}, {"data"}} {
 		if got := command(t, nil, args...); got.code != 0 || strings.Contains(got.stdout, "--http.listen") || !strings.Contains(got.stdout, "--config") {
+			t.Errorf("%v: %+v", args, got)
+		}
+	}
+	for _, args := range [][]string{{}, {"help"}, {"--help"}, {"client"}, {"client", "create", "--help"}} {
+		if got := command(t, nil, args...); got.code != 0 || strings.Contains(got.stdout, "--http.listen") || strings.Contains(got.stdout, "--config") {
 			t.Errorf("%v: %+v", args, got)
 		}
 	}
@@ -108,5 +120,34 @@ func TestHelp(t *testing.T) {
 		if strings.Contains(got.stdout, "admin_password") {
 			t.Error("a secret is a flag")
 		}
+	}
+}
+
+// TestInterruptedCommand interrupts a command that prints a stream of the API.
+func TestInterruptedCommand(t *testing.T) {
+	t.Parallel()
+	p := serve(t, dataDir(t), configured(nil))
+	cmd := prepare([]string{"SIGNALBOX_URL=" + p.API, "SIGNALBOX_TOKEN=" + root(t, p).token}, "broker", "events", "embedded", "-o", "jsonl")
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	late := time.AfterFunc(suite.HangLimit, func() { cmd.Process.Kill() }) //nolint:errcheck // it may have ended
+	defer late.Stop()
+	in := bufio.NewReader(out)
+	if first, err := in.ReadString('\n'); err != nil || !strings.HasPrefix(first, "{") {
+		t.Errorf("the first event is %q, %v", first, err)
+	}
+	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.Copy(io.Discard, in); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err == nil || cmd.ProcessState.ExitCode() != 130 {
+		t.Errorf("got %v, want exit code 130", err)
 	}
 }

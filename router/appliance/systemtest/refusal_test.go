@@ -32,8 +32,14 @@ func wantRefusal(t *testing.T, dir string, s settings, hints ...string) {
 // wantRefused checks that a command has ended with exit code 1 and one sentence.
 func wantRefused(t *testing.T, got outcome, hints ...string) {
 	t.Helper()
-	if got.code != 1 || got.stdout != "" {
-		t.Errorf("got exit code %d and output %q, want 1 and none", got.code, got.stdout)
+	wantExit(t, 1, got, hints...)
+}
+
+// wantExit checks a command that was refused with an exit code.
+func wantExit(t *testing.T, code int, got outcome, hints ...string) {
+	t.Helper()
+	if got.code != code || got.stdout != "" {
+		t.Errorf("got exit code %d and output %q, want %d and none", got.code, got.stdout, code)
 	}
 	said := withoutDebug(got.stderr)
 	if strings.Count(said, "\n") != 1 || !strings.HasPrefix(said, "signalbox: ") {

@@ -91,8 +91,8 @@ func TestImportWhileRunning(t *testing.T) {
 	before := r.text(t, r.at("/access/export"))
 	env := []string{"SIGNALBOX_TOKEN=" + r.token}
 
-	wantRefused(t, command(t, env, "import", "dynsec", server.DynsecPath, "--url", p.API), "nothing was imported", mqttAdmin)
-	wantRefused(t, command(t, nil, "import", "dynsec", server.DynsecPath, "--url", p.API), "UNAUTHORIZED")
+	wantExit(t, 5, command(t, env, "import", "dynsec", server.DynsecPath, "--url", p.API), "nothing was imported", mqttAdmin)
+	wantExit(t, 4, command(t, nil, "import", "dynsec", server.DynsecPath, "--url", p.API), "UNAUTHORIZED")
 	if got := r.text(t, r.at("/access/export")); got != before {
 		t.Errorf("a refused import changed something:\n%s", cmp.Diff(before, got))
 	}
@@ -100,7 +100,9 @@ func TestImportWhileRunning(t *testing.T) {
 		t.Error("a refused import threw a client out")
 	}
 
-	wantImported(t, command(t, nil, "import", "dynsec", server.DynsecPath, "--replace", "--url", p.API, "--token", r.token),
+	token := filepath.Join(t.TempDir(), "token")
+	write(t, token, r.token)
+	wantImported(t, command(t, nil, "import", "dynsec", server.DynsecPath, "--replace", "--url", p.API, "--token-file", token),
 		"imported 4 clients, 1 groups and 2 roles")
 	kept.WantLost(t)
 	wantMosquittosClients(t, p, r, server)

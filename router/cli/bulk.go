@@ -1,0 +1,307 @@
+package cli
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"signalbox/router/client"
+)
+
+// bulk has the flags for creating many objects.
+type bulk struct {
+	dryRun, goOn, skip bool
+}
+
+// bulkable reports whether the command can create many objects: they have a name of their
+// own in the body.
+func (c *command) bulkable() bool {
+	verb := c.verb()
+	return (verb == "create" || verb == "add") && !c.destructive() && len(c.arguments) == 1 && c.arguments[0].in == inBody
+}
+
+// objectLines are the lines of a file with one object each.
+type objectLines struct {
+	io.Closer
+	in    *bufio.Reader
+	total int // -1 if it is not known
+}
+
+// openBulk returns the lines of the file if it has many objects: its name ends with
+// jsonl or ndjson, or a line with an object is followed by another. Otherwise it returns
+// nil, and what was read of standard input can be read again.
+func (c *command) openBulk() (*objectLines, error) {
+	if !c.bulkable() || len(c.files) == 0 {
+		if c.bulk.dryRun || c.bulk.goOn || c.bulk.skip {
+			return nil, usage("--dry-run, --continue and --skip-existing are for the objects of a file; give it with -f")
+		}
+		return nil, nil
+	}
+	f, err := c.open(c.files[0], "--file")
+	if err != nil {
+		return nil, err
+	}
+	in := bufio.NewReaderSize(f, maxLine)
+	many := c.bulk.dryRun || c.bulk.goOn || c.bulk.skip || slices.Contains([]string{".jsonl", ".ndjson"}, filepath.Ext(c.files[0])) || hasTwoObjects(in)
+	if many && c.arguments[0].given {
+		return nil, usage("%s is not for a file with many objects, which has their names", c.arguments[0].placeholder())
+	}
+	if many {
+		total, err := countLines(c.files[0])
+		return &objectLines{Closer: f, in: in, total: total}, err
+	}
+	if c.files[0] == "-" {
+		c.standardIn, c.tree.env.Stdin = "", in
+		return nil, nil
+	}
+	return nil, f.Close()
+}
+
+// countLines returns the number of lines of a file, -1 for standard input.
+func countLines(name string) (n int, err error) {
+	if name == "-" {
+		return -1, nil
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close() //nolint:errcheck // it was only read
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		return -1, err
+	}
+	part := make([]byte, 64<<10)
+	for {
+		read, err := f.Read(part)
+		n += bytes.Count(part[:read], []byte("\n"))
+		if errors.Is(err, io.EOF) {
+			return n, nil
+		}
+		if err != nil {
+			return 0, err
+		}
+	}
+}
+
+// hasTwoObjects reports whether the first line is an object and another line follows.
+func hasTwoObjects(in *bufio.Reader) bool {
+	begin, _ := in.Peek(maxLine) //nolint:errcheck // a short file is not an error
+	first, rest, found := bytes.Cut(bytes.TrimLeft(begin, "\r\n\t "), []byte("\n"))
+	return found && json.Valid(first) && len(bytes.TrimSpace(rest)) > 0
+}
+
+// maxLine bounds a line with an object, in bytes, as the API bounds a body.
+const maxLine = 1 << 20
+
+// next returns the next line that is not empty. Its error is io.EOF at the end.
+func (l *objectLines) next() ([]byte, error) {
+	line, err := l.in.ReadSlice('\n')
+	if errors.Is(err, bufio.ErrBufferFull) {
+		return nil, fmt.Errorf("has more than %d bytes", maxLine)
+	}
+	if len(line) > 0 && errors.Is(err, io.EOF) {
+		err = nil
+	}
+	return bytes.TrimSpace(line), err
+}
+
+// The results of a line.
+const (
+	resultDone   = "created"
+	resultValid  = "valid"
+	resultExists = "exists"
+	resultFailed = "failed"
+)
+
+// lineResult is the outcome of one line, as -o jsonl prints it.
+type lineResult struct {
+	Line    int    `json:"line"`
+	Name    string `json:"name"`
+	Result  string `json:"result"`
+	Code    string `json:"code,omitempty"`
+	Message string `json:"message,omitempty"`
+}
+
+// run of the lines of a file.
+type lineRun struct {
+	*command
+	session  *session
+	path     string
+	out      io.Writer
+	progress *progress
+	line     int
+	done     int
+	failed   int
+	first    error // the first failure
+}
+
+// createMany creates the objects of the lines of a file, one after the other.
+func (c *command) createMany(cmd *cobra.Command, lines *objectLines) error {
+	r := &lineRun{command: c, out: cmd.OutOrStdout()}
+	if !c.bulk.dryRun {
+		s, err := c.tree.connect(&c.connection)
+		if err != nil {
+			return err
+		}
+		ctx, cancel := context.WithTimeout(cmd.Context(), c.timeout)
+		defer cancel()
+		if err := s.resolve(ctx, c.op, c.given()); err != nil {
+			return err
+		}
+		r.session, r.path = s, s.path(c.op.Path)
+	}
+	r.progress = newProgress(cmd.ErrOrStderr(), c.tree.env.Terminal(cmd.ErrOrStderr()), lines.total, c.tree.now)
+	err := r.all(cmd.Context(), lines)
+	r.progress.end()
+	return r.outcome(cmd, err)
+}
+
+// all runs all lines until one fails or the command is interrupted.
+func (r *lineRun) all(ctx context.Context, lines *objectLines) error {
+	for {
+		r.line++
+		text, err := lines.next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return usage("line %d: %w", r.line, err)
+		}
+		if len(text) == 0 {
+			continue
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err := r.one(ctx, text); err != nil {
+			return err
+		}
+		r.progress.step(r.done, r.failed)
+	}
+}
+
+// one runs a line. Its error ends the run.
+func (r *lineRun) one(ctx context.Context, text []byte) error {
+	name, err := r.create(ctx, text)
+	result := lineResult{Line: r.line, Name: name, Result: resultDone}
+	answer, _ := errors.AsType[*client.Error](err)
+	switch {
+	case err == nil && r.bulk.dryRun:
+		result.Result = resultValid
+	case err == nil:
+	case r.bulk.skip && answer != nil && answer.Code == "ALREADY_EXISTS":
+		result.Result, err = resultExists, nil
+	default:
+		result.Result, result.Message = resultFailed, err.Error()
+		if answer != nil {
+			result.Code, result.Message = answer.Code, answer.Message
+		}
+	}
+	if ctx.Err() != nil {
+		return ctx.Err() // the outcome of this line is not known; it is repeated
+	}
+	if err == nil {
+		r.done++
+		return r.report(result)
+	}
+	r.failed++
+	if r.first == nil {
+		r.first = err
+	}
+	if reported := r.report(result); reported != nil {
+		return reported
+	}
+	if r.bulk.goOn && !endsRun(err) {
+		return nil
+	}
+	return err
+}
+
+// endsRun reports whether further lines would fail in the same way.
+func endsRun(err error) bool {
+	return slices.Contains([]int{CodeDenied, CodeUnavailable, CodeTimeout}, ExitCode(err))
+}
+
+// create creates the object of a line and returns its name.
+func (r *lineRun) create(ctx context.Context, text []byte) (name string, err error) {
+	value, err := decodeJSON(text)
+	if err != nil {
+		return "", UsageError{err}
+	}
+	if object, ok := value.(map[string]any); ok {
+		name, _ = object[r.arguments[0].field.Name].(string)
+	}
+	body, err := r.compose(value)
+	if err != nil {
+		return name, err
+	}
+	if r.bulk.dryRun {
+		return name, r.checkMembers(body.(map[string]any))
+	}
+	encoded, err := encode(body)
+	if err != nil {
+		return name, err
+	}
+	bounded, cancel := context.WithTimeout(ctx, r.timeout)
+	defer cancel()
+	resp, err := r.session.Do(bounded, client.Request{Method: r.op.Method, Path: r.path, Body: encoded})
+	if err != nil {
+		return name, err
+	}
+	return name, resp.Body.Close()
+}
+
+// checkMembers refuses an object with a member that the operation does not have.
+func (r *lineRun) checkMembers(object map[string]any) error {
+	for name := range object {
+		if !slices.ContainsFunc(r.bodyInputs(), func(in *input) bool { return in.field.Name == name }) {
+			return usage("there is no member %q", name)
+		}
+	}
+	return nil
+}
+
+// report prints the result of a line.
+func (r *lineRun) report(result lineResult) error {
+	if r.output != asTable && r.output != asNames {
+		text, err := encode(result)
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintf(r.out, "%s\n", text)
+		return err
+	}
+	if r.output == asNames {
+		_, err := fmt.Fprintln(r.out, printable(result.Name))
+		return err
+	}
+	_, err := fmt.Fprintln(r.out, strings.TrimRight(fmt.Sprintf("%-7d %-8s %s  %s", result.Line, result.Result, printable(result.Name), printable(result.Message)), " "))
+	return err
+}
+
+// outcome prints a summary and returns the failure of the run, nil if every line is done.
+func (r *lineRun) outcome(cmd *cobra.Command, err error) error {
+	fmt.Fprintf(cmd.ErrOrStderr(), "signalbox: %d done, %d failed\n", r.done, r.failed)
+	switch {
+	case cmd.Context().Err() != nil:
+		return &failure{code: CodeInterrupted, err: errors.New("not all lines were read; repeat the command with --skip-existing to continue")}
+	case err == nil && r.failed == 0:
+		return nil
+	case r.done > 0:
+		return &failure{code: CodePartly, err: fmt.Errorf("some objects were not created: %w", cmp.Or(err, r.first))}
+	case err != nil:
+		return err
+	}
+	return r.first
+}

@@ -1,0 +1,295 @@
+package cli
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"signalbox/router"
+)
+
+// printer prints responses.
+type printer struct {
+	w         io.Writer
+	format    string
+	columns   []string
+	header    bool
+	operation string
+	schema    *router.Schema // of an entry; nil if it is not known
+
+	count int // entries that were printed
+	table *table
+
+	single bool // the response is one value, not a list
+}
+
+// response prints a JSON response: a list by its entries, as they arrive.
+func (p *printer) response(r io.Reader) error {
+	if p.format == asJSON {
+		return p.verbatim(r)
+	}
+	in := bufio.NewReader(r)
+	if first, err := firstByte(in); err != nil || first != '[' {
+		return errors.Join(err, p.value(in))
+	}
+	d := json.NewDecoder(in)
+	if _, err := d.Token(); err != nil {
+		return err
+	}
+	return errors.Join(p.entries(d), p.finish())
+}
+
+// verbatim copies a response, and counts the entries of a list. A newline follows it.
+func (p *printer) verbatim(r io.Reader) error {
+	counted := &entryCounter{}
+	if _, err := io.Copy(p.w, io.TeeReader(r, counted)); err != nil {
+		return err
+	}
+	p.count = counted.entries
+	_, err := io.WriteString(p.w, "\n")
+	return err
+}
+
+// firstByte returns the first byte of a response.
+func firstByte(in *bufio.Reader) (byte, error) {
+	b, err := in.Peek(1)
+	if err != nil {
+		return 0, fmt.Errorf("read the response: %w", err)
+	}
+	return b[0], nil
+}
+
+// entries prints the entries of a list.
+func (p *printer) entries(d *json.Decoder) error {
+	for d.More() {
+		var one json.RawMessage
+		if err := d.Decode(&one); err != nil {
+			return err
+		}
+		if err := p.entry(one); err != nil {
+			return err
+		}
+	}
+	_, err := d.Token()
+	return err
+}
+
+// value prints a response that is no list. A numbered page is printed as a list.
+func (p *printer) value(r io.Reader) error {
+	text, err := io.ReadAll(r)
+	if err != nil {
+		return err
+	}
+	var page struct {
+		Data []json.RawMessage `json:"data"`
+		Page *json.Number      `json:"page"`
+	}
+	if json.Unmarshal(text, &page) == nil && page.Data != nil && page.Page != nil {
+		return p.page(page.Data)
+	}
+	p.single = true
+	if p.format != asTable || len(p.columns) > 0 {
+		return errors.Join(p.entry(text), p.finish())
+	}
+	return p.properties(text)
+}
+
+// page prints the entries of a numbered page.
+func (p *printer) page(entries []json.RawMessage) error {
+	for _, one := range entries {
+		if err := p.entry(one); err != nil {
+			return err
+		}
+	}
+	return p.finish()
+}
+
+// entry prints one entry of a list.
+func (p *printer) entry(text json.RawMessage) error {
+	p.count++
+	switch p.format {
+	case asTable:
+		return p.row(text)
+	case asYAML:
+		return p.yaml(text)
+	case asNames:
+		return p.line(nameOfEntry(text, p.schema))
+	}
+	var b bytes.Buffer
+	if err := json.Compact(&b, text); err != nil {
+		return err
+	}
+	return p.line(b.String())
+}
+
+func (p *printer) line(text string) error {
+	_, err := io.WriteString(p.w, text+"\n")
+	return err
+}
+
+// yaml prints an entry as an entry of a sequence.
+func (p *printer) yaml(text json.RawMessage) error {
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber()
+	node, err := yamlNode(d)
+	if err != nil {
+		return err
+	}
+	if !p.single {
+		node = &yaml.Node{Kind: yaml.SequenceNode, Content: []*yaml.Node{node}}
+	}
+	out, err := yaml.Marshal(node)
+	if err != nil {
+		return err
+	}
+	_, err = p.w.Write(out)
+	return err
+}
+
+// row prints an entry as a row of the table.
+func (p *printer) row(text json.RawMessage) error {
+	value, err := decodeJSON(text)
+	if err != nil {
+		return err
+	}
+	if p.table == nil {
+		p.table = newTable(p.w, p.chooseColumns(value), p.header)
+	}
+	return p.table.add(value)
+}
+
+// finish prints what is left of the table, or its header if it has no rows.
+func (p *printer) finish() error {
+	if p.format != asTable {
+		return nil
+	}
+	if p.table == nil {
+		p.table = newTable(p.w, p.chooseColumns(nil), p.header)
+	}
+	return p.table.flush()
+}
+
+// properties prints an object with one member per line.
+func (p *printer) properties(text []byte) error {
+	value, err := decodeJSON(text)
+	if err != nil {
+		return err
+	}
+	p.count++
+	object, ok := value.(map[string]any)
+	if !ok {
+		return p.line(cell(value))
+	}
+	t := newTable(p.w, nil, false)
+	for _, name := range p.memberNames(object) {
+		if v, present := object[name]; present {
+			t.cells(name, cell(v))
+		}
+	}
+	return t.flush()
+}
+
+// parts prints the response of an operation on several objects. It fails if one of them
+// failed.
+func (p *printer) parts(r io.Reader) error {
+	text, err := io.ReadAll(r)
+	if err != nil {
+		return err
+	}
+	if err := p.response(bytes.NewReader(text)); err != nil {
+		return err
+	}
+	var all []struct {
+		Status int `json:"status"`
+	}
+	if err := json.Unmarshal(text, &all); err != nil {
+		return err
+	}
+	failed := 0
+	for _, one := range all {
+		if one.Status >= 400 {
+			failed++
+		}
+	}
+	if failed > 0 {
+		return &failure{code: CodePartly, err: fmt.Errorf("%d of %d failed", failed, len(all))}
+	}
+	return nil
+}
+
+// events prints the events of a stream as they arrive: their data, in the table after the
+// type.
+func (p *printer) events(r io.Reader) error {
+	in := bufio.NewReader(r)
+	kind := ""
+	for {
+		line, err := in.ReadString('\n')
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		line = strings.TrimRight(line, "\r\n")
+		if name, ok := strings.CutPrefix(line, "event:"); ok {
+			kind = strings.TrimSpace(name)
+		}
+		if data, ok := strings.CutPrefix(line, "data:"); ok {
+			if err := p.event(kind, strings.TrimPrefix(data, " ")); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+func (p *printer) event(kind, data string) error {
+	switch p.format {
+	case asTable:
+		return p.line(printable(kind) + "  " + printable(data))
+	case asYAML, asNames:
+		return p.entry(json.RawMessage(data))
+	}
+	return p.line(data)
+}
+
+// entryCounter counts the entries of a JSON list that is written to it.
+type entryCounter struct {
+	entries       int
+	depth         int
+	text, escaped bool
+	open          bool // an entry of the list has begun
+}
+
+// Write counts; it never fails.
+func (c *entryCounter) Write(b []byte) (int, error) {
+	for _, x := range b {
+		c.next(x)
+	}
+	return len(b), nil
+}
+
+func (c *entryCounter) next(x byte) {
+	if c.depth == 1 && !c.open && strings.IndexByte("] \n\r\t", x) < 0 {
+		c.entries, c.open = c.entries+1, true
+	}
+	if c.text {
+		c.escaped, c.text = !c.escaped && x == '\\', c.escaped || x != '"'
+		return
+	}
+	switch {
+	case x == '"':
+		c.text = true
+	case x == '[' || x == '{':
+		c.depth++
+	case x == ']' || x == '}':
+		c.depth--
+	case x == ',' && c.depth == 1:
+		c.open = false
+	}
+}
