@@ -62,7 +62,7 @@ func itemSchema(s *router.Schema) *router.Schema {
 		return nil
 	}
 	for _, m := range s.Members {
-		if m.Name == pageMember && m.Kind == router.List {
+		if (m.Name == pageMember || m.Name == eventsMember) && m.Kind == router.List {
 			return m.Elem
 		}
 	}
@@ -72,8 +72,12 @@ func itemSchema(s *router.Schema) *router.Schema {
 	return s
 }
 
-// pageMember is the member of a numbered page that has its entries.
-const pageMember = "data"
+// pageMember is the member of a numbered page that has its entries, eventsMember that of a page
+// of the audit log.
+const (
+	pageMember   = "data"
+	eventsMember = "events"
+)
 
 // checkColumns refuses a column that no entry can have.
 func (p *printer) checkColumns() error {

@@ -80,7 +80,7 @@ func (p *printer) entries(d *json.Decoder) error {
 	return err
 }
 
-// value prints a response that is no list. A numbered page is printed as a list.
+// value prints a response that is no list. A page of a list is printed as one.
 func (p *printer) value(r io.Reader) error {
 	text, err := io.ReadAll(r)
 	if err != nil {
@@ -89,9 +89,15 @@ func (p *printer) value(r io.Reader) error {
 	var page struct {
 		Data []json.RawMessage `json:"data"`
 		Page *json.Number      `json:"page"`
+
+		Events []json.RawMessage `json:"events"` // of the audit log, which is paged by the number of a row
+		Next   *json.Number      `json:"next"`
 	}
-	if json.Unmarshal(text, &page) == nil && page.Data != nil && page.Page != nil {
+	switch valid := json.Unmarshal(text, &page) == nil; {
+	case valid && page.Data != nil && page.Page != nil:
 		return p.page(page.Data)
+	case valid && page.Events != nil && page.Next != nil && p.format != asJSON:
+		return p.page(page.Events)
 	}
 	p.single = true
 	if p.format != asTable || len(p.columns) > 0 {

@@ -176,6 +176,9 @@ var usualColumns = map[string][]string{
 	"listBrokers": {"name", "id", "type", "url", "status.connected"},
 	"listUsers":   {"email", "name", "id", "project_count", "created_at"},
 	"listAdmins":  {"email", "name", "id", "project_count", "created_at"},
+
+	"listAudit":        {"seq", "time", "actor_name", "operation", "object", "outcome", "code", "count"},
+	"listProjectAudit": {"seq", "time", "actor_name", "operation", "object", "outcome", "code", "count"},
 }
 
 // chooseColumns returns the columns of --columns, or else the name, the scalars and the
