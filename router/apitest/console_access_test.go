@@ -120,6 +120,10 @@ func TestConsoleGroups(t *testing.T) {
 	}
 	c.do(c.at("groups"), "do", "anonymous", "groupname", "pumps")
 	c.has(c.at("groups"), `value="pumps"`, "g &#43;1")
+	if page := c.page(c.at("group", "groupname", "pumps")); strings.Contains(page, "groups/delete") || !strings.Contains(page, "cannot be deleted") {
+		t.Errorf("the anonymous group is offered for deletion:\n%s", page)
+	}
+	c.has(c.at("group", "groupname", "g +1"), "groups/delete?groupname=g")
 	if status, text := c.post(c.at("groups/delete", "groupname", "pumps"), formOf([]string{"do", "delete"})); status != 400 || !strings.Contains(text, "CONFLICT") {
 		t.Errorf("delete the anonymous group: %d\n%s", status, text)
 	}

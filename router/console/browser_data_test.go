@@ -156,7 +156,8 @@ func (p *plant) addAccess() {
 	p.Root.Post(at("/groups"), object{"groupname": name("line"), "textname": name("Line 1"), "roles": []object{{"rolename": name("pump")}}}).Want(204)
 	p.Root.Post(at("/clients"), object{"username": name("pump-7"), "password": secret, "textname": name("Pump 7"), "groups": []object{{"groupname": name("line")}},
 		"roles": []object{{"rolename": name("pump")}}}).Want(204)
-	p.Root.Put(at("/groups/anonymous"), object{"groupname": name("line")}).Want(204)
+	p.Root.Post(at("/groups"), object{"groupname": name("guests")}).Want(204)
+	p.Root.Put(at("/groups/anonymous"), object{"groupname": name("guests")}).Want(204)
 	p.Root.Post(at("/bans"), object{"kind": "username", "value": name("thief"), "reason": name("was stolen")}).Want(204)
 }
 

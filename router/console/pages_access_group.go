@@ -15,7 +15,13 @@ type groupView struct {
 	AddRole form
 	Add     form           // adds members
 	Roles   part[[]string] // names that the form suggests
+
+	anonymous part[anonymousGroup]
 }
+
+// IsAnonymous reports whether the group is that of clients without a username, which cannot be
+// deleted.
+func (v *groupView) IsAnonymous() bool { return v.anonymous.Value.Name == v.Group.Name }
 
 func viewGroup(q *request) (view, error) {
 	g, err := q.accessGroup()
@@ -31,6 +37,7 @@ func viewGroup(q *request) (view, error) {
 	names, total := g.search(v.Search, offset, size)
 	v.Paging = q.paging(total)
 	var p parts
+	load(&p, q, &v.anonymous, "getAnonymousGroup", nil)
 	if q.role() >= editor {
 		load(&p, q, &v.Roles, "listRoles", suggestions())
 	}

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"net/http"
 	"net/url"
 	"slices"
 	"strings"
@@ -17,14 +18,14 @@ func groupPages() []*page {
 			calls: []string{"createGroup", "listRoles"}, view: viewGroupNew,
 			actions: map[string]action{"create": createGroup}},
 		{path: brokerPath + "group", name: "group", group: "groups", role: viewer, change: editor, help: help,
-			calls: []string{"listGroups", "listClients", "listRoles", "modifyGroup", "modifyClient"}, view: viewGroup, fragments: []string{"members"},
+			calls: []string{"listGroups", "getAnonymousGroup", "listClients", "listRoles", "modifyGroup", "modifyClient"}, view: viewGroup, fragments: []string{"members"},
 			actions: map[string]action{"add_role": addGroupRole, "remove_role": removeGroupRole,
 				"add_members": addGroupMembers, "remove_member": removeGroupMember}},
 		{path: brokerPath + "groups/edit", name: "group-edit", group: "groups", role: editor, help: help,
 			calls: []string{"listGroups", "modifyGroup"}, view: viewGroupEdit,
 			actions: map[string]action{"edit": editGroup}},
 		{path: brokerPath + "groups/delete", name: "group-delete", group: "groups", role: editor, help: help,
-			calls: []string{"listGroups", "listClients", "deleteGroup"}, view: viewGroupDelete,
+			calls: []string{"listGroups", "getAnonymousGroup", "listClients", "deleteGroup"}, view: viewGroupDelete,
 			actions: map[string]action{"delete": deleteGroup}},
 	}
 }
@@ -153,8 +154,13 @@ func viewGroupDelete(q *request) (view, error) {
 	v := &groupFormView{Form: q.newFormOf("delete", "group.delete"), Group: &g}
 	v.Title, v.Form.Danger, v.Form.Cancel = q.t("group-delete.of", g.Name), true, q.linkInBroker("group", "groupname", g.Name)
 	var p parts
+	var anonymous part[anonymousGroup]
+	load(&p, q, &anonymous, "getAnonymousGroup", nil)
 	load(&p, q, &v.Members, "listClients", objectList{"listClients", "groupname", ""}.equalTo(g.Name, maxAffected))
 	p.wait()
+	if anonymous.Value.Name == g.Name {
+		return nil, &apiError{Status: http.StatusBadRequest, Code: "CONFLICT", Message: q.t("groups.anonymous.hint")}
+	}
 	return v, nil
 }
 
