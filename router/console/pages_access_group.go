@@ -21,7 +21,9 @@ type groupView struct {
 
 // IsAnonymous reports whether the group is that of clients without a username, which cannot be
 // deleted.
-func (v *groupView) IsAnonymous() bool { return v.anonymous.Value.Name == v.Group.Name }
+func (v *groupView) IsAnonymous() bool {
+	return v.Group.Name != "" && v.anonymous.Value.Name == v.Group.Name
+}
 
 func viewGroup(q *request) (view, error) {
 	g, err := q.accessGroup()

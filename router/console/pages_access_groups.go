@@ -1,7 +1,6 @@
 package console
 
 import (
-	"net/http"
 	"net/url"
 	"slices"
 	"strings"
@@ -80,6 +79,8 @@ type groupFormView struct {
 	Group   *accessGroup
 	Members part[[]accessClient]
 	Roles   part[[]string] // names that the form suggests
+
+	IsAnonymous bool // the group is that of clients without a username, which cannot be deleted
 }
 
 func viewGroupNew(q *request) (view, error) {
@@ -158,9 +159,7 @@ func viewGroupDelete(q *request) (view, error) {
 	load(&p, q, &anonymous, "getAnonymousGroup", nil)
 	load(&p, q, &v.Members, "listClients", objectList{"listClients", "groupname", ""}.equalTo(g.Name, maxAffected))
 	p.wait()
-	if anonymous.Value.Name == g.Name {
-		return nil, &apiError{Status: http.StatusBadRequest, Code: "CONFLICT", Message: q.t("groups.anonymous.hint")}
-	}
+	v.IsAnonymous = g.Name != "" && anonymous.Value.Name == g.Name
 	return v, nil
 }
 
