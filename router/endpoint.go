@@ -3,6 +3,7 @@ package router
 import (
 	"cmp"
 	"context"
+	"errors"
 	"net/http"
 	"reflect"
 
@@ -65,8 +66,19 @@ func (rt *router) call(ctx context.Context, w http.ResponseWriter, r *http.Reque
 	if ctx, err = a.begin(ctx, r, body); err != nil {
 		return nil, err
 	}
-	return row.Do.call(ctx, v.Interface())
+	returned := false
+	defer func() {
+		if !returned { // it panics; the response is written elsewhere
+			a.end(ctx, errPanic)
+		}
+	}()
+	answer, err := row.Do.call(ctx, v.Interface())
+	returned = true
+	return answer, err
 }
+
+// errPanic is the outcome of an operation that panics, for the audit log.
+var errPanic = errors.New("panic")
 
 // located returns the 404 for what the path of an invalid request names, otherwise its
 // own error.

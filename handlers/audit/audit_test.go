@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"signalbox/db"
@@ -141,33 +140,33 @@ func TestOldRowsAreDeleted(t *testing.T) {
 }
 
 // Equal refusals have one row at once, and one with their number after a minute; those of too
-// many kinds are counted together.
+// many kinds are counted together, and callers that are not authenticated have fewer.
 func TestRepeatsAreCounted(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	for actor, most := range map[string]int{"user": maxRepeated, "": maxRepeatedAnonymous} {
 		var r repeats
 		stored := 0
-		for i := range maxRepeated + 5 {
+		for i := range most + 5 {
 			for range 3 {
-				if r.first(Event{Time: time.Now(), Operation: fmt.Sprint("op", i), Outcome: Refused}) {
+				if r.first(Event{Time: time.Now(), ActorID: actor, Operation: fmt.Sprint("op", i), Outcome: Refused}) {
 					stored++
 				}
 			}
 		}
-		if stored != maxRepeated {
-			t.Errorf("%d rows were stored at once, want %d", stored, maxRepeated)
+		if stored != most {
+			t.Errorf("actor %q: %d rows were stored at once, want %d", actor, stored, most)
 		}
 		counts := map[string]int{}
 		for _, e := range r.take() {
 			counts[e.Operation] = e.Count
 		}
-		if len(counts) != maxRepeated+1 || counts["op7"] != 2 || counts[OperationOthers] != 15 {
-			t.Errorf("got %d kinds, op7 %d times, others %d times; want %d, 2, 15", len(counts), counts["op7"], counts[OperationOthers], maxRepeated+1)
+		if len(counts) != most+1 || counts["op7"] != 2 || counts[OperationOthers] != 15 {
+			t.Errorf("actor %q: got %d kinds, op7 %d times, others %d times; want %d, 2, 15", actor, len(counts), counts["op7"], counts[OperationOthers], most+1)
 		}
-		if !r.first(Event{Operation: "op7", Outcome: Refused}) || len(r.take()) != 0 {
-			t.Error("after a minute the first one is not stored at once")
+		if !r.first(Event{ActorID: actor, Operation: "op7", Outcome: Refused}) || len(r.take()) != 0 {
+			t.Errorf("actor %q: after a minute the first one is not stored at once", actor)
 		}
-	})
+	}
 }
 
 // A row that cannot be stored refuses the change, unless rows are not required.

@@ -8,17 +8,22 @@ import (
 	"signalbox/db"
 )
 
-// maxRepeated bounds how many kinds of events are counted apart in a minute; further ones are
-// counted together.
-const maxRepeated = 1000
+// These bound how many kinds of events are counted apart in a minute; further ones are counted
+// together. Callers that are not authenticated choose what makes an event another kind, so that
+// they could displace the rest of the log.
+const (
+	maxRepeated          = 300
+	maxRepeatedAnonymous = 30
+)
 
 // OperationOthers is the operation of a row that counts events of many kinds.
 const OperationOthers = "others"
 
 // repeats counts equal events between two calls of take.
 type repeats struct {
-	mu   sync.Mutex
-	seen map[repeatKey]*db.AuditEvent // the last one of each kind, with the number of those not stored
+	mu        sync.Mutex
+	seen      map[repeatKey]*db.AuditEvent // the last one of each kind, with the number of those not stored
+	anonymous int                          // of these, kinds of callers that are not authenticated
 }
 
 // repeatKey is what equal events have in common.
@@ -38,26 +43,44 @@ func (r *repeats) first(e db.AuditEvent) bool {
 	if r.seen == nil {
 		r.seen = map[repeatKey]*db.AuditEvent{}
 	}
-	key := keyOf(&e)
-	known, ok := r.seen[key]
-	if !ok && len(r.seen) >= maxRepeated {
-		e = db.AuditEvent{Time: e.Time, Operation: OperationOthers, Outcome: e.Outcome}
-		key = keyOf(&e)
-		known, ok = r.seen[key]
-		if !ok {
-			known, ok = &e, true
-			r.seen[key] = known
-			known.Count = 0
-		}
+	e.Count = 0
+	if known, ok := r.seen[keyOf(&e)]; ok {
+		count(known, &e)
+		return false
 	}
-	if !ok {
-		e.Count = 0
-		r.seen[key] = &e
+	if !r.full(&e) {
+		r.seen[keyOf(&e)] = &e
 		return true
 	}
-	known.Count++
-	known.Time, known.RequestID = e.Time, e.RequestID
+	others := db.AuditEvent{Operation: OperationOthers, Outcome: e.Outcome}
+	known, ok := r.seen[keyOf(&others)]
+	if !ok {
+		known = &others
+		r.seen[keyOf(&others)] = known
+	}
+	count(known, &e)
 	return false
+}
+
+// full reports whether a new kind is counted together with others, and counts it if not.
+func (r *repeats) full(e *db.AuditEvent) bool {
+	if e.ActorID != "" {
+		return len(r.seen)-r.anonymous >= maxRepeated
+	}
+	if r.anonymous >= maxRepeatedAnonymous {
+		return true
+	}
+	r.anonymous++
+	return false
+}
+
+// count adds an event to those that a row stands for.
+func count(row, e *db.AuditEvent) {
+	row.Count++
+	row.Time = e.Time
+	if row.Operation != OperationOthers {
+		row.RequestID = e.RequestID
+	}
 }
 
 // take returns the events that were counted, in order of their time, and begins anew.
@@ -70,7 +93,7 @@ func (r *repeats) take() []db.AuditEvent {
 			all = append(all, *e)
 		}
 	}
-	r.seen = nil
+	r.seen, r.anonymous = nil, 0
 	slices.SortFunc(all, func(a, b db.AuditEvent) int {
 		return cmp.Or(a.Time.Compare(b.Time), cmp.Compare(a.Operation, b.Operation))
 	})

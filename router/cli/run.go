@@ -116,12 +116,33 @@ func (c *command) print(ctx context.Context, resp *client.Response, out *printer
 			err = errors.New("the service has ended the stream")
 		}
 	default:
-		_, err = io.Copy(out.w, resp.Body)
+		err = c.copyText(out.w, resp.Body)
 	}
 	if err != nil && ctx.Err() != nil {
 		return &client.ConnectionError{Sent: true, Err: ctx.Err()}
 	}
 	return err
+}
+
+// copyText prints a response that is no JSON: byte for byte, but for what a terminal would take
+// for commands.
+func (c *command) copyText(w io.Writer, text io.Reader) error {
+	if !c.tree.env.Terminal(w) {
+		_, err := io.Copy(w, text)
+		return err
+	}
+	for lines := bufio.NewReader(text); ; {
+		line, err := lines.ReadString('\n')
+		if _, failed := fmt.Fprint(w, printableLines(line)); failed != nil {
+			return failed
+		}
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
 }
 
 // The media types of responses, and the status of an operation on several objects.

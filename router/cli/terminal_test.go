@@ -91,3 +91,16 @@ func TestProgress(t *testing.T) {
 		t.Errorf("the bar is %q", got)
 	}
 }
+
+// TestTextAtTerminal prints a response that is no JSON: at a terminal without its commands.
+func TestTextAtTerminal(t *testing.T) {
+	t.Parallel()
+	const text = "plain\n\x1b[2Jescape\u009b\nlast"
+	for terminal, want := range map[bool]string{true: "plain\n\\x1b[2Jescape\\u009b\nlast", false: text} {
+		var out bytes.Buffer
+		c := &command{tree: &tree{env: &Env{Terminal: func(any) bool { return terminal }}}}
+		if err := c.copyText(&out, strings.NewReader(text)); err != nil || out.String() != want {
+			t.Errorf("terminal %v: got %q, %v, want %q", terminal, out.String(), err, want)
+		}
+	}
+}

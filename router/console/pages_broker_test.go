@@ -244,7 +244,7 @@ func TestJobOutcome(t *testing.T) {
 		`{"state":"completed","total":3,"done":3,"failed":1}`: `<span class="state warn"><svg[^>]*><use[^>]*></use></svg>partly done</span>`,
 		`{"state":"failed","total":3,"done":1}`:               `<span class="state bad"><svg[^>]*><use[^>]*></use></svg>failed</span>`,
 		`{"state":"cancelled","total":3,"done":1,"failed":1}`: `<span class="state warn"><svg[^>]*><use[^>]*></use></svg>stopped</span>`,
-		`{"state":"running","total":3,"done":1,"failed":1}`:   `<(td|dd)>running</(td|dd)>`,
+		`{"state":"running","total":3,"done":1,"failed":1}`:   `<(td|dd)><span>running</span></(td|dd)>`,
 	} {
 		service := &calledService{responses: map[string]*Response{"getJob": success(job), "listJobs": success(`[` + job + `]`)}}
 		c := newTestConsole(t, service.call)
