@@ -139,7 +139,8 @@ func userRoutes(h *handlers.API) []route {
 	}
 }
 
-// accessRoutes are operations 22 to 36.
+// accessRoutes are operations 22 to 36. Viewers may write, as the specification has it;
+// auth.viewer_read_only raises these rows to editors.
 func accessRoutes(h *handlers.API) []route {
 	return []route{
 		{ID: "getDefaultACLAccess", Method: "GET", Path: brokerPath + "/acldefault", Role: auth.Viewer, Status: 200, Errors: setA,
