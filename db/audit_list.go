@@ -16,20 +16,25 @@ type AuditFilter struct {
 	Below        int64
 }
 
-// where returns the condition of the filter and its arguments.
+// where returns the condition of the filter and its arguments. Terms such as "object <> ''"
+// allow the use of the partial indexes.
 func (f *AuditFilter) where() (condition string, args []any) {
 	var terms []string
 	add := func(term string, values ...any) {
 		terms = append(terms, term)
 		args = append(args, values...)
 	}
-	for _, c := range []struct{ column, value string }{
-		{"actor_kind", f.ActorKind}, {"actor_id", f.ActorID}, {"address", f.Address}, {"request_id", f.RequestID},
-		{"operation", f.Operation}, {"project_id", f.ProjectID}, {"broker_id", f.BrokerID}, {"object", f.Object},
-		{"outcome", f.Outcome}, {"code", f.Code},
+	for _, c := range []struct{ column, value, unindexed string }{
+		{"actor_kind", f.ActorKind, "user"}, {"actor_id", f.ActorID, ""}, {"address", f.Address, ""},
+		{"request_id", f.RequestID, ""}, {"operation", f.Operation, ""}, {"project_id", f.ProjectID, ""},
+		{"broker_id", f.BrokerID, ""}, {"object", f.Object, ""}, {"outcome", f.Outcome, AuditDone}, {"code", f.Code, ""},
 	} {
-		if c.value != "" {
-			add(c.column+" = ?", c.value)
+		if c.value == "" {
+			continue
+		}
+		add(c.column+" = ?", c.value)
+		if c.value != c.unindexed {
+			add(c.column + " <> '" + c.unindexed + "'")
 		}
 	}
 	if !f.Since.IsZero() {
@@ -39,7 +44,7 @@ func (f *AuditFilter) where() (condition string, args []any) {
 		add("time <= ?", millis(f.Until))
 	}
 	if f.Below > 0 {
-		add("seq < ?", f.Below)
+		add("(time, seq) < (SELECT time, seq FROM audit WHERE seq = ?)", f.Below)
 	}
 	if terms == nil {
 		return "", nil
@@ -47,10 +52,17 @@ func (f *AuditFilter) where() (condition string, args []any) {
 	return " WHERE " + strings.Join(terms, " AND "), args
 }
 
-// ListAudit returns the newest rows that match, at most limit, the newest first.
-func (d *DB) ListAudit(ctx context.Context, f AuditFilter, limit int) ([]AuditEvent, error) {
+// auditPage returns the query of a page and its arguments.
+func auditPage(f *AuditFilter, limit int) (query string, args []any) {
 	where, args := f.where()
-	all, err := collect(ctx, d.ro, scanAudit, "SELECT "+auditColumns+" FROM audit"+where+" ORDER BY seq DESC LIMIT ?", append(args, limit)...)
+	return "SELECT " + auditColumns + " FROM audit" + where + " ORDER BY time DESC, seq DESC LIMIT ?", append(args, limit)
+}
+
+// ListAudit returns the newest rows that match, at most limit, the newest first; those of the
+// same millisecond in order of their numbers.
+func (d *DB) ListAudit(ctx context.Context, f AuditFilter, limit int) ([]AuditEvent, error) {
+	query, args := auditPage(&f, limit)
+	all, err := collect(ctx, d.ro, scanAudit, query, args...)
 	return all, wrap("list audit log", err)
 }
 

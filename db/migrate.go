@@ -5,8 +5,10 @@ import (
 	"database/sql"
 	"embed"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 
 	"signalbox/broker/storage"
 )
@@ -58,6 +60,9 @@ func HasEmbedded(ctx context.Context, path string) (known bool, err error) {
 // View calls read with the database at path, which is only read and may be in use by another
 // process. The methods that write fail.
 func View(ctx context.Context, path string, read func(*DB) error) error {
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("there is no database in %s: give the data directory of the service, as with --data_dir", filepath.Dir(path))
+	}
 	if err := Check(ctx, path); err != nil {
 		return err
 	}

@@ -22,21 +22,23 @@ CREATE TABLE audit (
 	hash       BLOB NOT NULL
 ) STRICT;
 
-CREATE INDEX audit_by_actor ON audit (actor_id) WHERE actor_id <> '';
+CREATE INDEX audit_by_actor ON audit (actor_id, time) WHERE actor_id <> '';
 
-CREATE INDEX audit_by_address ON audit (address) WHERE address <> '';
+CREATE INDEX audit_by_address ON audit (address, time) WHERE address <> '';
 
-CREATE INDEX audit_by_broker ON audit (broker_id) WHERE broker_id <> '';
+CREATE INDEX audit_by_broker ON audit (broker_id, time) WHERE broker_id <> '';
 
-CREATE INDEX audit_by_code ON audit (code) WHERE code <> '';
+CREATE INDEX audit_by_code ON audit (code, time) WHERE code <> '';
 
-CREATE INDEX audit_by_object ON audit (object) WHERE object <> '';
+CREATE INDEX audit_by_kind ON audit (actor_kind, time) WHERE actor_kind <> 'user';
 
-CREATE INDEX audit_by_operation ON audit (operation);
+CREATE INDEX audit_by_object ON audit (object, time) WHERE object <> '';
 
-CREATE INDEX audit_by_outcome ON audit (outcome) WHERE outcome <> 'done';
+CREATE INDEX audit_by_operation ON audit (operation, time);
 
-CREATE INDEX audit_by_project ON audit (project_id) WHERE project_id <> '';
+CREATE INDEX audit_by_outcome ON audit (outcome, time) WHERE outcome <> 'done';
+
+CREATE INDEX audit_by_project ON audit (project_id, time) WHERE project_id <> '';
 
 CREATE INDEX audit_by_request ON audit (request_id) WHERE request_id <> '';
 

@@ -23,7 +23,7 @@ type AuditQuery struct {
 	Broker    string `query:"broker" doc:"Only events about the broker connection with this id."`
 	Since     string `query:"since" format:"date-time" doc:"Only events at this time or later, RFC 3339."`
 	Until     string `query:"until" format:"date-time" doc:"Only events at this time or earlier, RFC 3339."`
-	Before    int64  `query:"before" default:"0" min:"0" doc:"Only events with a smaller number, for the next page: next of the page before; 0 is the newest."`
+	Before    int64  `query:"before" default:"0" min:"0" doc:"Only events before that with this number, for the next page: next of the page before; 0 is the newest."`
 	Count     int    `query:"count" default:"100" min:"1" max:"1000" doc:"Maximum number of events to return."`
 }
 

@@ -2,12 +2,14 @@ package router
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/julienschmidt/httprouter"
 
@@ -30,27 +32,32 @@ type auditedRequest struct {
 	rt     *router
 	row    *route
 	params httprouter.Params
-	event  audit.Event
+	time   time.Time
 	opened *audit.Row // from the time at which the operation is called
 	begun  bool       // stored before the change, which is not in our database
 }
 
-// audited returns the audit row of a request, which ended by then if it was not let in.
-func (rt *router) audited(r *http.Request, row *route, params httprouter.Params) *auditedRequest {
+// audited returns the audit row of a request.
+func (rt *router) audited(row *route, params httprouter.Params) *auditedRequest {
+	return &auditedRequest{rt: rt, row: row, params: params, time: rt.now()}
+}
+
+// event returns what is known of the request by now.
+func (a *auditedRequest) event(r *http.Request) audit.Event {
 	x := infoOf(r.Context())
-	a := &auditedRequest{rt: rt, row: row, params: params, event: audit.Event{
-		Time: rt.now(), Address: rt.proxies.address(r).String(), UserAgent: r.UserAgent(), RequestID: x.id,
-		Operation: row.ID, ProjectID: x.project, BrokerID: x.broker, Count: 1, Status: row.Status,
-	}}
-	if p := x.principal; p != nil {
-		a.event.ActorKind, a.event.ActorID, a.event.ActorName = p.Kind, p.ID, p.Name
+	e := audit.Event{
+		Time: a.time, Address: a.rt.proxies.address(r).String(), UserAgent: r.UserAgent(), RequestID: x.id,
+		Operation: a.row.ID, ProjectID: x.project, BrokerID: x.broker, Count: 1, Status: a.row.Status,
 	}
-	for _, s := range row.segments {
+	if p := x.principal; p != nil {
+		e.ActorKind, e.ActorID, e.ActorName = p.Kind, p.ID, p.Name
+	}
+	for _, s := range a.row.segments {
 		if name, ok := strings.CutPrefix(s, ":"); ok && name != "projectId" && name != "brokerId" {
-			a.event.Object = strings.ReplaceAll(params.ByName(name), innerSlash, "/")
+			e.Object = strings.ReplaceAll(a.params.ByName(name), innerSlash, "/")
 		}
 	}
-	return a
+	return e
 }
 
 // changes reports whether the request may change something.
@@ -62,53 +69,57 @@ func (a *auditedRequest) begin(ctx context.Context, r *http.Request, body []byte
 	if !a.changes() {
 		return ctx, nil
 	}
-	a.describe(ctx, r.URL.RawQuery, body)
+	e := a.event(r)
+	a.describe(ctx, &e, r.URL.RawQuery, body)
+	started, opened := audit.Start(ctx, e)
+	a.opened = opened
 	if a.row.Audit == auditRepeated {
 		return ctx, nil
 	}
-	ctx, a.opened = audit.Start(ctx, a.event)
 	if !a.row.inBroker() && a.row.Tag != tagClusters {
-		return ctx, nil
+		return started, nil
 	}
-	if err := a.rt.api.Audit.Begin(ctx, a.opened); err != nil {
+	if err := a.rt.api.Audit.Begin(started, opened); err != nil {
 		a.opened = nil
 		return ctx, &handlers.Error{Status: http.StatusInternalServerError, Code: handlers.CodeInternalError, Cause: err,
 			Message: "nothing was changed, as the audit log cannot be written; the log of the service has the reason"}
 	}
 	a.begun = true
-	return ctx, nil
+	return started, nil
 }
 
 // end stores the outcome of a request.
-func (a *auditedRequest) end(ctx context.Context, err error) {
+func (a *auditedRequest) end(ctx context.Context, r *http.Request, err error) {
 	outcome, status, code := audit.Done, a.row.Status, ""
-	if a.opened != nil && err == nil && a.row.isDocument() {
-		a.noteAfter(ctx)
-	}
 	if err != nil {
 		e := handlers.ErrorFor(err)
 		outcome, status, code = a.outcomeOf(ctx, e), e.Status, e.Code
 	}
+	single := a.opened != nil && a.row.Audit != auditRepeated
+	if single && err == nil && a.row.isDocument() {
+		a.noteAfter(ctx)
+	}
 	switch {
-	case a.opened != nil && (a.begun || a.opened.Stored() || outcome == audit.Done):
+	case single && (a.begun || a.opened.Stored() || outcome == audit.Done):
 		a.rt.api.Audit.End(ctx, a.opened, outcome, status, code)
 		return
-	case outcome == audit.Refused && a.row.Serve == nil && !a.withoutCredential(code):
+	case outcome == audit.Refused && !a.withoutCredential(r, code):
 	case !a.changes():
 		return
 	}
+	e := a.event(r)
 	if a.opened != nil {
-		a.event = a.opened.Event()
+		e = a.opened.Event()
 	}
-	a.event.Outcome, a.event.Status, a.event.Code = outcome, status, code
-	a.event.Duration = a.rt.now().Sub(a.event.Time)
-	a.rt.api.Audit.Repeatable(ctx, a.event)
+	e.Outcome, e.Status, e.Code = outcome, status, code
+	e.Duration = a.rt.now().Sub(e.Time)
+	a.rt.api.Audit.Repeatable(ctx, e)
 }
 
-// withoutCredential reports whether a request was refused because it had no credential at all,
-// which happens to every page of a browser whose session has ended.
-func (a *auditedRequest) withoutCredential(code string) bool {
-	return code == handlers.CodeUnauthorized && !a.row.writes()
+// withoutCredential reports whether a request that reads was refused because it had no
+// credential but perhaps a cookie: so does every page of a browser whose session has ended.
+func (a *auditedRequest) withoutCredential(r *http.Request, code string) bool {
+	return code == handlers.CodeUnauthorized && !a.row.writes() && r.Header.Get("Authorization") == ""
 }
 
 // outcomeOf returns the outcome of an operation that failed.
@@ -123,19 +134,21 @@ func (a *auditedRequest) outcomeOf(ctx context.Context, e *handlers.Error) strin
 }
 
 // describe notes which object is changed, and how.
-func (a *auditedRequest) describe(ctx context.Context, query string, body []byte) {
+func (a *auditedRequest) describe(ctx context.Context, e *audit.Event, query string, body []byte) {
 	values, _ := url.ParseQuery(query) //nolint:errcheck // what is not valid is refused
 	change := auditChange{Parameters: a.row.plan.maskedQuery(values)}
-	if b := a.row.plan.body; b != nil && !a.row.Large {
+	if b := a.row.plan.body; a.row.Large {
+		change.After = map[string]any{"bytes": len(body), "sha256": fmt.Sprintf("%x", sha256.Sum256(body))}
+	} else if b != nil {
 		change.After, _ = b.shape.masked(body, &b.rules).(map[string]any)
 	}
-	if a.event.Object == "" {
-		a.event.Object = objectOf(change.Parameters, change.After)
+	if e.Object == "" {
+		e.Object = objectOf(change.Parameters, change.After)
 	}
 	if a.row.Before != "" {
-		change.Before = a.before(ctx, change)
+		change.Before = a.before(ctx, e.Object, change)
 	}
-	a.event.Change = change.encode()
+	e.Change = change.encode()
 }
 
 // isDocument reports whether the operation stores a document with secrets in places that only
@@ -147,10 +160,11 @@ func (row *route) isDocument() bool {
 // noteAfter adds the stored document to the row.
 func (a *auditedRequest) noteAfter(ctx context.Context) {
 	var change auditChange
-	if json.Unmarshal(a.opened.Event().Change, &change) != nil {
+	e := a.opened.Event()
+	if json.Unmarshal(e.Change, &change) != nil {
 		change = auditChange{}
 	}
-	change.After = a.before(ctx, auditChange{})
+	change.After = a.before(ctx, e.Object, auditChange{})
 	a.opened.Note(func(e *audit.Event) { e.Change = change.encode() })
 }
 
@@ -161,7 +175,7 @@ var objectNames = []string{"username", "groupname", "rolename", "streamname", "c
 func objectOf(from ...map[string]any) string {
 	for _, members := range from {
 		for _, name := range objectNames {
-			if s, ok := members[name].(string); ok && s != "" {
+			if s, ok := members[name].(string); ok && s != "" && s != mask {
 				return s
 			}
 		}

@@ -165,13 +165,13 @@ func (p *plan) maskedQuery(given url.Values) map[string]any {
 // the audit log has only the change.
 const beforeTime = time.Second
 
-// before returns the state of the object that a request changes: the members that the body
+// before returns the state of the object with that name that a request changes: the members that the body
 // names, or all for an operation without a body.
-func (a *auditedRequest) before(ctx context.Context, c auditChange) map[string]any {
+func (a *auditedRequest) before(ctx context.Context, object string, c auditChange) map[string]any {
 	ctx, cancel := context.WithTimeout(ctx, beforeTime)
 	defer cancel()
 	name, query, _ := strings.Cut(a.row.Before, "?")
-	state := a.rt.read(ctx, a.rt.rowOf(name), a, fillTemplate(query, c))
+	state := a.rt.read(ctx, a.rt.rowOf(name), a, object, fillTemplate(query, c))
 	if c.After == nil || state == nil {
 		return state
 	}
@@ -198,7 +198,7 @@ func fillTemplate(query string, c auditChange) string {
 
 // read calls an operation that reads, with the path of a request, and returns its result: an
 // object, or the first one of a list. nil: there is none.
-func (rt *router) read(ctx context.Context, row *route, a *auditedRequest, query string) map[string]any {
+func (rt *router) read(ctx context.Context, row *route, a *auditedRequest, object, query string) map[string]any {
 	v := reflect.New(row.plan.typ)
 	row.plan.bindPath(v.Elem(), a.params, func() string { return "" })
 	if q, ok := v.Interface().(resolver); ok && q.Resolve(ctx, rt.api) != nil {
@@ -214,7 +214,7 @@ func (rt *router) read(ctx context.Context, row *route, a *auditedRequest, query
 		return nil
 	}
 	if list, ok := answer.(streamed); ok {
-		answer = firstOf(list, a.event.Object)
+		answer = firstOf(list, object)
 	}
 	encoded, err := json.Marshal(answer)
 	if err != nil {

@@ -69,7 +69,7 @@ func (rt *router) call(ctx context.Context, w http.ResponseWriter, r *http.Reque
 	returned := false
 	defer func() {
 		if !returned { // it panics; the response is written elsewhere
-			a.end(ctx, errPanic)
+			a.end(ctx, r, errPanic)
 		}
 	}()
 	answer, err := row.Do.call(ctx, v.Interface())

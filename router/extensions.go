@@ -330,7 +330,7 @@ func (rt *router) auditExtensions(h *handlers.API) []route {
 			Summary: "List the audit log", Do: query(h.ListAudit),
 			Description: "Who changed what, who was refused and who logged in, the newest first: one event for each operation that " +
 				"changes something, whether it succeeded or not. Equal events that a caller may repeat at will, such as refusals, have " +
-				"one row a minute with their number. All parameters must match. A page at any depth takes the same time."},
+				"one row a minute with their number. All parameters must match. A page takes the same time at any depth with one of them; with several, as long as it takes to look through the events of one."},
 		{ID: "listProjectAudit", Method: "GET", Path: projectPath + "/audit", Role: auth.Admin, Status: 200,
 			Summary: "List the audit log of a project", Do: query(h.ListProjectAudit),
 			Description: "The events of the project, its members and tokens, and its brokers, as in listAudit."},

@@ -91,9 +91,9 @@ func (rt *router) serve(w http.ResponseWriter, r *http.Request, row *route, para
 	x.op, x.quiet = row.ID, row.isQuiet(r)
 	x.project, x.broker = logID(params.ByName("projectId")), logID(params.ByName("brokerId"))
 	ctx, err := rt.admit(r, row, params)
-	audited := rt.audited(r, row, params)
+	audited := rt.audited(row, params)
 	if err != nil {
-		audited.end(r.Context(), err)
+		audited.end(r.Context(), r, err)
 		rt.refuse(w, r, row, err)
 		return
 	}
@@ -103,7 +103,7 @@ func (rt *router) serve(w http.ResponseWriter, r *http.Request, row *route, para
 	}
 	allowTime(w, row)
 	answer, err := rt.call(ctx, w, r, row, audited)
-	audited.end(ctx, err)
+	audited.end(ctx, r, err)
 	if events, ok := answer.(eventStream); ok && err == nil {
 		x.streaming = rt.now()
 		rt.respondEvents(w, r, events, func() error { _, err := rt.admit(r, row, params); return err })

@@ -165,13 +165,16 @@ func (l *Log) Repeatable(ctx context.Context, e db.AuditEvent) {
 		return
 	}
 	if err := l.db.AddAudit(ctx, e); err != nil {
-		l.log.WarnContext(ctx, "an event is missing in the audit log", "operation", e.Operation, "outcome", e.Outcome, "error", err)
+		l.repeats.putBack(e)
+		l.log.WarnContext(ctx, "an event is not yet in the audit log", "operation", e.Operation, "outcome", e.Outcome, "error", err)
 	}
 }
 
 func (l *Log) storeRepeated(ctx context.Context) error {
-	for _, e := range l.repeats.take() {
+	events := l.repeats.take()
+	for i, e := range events {
 		if err := l.db.AddAudit(ctx, e); err != nil {
+			l.repeats.putBack(events[i:]...)
 			return err
 		}
 	}

@@ -184,6 +184,31 @@ func TestRowThatCannotBeStored(t *testing.T) {
 	}
 }
 
+// Events that cannot be stored are counted until they can be.
+func TestRepeatsThatCannotBeStored(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "signalbox.db")
+	closed, err := db.Open(t.Context(), path, slog.New(slog.DiscardHandler))
+	must(t, err)
+	d, err := db.Open(t.Context(), filepath.Join(t.TempDir(), "signalbox.db"), slog.New(slog.DiscardHandler))
+	must(t, err, closed.Close(t.Context()))
+	defer d.Close(context.WithoutCancel(t.Context())) //nolint:errcheck // only read
+	l := &Log{db: closed, now: time.Now, log: slog.New(slog.DiscardHandler)}
+	e := Event{Time: time.Now(), Operation: "login", Outcome: Refused, Count: 1}
+	for range 3 {
+		l.Repeatable(t.Context(), e)
+		if l.storeRepeated(t.Context()) == nil {
+			t.Fatal("a closed database has stored an event")
+		}
+	}
+	l.db = d
+	must(t, l.storeRepeated(t.Context()))
+	rows, err := d.ListAudit(t.Context(), db.AuditFilter{}, 10)
+	if err != nil || len(rows) != 1 || rows[0].Count != 3 {
+		t.Errorf("got %+v, %v; want one row of three events", rows, err)
+	}
+}
+
 func FuzzCheckpoint(f *testing.F) {
 	d, err := db.Open(context.Background(), filepath.Join(f.TempDir(), "signalbox.db"), slog.New(slog.DiscardHandler))
 	if err != nil {

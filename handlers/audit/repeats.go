@@ -74,6 +74,26 @@ func (r *repeats) full(e *db.AuditEvent) bool {
 	return false
 }
 
+// putBack counts events that take returned, or that first reported, and that could not be stored.
+func (r *repeats) putBack(events ...db.AuditEvent) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.seen == nil {
+		r.seen = map[repeatKey]*db.AuditEvent{}
+	}
+	for _, e := range events {
+		known, ok := r.seen[keyOf(&e)]
+		if ok {
+			known.Count += e.Count
+			continue
+		}
+		r.seen[keyOf(&e)] = &e
+		if e.ActorID == "" && e.Operation != OperationOthers {
+			r.anonymous++
+		}
+	}
+}
+
 // count adds an event to those that a row stands for.
 func count(row, e *db.AuditEvent) {
 	row.Count++

@@ -30,6 +30,7 @@ func (a *Auth) Login(ctx context.Context, email, password, address string) (Sess
 		return Session{}, err
 	}
 	u, err := a.byPassword(ctx, email, password)
+	db.NoteAudit(ctx, func(e *db.AuditEvent) { e.Object = u.Email })
 	if errors.Is(err, ErrUnauthenticated) {
 		a.log.InfoContext(ctx, "log-in refused", "address", address, "user", u.ID)
 		return Session{}, err

@@ -2,6 +2,7 @@ package apitest_test
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/csv"
 	"encoding/json"
 	"fmt"
@@ -85,7 +86,7 @@ func TestAuditOfTheService(t *testing.T) {
 	ada.Get(auditPath).WantError(403, "FORBIDDEN")
 	ada.Post("/api/auth/logout", nil).Want(204)
 	wantAudit(t, auditOf(t, api.Root, auditPath, "actor="+user.ID),
-		`user Ada: login ada@example.com done 200  {"after":{"email":"ada@example.com","password":"***"}}`,
+		`user Ada: login ada@example.com done 200  {"after":{"email":"***","password":"***"}}`,
 		`user Ada: createProject `+project.ID+` done 200  {"after":{"name":"plant"}}`,
 		`user Ada: putMember `+user.ID+` failed 400 CONFLICT {"before":{"role":"admin"},"after":{"role":"viewer"}}`,
 		`user Ada: listAudit  refused 403 FORBIDDEN`,
@@ -99,23 +100,51 @@ func TestAuditOfTheService(t *testing.T) {
 	}
 }
 
-// TestAuditOfRepeatedRefusals guesses a password: the log does not grow with each attempt.
+// TestAuditOfRepeatedRefusals guesses a password: the log does not grow with each attempt. What
+// was typed in the place of the address is not in the log unless it is that of an account.
 func TestAuditOfRepeatedRefusals(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	api := apitest.New(t, apitest.In(dir))
-	for range 4 {
-		api.Anonymous().Post("/api/auth/login", object{"email": "root@example.org", "password": "guess"}).WantError(401, "UNAUTHORIZED")
+	for _, email := range []string{apitest.RootEmail, "correct-horse-battery"} {
+		for range 4 {
+			api.Anonymous().Post("/api/auth/login", object{"email": email, "password": "guess"}).WantError(401, "UNAUTHORIZED")
+		}
 	}
-	line := `: login root@example.org refused 401 UNAUTHORIZED {"after":{"email":"root@example.org","password":"***"}}`
-	wantAudit(t, auditOf(t, api.Root, auditPath, "object=root@example.org"), line)
+	known := `: login root@example.com refused 401 UNAUTHORIZED {"after":{"email":"***","password":"***"}}`
+	unknown := `: login  refused 401 UNAUTHORIZED {"after":{"email":"***","password":"***"}}`
+	wantAudit(t, auditOf(t, api.Root, auditPath, "operation=login&outcome=refused"), known, unknown)
 	api.Stop()
 	api = apitest.New(t, apitest.In(dir))
-	rows := auditOf(t, api.Root, auditPath, "object=root@example.org")
-	wantAudit(t, rows, line, line)
+	rows := auditOf(t, api.Root, auditPath, "outcome=refused&object="+apitest.RootEmail)
+	wantAudit(t, rows, known, known)
 	if rows[0].Count != 1 || rows[1].Count != 3 {
 		t.Errorf("got counts %d and %d, want 1 and 3", rows[0].Count, rows[1].Count)
 	}
+}
+
+// TestAuditOfRefusedReads reads without the right, with a wrong token, and without any: only the
+// last, which every page does whose session has ended, has no row.
+func TestAuditOfRefusedReads(t *testing.T) {
+	t.Parallel()
+	api := apitest.New(t)
+	api.Token("admin").Get(auditPath+"/export").WantError(403, "FORBIDDEN")
+	api.Bearer("sbx_none").Get("/api/users").WantError(401, "UNAUTHORIZED")
+	api.Anonymous().Get("/api/projects").WantError(401, "UNAUTHORIZED")
+	rows := auditOf(t, api.Root, auditPath, "outcome=refused")
+	if len(rows) != 2 || rows[0].Operation != "exportAudit" || rows[0].ActorType != "token" || rows[1].Operation != "listUsers" || rows[1].Code != "UNAUTHORIZED" {
+		t.Errorf("got %+v", rows)
+	}
+}
+
+// TestAuditOfAnImport imports a document: its row has the length and the hash of that.
+func TestAuditOfAnImport(t *testing.T) {
+	t.Parallel()
+	api := apitest.New(t)
+	const document = `{"roles":[{"rolename":"sensor","acls":[]}]}`
+	api.Root.Post(api.At("/access/import"), apitest.Text(document)).Want(200)
+	wantAudit(t, auditOf(t, api.Root, auditPath, "operation=importAccess"),
+		fmt.Sprintf(`user Administrator: importAccess  done 200  {"after":{"bytes":%d,"sha256":"%x"}}`, len(document), sha256.Sum256([]byte(document))))
 }
 
 // TestAuditPages reads the log in pages, from the newest row to the oldest.

@@ -21,6 +21,9 @@ func TestAuditVerify(t *testing.T) {
 	verify := func(args ...string) outcome {
 		return command(t, env.environ(dir), append([]string{"audit", "verify"}, args...)...)
 	}
+	if got := verify("--data_dir", t.TempDir()); got.code != 1 || !strings.Contains(got.stderr, "there is no database in") {
+		t.Errorf("of another directory: %+v", got)
+	}
 	if got := verify(); got.code != 0 || !strings.Contains(got.stdout, "is intact: rows 1 to") {
 		t.Errorf("while the service runs: %+v", got)
 	}
