@@ -16,7 +16,7 @@ type AuditFilter struct {
 	Below        int64
 }
 
-// where returns the condition of the filter and its arguments. Terms such as "object <> ''"
+// where returns the condition of the filter and its arguments. Terms such as "object <> ”"
 // allow the use of the partial indexes.
 func (f *AuditFilter) where() (condition string, args []any) {
 	var terms []string
@@ -153,12 +153,14 @@ func (d *DB) AddAuditKey(ctx context.Context, k AuditKey) error {
 const auditCutRows = 5000
 
 // AuditCut returns the state of the chain at the last row to delete now: of the rows that are
-// older than before or have more than rows after them, auditCutRows at most. ErrNotFound: all
-// must be kept.
+// older than before and that all destinations have, or that have more than rows after them,
+// auditCutRows at most. ErrNotFound: all must be kept.
 func (d *DB) AuditCut(ctx context.Context, before time.Time, rows int64) (h AuditHead, err error) {
 	const q = `
 		WITH bounds (oldest, newest) AS (SELECT min(seq), max(seq) FROM audit),
-		cut (seq) AS (SELECT max(coalesce((SELECT min(seq) - 1 FROM audit WHERE time >= ?1), newest), newest - ?2) FROM bounds)
+		old (seq) AS (SELECT coalesce((SELECT min(seq) - 1 FROM audit WHERE time >= ?1), newest) FROM bounds),
+		sent (seq) AS (SELECT coalesce((SELECT min(seq) FROM audit_sinks), newest) FROM bounds),
+		cut (seq) AS (SELECT max(min(old.seq, sent.seq), newest - ?2) FROM bounds, old, sent)
 		SELECT a.seq, a.hash FROM cut, bounds JOIN audit a ON a.seq = min(cut.seq, bounds.oldest + ?3 - 1)`
 	err = d.ro.QueryRowContext(ctx, q, millis(before), rows, auditCutRows).Scan(&h.Seq, &h.Hash)
 	return h, wrap("find old audit rows", err)

@@ -52,6 +52,8 @@ CREATE TABLE audit_checkpoints (
 	anchor INTEGER NOT NULL CHECK (anchor IN (0, 1))
 ) STRICT;
 
+CREATE INDEX audit_checkpoints_by_time ON audit_checkpoints (time);
+
 CREATE TABLE audit_keys (
 	id         TEXT PRIMARY KEY NOT NULL, -- the name of the key
 	public     TEXT NOT NULL,             -- as golang.org/x/mod/sumdb/note writes it
@@ -63,6 +65,12 @@ CREATE TABLE audit_open (
 	id         TEXT PRIMARY KEY NOT NULL,
 	started_at INTEGER NOT NULL,
 	event      TEXT NOT NULL CHECK (json_valid(event))
+) STRICT;
+
+CREATE TABLE audit_sinks (
+	name            TEXT PRIMARY KEY NOT NULL,
+	seq             INTEGER NOT NULL CHECK (seq >= 0),
+	checkpoint_time INTEGER NOT NULL
 ) STRICT;
 
 CREATE TABLE brokers (

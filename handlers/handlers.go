@@ -28,6 +28,7 @@ import (
 	"signalbox/broker/monitor"
 	"signalbox/db"
 	"signalbox/handlers/audit"
+	"signalbox/handlers/audit/sinks"
 	"signalbox/handlers/auth"
 	"signalbox/handlers/jobs"
 	"signalbox/handlers/vault"
@@ -39,7 +40,9 @@ type API struct {
 	Clusters broker.Clusters
 	Auth     *auth.Auth
 	Audit    *audit.Log
-	Jobs     *jobs.Runner
+	// AuditSinks are the destinations to which the audit log is copied.
+	AuditSinks *sinks.Sinks
+	Jobs       *jobs.Runner
 	// SearchTime bounds the time of a search.
 	SearchTime time.Duration
 	History    *monitor.History

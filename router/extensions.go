@@ -339,6 +339,10 @@ func (rt *router) auditExtensions(h *handlers.API) []route {
 			Description: "All events that the parameters of listAudit select, the newest first, one JSON object in a line; with " +
 				"`format=csv` as CSV.",
 			Example: `{"seq":4711,"operation":"modifyClient","object":"pump-7","outcome":"done"}`},
+		{ID: "listAuditSinks", Method: "GET", Path: "/api/audit/sinks", Role: auth.Root, Status: 200,
+			Summary: "List the destinations of the audit log", Do: query(h.ListAuditSinks),
+			Description: "The file, syslog receiver, webhook and topic of the configuration `audit.sinks`, each with its own position in the " +
+				"log. Every row and every checkpoint is sent at least once, also after the destination could not be reached."},
 		{ID: "getAuditCheckpoint", Method: "GET", Path: "/api/audit/checkpoint", Role: auth.Root, Status: 200,
 			Summary: "Sign the state of the audit log", Do: query(h.GetAuditCheckpoint),
 			Description: "Keep the note on another machine: with it, `signalbox audit verify --checkpoint FILE` finds out later whether a " +

@@ -3,7 +3,7 @@
 // goes on beside the operations: it counts repeated refusals, signs the state of the chain and
 // deletes old rows.
 //
-// It imports db and must not import net/http, handlers, router or broker.
+// It imports db and the configuration of the destinations, and must not import net/http, handlers, router or broker.
 package audit
 
 import (
@@ -17,6 +17,7 @@ import (
 	"golang.org/x/mod/sumdb/note"
 
 	"signalbox/db"
+	"signalbox/handlers/audit/sinks"
 )
 
 // Config is the configuration under "audit.".
@@ -26,6 +27,8 @@ type Config struct {
 	// Keep is how long rows are kept, MaxRows how many; 0 for no bound.
 	Keep    time.Duration `mapstructure:"keep"`
 	MaxRows int64         `mapstructure:"max_rows"`
+	// Sinks are the destinations of copies.
+	Sinks sinks.Config `mapstructure:"sinks"`
 }
 
 // DefaultConfig returns the values of an empty configuration.
@@ -35,7 +38,7 @@ func DefaultConfig() Config {
 
 // Validate returns an error that names the keys with invalid values.
 func (c Config) Validate() error {
-	var errs []error
+	errs := []error{c.Sinks.Validate()}
 	if c.Keep < 0 || c.Keep > 0 && c.Keep < time.Hour {
 		errs = append(errs, errors.New("audit.keep: must be 0 or at least 1h"))
 	}

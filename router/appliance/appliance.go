@@ -32,6 +32,7 @@ import (
 	"signalbox/db"
 	"signalbox/handlers"
 	"signalbox/handlers/audit"
+	"signalbox/handlers/audit/sinks"
 	"signalbox/handlers/auth"
 	"signalbox/handlers/jobs"
 	"signalbox/handlers/vault"
@@ -122,7 +123,7 @@ func (a *Appliance) start(ctx context.Context) error {
 	begin := a.clock.Defer()
 	a.metrics = append(a.metrics, clockMetrics{a.clock})
 	for _, step := range []func(context.Context) error{
-		a.openAPI, a.firstStart, a.startBroker, a.watchFiles, a.startHistory, a.startServer, func(ctx context.Context) error { return a.API.ConnectAll(ctx) },
+		a.openAPI, a.firstStart, a.startBroker, a.watchFiles, a.startHistory, a.startAuditSinks, a.startServer, func(ctx context.Context) error { return a.API.ConnectAll(ctx) },
 	} {
 		if err := step(ctx); err != nil {
 			return err
@@ -199,7 +200,9 @@ func (a *Appliance) openAPI(ctx context.Context) error {
 	pool := broker.NewPool(dialer.Dial)
 	a.undo.addBounded(pool.Close)
 	connections := &handlers.Connections{DB: d, Brokers: pool, BrokerData: a.brokerData(), Vault: v, CertDir: in("certs"), Now: time.Now, Log: a.log}
-	a.API = &handlers.API{Connections: connections, Clusters: clusters.New(connections.ClusterRows(), a.log), Auth: users, Audit: trail,
+	copies := sinks.New(d, a.cfg.Audit.Sinks, sinks.Options{Encode: handlers.EncodeAuditEvent, Publish: a.publish, Log: a.log, Now: time.Now})
+	a.metrics = append(a.metrics, auditMetrics{copies})
+	a.API = &handlers.API{Connections: connections, Clusters: clusters.New(connections.ClusterRows(), a.log), Auth: users, Audit: trail, AuditSinks: copies,
 		Jobs: jobs.New(jobs.DefaultLimits(), time.Now, a.log), SearchTime: handlers.DefaultSearchTime, History: a.history,
 		Events: a.openEvents(pool)}
 	return nil

@@ -58,6 +58,9 @@ func (c Config) Validate() error {
 	if c.DataDir == "" {
 		errs = append(errs, errors.New("data_dir: must not be empty"))
 	}
+	if c.Audit.Sinks.MQTTTopic != "" && !c.Broker.Enabled {
+		errs = append(errs, errors.New("audit.sinks.mqtt_topic: needs the broker in this process, which broker.enabled turns off"))
+	}
 	if c.DataCheckInterval < time.Second {
 		errs = append(errs, errors.New("data_check_interval: must be at least 1s"))
 	}

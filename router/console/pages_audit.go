@@ -10,7 +10,7 @@ import (
 // auditPages show the audit log of the service and that of a project.
 func auditPages() []*page {
 	return []*page{
-		{path: "/ui/audit", name: "audit", role: root, help: "audit", calls: []string{"listAudit"}, view: viewAudit, fragments: []string{"list"}},
+		{path: "/ui/audit", name: "audit", role: root, help: "audit", calls: []string{"listAudit", "listAuditSinks"}, view: viewAudit, fragments: []string{"list"}},
 		{path: "/ui/p/{projectId}/audit", name: "project-audit", template: "audit", role: admin, help: "audit", calls: []string{"listProjectAudit"},
 			view: viewProjectAudit, fragments: []string{"list"}},
 		{path: "/ui/audit/checkpoint", name: "audit-checkpoint", template: "document", group: "audit", role: root, help: "audit",
@@ -79,6 +79,7 @@ type auditView struct {
 	frame
 	query    url.Values // of the operation
 	Events   part[auditPage]
+	Sinks    part[[]auditSink]
 	Rows     []auditEvent
 	Filter   []auditFilter
 	Outcomes []option
@@ -95,6 +96,15 @@ type auditPage struct {
 	Next   int64        `json:"next"`
 }
 
+// auditSink is a destination to which the log is copied.
+type auditSink struct {
+	Name        string `json:"name"`
+	Destination string `json:"destination"`
+	Pending     int64  `json:"pending"`
+	Error       string `json:"error"`
+	Since       string `json:"since"`
+}
+
 // auditFilter is a field of the filter.
 type auditFilter struct{ Name, Label, Value string }
 
@@ -105,6 +115,7 @@ func viewAudit(q *request) (view, error) {
 	v := q.newAuditView()
 	var g parts
 	load(&g, q, &v.Events, "listAudit", v.query)
+	load(&g, q, &v.Sinks, "listAuditSinks", nil)
 	return v.completed(q, &g), nil
 }
 

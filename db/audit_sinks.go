@@ -1,0 +1,65 @@
+package db
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"time"
+)
+
+// AuditSink is what a destination of the audit log has: the rows up to Seq, and the signed
+// states up to CheckpointTime.
+type AuditSink struct {
+	Name           string
+	Seq            int64
+	CheckpointTime time.Time
+}
+
+// OpenAuditSinks returns the positions of the destinations with these names, in their order. A
+// new one is at the beginning; those of other names are deleted.
+func (d *DB) OpenAuditSinks(ctx context.Context, names []string) ([]AuditSink, error) {
+	sinks := make([]AuditSink, len(names))
+	err := d.append(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		for i, name := range names {
+			const q = "SELECT seq, checkpoint_time FROM audit_sinks WHERE name = ?"
+			sinks[i].Name = name
+			err := tx.QueryRowContext(ctx, q, name).Scan(&sinks[i].Seq, (*millis)(&sinks[i].CheckpointTime))
+			if err != nil && !errors.Is(err, sql.ErrNoRows) {
+				return err
+			}
+		}
+		if _, err := tx.ExecContext(ctx, "DELETE FROM audit_sinks"); err != nil {
+			return err
+		}
+		for _, s := range sinks {
+			if _, err := tx.ExecContext(ctx, "INSERT INTO audit_sinks (name, seq, checkpoint_time) VALUES (?, ?, ?)", s.Name, s.Seq, millis(s.CheckpointTime)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return sinks, wrap("open the destinations of the audit log", err)
+}
+
+// PutAuditSink stores what a destination has.
+func (d *DB) PutAuditSink(ctx context.Context, s AuditSink) error {
+	return wrap("store the position of an audit destination", d.append(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, "UPDATE audit_sinks SET seq = ?, checkpoint_time = ? WHERE name = ?", s.Seq, millis(s.CheckpointTime), s.Name)
+		return err
+	}))
+}
+
+// AuditAfter returns the rows after one with this number, in order of their numbers, at most limit.
+func (d *DB) AuditAfter(ctx context.Context, seq int64, limit int) ([]AuditEvent, error) {
+	const q = "SELECT " + auditColumns + " FROM audit WHERE seq > ? ORDER BY seq LIMIT ?"
+	all, err := collect(ctx, d.ro, scanAudit, q, seq, limit)
+	return all, wrap("read audit log", err)
+}
+
+// AuditCheckpointsAfter returns the states that were signed after a time, in that order, of rows
+// up to seq, at most limit.
+func (d *DB) AuditCheckpointsAfter(ctx context.Context, after time.Time, seq int64, limit int) ([]AuditCheckpoint, error) {
+	const q = "SELECT seq, time, hash, note, anchor FROM audit_checkpoints WHERE time > ? AND seq <= ? ORDER BY time, seq LIMIT ?"
+	all, err := collect(ctx, d.ro, scanCheckpoint, q, millis(after), seq, limit)
+	return all, wrap("list audit checkpoints", err)
+}

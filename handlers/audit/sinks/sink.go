@@ -1,0 +1,219 @@
+package sinks
+
+import (
+	"context"
+	"encoding/json"
+	"sync"
+	"time"
+
+	"signalbox/db"
+)
+
+// These bound what is sent at a time, and how long that may take.
+const (
+	maxBatch      = 500
+	maxBatchBytes = 256 << 10
+	sendTime      = 30 * time.Second
+	maxPause      = time.Minute
+)
+
+// record is what is sent: a row of the log, or a signed state of it.
+type record struct {
+	event *db.AuditEvent // nil for a checkpoint
+	time  time.Time
+	json  []byte // an object in one line, without its end
+}
+
+// checkpointRecord is a signed state as a destination gets it.
+type checkpointRecord struct {
+	Seq        int64     `json:"seq"`
+	Time       time.Time `json:"time"`
+	Checkpoint string    `json:"checkpoint"` // the signed note
+}
+
+// destination is where records are sent to.
+type destination interface {
+	// send returns nil once the destination has the records, or for one that does not
+	// acknowledge them, once they are on their way. Without records it reports whether those
+	// sent before may be lost.
+	send(ctx context.Context, list []record) error
+	// close ends what a failure may have left; the next send begins anew.
+	close()
+}
+
+// sink copies the log to one destination.
+type sink struct {
+	db     *db.DB
+	o      Options
+	settle time.Duration
+	to     destination
+
+	// used by the goroutine of run only
+	stored   db.AuditSink // what the destination certainly has
+	sent     db.AuditSink // what was sent
+	unsettle []settling
+	failures int
+
+	mu     sync.Mutex // protects status
+	status Status
+}
+
+// settling is a position that counts as received at a time.
+type settling struct {
+	position db.AuditSink
+	at       time.Time
+}
+
+// run copies until ctx ends. After a failure it waits longer each time.
+func (k *sink) run(ctx context.Context) {
+	pause := time.NewTimer(0)
+	defer pause.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-pause.C:
+		}
+		more, err := k.step(ctx)
+		k.note(ctx, err)
+		switch {
+		case err != nil:
+			pause.Reset(min(k.o.Interval<<min(k.failures, 10), maxPause))
+		case more:
+			pause.Reset(0)
+		default:
+			pause.Reset(k.o.Interval)
+		}
+	}
+}
+
+// drain copies what is left.
+func (k *sink) drain(ctx context.Context) {
+	defer k.to.close()
+	for more := true; more; {
+		var err error
+		if more, err = k.step(ctx); err != nil {
+			return
+		}
+	}
+}
+
+// step sends the next records and stores what the destination has. more: there are further ones.
+func (k *sink) step(ctx context.Context) (more bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, sendTime)
+	defer cancel()
+	list, next, more, err := k.next(ctx)
+	if err != nil || len(list) == 0 && len(k.unsettle) == 0 {
+		return false, err
+	}
+	if err := k.to.send(ctx, list); err != nil {
+		k.to.close()
+		k.sent, k.unsettle = k.stored, nil
+		return false, err
+	}
+	now := k.o.Now()
+	if len(list) > 0 {
+		k.sent = next
+		k.unsettle = append(k.unsettle, settling{next, now.Add(k.settle)})
+	}
+	return more, k.store(ctx, now)
+}
+
+// store stores the last position that has settled.
+func (k *sink) store(ctx context.Context, now time.Time) error {
+	n := 0
+	for n < len(k.unsettle) && !now.Before(k.unsettle[n].at) {
+		n++
+	}
+	if n == 0 {
+		return nil
+	}
+	last := k.unsettle[n-1].position
+	if err := k.db.PutAuditSink(ctx, last); err != nil {
+		return err
+	}
+	k.stored, k.unsettle = last, k.unsettle[n:]
+	k.mu.Lock()
+	k.status.Seq = last.Seq
+	k.mu.Unlock()
+	return nil
+}
+
+// next returns the records after those sent and the position that they lead to.
+func (k *sink) next(ctx context.Context) (list []record, to db.AuditSink, more bool, err error) {
+	to = k.sent
+	events, err := k.db.AuditAfter(ctx, to.Seq, maxBatch)
+	if err != nil {
+		return nil, to, false, err
+	}
+	size := 0
+	for i := range events {
+		line, err := k.o.Encode(events[i])
+		if err != nil {
+			return nil, to, false, err
+		}
+		if size += len(line); size > maxBatchBytes && len(list) > 0 {
+			return list, to, true, nil
+		}
+		list = append(list, record{event: &events[i], time: events[i].Time, json: line})
+		to.Seq = events[i].Seq
+	}
+	if len(events) == maxBatch {
+		return list, to, true, nil
+	}
+	checkpoints, err := k.db.AuditCheckpointsAfter(ctx, to.CheckpointTime, to.Seq, maxBatch)
+	if err != nil {
+		return nil, to, false, err
+	}
+	for _, c := range checkpoints {
+		line, err := json.Marshal(checkpointRecord{c.Seq, c.Time.UTC(), c.Note})
+		if err != nil {
+			return nil, to, false, err
+		}
+		list = append(list, record{time: c.Time, json: line})
+		to.CheckpointTime = c.Time
+	}
+	return list, to, len(checkpoints) == maxBatch, nil
+}
+
+// note keeps the outcome of an attempt. A single failure is not logged: a receiver may close a
+// connection at any time, and all is sent again.
+func (k *sink) note(ctx context.Context, err error) {
+	if ctx.Err() != nil {
+		return
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if err == nil {
+		if k.failures > 1 {
+			k.o.Log.InfoContext(ctx, "a destination of the audit log receives again", "sink", k.status.Name)
+		}
+		k.failures, k.status.Err, k.status.Since = 0, nil, time.Time{}
+		return
+	}
+	if k.failures++; k.failures == 1 {
+		k.status.Since = k.o.Now()
+	}
+	k.status.Err = err
+	if k.failures == 2 {
+		k.o.Log.WarnContext(ctx, "a destination of the audit log does not receive; its rows are kept and sent later", "sink", k.status.Name, "error", err)
+	}
+}
+
+// state returns the status at a time when the last row of the log has this number.
+func (k *sink) state(last int64) Status {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	s := k.status
+	s.Pending = max(0, last-s.Seq)
+	return s
+}
+
+// lines returns records as JSON lines.
+func lines(list []record) []byte {
+	var out []byte
+	for _, r := range list {
+		out = append(append(out, r.json...), '\n')
+	}
+	return out
+}
