@@ -25,7 +25,7 @@ const (
 type AuditEvent struct {
 	Seq       int64           `json:"seq"`
 	Time      time.Time       `json:"time"`
-	ActorKind string          `json:"actorKind"` // "user", "token", "command" or "system"; "" = not authenticated
+	ActorKind string          `json:"actorKind"` // "user", "token", "client", "command" or "system"; "" = not authenticated
 	ActorID   string          `json:"actorId"`
 	ActorName string          `json:"actorName"`
 	Address   string          `json:"address"`
@@ -198,6 +198,26 @@ func (d *DB) EndAudit(ctx context.Context, a *Audit, outcome string, status int,
 	err := d.audits.commit(d, func(ctx context.Context, tx *sql.Tx) error { return d.closeAudit(ctx, tx, open, e) })
 	a.stored = a.stored || err == nil
 	return wrap("end audit row", err)
+}
+
+// EndAuditAs stores in place of a begun event those that it has become.
+func (d *DB) EndAuditAs(_ context.Context, a *Audit, events []AuditEvent) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	open := a.open
+	err := d.audits.commit(d, func(ctx context.Context, tx *sql.Tx) error {
+		for i, e := range events {
+			if i > 0 {
+				open = ""
+			}
+			if err := d.closeAudit(ctx, tx, open, e); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	a.stored = a.stored || err == nil
+	return wrap("end audit rows", err)
 }
 
 // AddAudit stores an event that has ended.

@@ -13,7 +13,7 @@ import (
 // AuditQuery selects rows of the audit log.
 type AuditQuery struct {
 	Actor     string `query:"actor" doc:"Only events of the user or token with this id."`
-	ActorType string `query:"actorType" enum:"user|token|command|system" doc:"Only events of this kind of actor."`
+	ActorType string `query:"actorType" enum:"user|token|client|command|system" doc:"Only events of this kind of actor."`
 	Operation string `query:"operation" doc:"Only events of this operation, such as createClient."`
 	Object    string `query:"object" doc:"Only events about this object: a name at a broker, or the id of an object of the service."`
 	Outcome   string `query:"outcome" enum:"done|failed|refused|unknown" doc:"Only events with this outcome."`
@@ -43,18 +43,18 @@ func parsedTime(s string) time.Time {
 type AuditRecord struct {
 	Seq       int64           `json:"seq" doc:"Number of the row, without gaps; 0 for an operation in progress." example:"4711"`
 	Time      time.Time       `json:"time" doc:"Time at which the request came in, RFC 3339." example:"2026-01-31T12:00:00.123Z"`
-	ActorType string          `json:"actor_type,omitempty" enum:"user|token|command|system" doc:"What acted; absent for a caller who was not authenticated." example:"user"`
-	ActorID   string          `json:"actor_id,omitempty" doc:"Id of the user or token." example:"0190f3c2-1a2b-7c3d-8e4f-5a6b7c8d9e0f"`
+	ActorType string          `json:"actor_type,omitempty" enum:"user|token|client|command|system" doc:"What acted; absent for a caller who was not authenticated." example:"user"`
+	ActorID   string          `json:"actor_id,omitempty" doc:"Id of the user or token, or username of the MQTT client." example:"0190f3c2-1a2b-7c3d-8e4f-5a6b7c8d9e0f"`
 	ActorName string          `json:"actor_name,omitempty" doc:"Name of the user or token at that time." example:"Ada Lovelace"`
 	Address   string          `json:"address,omitempty" doc:"IP address of the caller, as trusted proxies state it." example:"192.0.2.7"`
-	UserAgent string          `json:"user_agent,omitempty" doc:"User-Agent of the caller." example:"curl/8.14"`
+	UserAgent string          `json:"user_agent,omitempty" doc:"User-Agent of the caller; of an MQTT client its client id." example:"curl/8.14"`
 	RequestID string          `json:"request_id,omitempty" doc:"X-Request-Id of the request, as in the log." example:"7f3a9c1e"`
 	Operation string          `json:"operation" doc:"Name of the operation; others for refused requests of many kinds that are counted together." example:"modifyClient"`
 	ProjectID string          `json:"project_id,omitempty" doc:"Id of the project." example:"0190f3c2-5b21-7d0f-8c4e-91a2b3c4d5e6"`
 	BrokerID  string          `json:"broker_id,omitempty" doc:"Id of the broker connection." example:"0190f3c2-7a1e-7c3b-9a55-3f8e1d2c4b6a"`
 	Object    string          `json:"object,omitempty" doc:"Name of the object at the broker, or id of the object of the service." example:"pump-7"`
 	Outcome   string          `json:"outcome" enum:"begun|done|failed|refused|unknown" doc:"What came of it. failed: nothing was changed, or not all. refused: the caller was not let in or may not do this. unknown: whether it was changed could not be learned, as after a timeout or a crash. begun: in progress." example:"done"`
-	Status    int             `json:"status,omitempty" doc:"HTTP status of the response." example:"204"`
+	Status    int             `json:"status,omitempty" doc:"HTTP status of the response; absent for a command of an MQTT client." example:"204"`
 	Code      string          `json:"code,omitempty" doc:"Code of the error; absent if there was none." example:"-"`
 	Change    json.RawMessage `json:"change,omitempty" doc:"What was asked for: parameters of the query, and the changed members before and after. Secrets are ***." example:"{\"before\":{\"disabled\":false},\"after\":{\"disabled\":true}}"`
 	Duration  float64         `json:"duration_ms" doc:"Time that the operation took, in milliseconds; where the change is stored together with the row, until then." example:"1.25"`

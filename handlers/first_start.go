@@ -73,7 +73,7 @@ func (a *API) AdoptEmbedded(ctx context.Context, b broker.Broker, url string) er
 	if err != nil {
 		return err
 	}
-	a.Embedded = row.ID
+	a.Embedded, a.embeddedProject = row.ID, row.ProjectID
 	a.Brokers.Pin(row.ID, b)
 	if row.URL == url {
 		return nil

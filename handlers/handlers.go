@@ -61,7 +61,8 @@ type Connections struct {
 	Vault      *vault.Vault
 	// Embedded is the id of the record of the broker in this process, "" if it is
 	// disabled.
-	Embedded string
+	Embedded        string
+	embeddedProject string
 	// CertDir is the directory of the *_file members of broker connections.
 	CertDir string
 	Now     func() time.Time

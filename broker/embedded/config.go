@@ -24,6 +24,9 @@ import (
 // Config configures the embedded broker. The keys are those below "broker" in the
 // configuration file.
 type Config struct {
+	// ControlAudit records the requests of clients to control APIs that may change something;
+	// nil records nothing.
+	ControlAudit broker.ControlAudit `mapstructure:"-"`
 	// Enabled starts the broker with the process.
 	Enabled bool `mapstructure:"enabled"`
 	// Listen is host:port of a plain MQTT listener; empty for none.

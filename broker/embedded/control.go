@@ -38,20 +38,23 @@ func (b *Broker) dispatch(r *engine.Request) {
 	switch topic {
 	case dynsec.Topic:
 		defer b.cluster.track(r.Client().Username)()
-		answer, disconnects = b.control.Handle(ctx, r.Payload)
+		answer = b.audited(r, func() (answer []byte) {
+			answer, disconnects = b.control.Handle(ctx, r.Payload)
+			return answer
+		})
 	case control.BrokerTopic:
 		answer = control.BrokerInfo(ctx, b.plugins(ctx), b.ListListeners, r.Payload)
 	case control.InspectTopic:
 		answer = control.Inspect(ctx, b, r.Payload)
 	case control.ClientControlTopic:
-		answer = control.ClientControl(ctx, b, r.Payload)
+		answer = b.audited(r, func() []byte { return control.ClientControl(ctx, b, r.Payload) })
 	case control.StreamTopic:
-		answer = control.Streams(ctx, b, b.GetLicense, r.Payload)
+		answer = b.audited(r, func() []byte { return control.Streams(ctx, b, b.GetLicense, r.Payload) })
 	case control.HATopic:
 		b.handleHA(ctx, r)
 		return
 	case control.TopicTreeTopic:
-		answer = control.TopicTree(ctx, b.tree, b, r.Payload)
+		answer = b.audited(r, func() []byte { return control.TopicTree(ctx, b.tree, b, r.Payload) })
 	case control.LicenseTopic:
 		answer = control.LicenseInfo(ctx, b.GetLicense, r.Payload)
 	default:
@@ -67,7 +70,7 @@ func (b *Broker) dispatch(r *engine.Request) {
 // handleHA handles a request about clusters. The response is for the requester alone: it
 // may contain the keys of nodes.
 func (b *Broker) handleHA(ctx context.Context, r *engine.Request) {
-	answer := control.HA(ctx, commander{b.cluster, r.AdminOnly()}, r.Payload)
+	answer := b.audited(r, func() []byte { return control.HA(ctx, commander{b.cluster, r.AdminOnly()}, r.Payload) })
 	if answer == nil {
 		b.log.Warn("a control request was not answered in time", "topic", r.Topic)
 	} else {

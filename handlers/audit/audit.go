@@ -161,6 +161,13 @@ func (l *Log) End(ctx context.Context, a *db.Audit, outcome string, status int, 
 	}
 }
 
+// EndAs stores the outcome of an operation as several events.
+func (l *Log) EndAs(ctx context.Context, a *db.Audit, events []db.AuditEvent) {
+	if err := l.db.EndAuditAs(ctx, a, events); err != nil {
+		l.log.ErrorContext(ctx, "the outcome of an operation is missing in the audit log", "operation", a.Event().Operation, "error", err)
+	}
+}
+
 // Repeatable stores an event of a kind that a caller may repeat at will, such as a refusal:
 // the first of equal ones at once, the others of a minute as one row with their number.
 func (l *Log) Repeatable(ctx context.Context, e db.AuditEvent) {

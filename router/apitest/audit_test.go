@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"signalbox/broker/mqtt/mqtttest"
 	"signalbox/handlers"
 	"signalbox/router/apitest"
 	"signalbox/scripts/suite"
@@ -292,4 +293,70 @@ func TestAuditExport(t *testing.T) {
 	}
 	api.Root.Get(auditPath+"/export?format=xml").WantError(400, "INVALID_REQUEST")
 	api.Token("admin").Get(auditPath+"/export").WantError(403, "FORBIDDEN")
+}
+
+// TestAuditOfControl changes the embedded broker over MQTT: each command that changes something
+// has a row, and what only reads has none.
+func TestAuditOfControl(t *testing.T) {
+	t.Parallel()
+	api := apitest.New(t, withAdminPassword)
+	client, err := mqtttest.LogIn(t, api.MQTT, "laptop-1", mqttAdmin, mqttPassword)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const topic = "$CONTROL/dynamic-security/v1"
+	send := func(request string) {
+		mqtttest.Acknowledged(t, client.Publish(topic, 1, false, request))
+	}
+	send(`{"commands":[{"command":"listClients"},
+		{"COMMAND":"createClient","username":"pump-7","passWord":"sentinel-9c","PASSWORD":"sentinel-9d","textname":"Pump","roles":[]},
+		{"command":"deleteRole","rolename":"none","correlationData":"1"},{"command":"nonsense"}]} rest`)
+	send(`{"commands":[{"command":"setClientPassword","username":"pump-7","password":"sentinel-9e"}]}`)
+	send(`{"commands":[{"command":"getClient","username":"pump-7"}]}`)
+	var rows []handlers.AuditRecord
+	suite.WaitFor(t, "the rows are stored", func() bool {
+		rows = auditOf(t, api.Root, auditPath, "actorType=client")
+		return len(rows) >= 4
+	})
+	wantAudit(t, rows,
+		`client admin: createClient pump-7 done 0  {"after":{"password":"***","roles":[],"textname":"Pump","username":"pump-7"}}`,
+		`client admin: deleteRole none failed 0  {"after":{"rolename":"none"},"error":"Role not found"}`,
+		`client admin: nonsense  failed 0  {"error":"Unknown command"}`,
+		`client admin: setClientPassword pump-7 done 0  {"after":{"password":"***","username":"pump-7"}}`)
+	for _, e := range rows {
+		if e.BrokerID != api.Embedded || e.ProjectID == "" || e.UserAgent != "laptop-1" || e.Address != "127.0.0.1" || e.ActorID != mqttAdmin {
+			t.Errorf("got %+v", e)
+		}
+	}
+	if open := auditOpen(t, api.Root); len(open) != 0 {
+		t.Errorf("open rows are left: %+v", open)
+	}
+}
+
+// TestAuditOfControlOfABridge configures a bridge over MQTT: its configuration, which may have
+// secrets in any place, is not recorded.
+func TestAuditOfControlOfABridge(t *testing.T) {
+	t.Parallel()
+	api := apitest.New(t, withAdminPassword)
+	client, err := mqtttest.LogIn(t, api.MQTT, "", mqttAdmin, mqttPassword)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mqtttest.Acknowledged(t, client.Publish("$CONTROL/cedalo/http-bridge/v1", 1, false, `{"commands":[{"command":"updateConfig","configChange":{"headers":{"x":"sentinel-7a"}}}]}`))
+	var rows []handlers.AuditRecord
+	suite.WaitFor(t, "the row is stored", func() bool {
+		rows = auditOf(t, api.Root, auditPath, "actorType=client")
+		return len(rows) == 1
+	})
+	if rows[0].Operation != "updateConfig" || rows[0].Outcome != "failed" || strings.Contains(string(rows[0].Change), "sentinel") {
+		t.Errorf("got %+v: %s", rows[0], rows[0].Change)
+	}
+}
+
+// auditOpen returns the operations in progress.
+func auditOpen(t *testing.T, as *apitest.Caller) []handlers.AuditRecord {
+	t.Helper()
+	var page handlers.AuditPage
+	as.Get(auditPath).Want(200).Decode(&page)
+	return page.Open
 }

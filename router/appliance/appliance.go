@@ -256,6 +256,12 @@ func (a *Appliance) startBroker(ctx context.Context) error {
 	c.KeepPassword = func(password broker.Secret) error {
 		return a.first.keep("MQTT administrator", c.AdminUsername, string(password))
 	}
+	adopted, abandon := context.WithCancel(ctx)
+	defer abandon()
+	c.ControlAudit = func(q broker.ControlRequest) (func([]string), error) {
+		<-adopted.Done() // before, the broker has no project
+		return a.API.AuditControl(context.Background(), q)
+	}
 	b, err := embedded.New(ctx, c, a.cfg.DataDir, a.log)
 	if err != nil {
 		return err
