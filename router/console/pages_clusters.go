@@ -269,6 +269,9 @@ func viewLeave(q *request) (view, error) {
 	if rest := len(c.Nodes) - 1; rest > 0 {
 		v.Intro = append(v.Intro, q.t("clusters.leave.rest", rest))
 	}
+	if n.Leader {
+		v.Intro = append(v.Intro, q.t("clusters.leave.leader"))
+	}
 	return v, err
 }
 

@@ -221,6 +221,9 @@ func putMember(q *request) (string, error) {
 
 func viewMemberRemove(q *request) (view, error) {
 	v := &formView{Intro: []string{q.t("members.remove.what", show(q.query.Get("name")))}, Form: q.confirmForm("remove", "", q.root+"/"+q.inProject("members"))}
+	if q.query.Get("user") == q.me.ID {
+		v.Intro = append(v.Intro, q.t("members.remove.own"))
+	}
 	return v, nil
 }
 

@@ -3,6 +3,7 @@ package console
 import (
 	"net/url"
 	"strconv"
+	"strings"
 )
 
 // userPages manage users and administrators.
@@ -14,7 +15,7 @@ func userPages() []*page {
 			actions: map[string]action{"": createUser}},
 		{path: "/ui/users/{userId}", name: "user", template: "form", group: "users", role: root, help: "security", calls: []string{"getUser", "updateUser"},
 			view: viewUser, actions: map[string]action{"": updateUser}},
-		{path: "/ui/users/{userId}/delete", name: "user-delete", template: "form", group: "users", role: root, help: "security", calls: []string{"getUser", "deleteUser"},
+		{path: "/ui/users/{userId}/delete", name: "user-delete", template: "form", group: "users", role: root, help: "security", calls: []string{"getUser", "deleteUser", "listProjects"},
 			view: viewUserDelete, actions: map[string]action{"": deleteUser}},
 		{path: "/ui/administrators", name: "administrators", template: "list", role: root, help: "security", calls: []string{"listAdmins"}, view: viewAdministrators, fragments: []string{"list"}},
 		{path: "/ui/administrators/new", name: "administrator-new", template: "form", group: "administrators", role: root, help: "security", calls: []string{"addAdmin"},
@@ -26,7 +27,11 @@ func userPages() []*page {
 			}}},
 		{path: "/ui/administrators/remove", name: "administrator-remove", template: "form", group: "administrators", role: root, help: "security", calls: []string{"removeAdmin"},
 			view: func(q *request) (view, error) {
-				return &formView{Intro: []string{q.t("administrators.remove.what", show(q.query.Get("email")))}, Form: q.confirmForm("administrators.remove", "", q.root+"/administrators")}, nil
+				v := &formView{Intro: []string{q.t("administrators.remove.what", show(q.query.Get("email")))}, Form: q.confirmForm("administrators.remove", "", q.root+"/administrators")}
+				if strings.EqualFold(q.query.Get("email"), q.me.Email) {
+					v.Intro = append(v.Intro, q.t("administrators.remove.own"))
+				}
+				return v, nil
 			},
 			actions: map[string]action{"": func(q *request) (string, error) {
 				email := q.query.Get("email")
@@ -118,7 +123,37 @@ func viewUserDelete(q *request) (view, error) {
 	if err := q.get("getUser", nil, &u); err != nil {
 		return nil, err
 	}
-	return &formView{Intro: []string{q.t("users.delete.what", show(u.Name), show(u.Email))}, Form: q.confirmForm("users.delete", "", q.root+"/users")}, nil
+	owned, err := q.projectsOf(u.ID)
+	if err != nil {
+		return nil, err
+	}
+	if len(owned) > 0 {
+		return &formView{Intro: []string{q.t("users.delete.owner", show(u.Name), show(u.Email))}, Facts: owned, Back: q.back("users")}, nil
+	}
+	v := &formView{Intro: []string{q.t("users.delete.what", show(u.Name), show(u.Email))}, Form: q.confirmForm("users.delete", "", q.root+"/users")}
+	if u.ID == q.me.ID {
+		v.Intro = append(v.Intro, q.t("users.delete.own"))
+	}
+	return v, nil
+}
+
+// projectsOf returns links to the projects that a user owns. Such a user cannot be deleted.
+func (q *request) projectsOf(user string) (owned []fact, err error) {
+	var list []struct {
+		projectRecord
+		Owner struct {
+			UserID string `json:"userId"`
+		} `json:"owner"`
+	}
+	if _, err := q.list("listProjects", nil, &list); err != nil {
+		return nil, err
+	}
+	for _, p := range list {
+		if p.Owner.UserID == user {
+			owned = append(owned, fact{q.t("nav.project"), cell{Text: p.Name, To: "p/" + p.ID + "/settings"}})
+		}
+	}
+	return owned, nil
 }
 
 func deleteUser(q *request) (string, error) {

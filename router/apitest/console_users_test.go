@@ -1,0 +1,52 @@
+package apitest_test
+
+import (
+	"net/url"
+	"strings"
+	"testing"
+
+	"signalbox/router/apitest"
+)
+
+// TestConsoleOwnRights checks that the console names what a change takes from the person who
+// makes it, and offers no deletion that the API refuses.
+func TestConsoleOwnRights(t *testing.T) {
+	t.Parallel()
+	a := apitest.New(t)
+	var me, other struct{ ID, Email string }
+	a.Root.Get("/api/auth/me").Want(200).Decode(&me)
+	a.Root.Post("/api/users", object{"email": "ada@example.com", "password": apitest.RootPassword, "firstname": "Ada"}).Want(200).Decode(&other)
+	b := a.Browser(apitest.RootEmail, apitest.RootPassword)
+
+	b.Lacks(b.Want(b.Get("/users/"+me.ID+"/delete"), 200, "owns projects", "/p/"+a.Project+"/settings", "default"), "class=\"danger\"")
+	b.Lacks(b.Want(b.Get("/users/"+other.ID+"/delete"), 200, "class=\"danger\""), "owns projects", "your own")
+
+	a.Root.Put("/api/users/admins?"+url.Values{"email": {"ada@example.com"}}.Encode(), nil).Want(204)
+	ada := a.Browser("ada@example.com", apitest.RootPassword)
+	ada.Want(ada.Get("/users/"+other.ID+"/delete"), 200, "class=\"danger\"", "your own account")
+	ada.Want(ada.Get("/administrators/remove?email=ADA%40example.com"), 200, "your own rights")
+	b.Lacks(b.Get("/administrators/remove?email=ada%40example.com"), "your own")
+
+	remove := b.Project("/members/remove?name=Ada&user=" + other.ID)
+	ada.Want(ada.Get(remove), 200, "your own membership")
+	b.Lacks(b.Want(b.Get(remove), 200, "Ada can no longer use"), "your own")
+}
+
+// TestConsoleLeave_of_the_leader checks that the console tells what it means to remove the
+// leader of a cluster, and does not say it of another node.
+func TestConsoleLeave_of_the_leader(t *testing.T) {
+	t.Parallel()
+	g := newNodeFixture(t, 3)
+	made := g.create(3)
+	b := g.Browser(apitest.RootEmail, apitest.RootPassword)
+	leave := b.Project("/clusters/" + made.ID + "/leave?node=")
+	leaders := 0
+	for _, node := range []string{"1", "2", "3"} {
+		if p := b.Want(b.Get(leave+node), 200, "2 nodes remain"); strings.Contains(p.Text, "is the leader") {
+			leaders++
+		}
+	}
+	if leaders != 1 {
+		t.Errorf("%d of 3 nodes are said to be the leader", leaders)
+	}
+}
