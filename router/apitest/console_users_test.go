@@ -50,3 +50,26 @@ func TestConsoleLeave_of_the_leader(t *testing.T) {
 		t.Errorf("%d of 3 nodes are said to be the leader", leaders)
 	}
 }
+
+// TestConsoleTables checks that tables show the topic before what a narrow screen hides, and
+// that each name in them has its label.
+func TestConsoleTables(t *testing.T) {
+	t.Parallel()
+	c := openConsole(apitest.New(t), apitest.RootEmail, apitest.RootPassword)
+	for page, heads := range map[string][]string{
+		c.at("check", "username", "admin", "action", "publish", "topic", "a"): {"Topic or filter", "Type"},
+		c.at("client", "username", "admin"):                                   {"Topic or filter", "Type"},
+	} {
+		text, from := c.page(page), 0
+		for _, head := range heads {
+			i := strings.Index(text[from:], `<th scope="col">`+head+`</th>`)
+			if i < 0 {
+				t.Errorf("%s: no column %q at its place", page, head)
+				break
+			}
+			from += i
+		}
+	}
+	c.has(c.at("ttl"), "/topics/all\"", `/ttl" aria-current="page"`)
+	c.has(c.at("client", "username", "admin"), "<dd>–</dd>")
+}

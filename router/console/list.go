@@ -14,7 +14,7 @@ type listView struct {
 	Rows   []row
 	Paging paging
 	Err    *apiError
-	More   []link // what else the page offers
+	More   []link // what deletes several objects
 }
 
 // link leads to a page of the console, relative to the root of the console.

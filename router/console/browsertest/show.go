@@ -70,12 +70,12 @@ func (p *Page) Show(v Variant) {
 	p.tag = v.String() + ": "
 }
 
-// settle ends the animations of the page, during which its colours and places are not
+// settle ends the animations of the page that take time, during which its colours and places are not
 // those that it ends with, and scrolls to its beginning, where nothing covers a part of it
 // that scrolling would show.
 func (p *Page) settle() {
 	p.t.Helper()
-	p.inspect(`document.getAnimations().forEach(a => { try { a.finish() } catch { a.cancel() } }); scrollTo({top: 0, left: 0, behavior: 'instant'})`, nil)
+	p.inspect(`document.getAnimations().filter(a => a.timeline === document.timeline).forEach(a => { try { a.finish() } catch { a.cancel() } }); scrollTo({top: 0, left: 0, behavior: 'instant'})`, nil)
 }
 
 //go:embed overflow.js
