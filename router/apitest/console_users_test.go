@@ -73,3 +73,30 @@ func TestConsoleTables(t *testing.T) {
 	c.has(c.at("ttl"), "/topics/all\"", `/ttl" aria-current="page"`)
 	c.has(c.at("client", "username", "admin"), "<dd>–</dd>")
 }
+
+// TestConsoleMembers checks that only users who are no members are offered, and none is chosen.
+func TestConsoleMembers(t *testing.T) {
+	t.Parallel()
+	a := apitest.New(t)
+	b := a.Browser(apitest.RootEmail, apitest.RootPassword)
+	b.Lacks(b.Want(b.Get(b.Project("/members/new")), 200, "All users are members"), apitest.RootEmail+"</option>")
+	a.Root.Post("/api/users", object{"email": "ada@example.com", "password": apitest.RootPassword, "firstname": "Ada"}).Want(200)
+	b.Lacks(b.Want(b.Get(b.Project("/members/new")), 200, "Choose a user", "Ada · ada@example.com</option>"), apitest.RootEmail+"</option>", "All users")
+}
+
+// TestConsoleDeletionsThatEndMuch checks that the project of the embedded broker is not offered for
+// deletion, that another one with connections needs the tick, and what the role of administrators is.
+func TestConsoleDeletionsThatEndMuch(t *testing.T) {
+	t.Parallel()
+	a := apitest.New(t)
+	b := a.Browser(apitest.RootEmail, apitest.RootPassword)
+	b.Lacks(b.Want(b.Get(b.Project("/delete")), 200, "holds the broker that runs in this service"), "class=\"danger\"")
+	var p struct{ ID string }
+	a.Root.Post("/api/projects", object{"name": "plant"}).Want(200).Decode(&p)
+	b.Lacks(b.Want(b.Get("/p/"+p.ID+"/delete"), 200, "class=\"danger\"", `name="purge"`), "Required, as")
+	a.Root.Post(a.At("/roles"), object{"rolename": "operator", "acls": []object{{"acltype": "publishClientSend", "topic": "$CONTROL/dynamic-security/v1", "priority": 0, "allow": true}}}).Want(204)
+	a.Root.Post(a.At("/roles"), object{"rolename": "sensor"}).Want(204)
+	const warning = "can no longer manage it"
+	b.Want(b.Get(b.Broker("/roles/delete?rolename=operator")), 200, warning)
+	b.Lacks(b.Want(b.Get(b.Broker("/roles/delete?rolename=sensor")), 200, "sensor"), warning)
+}

@@ -84,6 +84,11 @@ type accessRole struct {
 	Rules             []accessRule `json:"acls"`
 }
 
+// Manages reports whether the role allows topics with which the broker is managed.
+func (r accessRole) Manages() bool {
+	return slices.ContainsFunc(r.Rules, func(rule accessRule) bool { return rule.Allow && strings.HasPrefix(rule.Topic, "$CONTROL") })
+}
+
 // accessRule is an ACL of a role.
 type accessRule struct {
 	Type     string `json:"acltype"`

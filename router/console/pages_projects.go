@@ -2,6 +2,7 @@ package console
 
 import (
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 )
@@ -21,7 +22,7 @@ func projectPages() []*page {
 		{path: "/ui/p/{projectId}/delete", name: "project-delete", template: "form", group: "project-settings", role: admin, help: "first-steps", calls: []string{"getProject", "deleteProject", "listBrokers"},
 			view: viewProjectDelete, actions: map[string]action{"": deleteProject}},
 		{path: "/ui/p/{projectId}/members", name: "members", template: "list", role: viewer, help: "security", calls: []string{"listMembers", "getProject"}, view: viewMembers},
-		{path: "/ui/p/{projectId}/members/new", name: "member-new", template: "form", group: "members", role: admin, help: "security", calls: []string{"putMember", "listUsers"},
+		{path: "/ui/p/{projectId}/members/new", name: "member-new", template: "form", group: "members", role: admin, help: "security", calls: []string{"putMember", "listUsers", "listMembers"},
 			view: func(q *request) (view, error) {
 				return &formView{Form: q.memberForm(), Back: q.backInProject("members")}, nil
 			},
@@ -116,12 +117,20 @@ func viewProjectDelete(q *request) (view, error) {
 	if err := q.get("getProject", nil, &p); err != nil {
 		return nil, err
 	}
-	v := &formView{Intro: []string{q.t("projects.delete.what", show(p.Name))}, Form: q.confirmForm("projects.delete", p.Name, q.root+"/"+q.inProject("settings"))}
-	v.Form.Fields = q.newForm("", "projects.delete", field{Name: "purge", Kind: kindCheckbox}).Fields
 	var brokers []brokerRecord
-	if err := q.get("listBrokers", nil, &brokers); err == nil {
-		v.Intro = append(v.Intro, q.t("projects.delete.brokers", len(brokers)))
+	if err := q.get("listBrokers", nil, &brokers); err != nil {
+		return nil, err
 	}
+	if slices.ContainsFunc(brokers, func(b brokerRecord) bool { return b.Embedded() }) {
+		return &formView{Intro: []string{q.t("projects.delete.embedded", show(p.Name))}, Back: q.backInProject("settings")}, nil
+	}
+	v := &formView{Intro: []string{q.t("projects.delete.what", show(p.Name)), q.t("projects.delete.brokers", len(brokers))},
+		Form: q.confirmForm("projects.delete", p.Name, q.root+"/"+q.inProject("settings"))}
+	purge := field{Name: "purge", Kind: kindCheckbox}
+	if len(brokers) > 0 {
+		purge.Hint = q.t("projects.delete.needed")
+	}
+	v.Form.Fields = q.newForm("", "projects.delete", purge).Fields
 	return v, nil
 }
 
@@ -181,8 +190,8 @@ func (q *request) roleOptions() []option {
 	return []option{{"viewer", q.t("role.viewer.what")}, {"editor", q.t("role.editor.what")}, {"admin", q.t("role.admin.what")}}
 }
 
-// memberForm adds a member. Only platform administrators may list users; others need the
-// id, which the user's account page shows.
+// memberForm adds a member, one of the users who are none yet. Only platform administrators may
+// list users; others need the id, which the user's account page shows.
 func (q *request) memberForm() form {
 	user := field{Name: "user", Kind: kindText, Required: true, Label: q.t("field.user_id"), Hint: q.t("hint.user_id")}
 	var list struct {
@@ -190,8 +199,16 @@ func (q *request) memberForm() form {
 	}
 	if q.role() == root && q.get("listUsers", url.Values{"pageSize": {"500"}}, &list) == nil {
 		user = field{Name: "user", Kind: kindSelect, Required: true, Label: q.t("field.user")}
+		var members []memberRecord
+		q.list("listMembers", nil, &members) //nolint:errcheck // the list is shorter with it, and the operation decides
+		user.Options = []option{{"", q.t("members.choose")}}
 		for _, u := range list.Data {
-			user.Options = append(user.Options, option{u.ID, show(u.Name + " · " + u.Email)})
+			if !slices.ContainsFunc(members, func(m memberRecord) bool { return m.UserID == u.ID }) {
+				user.Options = append(user.Options, option{u.ID, show(u.Name + " · " + u.Email)})
+			}
+		}
+		if len(user.Options) == 1 {
+			user.Hint = q.t("members.all")
 		}
 	}
 	return q.newForm("", "members.add", user, field{Name: "role", Kind: kindSelect, Required: true, Options: q.roleOptions()})
