@@ -19,8 +19,16 @@ func (f *file) send(_ context.Context, list []record) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, out.Close()) }()
+	info, err := out.Stat()
+	if err != nil {
+		return err
+	}
 	text := lines(list)
-	if cut, err := endsInLine(out); err != nil {
+	if !info.Mode().IsRegular() { // such as the standard output of a container
+		_, err = out.Write(text)
+		return err
+	}
+	if cut, err := endsInLine(out, info.Size()); err != nil {
 		return err
 	} else if cut {
 		text = append([]byte{'\n'}, text...)
@@ -31,14 +39,14 @@ func (f *file) send(_ context.Context, list []record) (err error) {
 	return out.Sync()
 }
 
-// endsInLine reports whether a file ends within a line, which a crash or a full disk has left.
-func endsInLine(f *os.File) (bool, error) {
-	info, err := f.Stat()
-	if err != nil || info.Size() == 0 || !info.Mode().IsRegular() {
-		return false, err
+// endsInLine reports whether a file of that size ends within a line, which a crash or a full
+// disk has left.
+func endsInLine(f *os.File, size int64) (bool, error) {
+	if size == 0 {
+		return false, nil
 	}
 	var last [1]byte
-	_, err = f.ReadAt(last[:], info.Size()-1)
+	_, err := f.ReadAt(last[:], size-1)
 	return last[0] != '\n', err
 }
 

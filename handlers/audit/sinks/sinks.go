@@ -64,14 +64,14 @@ type Status struct {
 type Sinks struct {
 	db      *db.DB
 	all     []*sink
-	stop    context.CancelFunc
+	stop    context.CancelFunc // nil before Start
 	running sync.WaitGroup
 }
 
 // New returns the destinations of a valid configuration. Start begins to copy.
 func New(d *db.DB, c Config, o Options) *Sinks {
 	o = o.withDefaults()
-	s := &Sinks{db: d, stop: func() {}}
+	s := &Sinks{db: d}
 	add := func(name, where, shown string, to destination, settle time.Duration) {
 		if where != "" {
 			s.all = append(s.all, &sink{db: d, o: o, settle: settle, to: to, status: Status{Name: name, Destination: shown}})
@@ -114,6 +114,9 @@ func (s *Sinks) Start(ctx context.Context) error {
 // Close copies what is left, as far as that succeeds before ctx ends. The rest is copied after
 // the next start.
 func (s *Sinks) Close(ctx context.Context) error {
+	if s.stop == nil {
+		return nil
+	}
 	s.stop()
 	s.running.Wait()
 	for _, k := range s.all {

@@ -162,6 +162,23 @@ func TestFile(t *testing.T) {
 	}
 }
 
+// A pipe receives the rows as well, although it cannot be synced.
+func TestPipe(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	in, out, err := os.Pipe()
+	must(t, err)
+	defer in.Close() //nolint:errcheck // the test is over
+	r.add("a", "b")
+	s, stop := r.start(Config{File: fmt.Sprintf("/proc/self/fd/%d", out.Fd())}, options())
+	r.waitFor(s, 2)
+	stop()
+	must(t, out.Close())
+	text, err := io.ReadAll(in)
+	must(t, err)
+	want(t, "received", names(t, text), "a", "b")
+}
+
 // The rows that a webhook has refused, or that were redirected, are sent again in order.
 func TestWebhook(t *testing.T) {
 	t.Parallel()
