@@ -32,7 +32,7 @@ func TestConsoleOwnRights(t *testing.T) {
 	b.Lacks(b.Want(b.Get(remove), 200, "Ada can no longer use"), "your own")
 }
 
-// TestConsoleLeave_of_the_leader checks that the console tells what it means to remove the
+// TestConsoleLeave_of_the_leader checks that the console states what it means to remove the
 // leader of a cluster, and does not say it of another node.
 func TestConsoleLeave_of_the_leader(t *testing.T) {
 	t.Parallel()
