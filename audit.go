@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 	"os"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -41,8 +43,16 @@ func addVerify(root *cobra.Command, load configLoader) error {
 		}}
 	verify.Flags().StringVar(&key, "key", "", "public key of the checkpoints that was kept elsewhere; by default those in the database")
 	verify.Flags().StringArrayVar(&files, "checkpoint", nil, "`file` with a checkpoint that was kept elsewhere; may be given several times")
-	addConfigFlags(verify)
-	verify.GroupID = ""
-	parent.AddCommand(verify)
+	addLocal(parent, verify)
 	return nil
+}
+
+// addLocal adds a command for this machine to those of a noun that call the API.
+func addLocal(parent, cmd *cobra.Command) {
+	addConfigFlags(cmd)
+	cmd.GroupID = ""
+	parent.AddCommand(cmd)
+	verbs := append(strings.Split(parent.Short, ", "), cmd.Name())
+	slices.Sort(verbs)
+	parent.Short = strings.Join(verbs, ", ")
 }

@@ -24,11 +24,11 @@ func clientEnv(environ []string, stdin io.Reader) *cli.Env {
 // configDir returns the directory of the user's configuration, "" if it is not known.
 func configDir(environ []string) string {
 	for _, name := range []string{"XDG_CONFIG_HOME", "AppData"} {
-		if dir := variable(environ, name); dir != "" {
+		if dir := cli.Variable(environ, name); dir != "" {
 			return dir
 		}
 	}
-	if home := variable(environ, "HOME"); home != "" {
+	if home := cli.Variable(environ, "HOME"); home != "" {
 		return filepath.Join(home, ".config")
 	}
 	return ""

@@ -39,6 +39,9 @@ func commands(environ []string, stdin io.Reader) (*cobra.Command, error) {
 	if err := addVerify(root, load); err != nil {
 		return nil, err
 	}
+	if err := addResetPassword(root, load, environ, stdin); err != nil {
+		return nil, err
+	}
 	root.SetHelpCommand(helpCommand(root, pages))
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return cli.UsageError{Err: err} })
 	refuseUnknown(root)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -92,19 +91,9 @@ func importCommand(load configLoader, environ []string) *cobra.Command {
 // token returns the token for the running service.
 func (t *transfer) token(stdin io.Reader) (string, error) {
 	if t.tokenFile == "" {
-		return variable(t.environ, cli.TokenVariable), nil
+		return cli.Variable(t.environ, cli.TokenVariable), nil
 	}
 	return (&cli.Env{Stdin: stdin}).ReadToken(t.tokenFile)
-}
-
-// variable returns a variable of the environment, "" if it is not set.
-func variable(environ []string, name string) string {
-	for _, e := range environ {
-		if v, ok := strings.CutPrefix(e, name+"="); ok {
-			return v
-		}
-	}
-	return ""
 }
 
 // asItIs reads a document.

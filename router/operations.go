@@ -36,6 +36,7 @@ type Schema struct {
 	Kind     Kind
 	Required bool
 	Nullable bool
+	Secret   bool // a password, a key or what else must not be in a log
 	Doc      string
 	Default  string
 	Enum     []string
@@ -136,7 +137,7 @@ func fieldsOf(parameters []parameter) []Field {
 
 // schemaOf returns a shape with the rules of one of its fields.
 func schemaOf(sh *shape, r *rules) Schema {
-	out := Schema{Kind: exportedKinds[sh.kind], Required: r.required, Nullable: r.nullable, Doc: r.doc, Default: r.fallback,
+	out := Schema{Kind: exportedKinds[sh.kind], Required: r.required, Nullable: r.nullable, Secret: r.secret || sh.isSecret(), Doc: r.doc, Default: r.fallback,
 		Enum: slices.Clone(r.enum), Format: r.format}
 	if r.object && sh.kind == free {
 		out.Kind = Map

@@ -124,7 +124,7 @@ func (c *command) complete(object map[string]any) (any, error) {
 		if in.flag == "" {
 			return nil, usage("%s is missing", in.placeholder())
 		}
-		if isSecret(c.op.ID, in.field.Name) {
+		if isSecret(in.field) {
 			return nil, usage("--%s-file or --ask-%s is required", in.flag, in.flag)
 		}
 		return nil, usage("--%s is required", in.flag)
@@ -182,7 +182,7 @@ func (c *command) open(name, flag string) (io.ReadCloser, error) {
 // that are required.
 func (c *command) readSecrets(ask func(prompt string) (string, error)) error {
 	for _, in := range c.bodyInputs() {
-		if !isSecret(c.op.ID, in.field.Name) || in.given {
+		if !isSecret(in.field) || in.given {
 			continue
 		}
 		text := ""

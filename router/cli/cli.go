@@ -37,9 +37,9 @@ const (
 	ContextVariable = "SIGNALBOX_CONTEXT"
 )
 
-// variable returns a variable of the environment, "" if it is not set.
-func (e *Env) variable(name string) string {
-	for _, entry := range e.Environ {
+// Variable returns a variable of an environment, "" if it is not set.
+func Variable(environ []string, name string) string {
+	for _, entry := range environ {
 		if value, ok := strings.CutPrefix(entry, name+"="); ok {
 			return value
 		}

@@ -107,7 +107,7 @@ func (c *command) named(parameter string) bool {
 func (c *command) identifies(in *input) bool {
 	f := in.field
 	text := f.Kind == router.Text || in.in == inQuery && f.Kind == router.List
-	return in.in != inPath && f.Required && text && len(f.Enum) == 0 && !isSecret(c.op.ID, f.Name)
+	return in.in != inPath && f.Required && text && len(f.Enum) == 0 && !isSecret(f)
 }
 
 func (c *command) use() string {
@@ -153,7 +153,7 @@ func wrap(text string) string {
 // addFlag adds the flag of an input, or those of a secret.
 func (c *command) addFlag(cmd *cobra.Command, in *input) error {
 	flags := cmd.Flags()
-	if in.in == inBody && isSecret(c.op.ID, in.field.Name) {
+	if in.in == inBody && isSecret(in.field) {
 		return c.addSecret(flags, in)
 	}
 	if in.field.Kind == router.Boolean && in.field.Required && in.flag == c.verb() {

@@ -52,7 +52,7 @@ func (e *Env) target(c *connection) (t target, err error) {
 	if c.context != "" && c.server != "" {
 		return t, usage("--context and --server exclude each other")
 	}
-	url, name := e.variable(URLVariable), e.variable(ContextVariable)
+	url, name := Variable(e.Environ, URLVariable), Variable(e.Environ, ContextVariable)
 	switch {
 	case c.server != "":
 		t.URL = c.server
@@ -68,7 +68,7 @@ func (e *Env) target(c *connection) (t target, err error) {
 	if err != nil {
 		return t, err
 	}
-	if token := e.variable(TokenVariable); token != "" && (t.Token == "" || c.context == "") {
+	if token := Variable(e.Environ, TokenVariable); token != "" && (t.Token == "" || c.context == "") {
 		t.Token = token
 	}
 	return t, e.addFiles(&t, c)

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"unicode"
 
@@ -134,11 +133,8 @@ func singular(noun string) string {
 	return strings.TrimSuffix(noun, "s")
 }
 
-// secretMembers are the members of bodies that must not be arguments of a process, which
-// all users of the machine can read.
-var secretMembers = []string{"password", "client_key"}
-
-// isSecret reports whether a member of a body is a secret.
-func isSecret(operation, member string) bool {
-	return slices.Contains(secretMembers, member) || operation == "changePassword"
+// isSecret reports whether a member of a body must not be an argument of a process, which
+// all users of the machine can read. A payload is kept out of logs, but is not a credential.
+func isSecret(f router.Field) bool {
+	return f.Secret && f.Kind == router.Text && f.Name != "payload"
 }

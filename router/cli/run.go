@@ -124,7 +124,7 @@ func (c *command) print(ctx context.Context, resp *client.Response, out *printer
 	return err
 }
 
-// copyText prints a response that is no JSON: byte for byte, but for what a terminal would take
+// copyText prints a response that is not JSON: byte for byte, but for what a terminal would take
 // for commands.
 func (c *command) copyText(w io.Writer, text io.Reader) error {
 	if !c.tree.env.Terminal(w) {

@@ -92,7 +92,7 @@ func TestProgress(t *testing.T) {
 	}
 }
 
-// TestTextAtTerminal prints a response that is no JSON: at a terminal without its commands.
+// TestTextAtTerminal prints a response that is not JSON: at a terminal without its commands.
 func TestTextAtTerminal(t *testing.T) {
 	t.Parallel()
 	const text = "plain\n\x1b[2Jescape\u009b\nlast"
