@@ -43,8 +43,8 @@ func run(ctx context.Context, args, environ []string, stdin io.Reader, stdout, s
 		root.SetErr(stderr)
 		err = root.ExecuteContext(ctx)
 	}
-	if err != nil {
-		fmt.Fprintln(stderr, cli.Describe(err))
+	if text := cli.Describe(err); text != "" {
+		fmt.Fprintln(stderr, text)
 	}
 	return cli.ExitCode(err)
 }

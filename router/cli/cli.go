@@ -98,7 +98,7 @@ func (t *tree) addTo(root *cobra.Command) error {
 		parent.AddCommand(cmd)
 	}
 	describeParents(parents)
-	root.AddCommand(t.contextCommand())
+	root.AddCommand(t.contextCommand(), t.statusCommand(), t.checkCommand())
 	return nil
 }
 

@@ -88,8 +88,12 @@ func connectionCode(e *client.ConnectionError) int {
 	return CodeTimeout
 }
 
-// Describe returns the text of an error for standard error, as one or more lines.
+// Describe returns the text of an error for standard error, as one or more lines; "" for
+// none, and for a check, whose line is on standard output.
 func Describe(err error) string {
+	if err == nil {
+		return ""
+	}
 	if f, ok := errors.AsType[*failure](err); ok && f.raw != nil {
 		return string(f.raw)
 	}

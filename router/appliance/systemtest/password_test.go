@@ -46,7 +46,7 @@ func TestResetPassword(t *testing.T) {
 	var page struct {
 		Events []struct {
 			Object string
-			Kind   string `json:"actor"`
+			Kind   string `json:"actor_type"`
 		}
 	}
 	signIn(t, p, rootEmail, strings.TrimSpace(got.stdout)).must(t, "GET", "/api/audit?operation=resetPassword", nil, &page)

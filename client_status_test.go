@@ -1,0 +1,64 @@
+package main
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"signalbox/scripts/suite"
+)
+
+// TestStatus shows the service and its brokers, with the cause where one is down.
+func TestStatus(t *testing.T) {
+	t.Parallel()
+	u := newTerminal(t)
+	if got := u.done("status"); !strings.Contains(got, "ready") || !strings.Contains(got, "default/embedded") {
+		t.Errorf("all is up: %s", got)
+	}
+	u.done("broker", "create", "dead\x1b", "--url", "mqtt://127.0.0.1:1")
+	suite.WaitFor(t, "the cause is known", func() bool {
+		return strings.Contains(u.run("status").out, "not connected: ") && !strings.Contains(u.run("status").out, "not known")
+	})
+	got := u.run("status")
+	if got.code != 6 || !strings.Contains(got.out, `default/dead\x1b`) || !strings.Contains(got.errors, "1 need") {
+		t.Errorf("one is down: %+v", got)
+	}
+	var o struct {
+		Ready     bool
+		Brokers   []struct{ Name, Error string }
+		Attention []string
+	}
+	if err := json.Unmarshal([]byte(u.run("status", "-o", "json").out), &o); err != nil || !o.Ready || len(o.Brokers) != 2 || len(o.Attention) != 1 {
+		t.Errorf("json: %+v, %v", o, err)
+	}
+	if got := u.run("status", "--server", "http://127.0.0.1:1"); got.code != 6 {
+		t.Errorf("no service: %+v", got)
+	}
+	u.refused(4, "UNAUTHORIZED", "status", "--server", u.api.URL)
+}
+
+// TestCheck has one line and an exit code as a plugin of a monitoring system.
+func TestCheck(t *testing.T) {
+	t.Parallel()
+	u := newTerminal(t)
+	want := func(code int, line string, args ...string) {
+		t.Helper()
+		got := u.run(append([]string{"check"}, args...)...)
+		if got.code != code || got.errors != "" || strings.Count(got.out, "\n") != 1 || !strings.Contains(got.out, line) {
+			t.Errorf("%v: got %+v, want %d and %q", args, got, code, line)
+		}
+	}
+	want(0, "BROKER OK - 1 of 1 brokers connected | down=0;1;1;0", "broker")
+	want(0, "QUEUES OK - no messages wait | queue=0;1000;10000;0", "queues")
+	want(1, "QUEUES WARNING - ", "queues", "--warn", "0")
+	want(2, "QUEUES CRITICAL - ", "queues", "--crit", "0")
+	want(0, "CERTIFICATES OK - no certificates are stored | days=U;31:;8:", "certificates")
+	u.done("broker", "create", "dead", "--url", "mqtt://127.0.0.1:1")
+	want(2, "BROKER CRITICAL - 1 of 2 brokers connected; default/dead: ", "broker")
+	want(1, "| down=1;1;2;0", "broker", "--crit", "2")
+	want(0, "1 of 1", "broker", "--broker", "embedded")
+	want(3, "BROKER UNKNOWN - there is no broker", "broker", "--broker", "nothing")
+	want(3, "UNKNOWN - the service cannot be reached", "broker", "--server", "http://127.0.0.1:1")
+	want(3, "UNKNOWN - ", "queues", "--warn", "x")
+	want(3, "UNKNOWN - ", "queues", "extra")
+}
