@@ -98,7 +98,8 @@ func (t *tree) addTo(root *cobra.Command) error {
 		parent.AddCommand(cmd)
 	}
 	describeParents(parents)
-	root.AddCommand(t.contextCommand(), t.statusCommand(), t.checkCommand())
+	root.AddCommand(t.contextCommand(), t.statusCommand(), t.checkCommand(),
+		t.tailCommand(), t.pubCommand(), t.topCommand())
 	return nil
 }
 

@@ -231,28 +231,7 @@ func (p *printer) parts(r io.Reader) error {
 
 // events prints the events of a stream as they arrive: their data, in the table after the
 // type.
-func (p *printer) events(r io.Reader) error {
-	in := bufio.NewReader(r)
-	kind := ""
-	for {
-		line, err := in.ReadString('\n')
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		line = strings.TrimRight(line, "\r\n")
-		if name, ok := strings.CutPrefix(line, "event:"); ok {
-			kind = strings.TrimSpace(name)
-		}
-		if data, ok := strings.CutPrefix(line, "data:"); ok {
-			if err := p.event(kind, strings.TrimPrefix(data, " ")); err != nil {
-				return err
-			}
-		}
-	}
-}
+func (p *printer) events(r io.Reader) error { return readEvents(r, p.event) }
 
 func (p *printer) event(kind, data string) error {
 	switch p.format {
