@@ -1,9 +1,14 @@
 package main
 
 import (
+	"context"
+	"io"
 	"strings"
 	"testing"
 
+	"github.com/spf13/cobra"
+
+	"signalbox/router/cli"
 	"signalbox/scripts/suite"
 )
 
@@ -61,4 +66,45 @@ func TestTop(t *testing.T) {
 	u.refused(2, "must be one of queue", "top", "--by", "age")
 	u.refused(2, "at least a second", "top", "--interval", "1ms")
 	u.refused(2, "INVALID_REQUEST", "top", "--count", "101")
+}
+
+// TestTopAtTerminal prints pages at a terminal until it is interrupted.
+func TestTopAtTerminal(t *testing.T) {
+	t.Parallel()
+	u := newTerminal(t)
+	env := clientEnv(u.env, strings.NewReader(""))
+	env.Terminal = func(any) bool { return true }
+	root := &cobra.Command{Use: "signalbox", SilenceErrors: true, SilenceUsage: true}
+	if err := cli.AddTo(root, env); err != nil {
+		t.Fatal(err)
+	}
+	r, w := io.Pipe()
+	root.SetArgs([]string{"top", "--interval", "1s"})
+	root.SetOut(w)
+	ctx, interrupt := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- root.ExecuteContext(ctx); w.Close() }()
+	part := make([]byte, 1<<16)
+	for page := range 2 {
+		n, err := r.Read(part)
+		if text := string(part[:n]); err != nil || !strings.HasPrefix(text, "\x1b[H\x1b[2J") || !strings.Contains(text, "CLIENTID") {
+			t.Errorf("page %d: %q, %v", page, text, err)
+		}
+	}
+	interrupt()
+	go io.Copy(io.Discard, r) //nolint:errcheck // until the command ends
+	if err := <-ended; cli.ExitCode(err) != cli.CodeInterrupted {
+		t.Errorf("interrupted: %v", err)
+	}
+}
+
+// TestCompletionOfPlaces completes the names of brokers and projects.
+func TestCompletionOfPlaces(t *testing.T) {
+	t.Parallel()
+	u := newTerminal(t)
+	for _, args := range [][]string{{"tail", "a", "--broker", "emb"}, {"check", "queues", "--project", "default", "--broker", ""}} {
+		if got := u.done(append([]string{"__complete"}, args...)...); !strings.HasPrefix(got, "embedded\n") {
+			t.Errorf("%v: %q", args, got)
+		}
+	}
 }

@@ -69,7 +69,7 @@ func (t *tree) oneCheck(c *check) *cobra.Command {
 	}}
 	cmd.Flags().Int64Var(&warn, "warn", c.warn, "`NUMBER` of "+c.unit+" from which the state is WARNING")
 	cmd.Flags().Int64Var(&crit, "crit", c.crit, "`NUMBER` of "+c.unit+" from which the state is CRITICAL")
-	p.add(cmd.Flags())
+	p.add(cmd, t)
 	p.timeoutFlag.DefValue, p.timeout = checkTime.String(), checkTime
 	cmd.SetFlagErrorFunc(unknown)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -124,5 +125,28 @@ func TestSecretsAreNotArguments(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// TestSecrets has the members of bodies that no command takes as an argument.
+func TestSecrets(t *testing.T) {
+	t.Parallel()
+	ops, err := router.Operations()
+	must(t, err)
+	var got []string
+	for _, op := range ops {
+		if op.Body == nil {
+			continue
+		}
+		for _, m := range op.Body.Members {
+			if isSecret(m) {
+				got = append(got, op.ID+"."+m.Name)
+			}
+		}
+	}
+	slices.Sort(got)
+	want := []string{"changePassword.current", "changePassword.new", "createBroker.client_key", "createBroker.password", "createClient.password", "createUser.password", "login.password", "modifyClient.password", "testBroker.client_key", "testBroker.password", "updateBroker.client_key", "updateBroker.password", "updateUser.password"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("secrets (-want +got):\n%s", diff)
 	}
 }

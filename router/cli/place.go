@@ -7,7 +7,7 @@ import (
 	"net/url"
 	"slices"
 
-	"github.com/spf13/pflag"
+	"github.com/spf13/cobra"
 
 	"signalbox/router"
 	"signalbox/router/client"
@@ -20,9 +20,21 @@ type place struct {
 	project, broker string
 }
 
-func (p *place) add(flags *pflag.FlagSet) {
+// add adds the flags, whose names of projects and brokers are completed.
+func (p *place) add(cmd *cobra.Command, t *tree) {
+	flags := cmd.Flags()
 	flags.StringVar(&p.project, "project", "", "`NAME` or id of the project; of the context or the only one by default")
 	flags.StringVar(&p.broker, "broker", "", "`NAME` or id of the broker; of the context or the only one by default")
+	for flag, list := range map[string]string{"project": "listProjects", "broker": "listBrokers"} {
+		names := func(cmd *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
+			c := &command{tree: t, connection: p.connection}
+			if p.project != "" {
+				c.flags = []*input{{in: inPath, field: router.Field{Name: "projectId"}, given: true, texts: []string{p.project}}}
+			}
+			return c.names(cmd, t.operation(list), begun), cobra.ShellCompDirectiveNoFileComp
+		}
+		cmd.RegisterFlagCompletionFunc(flag, names) //nolint:errcheck // the flag exists
+	}
 	p.connection.add(flags)
 }
 

@@ -41,7 +41,7 @@ func (t *tree) pubCommand() *cobra.Command {
 	flags.BoolVar(&p.lines, "lines", false, "Publish each line of standard input")
 	flags.IntVar(&p.qos, "qos", 0, "QoS of the `NUMBER` 0, 1 or 2")
 	flags.BoolVar(&p.retain, "retain", false, "Have the broker retain the message; an empty payload deletes the one that it retains")
-	p.place.add(flags)
+	p.place.add(cmd, t)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		err := p.run(cmd, args)
 		if err != nil && cmd.Context().Err() != nil {

@@ -47,7 +47,7 @@ func (t *tree) tailCommand() *cobra.Command {
 	flags.StringVarP(&l.output, "output", "o", "text", "`FORMAT`: "+strings.Join(tailFormats, ", "))
 	flags.IntVar(&l.count, "count", 0, "End after this `NUMBER` of messages; 0 is without end")
 	flags.BoolVar(&l.retained, "retained", false, "Print the retained messages of the filters first")
-	l.place.add(flags)
+	l.place.add(cmd, t)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		l.filters = args
 		err := l.run(cmd)

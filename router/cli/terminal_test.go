@@ -104,3 +104,21 @@ func TestTextAtTerminal(t *testing.T) {
 		}
 	}
 }
+
+// TestNewPassword asks for a new password twice at the terminal.
+func TestNewPassword(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		typed    [2]string
+		terminal bool
+		code     int
+	}{{[2]string{"brand-new-1", "brand-new-1"}, true, 0}, {[2]string{"a", "b"}, true, CodeUsage}, {[2]string{}, true, CodeUsage}, {[2]string{"a", "a"}, false, CodeUsage}} {
+		asked := 0
+		env := &Env{Terminal: func(any) bool { return c.terminal },
+			ReadPassword: func() ([]byte, error) { asked++; return []byte(c.typed[asked-1]), nil }}
+		got, err := env.NewPassword(&bytes.Buffer{}, "")
+		if ExitCode(err) != c.code || err == nil && got != c.typed[0] {
+			t.Errorf("%+v: got %q, %v", c, got, err)
+		}
+	}
+}

@@ -43,11 +43,12 @@ func (t *tree) topCommand() *cobra.Command {
 	flags.DurationVar(&p.interval, "interval", 2*time.Second, "`TIME` between two pages, at least a second")
 	flags.BoolVar(&p.once, "once", false, "Print one page")
 	p.format.add(flags, t.operation("streamEvents"))
-	p.place.add(flags)
-	must := cmd.RegisterFlagCompletionFunc("by", func(_ *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
+	p.place.add(cmd, t)
+	byFigure := func(_ *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
 		return begunWith(topFigures, begun), cobra.ShellCompDirectiveNoFileComp
-	})
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return errors.Join(must, p.run(cmd)) }
+	}
+	cmd.RegisterFlagCompletionFunc("by", byFigure) //nolint:errcheck // the flag exists
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return p.run(cmd) }
 	return cmd
 }
 
