@@ -19,7 +19,7 @@ func addResetPassword(root *cobra.Command, load configLoader, environ []string, 
 		return err
 	}
 	var file string
-	var generate bool
+	var generate, unblock bool
 	reset := &cobra.Command{Use: "reset-password EMAIL", Short: "Replaces the password of a user, whose sessions end; the service must be stopped", Args: cobra.ExactArgs(1),
 		Long: "Replaces the password of a user in the data directory of this machine, without the old one, and ends the\nsessions of the user. The service must be stopped. The new password is asked for twice at the terminal.",
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -33,7 +33,7 @@ func addResetPassword(root *cobra.Command, load configLoader, environ []string, 
 					return err
 				}
 			}
-			stored, err := appliance.ResetPassword(cmd.Context(), c, args[0], password)
+			stored, err := appliance.ResetPassword(cmd.Context(), c, args[0], password, unblock)
 			if errors.Is(err, appliance.ErrNoUser) {
 				return cli.WithCode(cli.CodeNotFound, err)
 			}
@@ -48,6 +48,7 @@ func addResetPassword(root *cobra.Command, load configLoader, environ []string, 
 		}}
 	reset.Flags().StringVar(&file, "password-file", "", "`file` with the new password; - is standard input")
 	reset.Flags().BoolVar(&generate, "generate", false, "generate the new password, and print it once")
+	reset.Flags().BoolVar(&unblock, "unblock", false, "also let a user log in again whose log-in was blocked")
 	reset.MarkFlagsMutuallyExclusive("password-file", "generate")
 	addLocal(parent, reset)
 	return nil

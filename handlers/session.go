@@ -8,12 +8,12 @@ import (
 	"signalbox/handlers/auth"
 )
 
-// LoginRequest has a user's credentials. The email address is a secret for the audit log, as some
-// type their password in its place; the row has the address of an account as its object.
+// LoginRequest has a user's credentials. The email address is masked in the audit log, as some type
+// their password in its place; the row has the address of an account as its object.
 type LoginRequest struct {
 	Address string `meta:"address"`
 	Body    struct {
-		Email    string `json:"email" required:"true" minlen:"1" secret:"true" doc:"Email address of the user." example:"ada@example.org"`
+		Email    string `json:"email" required:"true" minlen:"1" masked:"true" doc:"Email address of the user." example:"ada@example.org"`
 		Password string `json:"password" required:"true" minlen:"1" secret:"true" doc:"Password of the user." example:"correct-horse-battery"`
 	}
 }

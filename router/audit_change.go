@@ -57,7 +57,7 @@ func (s *shape) masked(raw json.RawMessage, r *rules) any {
 	switch {
 	case len(raw) == 0 || string(raw) == "null":
 		return nil
-	case r.secret || s.isSecret():
+	case r.secret || r.masked || s.isSecret():
 		return mask
 	}
 	switch s.kind {

@@ -21,7 +21,8 @@ type rules struct {
 	optional bool // a body that may be omitted
 	nul      bool // a string that may contain U+0000
 	alone    bool // a query parameter that makes the others ignored
-	secret   bool // a value that is masked in the audit log
+	secret   bool // a password, a key or what else must not be in a log
+	masked   bool // not a secret, but masked in the audit log
 	minLen   int  // characters of a string, entries of a list
 	enum     []string
 	min, max *float64
@@ -41,6 +42,7 @@ func parseRules(tag reflect.StructTag) (rules, error) {
 		nul:      tag.Get("nul") == "true",
 		alone:    tag.Get("alone") == "true",
 		secret:   tag.Get("secret") == "true",
+		masked:   tag.Get("masked") == "true",
 		format:   tag.Get("format"),
 		fallback: tag.Get("default"),
 		doc:      tag.Get("doc"),

@@ -23,9 +23,9 @@ const minPassword = 8
 
 // ResetPassword replaces the password of a user while the service does not run, and ends
 // the sessions of the user. An empty password is generated. It returns the password that
-// was stored. The running service keeps sessions in memory, and delays of log-ins only
+// was stored. unblock lets a user log in again whose log-in was blocked. The running service keeps sessions in memory, and delays of log-ins only
 // there: both end with it.
-func ResetPassword(ctx context.Context, c Config, email, password string) (stored string, err error) {
+func ResetPassword(ctx context.Context, c Config, email, password string, unblock bool) (stored string, err error) {
 	if password == "" {
 		password = auth.NewPassword()
 	}
@@ -40,12 +40,12 @@ func ResetPassword(ctx context.Context, c Config, email, password string) (store
 		if err := errors.Join(checkDatabases(ctx, c), c.directory().Check(ctx)); err != nil {
 			return err
 		}
-		return c.storePassword(ctx, path, email, password)
+		return c.storePassword(ctx, path, email, password, unblock)
 	})
 }
 
 // storePassword stores the password, together with a row of the audit log.
-func (c Config) storePassword(ctx context.Context, path, email, password string) (err error) {
+func (c Config) storePassword(ctx context.Context, path, email, password string, unblock bool) (err error) {
 	d, err := db.Open(ctx, path, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return err
@@ -59,6 +59,8 @@ func (c Config) storePassword(ctx context.Context, path, email, password string)
 		return err
 	case u.SSOType != "":
 		return fmt.Errorf("%s is authenticated elsewhere (%s) and has no password here", u.Email, u.SSOType)
+	case !u.Verified && !unblock:
+		return fmt.Errorf("the log-in of %s is blocked; add --unblock to allow it again", u.Email)
 	}
 	now := time.Now()
 	a := auth.New(d, auth.Config{}, time.Now, slog.New(slog.DiscardHandler))
@@ -68,5 +70,6 @@ func (c Config) storePassword(ctx context.Context, path, email, password string)
 		return err
 	}
 	ctx, _ = audit.Start(ctx, audit.Event{Time: now, ActorKind: "command", ActorName: systemUser(), Operation: "resetPassword", Object: u.Email})
-	return d.SetPassword(ctx, u.ID, hash, "", now)
+	allowed := true
+	return d.UpdateUser(ctx, db.UserUpdate{ID: u.ID, PasswordHash: &hash, Verified: &allowed, UpdatedAt: now})
 }

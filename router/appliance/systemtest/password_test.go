@@ -38,7 +38,9 @@ func TestResetPassword(t *testing.T) {
 	signIn(t, p, rootEmail, "brand-new-1")
 	p.stop(t)
 
-	got := reset("", rootEmail, "--generate")
+	damage(t, dir, "UPDATE users SET verified = 0")
+	wantRefused(t, reset("", rootEmail, "--generate"), "--unblock")
+	got := reset("", rootEmail, "--generate", "--unblock")
 	if got.code != 0 || len(strings.TrimSpace(got.stdout)) != 20 {
 		t.Fatalf("generated: %+v", got)
 	}
