@@ -18,6 +18,7 @@ import (
 	"signalbox/broker/mqtt/mqtttest"
 	"signalbox/handlers"
 	"signalbox/router/apitest"
+	"signalbox/router/appliance"
 	"signalbox/scripts/suite"
 )
 
@@ -359,4 +360,21 @@ func auditOpen(t *testing.T, as *apitest.Caller) []handlers.AuditRecord {
 	var page handlers.AuditPage
 	as.Get(auditPath).Want(200).Decode(&page)
 	return page.Open
+}
+
+// TestConsoleAudit shows the account of a log-in, whose address is masked in the change, and the
+// destinations of the log with the reason why one does not receive.
+func TestConsoleAudit(t *testing.T) {
+	t.Parallel()
+	api := apitest.New(t, func(c *appliance.Config) {
+		c.Audit.Sinks.File, c.Audit.Sinks.Webhook = filepath.Join(t.TempDir(), "audit.jsonl"), "http://127.0.0.1:1/secret-path"
+	})
+	b := api.Browser(apitest.RootEmail, apitest.RootPassword)
+	suite.WaitFor(t, "the webhook has failed", func() bool {
+		var all []handlers.AuditSinkRecord
+		api.Root.Get(auditPath + "/sinks").Want(200).Decode(&all)
+		return len(all) == 2 && all[0].Error == "" && all[1].Error != ""
+	})
+	b.Lacks(b.Want(b.Get("/audit?operation=login"), 200, "<code>"+apitest.RootEmail+"</code>", "Copies of the log", "audit.jsonl", "http://127.0.0.1:1<", "does not receive", "connection refused"),
+		"secret-path", "<td>***</td>")
 }

@@ -60,7 +60,7 @@ func (e *auditEvent) Name() string {
 	}
 	a, b := change.After, change.Before
 	name := cmp.Or(a.Name, b.Name, a.ClusterName, a.Email, b.Email)
-	if name == e.Object {
+	if name == e.Object || name == "***" { // masked, such as the address of a log-in
 		return ""
 	}
 	return name
