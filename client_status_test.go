@@ -20,7 +20,7 @@ func TestStatus(t *testing.T) {
 		return strings.Contains(u.run("status").out, "not connected: ") && !strings.Contains(u.run("status").out, "not known")
 	})
 	got := u.run("status")
-	if got.code != 6 || !strings.Contains(got.out, `default/dead\x1b`) || !strings.Contains(got.errors, "1 need") {
+	if got.code != 6 || !strings.Contains(got.out, `default/dead\x1b`) || !strings.Contains(got.errors, `broker dead\x1b of project default is not connected: `) {
 		t.Errorf("one is down: %+v", got)
 	}
 	var o struct {

@@ -200,17 +200,17 @@ func (d *DB) EndAudit(ctx context.Context, a *Audit, outcome string, status int,
 	return wrap("end audit row", err)
 }
 
-// EndAuditAs stores in place of a begun event those that it has become.
+// EndAuditAs stores in place of a begun event those that it has become, if any.
 func (d *DB) EndAuditAs(_ context.Context, a *Audit, events []AuditEvent) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	open := a.open
 	err := d.audits.commit(d, func(ctx context.Context, tx *sql.Tx) error {
-		for i, e := range events {
-			if i > 0 {
-				open = ""
-			}
-			if err := d.closeAudit(ctx, tx, open, e); err != nil {
+		if _, err := tx.StmtContext(ctx, d.audit.end).ExecContext(ctx, open); err != nil {
+			return err
+		}
+		for _, e := range events {
+			if err := d.appendAudit(ctx, tx, e); err != nil {
 				return err
 			}
 		}

@@ -136,19 +136,19 @@ func (a *auditedRequest) outcomeOf(ctx context.Context, e *handlers.Error) strin
 // describe notes which object is changed, and how.
 func (a *auditedRequest) describe(ctx context.Context, e *audit.Event, query string, body []byte) {
 	values, _ := url.ParseQuery(query) //nolint:errcheck // what is not valid is refused
-	change := auditChange{Parameters: a.row.plan.maskedQuery(values)}
+	change := audit.Change{Parameters: a.row.plan.maskedQuery(values)}
 	if b := a.row.plan.body; a.row.Large {
 		change.After = map[string]any{"bytes": len(body), "sha256": fmt.Sprintf("%x", sha256.Sum256(body))}
 	} else if b != nil {
 		change.After, _ = b.shape.masked(body, &b.rules).(map[string]any)
 	}
 	if e.Object == "" {
-		e.Object = objectOf(change.Parameters, change.After)
+		e.Object = audit.ObjectOf(change.Parameters, change.After)
 	}
 	if a.row.Before != "" {
 		change.Before = a.before(ctx, e.Object, change)
 	}
-	e.Change = change.encode()
+	e.Change = change.Encode()
 }
 
 // isDocument reports whether the operation stores a document with secrets in places that only
@@ -159,28 +159,13 @@ func (row *route) isDocument() bool {
 
 // noteAfter adds the stored document to the row.
 func (a *auditedRequest) noteAfter(ctx context.Context) {
-	var change auditChange
+	var change audit.Change
 	e := a.opened.Event()
 	if json.Unmarshal(e.Change, &change) != nil {
-		change = auditChange{}
+		change = audit.Change{}
 	}
-	change.After = a.before(ctx, e.Object, auditChange{})
-	a.opened.Note(func(e *audit.Event) { e.Change = change.encode() })
-}
-
-// objectNames are the members of requests that name an object, the most precise ones first.
-var objectNames = []string{"username", "groupname", "rolename", "streamname", "clientid", "clientId", "email", "value", "topic", "name", "clustername"}
-
-// objectOf returns the name of the object of a request, "" if it has none.
-func objectOf(from ...map[string]any) string {
-	for _, members := range from {
-		for _, name := range objectNames {
-			if s, ok := members[name].(string); ok && s != "" && s != mask {
-				return s
-			}
-		}
-	}
-	return ""
+	change.After = a.before(ctx, e.Object, audit.Change{})
+	a.opened.Note(func(e *audit.Event) { e.Change = change.Encode() })
 }
 
 // checkBefore checks that each row's Before is an operation that reads, with the parameters of

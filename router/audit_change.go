@@ -10,45 +10,14 @@ import (
 	"unicode/utf8"
 
 	"signalbox/broker"
+	"signalbox/handlers/audit"
 )
 
-// auditChange is what a request asks for, as it is audited: its query, its body, and the
-// members that it changes as they were before. Secrets are masked.
-type auditChange struct {
-	Parameters map[string]any `json:"parameters,omitempty"`
-	Before     map[string]any `json:"before,omitempty"`
-	After      map[string]any `json:"after,omitempty"`
-}
-
-// The bounds of a change in the audit log, in bytes, characters and entries.
+// The bounds of a value in the audit log, in characters and entries.
 const (
-	maxAuditChange  = 16 << 10
 	maxAuditText    = 1000
 	maxAuditEntries = 200
 )
-
-// mask replaces a secret in the audit log.
-const mask = "***"
-
-// encode returns the change as JSON, nil if there is none. What is too long is left out, the
-// state before first.
-func (c auditChange) encode() json.RawMessage {
-	for range 3 {
-		if c.Parameters == nil && c.Before == nil && c.After == nil {
-			return nil
-		}
-		text, err := json.Marshal(c)
-		if err == nil && len(text) <= maxAuditChange {
-			return text
-		}
-		if c.Before != nil {
-			c.Before = nil
-		} else {
-			c.After = map[string]any{"omitted": "the change is too long for the audit log"}
-		}
-	}
-	return nil
-}
 
 // masked returns a valid JSON value for the audit log: members that the type has, without
 // secrets, and not longer than is useful.
@@ -58,7 +27,7 @@ func (s *shape) masked(raw json.RawMessage, r *rules) any {
 	case len(raw) == 0 || string(raw) == "null":
 		return nil
 	case r.secret || r.masked || s.isSecret():
-		return mask
+		return audit.Mask
 	}
 	switch s.kind {
 	case object:
@@ -153,7 +122,7 @@ func (p *plan) maskedQuery(given url.Values) map[string]any {
 			out = map[string]any{}
 		}
 		if q.rules.secret {
-			out[q.name] = mask
+			out[q.name] = audit.Mask
 		} else {
 			out[q.name] = shorten(strings.Join(given[q.name], ", "))
 		}
@@ -167,7 +136,7 @@ const beforeTime = time.Second
 
 // before returns the state of the object with that name that a request changes: the members that the body
 // names, or all for an operation without a body.
-func (a *auditedRequest) before(ctx context.Context, object string, c auditChange) map[string]any {
+func (a *auditedRequest) before(ctx context.Context, object string, c audit.Change) map[string]any {
 	ctx, cancel := context.WithTimeout(ctx, beforeTime)
 	defer cancel()
 	name, query, _ := strings.Cut(a.row.Before, "?")
@@ -185,7 +154,7 @@ func (a *auditedRequest) before(ctx context.Context, object string, c auditChang
 }
 
 // fillTemplate replaces {member} in a query by a member of the request.
-func fillTemplate(query string, c auditChange) string {
+func fillTemplate(query string, c audit.Change) string {
 	for _, members := range []map[string]any{c.Parameters, c.After} {
 		for name, v := range members {
 			if s, ok := v.(string); ok {

@@ -88,6 +88,11 @@ func serve(ctx context.Context, payload []byte, table ...command) []byte {
 		}
 		answers = append(answers, a)
 	}
+	return encodeResponses(answers, fault)
+}
+
+// encodeResponses returns the message with all responses; that to a faulty request is the last.
+func encodeResponses(answers []response, fault *dynsec.Response) []byte {
 	if fault != nil {
 		answers = append(answers, response{Command: fault.Command, Error: fault.Error})
 	}
@@ -97,7 +102,7 @@ func serve(ctx context.Context, payload []byte, table ...command) []byte {
 func do(ctx context.Context, r dynsec.OtherCommand, table []command) response {
 	a := response{Command: r.Name, CorrelationData: r.Correlation}
 	for _, c := range table {
-		if !strings.EqualFold(c.name, r.Name) {
+		if !strings.EqualFold(c.name, r.Name) || !isKnown(c.name) {
 			continue
 		}
 		a.Command = c.name

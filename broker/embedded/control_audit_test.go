@@ -12,11 +12,13 @@ import (
 func TestControlThatCannotBeRecorded(t *testing.T) {
 	t.Parallel()
 	b := start(t, func(c *Config) {
-		c.ControlAudit = func(broker.ControlRequest) (func([]string), error) { return nil, errors.New("disk full") }
+		c.ControlAudit = func(broker.ControlRequest) (func([]broker.ControlOutcome), error) {
+			return nil, errors.New("disk full")
+		}
 	})
 	d := admin(t, b, 5)
 	for _, c := range []struct{ give, want string }{
-		{`{"command":"createRole","rolename":"r"}`, `{"responses":[{"command":"createRole","error":"Audit log cannot be written"}]}`},
+		{`{"command":"createRole","rolename":"r","correlationData":"7"}`, `{"responses":[{"command":"createRole","error":"Audit log cannot be written","correlationData":"7"}]}`},
 		{`{"command":"getRole","rolename":"r"}`, `{"responses":[{"command":"getRole","error":"Role not found"}]}`},
 	} {
 		d.command(c.give)

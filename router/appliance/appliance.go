@@ -258,7 +258,7 @@ func (a *Appliance) startBroker(ctx context.Context) error {
 	}
 	adopted, abandon := context.WithCancel(ctx)
 	defer abandon()
-	c.ControlAudit = func(q broker.ControlRequest) (func([]string), error) {
+	c.ControlAudit = func(q broker.ControlRequest) (func([]broker.ControlOutcome), error) {
 		<-adopted.Done() // before, the broker has no project
 		return a.API.AuditControl(context.Background(), q)
 	}

@@ -23,8 +23,7 @@ const minPassword = 8
 
 // ResetPassword replaces the password of a user while the service does not run, and ends
 // the sessions of the user. An empty password is generated. It returns the password that
-// was stored. unblock lets a user log in again whose log-in was blocked. The running service keeps sessions in memory, and delays of log-ins only
-// there: both end with it.
+// was stored. unblock lets a user log in again whose log-in was blocked.
 func ResetPassword(ctx context.Context, c Config, email, password string, unblock bool) (stored string, err error) {
 	if password == "" {
 		password = auth.NewPassword()
@@ -34,7 +33,7 @@ func ResetPassword(ctx context.Context, c Config, email, password string, unbloc
 	}
 	path := filepath.Join(c.DataDir, databaseFile)
 	if _, err := os.Stat(path); err != nil { // before the lock, which creates the directory
-		return "", fmt.Errorf("data_dir: %w", err)
+		return "", fmt.Errorf("there is no database in the data_dir %s; give that of the service, and run the command as its user (%w)", c.DataDir, err)
 	}
 	return password, locked(c, func() error {
 		if err := errors.Join(checkDatabases(ctx, c), c.directory().Check(ctx)); err != nil {

@@ -155,27 +155,44 @@ func (c *command) readFile(name, flag string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	return readAll(r, name, maxFile)
+}
+
+func (c *command) open(name, flag string) (io.ReadCloser, error) {
+	if name == "-" {
+		if c.standardIn != "" {
+			return nil, usage("%s and %s cannot both read standard input", c.standardIn, flag)
+		}
+		c.standardIn = flag
+	}
+	return c.tree.env.open(name, flag)
+}
+
+// open opens a file that a flag names, or standard input for "-".
+func (e *Env) open(name, flag string) (io.ReadCloser, error) {
+	if name == "-" {
+		return io.NopCloser(e.Stdin), nil
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, usage("--%s: %w", strings.TrimPrefix(flag, "--"), err)
+	}
+	return f, nil
+}
+
+// readAll reads a file of at most so many bytes and closes it.
+func readAll(r io.ReadCloser, name string, most int64) ([]byte, error) {
 	defer r.Close() //nolint:errcheck // it was only read
-	text, err := io.ReadAll(io.LimitReader(r, maxFile+1))
-	if err == nil && len(text) > maxFile {
-		err = usage("%s: has more than %d bytes", name, maxFile)
+	text, err := io.ReadAll(io.LimitReader(r, most+1))
+	if err == nil && int64(len(text)) > most {
+		err = usage("%s: has more than %d bytes", name, most)
 	}
 	return text, err
 }
 
-func (c *command) open(name, flag string) (io.ReadCloser, error) {
-	if name != "-" {
-		f, err := os.Open(name)
-		if err != nil {
-			return nil, usage("--%s: %w", strings.TrimPrefix(flag, "--"), err)
-		}
-		return f, nil
-	}
-	if c.standardIn != "" {
-		return nil, usage("%s and %s cannot both read standard input", c.standardIn, flag)
-	}
-	c.standardIn = flag
-	return io.NopCloser(c.tree.env.Stdin), nil
+// withoutLineEnd returns a text without the end of its last line.
+func withoutLineEnd(text string) string {
+	return strings.TrimSuffix(strings.TrimSuffix(text, "\n"), "\r")
 }
 
 // readSecrets reads the secrets that were named on the command line, and asks for those
@@ -193,7 +210,7 @@ func (c *command) readSecrets(ask func(prompt string) (string, error)) error {
 			content, err = c.readFile(in.file, "--"+in.flag+"-file")
 			text = string(content)
 			if in.field.Name != "client_key" {
-				text = strings.TrimSuffix(strings.TrimSuffix(text, "\n"), "\r")
+				text = withoutLineEnd(text)
 			}
 		case in.ask || in.field.Required && len(c.files) == 0 && c.tree.env.Terminal(c.tree.env.Stdin):
 			text, err = ask(fmt.Sprintf("%s: ", strings.ReplaceAll(in.flag, "-", " ")))

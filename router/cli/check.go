@@ -116,25 +116,25 @@ func (c *check) performance(value, warn, crit int64) string {
 	return fmt.Sprintf("%s=%s;%d;%d;0", c.label, number, warn, crit)
 }
 
-// observed returns the brokers that a check is about.
-func (t *tree) observed(ctx context.Context, p *place) ([]brokerState, error) {
+// observed returns the brokers that a check is about: all, or those with a name or an id.
+func (t *tree) observed(ctx context.Context, p *place) (found []brokerState, err error) {
 	s, err := t.connect(&p.connection)
 	if err != nil {
 		return nil, err
 	}
-	o, err := s.overview(ctx, p.project)
-	if err != nil || p.broker == "" {
-		if err != nil {
-			return nil, err
+	err = s.eachProject(ctx, p.project, func(one entry) error {
+		all, err := s.brokerStates(ctx, one)
+		for _, b := range all {
+			if p.broker == "" || b.Name == p.broker || b.id == p.broker {
+				found = append(found, b)
+			}
 		}
-		return o.Brokers, nil
+		return err
+	})
+	if err == nil && len(found) == 0 && p.broker != "" {
+		err = fmt.Errorf("there is no broker %q", p.broker)
 	}
-	for _, b := range o.Brokers {
-		if b.Name == p.broker || b.id == p.broker {
-			return []brokerState{b}, nil
-		}
-	}
-	return nil, fmt.Errorf("there is no broker %q", p.broker)
+	return found, err
 }
 
 func measureBrokers(ctx context.Context, t *tree, p *place) (down int64, text string, err error) {

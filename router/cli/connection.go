@@ -125,15 +125,11 @@ const maxToken = 16 << 10
 
 // ReadToken reads a token from a file, or from standard input for "-".
 func (e *Env) ReadToken(name string) (string, error) {
-	r := e.Stdin
-	if name != "-" {
-		f, err := os.Open(name)
-		if err != nil {
-			return "", usage("--token-file: %w", err)
-		}
-		defer f.Close() //nolint:errcheck // it was only read
-		r = f
+	r, err := e.open(name, "--token-file")
+	if err != nil {
+		return "", err
 	}
+	defer r.Close() //nolint:errcheck // it was only read
 	line, err := bufio.NewReader(io.LimitReader(r, maxToken)).ReadString('\n')
 	if err != nil && !errors.Is(err, io.EOF) {
 		return "", err

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"io"
-	"os"
 	"strings"
 )
 
@@ -12,20 +11,15 @@ func (e *Env) NewPassword(stderr io.Writer, file string) (string, error) {
 	if file == "" {
 		return e.askTwice(stderr)
 	}
-	r := e.Stdin
-	if file != "-" {
-		f, err := os.Open(file)
-		if err != nil {
-			return "", usage("--password-file: %w", err)
-		}
-		defer f.Close() //nolint:errcheck // it was only read
-		r = f
-	}
-	text, err := io.ReadAll(io.LimitReader(r, maxToken))
+	r, err := e.open(file, "--password-file")
 	if err != nil {
 		return "", err
 	}
-	password := strings.TrimSuffix(strings.TrimSuffix(string(text), "\n"), "\r")
+	text, err := readAll(r, file, maxToken)
+	if err != nil {
+		return "", err
+	}
+	password := withoutLineEnd(string(text))
 	if password == "" || strings.ContainsAny(password, "\r\n") {
 		return "", usage("--password-file: %s must have one line with the password", file)
 	}

@@ -86,8 +86,11 @@ func (p *pub) payload(args []string) ([]byte, error) {
 	if p.file == "" {
 		return nil, nil
 	}
-	c := &command{tree: p.tree}
-	return c.readFile(p.file, "--file")
+	r, err := p.env.open(p.file, "--file")
+	if err != nil {
+		return nil, err
+	}
+	return readAll(r, p.file, maxFile)
 }
 
 func (p *pub) publishLines(ctx context.Context, s *session, topic string) error {

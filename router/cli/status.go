@@ -69,7 +69,7 @@ func (t *tree) statusCommand() *cobra.Command {
 		if err := out.overview(o); err != nil || len(o.Attention) == 0 {
 			return err
 		}
-		return &failure{code: CodeUnavailable, err: fmt.Errorf("%d need attention", len(o.Attention))}
+		return &failure{code: CodeUnavailable, err: fmt.Errorf("%s", printable(strings.Join(o.Attention, "; ")))}
 	}
 	return cmd
 }
@@ -80,26 +80,43 @@ func (s *session) overview(ctx context.Context, project string) (*overview, erro
 	if err := s.readiness(ctx, o); err != nil {
 		return nil, err
 	}
+	return o, s.eachProject(ctx, project, func(one entry) error {
+		brokers, err := s.brokerStates(ctx, one)
+		if err != nil {
+			return err
+		}
+		for _, b := range brokers {
+			if !b.Connected {
+				o.Attention = append(o.Attention, fmt.Sprintf("broker %s of project %s is not connected: %s", b.Name, one.Name, reason(b.Error)))
+			}
+		}
+		o.Brokers = append(o.Brokers, brokers...)
+		return s.clusterStates(ctx, o, one)
+	})
+}
+
+// eachProject calls do for each project of the caller, or for one.
+func (s *session) eachProject(ctx context.Context, project string, do func(entry) error) error {
 	if project != "" {
 		id, err := s.idOf(ctx, "/api/projects/{projectId}", "projectId", project)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		project = id
 	}
 	var projects []entry
 	if err := s.get(ctx, "/api/projects", nil, &projects); err != nil {
-		return nil, err
+		return err
 	}
 	for _, one := range projects {
 		if project != "" && one.ID != project {
 			continue
 		}
-		if err := errors.Join(s.brokerStates(ctx, o, one), s.clusterStates(ctx, o, one)); err != nil {
-			return nil, err
+		if err := do(one); err != nil {
+			return err
 		}
 	}
-	return o, nil
+	return nil
 }
 
 // readiness asks for the version, and whether the service is ready.
@@ -116,7 +133,8 @@ func (s *session) readiness(ctx context.Context, o *overview) error {
 	return err
 }
 
-func (s *session) brokerStates(ctx context.Context, o *overview, project entry) error {
+// brokerStates returns the state of the brokers of a project.
+func (s *session) brokerStates(ctx context.Context, project entry) (states []brokerState, err error) {
 	var list []struct {
 		ID, Name, URL string
 		CACert        string `json:"ca_cert"`
@@ -127,16 +145,13 @@ func (s *session) brokerStates(ctx context.Context, o *overview, project entry) 
 		}
 	}
 	if err := s.get(ctx, "/api/projects/"+url.PathEscape(project.ID)+"/brokers", nil, &list); err != nil {
-		return err
+		return nil, err
 	}
 	for _, b := range list {
-		o.Brokers = append(o.Brokers, brokerState{Project: project.Name, Name: b.Name, URL: b.URL, Connected: b.Status.Connected,
+		states = append(states, brokerState{Project: project.Name, Name: b.Name, URL: b.URL, Connected: b.Status.Connected,
 			Error: b.Status.Error, id: b.ID, caCert: b.CACert, clientCert: b.ClientCert})
-		if !b.Status.Connected {
-			o.Attention = append(o.Attention, fmt.Sprintf("broker %s of project %s is not connected: %s", b.Name, project.Name, reason(b.Status.Error)))
-		}
 	}
-	return nil
+	return states, nil
 }
 
 // reason returns a cause, also where none is known.

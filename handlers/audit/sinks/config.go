@@ -30,7 +30,7 @@ func (c Config) Validate() error {
 	bad := func(key, format string, args ...any) {
 		errs = append(errs, fmt.Errorf("audit.sinks."+key+": "+format, args...))
 	}
-	if c.File != "" && filepath.Ext(c.File) == "" && strings.HasSuffix(c.File, string(filepath.Separator)) {
+	if strings.HasSuffix(c.File, string(filepath.Separator)) {
 		bad("file", "must be the path of a file, not of a folder")
 	}
 	if c.Syslog != "" && !isURL(c.Syslog, "tcp", "tls") {

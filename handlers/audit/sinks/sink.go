@@ -146,6 +146,10 @@ func (k *sink) next(ctx context.Context) (list []record, to db.AuditSink, more b
 	if err != nil {
 		return nil, to, false, err
 	}
+	if len(events) > 0 && to.Seq > 0 && events[0].Seq > to.Seq+1 {
+		k.o.Log.WarnContext(ctx, "rows of the audit log were deleted before a destination had them; raise audit.max_rows, or restore the destination sooner",
+			"sink", k.status.Name, "from", to.Seq+1, "to", events[0].Seq-1)
+	}
 	size := 0
 	for i := range events {
 		line, err := k.o.Encode(events[i])

@@ -307,14 +307,19 @@ func TestSyslog(t *testing.T) {
 			defer c.Close() //nolint:errcheck // the test is over
 			go c.serve(2)
 			r.add("a", "b", "c")
-			o := options()
-			o.Settle = 200 * time.Millisecond
+			o, later := options(), atomic.Int64{}
+			o.Settle = time.Hour
+			o.Now = func() time.Time { return time.Now().Add(time.Duration(later.Load())) }
 			s, _ := r.start(cfg, o)
 			suite.WaitFor(t, "all are received", func() bool {
 				got := c.received()
 				return len(got) > 0 && got[len(got)-1] == "c"
 			})
 			want(t, "received", c.received(), "a", "b", "a", "b", "c")
+			if st := r.status(s); st.Seq != 0 {
+				t.Errorf("row %d counts as received at once", st.Seq)
+			}
+			later.Store(int64(time.Hour))
 			r.waitFor(s, 3)
 			c.mu.Lock()
 			defer c.mu.Unlock()
@@ -422,6 +427,28 @@ func TestRetentionWaits(t *testing.T) {
 	must(t, err)
 	if got := cut(1 << 62); got != 4 {
 		t.Errorf("a destination that is gone keeps the rows after %d", got)
+	}
+}
+
+// Rows that were deleted before a destination had them are reported.
+func TestDeletedRowsAreReported(t *testing.T) {
+	t.Parallel()
+	r, path := newRig(t), filepath.Join(t.TempDir(), "audit.jsonl")
+	r.add("a", "b", "c", "d")
+	_, err := r.d.OpenAuditSinks(t.Context(), []string{File})
+	must(t, err, r.d.PutAuditSink(t.Context(), db.AuditSink{Name: File, Seq: 1}))
+	head, err := r.d.AuditCut(t.Context(), time.Time{}, 1)
+	must(t, err, r.d.CutAudit(t.Context(), db.AuditCheckpoint{AuditHead: head, Time: time.Now(), Note: "cut"}))
+	var log bytes.Buffer
+	o := options()
+	o.Log = slog.New(slog.NewTextHandler(&log, nil))
+	_, stop := r.start(Config{File: path}, o)
+	stop()
+	text, err := os.ReadFile(path)
+	must(t, err)
+	want(t, "rows", names(t, text), "d", "cut")
+	if !strings.Contains(log.String(), "sink=file from=2 to=3") {
+		t.Errorf("the log has %s", log.String())
 	}
 }
 

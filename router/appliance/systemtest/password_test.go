@@ -25,7 +25,7 @@ func TestResetPassword(t *testing.T) {
 
 	wantExit(t, 2, reset("", rootEmail), "not a terminal")
 	wantExit(t, 2, reset("two\nlines\n", rootEmail, "--password-file", "-"), "one line")
-	wantExit(t, 3, reset("brand-new-1", "nobody@localhost", "--password-file", "-"), "no user", "nobody@localhost")
+	wantExit(t, 3, reset("brand-new-1", "unknown@localhost", "--password-file", "-"), "no user", "unknown@localhost")
 	wantRefused(t, reset("short", rootEmail, "--password-file", "-"), "at least 8")
 	if got := reset("brand-new-1\n", strings.ToUpper(rootEmail), "--password-file", "-"); got.code != 0 || got.stdout != "" {
 		t.Fatalf("reset: %+v", got)

@@ -1,0 +1,54 @@
+package audit
+
+import "encoding/json"
+
+// Change is what is asked for, as it is recorded: the query and the body of a request or the
+// arguments of a command, the members that it changes as they were before, and why it failed.
+// Secrets are masked.
+type Change struct {
+	Parameters map[string]any `json:"parameters,omitempty"`
+	Before     map[string]any `json:"before,omitempty"`
+	After      map[string]any `json:"after,omitempty"`
+	Error      string         `json:"error,omitempty"`
+}
+
+// maxChange bounds a change in bytes.
+const maxChange = 16 << 10
+
+// Mask replaces a secret.
+const Mask = "***"
+
+// Encode returns the change as JSON, nil if there is none. What is too long is left out, the
+// state before first.
+func (c Change) Encode() json.RawMessage {
+	for range 3 {
+		if c.Parameters == nil && c.Before == nil && c.After == nil && c.Error == "" {
+			return nil
+		}
+		text, err := json.Marshal(c)
+		if err == nil && len(text) <= maxChange {
+			return text
+		}
+		if c.Before != nil {
+			c.Before = nil
+		} else {
+			c.After = map[string]any{"omitted": "the change is too long for the audit log"}
+		}
+	}
+	return nil
+}
+
+// objectNames are the members that name an object, the most precise ones first.
+var objectNames = []string{"username", "groupname", "rolename", "streamname", "clientid", "clientId", "email", "value", "topic", "name", "clustername", "filter", "bridgeid"}
+
+// ObjectOf returns the name of the object of a change, "" if it has none.
+func ObjectOf(from ...map[string]any) string {
+	for _, members := range from {
+		for _, name := range objectNames {
+			if s, ok := members[name].(string); ok && s != "" && s != Mask {
+				return s
+			}
+		}
+	}
+	return ""
+}
