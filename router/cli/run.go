@@ -64,7 +64,7 @@ func (c *command) once(cmd *cobra.Command, out *printer) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := c.limit(cmd.Context())
+	ctx, begin, cancel := c.limit(cmd.Context())
 	defer cancel()
 	if err := s.resolve(ctx, c.op, c.given()); err != nil {
 		return err
@@ -88,6 +88,7 @@ func (c *command) once(cmd *cobra.Command, out *printer) error {
 	if err != nil {
 		return err
 	}
+	begin()
 	defer resp.Body.Close() //nolint:errcheck // it was only read
 	if err := c.print(ctx, resp, out); err != nil {
 		return err
@@ -109,7 +110,7 @@ func (c *command) print(ctx context.Context, resp *client.Response, out *printer
 		err = out.response(resp.Body)
 	case eventMedia:
 		err = out.events(resp.Body)
-		if c.timeoutFlag.Changed && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		if c.timeoutFlag.Changed && errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
 			return nil
 		}
 		if err == nil {
@@ -119,7 +120,7 @@ func (c *command) print(ctx context.Context, resp *client.Response, out *printer
 		err = c.copyText(out.w, resp.Body)
 	}
 	if err != nil && ctx.Err() != nil {
-		return &client.ConnectionError{Sent: true, Err: ctx.Err()}
+		return &client.ConnectionError{Sent: true, Err: context.Cause(ctx)}
 	}
 	return err
 }
@@ -152,16 +153,23 @@ const (
 	statusMulti = 207
 )
 
-// limit bounds the time of a call. A stream and a whole list are bounded by the flag only.
-func (c *command) limit(ctx context.Context) (context.Context, context.CancelFunc) {
+// limit bounds the time of a call. A whole list is bounded by the flag only. begin is called
+// when the response has begun.
+func (c *command) limit(parent context.Context) (ctx context.Context, begin func(), cancel context.CancelFunc) {
+	begin = func() {}
 	switch {
+	case c.op.Media == eventMedia:
+		return c.limitStream(parent)
 	case c.timeoutFlag.Changed:
-	case c.op.Media == eventMedia || c.all:
-		return context.WithCancel(ctx)
+	case c.all:
+		ctx, cancel = context.WithCancel(parent)
+		return ctx, begin, cancel
 	case c.op.Large:
-		return context.WithTimeout(ctx, largeTime)
+		ctx, cancel = context.WithTimeout(parent, largeTime)
+		return ctx, begin, cancel
 	}
-	return context.WithTimeout(ctx, c.timeout)
+	ctx, cancel = context.WithTimeout(parent, c.timeout)
+	return ctx, begin, cancel
 }
 
 // given returns the values of the parameters of the path.

@@ -69,10 +69,7 @@ func (l *tail) run(cmd *cobra.Command) error {
 	if l.count < 0 {
 		return usage("--count: must not be negative")
 	}
-	ctx, cancel := context.WithCancel(cmd.Context())
-	if l.timeoutFlag.Changed {
-		ctx, cancel = context.WithTimeout(cmd.Context(), l.timeout)
-	}
+	ctx, begin, cancel := l.limitStream(cmd.Context())
 	defer cancel()
 	op := l.operation("listenMessages")
 	s, err := l.at(ctx, &l.place, op)
@@ -83,6 +80,7 @@ func (l *tail) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
+	begin()
 	defer resp.Body.Close() //nolint:errcheck // it was only read
 	if l.retained {         // after the stream has begun, so that no message is missing between both
 		err = l.printRetained(ctx, cmd.OutOrStdout(), s)
@@ -91,12 +89,12 @@ func (l *tail) run(cmd *cobra.Command) error {
 		err = readEvents(resp.Body, func(kind, data string) error { return l.event(cmd, kind, data) })
 	}
 	switch {
-	case errors.Is(err, errEnough), errors.Is(ctx.Err(), context.DeadlineExceeded) && l.count == 0:
+	case errors.Is(err, errEnough), errors.Is(context.Cause(ctx), context.DeadlineExceeded) && l.count == 0:
 		return nil
 	case err == nil:
 		return errors.New("the service has ended the stream")
 	case ctx.Err() != nil:
-		return &client.ConnectionError{Sent: true, Err: ctx.Err()}
+		return &client.ConnectionError{Sent: true, Err: context.Cause(ctx)}
 	}
 	return err
 }

@@ -64,13 +64,13 @@ type settling struct {
 	at       time.Time
 }
 
-// run copies until ctx ends. After a failure it waits longer each time.
-func (k *sink) run(ctx context.Context) {
+// run copies until stop is closed. After a failure it waits longer each time.
+func (k *sink) run(ctx context.Context, stop <-chan struct{}) {
 	pause := time.NewTimer(0)
 	defer pause.Stop()
 	for {
 		select {
-		case <-ctx.Done():
+		case <-stop:
 			return
 		case <-pause.C:
 		}

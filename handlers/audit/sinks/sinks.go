@@ -64,7 +64,8 @@ type Status struct {
 type Sinks struct {
 	db      *db.DB
 	all     []*sink
-	stop    context.CancelFunc // nil before Start
+	stop    chan struct{}      // closed by Close; nil before Start
+	abort   context.CancelFunc // ends what is being sent
 	running sync.WaitGroup
 }
 
@@ -103,21 +104,24 @@ func (s *Sinks) Start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	ctx, s.stop = context.WithCancel(context.WithoutCancel(ctx))
+	ctx, s.abort = context.WithCancel(context.WithoutCancel(ctx))
+	s.stop = make(chan struct{})
 	for i, k := range s.all {
 		k.stored, k.sent, k.status.Seq = positions[i], positions[i], positions[i].Seq
-		s.running.Go(func() { k.run(ctx) })
+		s.running.Go(func() { k.run(ctx, s.stop) })
 	}
 	return nil
 }
 
-// Close copies what is left, as far as that succeeds before ctx ends. The rest is copied after
-// the next start.
+// Close waits for what is being sent, and copies what is left, as far as that succeeds before ctx
+// ends. The rest is copied after the next start.
 func (s *Sinks) Close(ctx context.Context) error {
 	if s.stop == nil {
 		return nil
 	}
-	s.stop()
+	close(s.stop)
+	defer s.abort()
+	defer context.AfterFunc(ctx, s.abort)()
 	s.running.Wait()
 	for _, k := range s.all {
 		s.running.Go(func() { k.drain(ctx) })
