@@ -1,0 +1,234 @@
+package site
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"signalbox/broker"
+	"signalbox/broker/dynsec"
+)
+
+// defaultTypes are the types of the default access, in the order of the API.
+var defaultTypes = []string{"publishClientSend", "publishClientReceive", "subscribe", "unsubscribe"}
+
+// wanted returns the access control after the changes of a file. Objects that the file lacks
+// are deleted if prune reports so.
+func (a *access) wanted(b *Broker, prune func(kind, name string) bool) *access {
+	w := &access{defaults: maps.Clone(a.defaults), anonymous: a.anonymous, roles: maps.Clone(a.roles), groups: maps.Clone(a.groups), clients: maps.Clone(a.clients)}
+	for _, d := range b.DefaultACL {
+		w.defaults[d.ACLType] = d.Allow
+	}
+	if b.AnonymousGroup != nil {
+		w.anonymous = *b.AnonymousGroup
+	}
+	remove(w.roles, b.Roles, Role.name, func(name string) bool { return prune("role", name) })
+	remove(w.groups, b.Groups, Group.name, func(name string) bool { return prune("group", name) })
+	remove(w.clients, b.Clients, Client.name, func(name string) bool { return prune("client", name) })
+	for _, r := range b.Roles {
+		w.roles[r.RoleName] = r.onto(w.roles[r.RoleName], a.hasRole(r.RoleName))
+	}
+	for _, g := range b.Groups {
+		w.groups[g.GroupName] = g.onto(w.groups[g.GroupName])
+	}
+	for _, c := range b.Clients {
+		w.clients[c.Username] = c.onto(w.clients[c.Username])
+	}
+	w.dropDangling()
+	return w
+}
+
+func (a *access) hasRole(name string) bool { _, ok := a.roles[name]; return ok }
+
+// remove deletes the objects that a declared list lacks. A list that is absent has no say.
+func remove[D, H any](have map[string]H, declared []D, name func(D) string, prune func(string) bool) {
+	if declared == nil {
+		return
+	}
+	keep := map[string]bool{}
+	for _, d := range declared {
+		keep[name(d)] = true
+	}
+	maps.DeleteFunc(have, func(name string, _ H) bool { return !keep[name] && prune(name) })
+}
+
+// dropDangling removes references to what is deleted, as the broker does.
+func (a *access) dropDangling() {
+	noRole := func(r broker.RoleRef) bool { return !a.hasRole(r.RoleName) }
+	noGroup := func(r broker.GroupRef) bool { _, ok := a.groups[r.GroupName]; return !ok }
+	for name, g := range a.groups {
+		g.Roles = slices.DeleteFunc(slices.Clone(g.Roles), noRole)
+		a.groups[name] = g
+	}
+	for name, c := range a.clients {
+		c.Roles, c.Groups = slices.DeleteFunc(slices.Clone(c.Roles), noRole), slices.DeleteFunc(slices.Clone(c.Groups), noGroup)
+		a.clients[name] = c
+	}
+	if _, ok := a.groups[a.anonymous]; !ok {
+		a.anonymous = ""
+	}
+}
+
+// onto returns the role after the change.
+func (r Role) onto(have broker.Role, exists bool) broker.Role {
+	if !exists {
+		have.AllowWildcardSubs = true
+	}
+	have.RoleName = r.RoleName
+	have.TextName, have.TextDescription = or(r.TextName, have.TextName), or(r.TextDescription, have.TextDescription)
+	if r.AllowWildcardSubs != nil {
+		have.AllowWildcardSubs = *r.AllowWildcardSubs
+	}
+	if r.ACLs != nil {
+		have.ACLs = nil
+		for _, acl := range r.ACLs {
+			have.ACLs = append(have.ACLs, broker.ACL(acl))
+		}
+	}
+	return have
+}
+
+func (g Group) onto(have broker.Group) broker.Group {
+	have.GroupName = g.GroupName
+	have.TextName, have.TextDescription = or(g.TextName, have.TextName), or(g.TextDescription, have.TextDescription)
+	if g.Roles != nil {
+		have.Roles = roleRefs(g.Roles)
+	}
+	return have
+}
+
+func (c Client) onto(have broker.Client) broker.Client {
+	have.Username = c.Username
+	have.TextName, have.TextDescription = or(c.TextName, have.TextName), or(c.TextDescription, have.TextDescription)
+	if c.ClientID != nil {
+		have.ClientID = *c.ClientID
+	}
+	if c.Disabled != nil {
+		have.Disabled = *c.Disabled
+	}
+	if c.Roles != nil {
+		have.Roles = roleRefs(c.Roles)
+	}
+	if c.Groups != nil {
+		have.Groups = groupRefs(c.Groups)
+	}
+	return have
+}
+
+func or[T any](first, otherwise *T) *T {
+	if first != nil {
+		return first
+	}
+	return otherwise
+}
+
+// between returns a role that allows nothing that one of the two denies or lacks: with the
+// denials of both, and the allowing rules of each that the other one covers. Where other
+// roles are as before, or as wanted, or between, no client is allowed what neither state
+// allows; DESIGN.md has the proof.
+func between(old, wanted broker.Role) broker.Role {
+	r := wanted
+	r.AllowWildcardSubs = old.AllowWildcardSubs && wanted.AllowWildcardSubs
+	r.ACLs = nil
+	denies := map[[2]any]bool{} // by type and priority
+	add := func(acl broker.ACL) {
+		i := slices.IndexFunc(r.ACLs, func(other broker.ACL) bool { return other.ACLType == acl.ACLType && other.Topic == acl.Topic })
+		switch { // a role has one rule for each type and topic: a denial wins, then the higher one
+		case i < 0:
+			r.ACLs = append(r.ACLs, acl)
+		case !acl.Allow && r.ACLs[i].Allow, acl.Allow == r.ACLs[i].Allow && !acl.Allow && acl.Priority > r.ACLs[i].Priority:
+			r.ACLs[i] = acl
+		}
+	}
+	for _, acl := range slices.Concat(old.ACLs, wanted.ACLs) {
+		if !acl.Allow {
+			add(acl)
+			denies[[2]any{acl.ACLType, acl.Priority}] = true
+		}
+	}
+	covered := func(acl broker.ACL, by []broker.ACL) bool {
+		return acl.Allow && slices.ContainsFunc(by, func(other broker.ACL) bool {
+			return other == acl || other.Allow && other.ACLType == acl.ACLType && covers(other, acl) &&
+				(other.Priority > acl.Priority || other.Priority == acl.Priority && !denies[[2]any{acl.ACLType, acl.Priority}])
+		})
+	}
+	for _, acl := range wanted.ACLs {
+		if covered(acl, old.ACLs) {
+			add(acl)
+		}
+	}
+	for _, acl := range old.ACLs {
+		if covered(acl, wanted.ACLs) {
+			add(acl)
+		}
+	}
+	return r
+}
+
+// covers reports whether a rule matches whatever another one of its type matches.
+func covers(a, b broker.ACL) bool {
+	return a.Topic == b.Topic || a.ACLType != "subscribeLiteral" && a.ACLType != "unsubscribeLiteral" && dynsec.FilterCovers(a.Topic, b.Topic)
+}
+
+// sameRights reports whether two roles decide alike.
+func sameRights(a, b broker.Role) bool {
+	return a.AllowWildcardSubs == b.AllowWildcardSubs && slices.Equal(orderedACLs(a.ACLs), orderedACLs(b.ACLs))
+}
+
+func orderedACLs(list []broker.ACL) []broker.ACL {
+	return slices.SortedFunc(slices.Values(list), func(a, b broker.ACL) int {
+		return cmp.Or(cmp.Compare(a.ACLType, b.ACLType), cmp.Compare(a.Topic, b.Topic))
+	})
+}
+
+// allowsOnly reports whether a role denies nothing: without it a client has no right more.
+func allowsOnly(r broker.Role) bool {
+	return r.AllowWildcardSubs && !slices.ContainsFunc(r.ACLs, func(acl broker.ACL) bool { return !acl.Allow })
+}
+
+// sameRefs reports whether two lists have the same members, in whatever order.
+func sameRefs[T comparable](a, b []T) bool {
+	return len(a) == len(b) && !slices.ContainsFunc(a, func(v T) bool { return !slices.Contains(b, v) })
+}
+
+// common returns the members of both lists.
+func common[T comparable](a, b []T) []T {
+	both := []T{}
+	for _, v := range a {
+		if slices.Contains(b, v) {
+			both = append(both, v)
+		}
+	}
+	return both
+}
+
+// records returns what decides about a client.
+func (a *access) records(username string) dynsec.Records {
+	r := dynsec.Records{AnonymousGroup: a.anonymous, Groups: a.groups, Roles: a.roles, ReservedPrefixes: true}
+	if c, ok := a.clients[username]; ok {
+		r.Client = &c
+	}
+	for _, t := range defaultTypes {
+		r.Defaults = append(r.Defaults, broker.DefaultACL{ACLType: t, Allow: a.defaults[t]})
+	}
+	return r
+}
+
+// managementRights are what the account of a connection needs to manage access control.
+var managementRights = []broker.AccessCheck{
+	{Action: broker.ActionPublish, Topic: dynsec.Topic},
+	{Action: broker.ActionSubscribe, Topic: dynsec.Topic + "/response"},
+	{Action: broker.ActionReceive, Topic: dynsec.Topic + "/response"},
+}
+
+// locksOut reports whether an account can manage the broker now, and could not with the
+// wanted state.
+func (a *access) locksOut(w *access, username string) bool {
+	for _, q := range managementRights {
+		q.Username = username
+		if dynsec.Explain(q, a.records(username)).Allowed && !dynsec.Explain(q, w.records(username)).Allowed {
+			return true
+		}
+	}
+	return false
+}

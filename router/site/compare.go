@@ -1,0 +1,280 @@
+package site
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// comparison makes a plan.
+type comparison struct {
+	api     API
+	options Options
+	me      string // the address of the caller
+	steps   []Step
+	later   []string
+	extra   map[string]int
+}
+
+// Plan is what brings a service to the state of a document.
+type Plan struct {
+	Steps []Step
+	// Later names projects and brokers that are created. What is in them is compared once
+	// they are there.
+	Later []string
+	// Extra counts what the file lacks and is not deleted, by kind.
+	Extra map[string]int
+}
+
+// Changes returns the number of steps that change something.
+func (p *Plan) Changes() (n int) {
+	for _, s := range p.Steps {
+		if s.Action != Keep {
+			n++
+		}
+	}
+	return n
+}
+
+// Compare returns the plan. It changes nothing. A plan that would lock out the caller, or
+// the account with which the service manages a broker, is an error.
+func Compare(ctx context.Context, api API, d *Document, o Options) (*Plan, error) {
+	c := &comparison{api: api, options: o, extra: map[string]int{}}
+	projects, err := readProjects(ctx, api)
+	if err != nil {
+		return nil, err
+	}
+	var me struct{ Email string }
+	r := reader{api: api}
+	if r.get(ctx, "/api/auth/me", nil, &me); r.err != nil {
+		return nil, r.err
+	}
+	c.me = me.Email
+	for _, want := range d.Projects {
+		if err := c.project(ctx, projects, want); err != nil {
+			return nil, err
+		}
+	}
+	slices.SortStableFunc(c.steps, func(a, b Step) int { return int(a.phase) - int(b.phase) })
+	return &Plan{Steps: c.steps, Later: c.later, Extra: c.extra}, nil
+}
+
+// add adds the step of an object. A Delete that is not wanted is counted instead.
+func (c *comparison) add(s Step) {
+	if s.Action == Delete && !c.options.prunes(s) {
+		c.extra[s.Kind]++
+		return
+	}
+	c.steps = append(c.steps, s)
+}
+
+func (c *comparison) call(method, path string, query url.Values, body any) func(context.Context) error {
+	return func(ctx context.Context) error { return c.api.Call(ctx, method, path, query, body, nil) }
+}
+
+func (c *comparison) project(ctx context.Context, projects map[string]project, want Project) error {
+	p, exists := projects[want.Name]
+	if !exists {
+		body := map[string]any{"name": want.Name, "description": value(want.Description)}
+		c.add(Step{Action: Create, Project: want.Name, Kind: "project", Name: want.Name, do: c.call("POST", "/api/projects", nil, body)})
+		if len(want.Brokers)+len(want.Members) > 0 {
+			c.later = append(c.later, want.Name)
+		}
+		return nil
+	}
+	b := newBody("name", want.Name)
+	if set(b, "description", want.Description, p.Description); len(b.changes) > 0 {
+		c.add(Step{Action: Update, Project: want.Name, Kind: "project", Name: want.Name, Changes: b.changes, do: c.call("PUT", p.path(""), nil, b.fields)})
+	}
+	if err := c.members(ctx, p, want.Members); err != nil {
+		return err
+	}
+	return c.brokers(ctx, p, want.Brokers)
+}
+
+// members compares the members of a project, with the caller last: who is no admin any more
+// can change nothing.
+func (c *comparison) members(ctx context.Context, p project, want []Member) error {
+	if want == nil || c.options.Only {
+		return nil
+	}
+	r, have := reader{api: c.api}, []memberRecord{}
+	if r.get(ctx, p.path("/members"), nil, &have); r.err != nil {
+		return r.err
+	}
+	byEmail, err := unique(have, "member", func(m memberRecord) string { return strings.ToLower(m.Email) }, nil)
+	if err != nil {
+		return err
+	}
+	for _, m := range want {
+		have, exists := byEmail[strings.ToLower(m.Email)]
+		delete(byEmail, strings.ToLower(m.Email))
+		step := Step{Action: Update, Project: p.Name, Kind: "member", Name: m.Email, Changes: []string{"role " + m.Role}}
+		switch {
+		case exists && have.Role == m.Role:
+			continue
+		case exists && strings.EqualFold(m.Email, c.me):
+			return fmt.Errorf("the file changes the role of %s, who applies it, in project %s; let another user do that", m.Email, p.Name)
+		case !exists:
+			step.Action = Create
+		}
+		step.do = c.putMember(p, have.UserID, m)
+		c.add(step)
+	}
+	for _, email := range sorted(byEmail) {
+		step := Step{Action: Delete, Project: p.Name, Kind: "member", Name: byEmail[email].Email, do: c.call("DELETE", p.path("/members/"+url.PathEscape(byEmail[email].UserID)), nil, nil)}
+		if strings.EqualFold(email, c.me) {
+			step.Action, step.Reason, step.do = Keep, "it applies the file", nil
+		}
+		c.add(step)
+	}
+	return nil
+}
+
+// putMember sets the role of a user, whose id is looked up if it is not known.
+func (c *comparison) putMember(p project, userID string, m Member) func(context.Context) error {
+	return func(ctx context.Context) error {
+		if userID == "" {
+			var err error
+			if userID, err = findUser(ctx, c.api, m.Email); err != nil {
+				return err
+			}
+		}
+		return c.api.Call(ctx, "PUT", p.path("/members/"+url.PathEscape(userID)), nil, map[string]string{"role": m.Role}, nil)
+	}
+}
+
+// findUser returns the id of a user.
+func findUser(ctx context.Context, api API, email string) (string, error) {
+	const size = 500
+	for page := 0; ; page++ {
+		var list struct {
+			Data []struct{ ID, Email string }
+		}
+		query := url.Values{"page": {fmt.Sprint(page)}, "pageSize": {fmt.Sprint(size)}}
+		if err := api.Call(ctx, "GET", "/api/users", query, nil, &list); err != nil {
+			return "", err
+		}
+		for _, u := range list.Data {
+			if strings.EqualFold(u.Email, email) {
+				return u.ID, nil
+			}
+		}
+		if len(list.Data) < size {
+			return "", &NotFoundError{fmt.Sprintf("there is no user %s; create the user first", email)}
+		}
+	}
+}
+
+func (c *comparison) brokers(ctx context.Context, p project, want []Broker) error {
+	if want == nil {
+		return nil
+	}
+	have, err := readBrokers(ctx, c.api, p)
+	if err != nil {
+		return err
+	}
+	for _, b := range want {
+		m, exists := have[b.Name]
+		delete(have, b.Name)
+		if !exists {
+			if err := c.newBroker(p, b); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := c.broker(ctx, p, m, b); err != nil {
+			return fmt.Errorf("broker %s of project %s: %w", b.Name, p.Name, err)
+		}
+	}
+	for _, name := range sorted(have) {
+		if have[name].Type != onPremise && !c.options.Only {
+			c.add(Step{Action: Delete, Project: p.Name, Kind: "broker", Name: name, phase: messageFlow, do: c.call("DELETE", have[name].path, nil, nil)})
+		}
+	}
+	return nil
+}
+
+func (c *comparison) newBroker(p project, b Broker) error {
+	if b.URL == "" {
+		return fmt.Errorf("project %s has no broker %s, and the file has no url to add it", p.Name, b.Name)
+	}
+	c.later = append(c.later, p.Name+"/"+b.Name)
+	c.add(Step{Action: Create, Project: p.Name, Kind: "broker", Name: b.Name, do: func(ctx context.Context) error {
+		body, err := c.connection(b, true)
+		if err != nil {
+			return err
+		}
+		return c.api.Call(ctx, "POST", p.path("/brokers"), nil, body, nil)
+	}})
+	return nil
+}
+
+// connection returns the body of a connection. The secrets are in it if it is new, or if
+// its address changes: a stored secret does not follow to another address.
+func (c *comparison) connection(b Broker, secrets bool) (map[string]any, error) {
+	password, key := b.Password, b.ClientKey
+	b.Password, b.ClientKey = nil, nil
+	body := map[string]any{"name": b.Name}
+	if err := json.Unmarshal(must(json.Marshal(b.Connection)), &body); err != nil {
+		return nil, err
+	}
+	for member, from := range map[string]*Secret{"password": password, "client_key": key} {
+		if from == nil || !secrets {
+			continue
+		}
+		secret, err := c.options.Secrets.value(*from)
+		if err != nil {
+			return nil, err
+		}
+		body[member] = secret
+	}
+	return body, nil
+}
+
+func (c *comparison) broker(ctx context.Context, p project, have managed, want Broker) error {
+	if want.URL != "" && !c.options.Only {
+		c.compareConnection(p, have, want)
+	}
+	if err := c.access(ctx, p, have, want); err != nil {
+		return err
+	}
+	if c.options.Only {
+		return nil
+	}
+	return errors.Join(c.streams(ctx, p, have, want), c.bridges(ctx, p, have, want))
+}
+
+func (c *comparison) compareConnection(p project, have managed, want Broker) {
+	b := newBody("name", want.Name)
+	set(b, "url", &want.URL, have.URL)
+	moved := len(b.changes) > 0
+	set(b, "description", want.Description, value(have.Description))
+	set(b, "username", want.Username, value(have.Username))
+	set(b, "ca_cert", want.CACert, value(have.CACert))
+	set(b, "client_cert", want.ClientCert, value(have.ClientCert))
+	set(b, "server_fingerprint", want.ServerFingerprint, value(have.ServerFingerprint))
+	set(b, "clustermode", want.ClusterMode, value(have.ClusterMode))
+	set(b, "verify_ca_cert", want.VerifyCACert, value(have.VerifyCACert))
+	set(b, "metricsEnabled", want.MetricsEnabled, value(have.MetricsEnabled))
+	set(b, "ha", want.HA, value(have.HA))
+	set(b, "topictree", want.TopicTree, value(have.TopicTree))
+	missing := want.Password != nil && !have.HasPassword || want.ClientKey != nil && !have.HasClientKey
+	if missing {
+		b.changes = append(b.changes, "secrets")
+	}
+	if len(b.changes) == 0 {
+		return
+	}
+	c.add(Step{Action: Update, Project: p.Name, Kind: "broker", Name: want.Name, Changes: b.changes, do: func(ctx context.Context) error {
+		body, err := c.connection(want, moved || missing || slices.Contains(b.changes, "username") || slices.Contains(b.changes, "client_cert"))
+		if err != nil {
+			return err
+		}
+		return c.api.Call(ctx, "PUT", have.path, nil, body, nil)
+	}})
+}

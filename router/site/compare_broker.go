@@ -1,0 +1,228 @@
+package site
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+
+	"signalbox/broker"
+)
+
+// ErrLockOut is a plan that would take the rights to manage a broker from the account with
+// which the service manages it.
+var ErrLockOut = errors.New("the file would lock the service out of the broker")
+
+// declaresAccess reports whether a file manages any of the access control of a broker.
+func (b *Broker) declaresAccess() bool {
+	return b.DefaultACL != nil || b.AnonymousGroup != nil || b.Roles != nil || b.Groups != nil || b.Clients != nil
+}
+
+// access compares the access control of a broker.
+func (c *comparison) access(ctx context.Context, p project, m managed, b Broker) error {
+	if !b.declaresAccess() {
+		return nil
+	}
+	have, err := readAccess(ctx, c.api, m.path)
+	if err != nil {
+		return err
+	}
+	manager := ""
+	if m.Type != onPremise {
+		manager = value(m.Username)
+	}
+	if err := have.check(&b); err != nil {
+		return err
+	}
+	roles, groups := have.holders(manager)
+	prune := func(kind, name string) bool {
+		s := Step{Project: p.Name, Broker: b.Name, Kind: kind, Name: name}
+		held := kind == "client" && name == manager || kind == "role" && slices.Contains(roles, name) || kind == "group" && slices.Contains(groups, name)
+		if held && c.options.prunes(s) {
+			s.Action, s.Reason = Keep, "the service manages the broker with it"
+			c.steps = append(c.steps, s)
+		}
+		if !c.options.prunes(s) && !held {
+			c.extra[kind]++
+		}
+		return c.options.prunes(s) && !held
+	}
+	want := have.wanted(&b, prune)
+	if manager != "" && have.locksOut(want, manager) {
+		return fmt.Errorf("%w: it takes the right to use the control topics from %s; give the connection of the broker another account first", ErrLockOut, manager)
+	}
+	plan := &accessPlan{api: c.api, path: m.path, secrets: c.options.Secrets, have: have, want: want, declared: map[string]Client{}}
+	for _, v := range b.Clients {
+		plan.declared[v.Username] = v
+	}
+	for _, s := range plan.plan() {
+		s.Project, s.Broker = p.Name, b.Name
+		c.steps = append(c.steps, s)
+	}
+	return nil
+}
+
+// check returns an error that names every reference of a file to a role or group that
+// neither it nor the broker has.
+func (a *access) check(b *Broker) error {
+	hasRole, hasGroup := map[string]bool{}, map[string]bool{"": true}
+	for _, r := range b.Roles {
+		hasRole[r.RoleName] = true
+	}
+	for _, g := range b.Groups {
+		hasGroup[g.GroupName] = true
+	}
+	for name := range a.roles {
+		hasRole[name] = true
+	}
+	for name := range a.groups {
+		hasGroup[name] = true
+	}
+	var bad []error
+	roles := func(of string, list []RoleRef) {
+		for i, ref := range list {
+			if !hasRole[ref.RoleName] {
+				bad = append(bad, fmt.Errorf("%s has the role %q, which does not exist", of, ref.RoleName))
+			}
+			if slices.ContainsFunc(list[:i], func(r RoleRef) bool { return r.RoleName == ref.RoleName }) {
+				bad = append(bad, fmt.Errorf("%s has the role %q more than once", of, ref.RoleName))
+			}
+		}
+	}
+	for _, g := range b.Groups {
+		roles("group "+g.GroupName, g.Roles)
+	}
+	for _, c := range b.Clients {
+		roles("client "+c.Username, c.Roles)
+		for i, ref := range c.Groups {
+			if !hasGroup[ref.GroupName] {
+				bad = append(bad, fmt.Errorf("client %s is in the group %q, which does not exist", c.Username, ref.GroupName))
+			}
+			if slices.ContainsFunc(c.Groups[:i], func(r GroupRef) bool { return r.GroupName == ref.GroupName }) {
+				bad = append(bad, fmt.Errorf("client %s is in the group %q more than once", c.Username, ref.GroupName))
+			}
+		}
+	}
+	if b.AnonymousGroup != nil && !hasGroup[*b.AnonymousGroup] {
+		bad = append(bad, fmt.Errorf("the group %q of the clients without a username does not exist", *b.AnonymousGroup))
+	}
+	return errors.Join(bad...)
+}
+
+// streams compares the definitions of streams.
+func (c *comparison) streams(ctx context.Context, p project, m managed, b Broker) error {
+	if b.Streams == nil {
+		return nil
+	}
+	r, list := reader{api: c.api}, []broker.Stream{}
+	r.all(ctx, m.path+"/streams", &list)
+	have, err := unique(list, "stream", func(s broker.Stream) string { return s.StreamName }, r.err)
+	if err != nil {
+		return err
+	}
+	for _, want := range b.Streams {
+		step := Step{Project: p.Name, Broker: b.Name, Kind: "stream", Name: want.StreamName, phase: messageFlow}
+		old, exists := have[want.StreamName]
+		delete(have, want.StreamName)
+		if !exists {
+			step.Action, step.do = Create, c.call("POST", m.path+"/streams", nil, want)
+			c.add(step)
+			continue
+		}
+		if change := want.changes(old); len(change.changes) > 0 {
+			step.Action, step.Changes, step.do = Update, change.changes, c.call("PUT", m.path+"/streams", nil, change.fields)
+			c.add(step)
+		}
+	}
+	for _, name := range sorted(have) {
+		c.add(Step{Action: Delete, Project: p.Name, Broker: b.Name, Kind: "stream", Name: name, phase: messageFlow,
+			do: c.call("DELETE", m.path+"/streams", url.Values{"streamname": {name}}, nil)})
+	}
+	return nil
+}
+
+// changes returns what differs from a stream.
+func (s Stream) changes(old broker.Stream) *body {
+	b := newBody("streamname", s.StreamName)
+	set(b, "sourcetopic", s.SourceTopic, old.SourceTopic)
+	set(b, "targettopic", s.TargetTopic, old.TargetTopic)
+	set(b, "targetqos", s.TargetQoS, old.TargetQoS)
+	set(b, "ttl", s.TTL, old.TTL)
+	set(b, "key", s.Key, old.Key)
+	set(b, "textname", s.TextName, old.TextName)
+	set(b, "textdescription", s.TextDescription, old.TextDescription)
+	set(b, "active", s.Active, old.Active)
+	set(b, "process", s.Process, old.Process)
+	set(b, "persist", s.Persist, old.Persist)
+	if s.Query != nil && !sameJSON(s.Query, old.Query) {
+		b.fields["query"], b.changes = s.Query, append(b.changes, "query")
+	}
+	return b
+}
+
+// bridges compares the configurations of bridges.
+func (c *comparison) bridges(ctx context.Context, p project, m managed, b Broker) error {
+	if b.Bridges == nil {
+		return nil
+	}
+	r, list := reader{api: c.api}, []bridgeRecord{}
+	if r.get(ctx, m.path+"/bridges", nil, &list); r.err != nil {
+		return r.err
+	}
+	for _, id := range sorted(b.Bridges) {
+		if !slices.ContainsFunc(list, func(bridge bridgeRecord) bool { return bridge.ID == id }) {
+			return &NotFoundError{fmt.Sprintf("there is no bridge %q", id)}
+		}
+	}
+	for _, bridge := range list {
+		want, declared := b.Bridges[bridge.ID]
+		if !declared && !bridge.IsActive {
+			continue
+		}
+		path := m.path + "/bridges/" + url.PathEscape(bridge.ID) + "/config"
+		if !declared {
+			c.add(Step{Action: Delete, Project: p.Name, Broker: b.Name, Kind: "bridge", Name: bridge.ID, phase: messageFlow,
+				do: c.call("PUT", path, nil, map[string]any{"version": "v1", "connections": []any{}})})
+			continue
+		}
+		if err := c.bridge(ctx, p, b, bridge, path, want); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *comparison) bridge(ctx context.Context, p project, b Broker, bridge bridgeRecord, path string, want json.RawMessage) error {
+	r, have := reader{api: c.api}, json.RawMessage("null")
+	if bridge.IsActive {
+		if r.get(ctx, path, nil, &have); r.err != nil {
+			return r.err
+		}
+	}
+	hidden, err := hide(want)
+	if err != nil {
+		return err
+	}
+	if sameJSON(hidden, have) {
+		return nil
+	}
+	step := Step{Action: Update, Project: p.Name, Broker: b.Name, Kind: "bridge", Name: bridge.ID, Changes: []string{"configuration"}, phase: messageFlow}
+	if !bridge.IsActive {
+		step.Action, step.Changes = Create, nil
+	}
+	step.do = func(ctx context.Context) error {
+		config, err := c.options.Secrets.reveal(want)
+		if err != nil {
+			return err
+		}
+		return c.api.Call(ctx, "PUT", path, nil, config, nil)
+	}
+	c.add(step)
+	return nil
+}
+
+// place is the name of a step's project and broker.
+func (s Step) place() string { return strings.TrimSuffix(s.Project+"/"+s.Broker, "/") }

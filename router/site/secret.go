@@ -1,0 +1,152 @@
+package site
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+)
+
+// Secret is where a secret is: in a variable of the environment or in a file. A file with
+// declarations has no secret itself.
+type Secret struct {
+	Env  string `json:"env,omitempty"`
+	File string `json:"file,omitempty"`
+}
+
+// maxSecret bounds a file with a secret, in bytes.
+const maxSecret = 64 << 10
+
+// Secrets reads secrets.
+type Secrets struct {
+	// Variable returns a variable of the environment, "" if it is not set.
+	Variable func(name string) string
+}
+
+// value returns the secret. The end of a file's last line is not part of it.
+func (s Secrets) value(from Secret) (string, error) {
+	if from.Env != "" {
+		if v := s.Variable(from.Env); v != "" {
+			return v, nil
+		}
+		return "", fmt.Errorf("the variable %s of the environment, which holds a secret, is not set", from.Env)
+	}
+	info, err := os.Stat(from.File)
+	if err != nil {
+		return "", err
+	}
+	if info.Size() > maxSecret {
+		return "", fmt.Errorf("%s has more than %d bytes, which is no secret", from.File, maxSecret)
+	}
+	text, err := os.ReadFile(from.File)
+	if err != nil {
+		return "", err
+	}
+	v := strings.TrimSuffix(strings.TrimSuffix(string(text), "\n"), "\r")
+	if v == "" {
+		return "", fmt.Errorf("%s, which should hold a secret, is empty", from.File)
+	}
+	return v, nil
+}
+
+// masked is what the API returns in the place of a secret of a bridge, and accepts for the
+// stored one.
+const masked = "********"
+
+// walk returns a value in which replace was applied to each object and each text.
+func walk(value any, replace func(any) (any, error)) (any, error) {
+	value, err := replace(value)
+	if err != nil {
+		return nil, err
+	}
+	switch v := value.(type) {
+	case map[string]any:
+		for name := range v {
+			if v[name], err = walk(v[name], replace); err != nil {
+				return nil, err
+			}
+		}
+	case []any:
+		for i := range v {
+			if v[i], err = walk(v[i], replace); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return value, nil
+}
+
+// reference returns the secret that an object of a configuration refers to.
+func reference(value any) (s Secret, ok bool) {
+	object, isObject := value.(map[string]any)
+	if !isObject || len(object) != 1 {
+		return s, false
+	}
+	s.Env, _ = object["$env"].(string)
+	s.File, _ = object["$file"].(string)
+	return s, s.Env != "" || s.File != ""
+}
+
+// hide returns a configuration in which references are masked secrets, as the API returns
+// them.
+func hide(config json.RawMessage) (any, error) {
+	value, err := decoded(config)
+	if err != nil {
+		return nil, err
+	}
+	return walk(value, func(v any) (any, error) {
+		if _, ok := reference(v); ok {
+			return masked, nil
+		}
+		return v, nil
+	})
+}
+
+// reveal returns a configuration with the secrets that it refers to.
+func (s Secrets) reveal(config json.RawMessage) (any, error) {
+	value, err := decoded(config)
+	if err != nil {
+		return nil, err
+	}
+	return walk(value, func(v any) (any, error) {
+		if from, ok := reference(v); ok {
+			return s.value(from)
+		}
+		return v, nil
+	})
+}
+
+// refer returns a configuration in which masked secrets are references to variables of the
+// environment, whose names begin with the prefix.
+func refer(config json.RawMessage, prefix string) (json.RawMessage, error) {
+	value, err := decoded(config)
+	if err != nil {
+		return nil, err
+	}
+	n := 0
+	value, err = walk(value, func(v any) (any, error) {
+		if v != masked {
+			return v, nil
+		}
+		n++
+		return map[string]any{"$env": fmt.Sprintf("%s_%d", prefix, n)}, nil
+	})
+	return must(json.Marshal(value)), err
+}
+
+func decoded(text json.RawMessage) (value any, err error) {
+	d := json.NewDecoder(strings.NewReader(string(text)))
+	d.UseNumber()
+	if err := d.Decode(&value); err != nil {
+		return nil, errors.New("a configuration is not JSON")
+	}
+	return value, nil
+}
+
+func must(text []byte, err error) json.RawMessage {
+	if err != nil {
+		panic(err) // it was decoded from JSON
+	}
+	return text
+}
