@@ -30,7 +30,7 @@ type Index[S comparable] struct {
 	literal   table[string, *entry[S]] // filters without wildcards
 	wildcards trie[entry[S]]           // filters with wildcards
 	shares    table[string, *share[S]] // by whole filter
-	ordered   *btree.BTreeG[listed[S]] // listed subscriptions
+	ordered   *btree.BTreeG[*listed[S]] // listed subscriptions
 	shared    int                      // number of shared ones
 	sequence  uint64                   // number of the latest subscription
 }
@@ -67,7 +67,7 @@ type listed[S comparable] struct {
 }
 
 // less orders subscriptions by filter and age.
-func less[S comparable](a, b listed[S]) bool {
+func less[S comparable](a, b *listed[S]) bool {
 	return cmp.Or(cmp.Compare(a.Filter, b.Filter), cmp.Compare(a.sequence, b.sequence)) < 0
 }
 
@@ -108,7 +108,7 @@ func (x *Index[S]) Subscribe(filter string, who S, o Options) (replaced bool) {
 	x.sequence++
 	subscribers.add(member[S]{who, x.sequence, o})
 	if isListed {
-		x.ordered.Set(listed[S]{Entry[S]{filter, who, o}, x.sequence})
+		x.ordered.Set(&listed[S]{Entry[S]{filter, who, o}, x.sequence})
 	}
 	if shared && isListed {
 		x.shared++
@@ -124,7 +124,7 @@ func (x *Index[S]) setOptions(filter string, e *entry[S], m *member[S], o Option
 	}
 	m.options = o
 	if isListed {
-		x.ordered.Set(listed[S]{Entry[S]{filter, m.who, o}, m.sequence})
+		x.ordered.Set(&listed[S]{Entry[S]{filter, m.who, o}, m.sequence})
 	}
 	x.invalidate(e)
 }
@@ -151,7 +151,7 @@ func (x *Index[S]) Unsubscribe(filter string, who S) bool {
 		return false
 	}
 	if isListed {
-		x.ordered.Delete(listed[S]{Entry[S]{Filter: filter}, members.list[i].sequence})
+		x.ordered.Delete(&listed[S]{Entry[S]{Filter: filter}, members.list[i].sequence})
 	}
 	members.remove(i)
 	if shared {

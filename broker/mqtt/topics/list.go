@@ -26,7 +26,7 @@ func (x *Index[S]) List(offset, count int, accept func(filter string) bool) (tot
 	if !ok || count == 0 {
 		return all.Len(), nil
 	}
-	all.Ascend(first, func(l listed[S]) bool {
+	all.Ascend(first, func(l *listed[S]) bool {
 		part = append(part, l.Entry)
 		return len(part) != count
 	})
@@ -34,9 +34,9 @@ func (x *Index[S]) List(offset, count int, accept func(filter string) bool) (tot
 }
 
 // listAccepted scans all subscriptions and calls accept once for each filter.
-func listAccepted[S comparable](all *btree.BTreeG[listed[S]], offset, count int, accept func(string) bool) (total int, part []Entry[S]) {
+func listAccepted[S comparable](all *btree.BTreeG[*listed[S]], offset, count int, accept func(string) bool) (total int, part []Entry[S]) {
 	filter, taken := "", false
-	all.Scan(func(l listed[S]) bool {
+	all.Scan(func(l *listed[S]) bool {
 		if l.Filter != filter {
 			filter, taken = l.Filter, accept(l.Filter)
 		}
