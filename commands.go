@@ -28,12 +28,15 @@ func commands(environ []string, stdin io.Reader) (*cobra.Command, error) {
 	serve.SetUsageFunc(serveUsage)
 	root.AddGroup(&cobra.Group{ID: localGroup, Title: "Commands for this machine:"})
 	for _, cmd := range []*cobra.Command{serve, configCommand(load), healthcheck(load),
-		importCommand(load, environ), exportCommand(load, environ), dataCommand(load), secretCommand(load)} {
+		importCommand(load, environ), dataCommand(load), secretCommand(load)} {
 		addConfigFlags(cmd)
 		root.AddCommand(cmd)
 	}
 	root.AddCommand(versionCommand())
 	if err := cli.AddTo(root, clientEnv(environ, stdin)); err != nil {
+		return nil, err
+	}
+	if err := addExport(root, load, environ); err != nil {
 		return nil, err
 	}
 	if err := addVerify(root, load); err != nil {

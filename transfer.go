@@ -27,10 +27,15 @@ type transfer struct {
 // command returns the parent of the commands for the types of files.
 func (t *transfer) command(use, short string) *cobra.Command {
 	c := &cobra.Command{Use: use, Short: short}
+	t.flags(c)
+	return c
+}
+
+// flags adds the flags for where access control is, to a command and those below it.
+func (t *transfer) flags(c *cobra.Command) {
 	c.PersistentFlags().StringVar(&t.url, "url", "", "URL of the running service, such as http://127.0.0.1:8080; without it the data directory is used")
 	c.PersistentFlags().StringVar(&t.tokenFile, "token-file", "", "file with the token for the running service, instead of "+cli.TokenVariable+"; - is standard input")
 	c.PersistentFlags().StringVar(&t.broker, "broker", "", "id of the broker; the embedded one by default")
-	return c
 }
 
 // with runs do on the running service, or on the data directory.
@@ -55,12 +60,20 @@ func (t *transfer) with(do func(cmd *cobra.Command, file string, a broker.Access
 	}
 }
 
-func exportCommand(load configLoader, environ []string) *cobra.Command {
+// addExport adds the command that writes access control as a file for Mosquitto.
+func addExport(root *cobra.Command, load configLoader, environ []string) error {
+	parent, _, err := root.Find([]string{"export"})
+	if err != nil {
+		return err
+	}
 	t := &transfer{load: load, environ: environ}
-	parent := t.command("export", "Writes access control as a file for Mosquitto")
-	parent.AddCommand(&cobra.Command{Use: "dynsec FILE", Short: "Writes dynamic-security.json, password hashes included; - is standard output",
-		Args: cobra.ExactArgs(1), RunE: t.with(exportTo)})
-	return parent
+	cmd := &cobra.Command{Use: "dynsec FILE", Short: "Writes dynamic-security.json, password hashes included; - is standard output",
+		Args: cobra.ExactArgs(1), RunE: t.with(exportTo)}
+	t.flags(cmd)
+	addConfigFlags(cmd)
+	cmd.GroupID = ""
+	parent.AddCommand(cmd)
+	return nil
 }
 
 // reader converts a file to a dynamic-security document, with warnings.

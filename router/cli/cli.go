@@ -99,7 +99,8 @@ func (t *tree) addTo(root *cobra.Command) error {
 	}
 	describeParents(parents)
 	root.AddCommand(t.contextCommand(), t.statusCommand(), t.checkCommand(),
-		t.tailCommand(), t.pubCommand(), t.topCommand())
+		t.tailCommand(), t.pubCommand(), t.topCommand(),
+		t.applyCommand(), t.diffCommand(), t.exportCommand(), t.mirrorCommand())
 	return nil
 }
 

@@ -94,11 +94,17 @@ func (e *Env) saveContexts(all contexts) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), "contexts-*.tmp") // with mode 0600
+	return replaceFile(path, append(text, '\n'))
+}
+
+// replaceFile replaces a file that only its owner may read, so that a failure leaves the
+// previous one.
+func replaceFile(path string, text []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+"-*.tmp") // with mode 0600
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(append(text, '\n'))
+	_, err = f.Write(text)
 	err = errors.Join(err, f.Sync(), f.Close())
 	if err == nil {
 		err = os.Rename(f.Name(), path)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -141,21 +142,26 @@ func (p *printer) line(text string) error {
 
 // yaml prints an entry as an entry of a sequence.
 func (p *printer) yaml(text json.RawMessage) error {
-	d := json.NewDecoder(bytes.NewReader(text))
-	d.UseNumber()
-	node, err := yamlNode(d)
-	if err != nil {
-		return err
-	}
 	if !p.single {
-		node = &yaml.Node{Kind: yaml.SequenceNode, Content: []*yaml.Node{node}}
+		text = slices.Concat([]byte("["), text, []byte("]"))
 	}
-	out, err := yaml.Marshal(node)
+	out, err := yamlText(text)
 	if err != nil {
 		return err
 	}
 	_, err = p.w.Write(out)
 	return err
+}
+
+// yamlText returns a JSON value as YAML, with its members in their order.
+func yamlText(text []byte) ([]byte, error) {
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber()
+	node, err := yamlNode(d)
+	if err != nil {
+		return nil, err
+	}
+	return yaml.Marshal(node)
 }
 
 // row prints an entry as a row of the table.

@@ -227,15 +227,7 @@ func (c *command) confirm(cmd *cobra.Command) error {
 	for _, a := range c.arguments {
 		names = append(names, a.texts...)
 	}
-	fmt.Fprintf(cmd.ErrOrStderr(), "%s %s? [y/N] ", c.op.Summary, printable(strings.Join(names, " ")))
-	line, err := bufio.NewReader(e.Stdin).ReadString('\n')
-	if err != nil && !errors.Is(err, io.EOF) {
-		return err
-	}
-	if answer := strings.ToLower(strings.TrimSpace(line)); answer != "y" && answer != "yes" {
-		return &failure{code: CodeFailed, err: errors.New("nothing was changed")}
-	}
-	return nil
+	return e.ask(cmd.ErrOrStderr(), c.op.Summary+" "+printable(strings.Join(names, " ")))
 }
 
 // destructive reports whether a command asks for a confirmation: what it deletes or

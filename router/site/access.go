@@ -38,7 +38,7 @@ func (a *access) wanted(b *Broker, prune func(kind, name string) bool) *access {
 	return w
 }
 
-func (a *access) hasRole(name string) bool { _, ok := a.roles[name]; return ok }
+func (a *access) hasRole(name string) bool { return hasKey(a.roles, name) }
 
 // remove deletes the objects that a declared list lacks. A list that is absent has no say.
 func remove[D, H any](have map[string]H, declared []D, name func(D) string, prune func(string) bool) {
@@ -55,7 +55,7 @@ func remove[D, H any](have map[string]H, declared []D, name func(D) string, prun
 // dropDangling removes references to what is deleted, as the broker does.
 func (a *access) dropDangling() {
 	noRole := func(r broker.RoleRef) bool { return !a.hasRole(r.RoleName) }
-	noGroup := func(r broker.GroupRef) bool { _, ok := a.groups[r.GroupName]; return !ok }
+	noGroup := func(r broker.GroupRef) bool { return !hasKey(a.groups, r.GroupName) }
 	for name, g := range a.groups {
 		g.Roles = slices.DeleteFunc(slices.Clone(g.Roles), noRole)
 		a.groups[name] = g
@@ -64,7 +64,7 @@ func (a *access) dropDangling() {
 		c.Roles, c.Groups = slices.DeleteFunc(slices.Clone(c.Roles), noRole), slices.DeleteFunc(slices.Clone(c.Groups), noGroup)
 		a.clients[name] = c
 	}
-	if _, ok := a.groups[a.anonymous]; !ok {
+	if !hasKey(a.groups, a.anonymous) {
 		a.anonymous = ""
 	}
 }

@@ -53,7 +53,7 @@ func (p *accessPlan) plan() []Step {
 	p.groups()
 	p.clients()
 	p.defaults()
-	if p.have.anonymous != p.want.anonymous {
+	if p.want.anonymous != "" && p.have.anonymous != p.want.anonymous {
 		p.add(moveClients, Update, "anonymous group", p.want.anonymous, nil, "PUT", "/groups/anonymous", nil, map[string]string{"groupname": p.want.anonymous})
 	}
 	return p.steps
@@ -138,7 +138,8 @@ func nonNil[T any](list []T) []T {
 
 // groups changes the roles of groups. A change of a group is one step, unless a member
 // changes as well, or another group of one. A group that is deleted has no members any
-// more: their records no longer have it.
+// more: their records no longer have it. The anonymous group, whose members have none,
+// loses its roles before.
 func (p *accessPlan) groups() {
 	entangled := p.entangled()
 	for _, name := range sorted(p.want.groups) {
@@ -155,6 +156,9 @@ func (p *accessPlan) groups() {
 	}
 	for _, name := range sorted(p.have.groups) {
 		if _, stays := p.want.groups[name]; !stays {
+			if have := p.have.groups[name]; name == p.have.anonymous {
+				p.split(have, broker.Group{GroupName: name, TextName: have.TextName, TextDescription: have.TextDescription})
+			}
 			p.add(deleteGroups, Delete, "group", name, nil, "DELETE", "/groups", url.Values{"groupname": {name}}, nil)
 		}
 	}

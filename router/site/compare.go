@@ -18,6 +18,7 @@ type comparison struct {
 	steps   []Step
 	later   []string
 	extra   map[string]int
+	missing []error // secrets
 }
 
 // Plan is what brings a service to the state of a document.
@@ -34,6 +35,16 @@ type Plan struct {
 func (p *Plan) Changes() (n int) {
 	for _, s := range p.Steps {
 		if s.Action != Keep {
+			n++
+		}
+	}
+	return n
+}
+
+// Count returns the number of steps that do something with objects of a kind.
+func (p *Plan) Count(action Action, kind string) (n int) {
+	for _, s := range p.Steps {
+		if s.Action == action && s.Kind == kind {
 			n++
 		}
 	}
@@ -59,6 +70,9 @@ func Compare(ctx context.Context, api API, d *Document, o Options) (*Plan, error
 			return nil, err
 		}
 	}
+	if len(c.missing) > 0 {
+		return nil, errors.Join(c.missing...)
+	}
 	slices.SortStableFunc(c.steps, func(a, b Step) int { return int(a.phase) - int(b.phase) })
 	return &Plan{Steps: c.steps, Later: c.later, Extra: c.extra}, nil
 }
@@ -72,6 +86,27 @@ func (c *comparison) add(s Step) {
 	c.steps = append(c.steps, s)
 }
 
+// needs checks that the secrets of an object that is created are there, before anything is
+// changed.
+func (c *comparison) needs(what string, secrets ...*Secret) {
+	for _, from := range secrets {
+		if from == nil || c.options.DryRun {
+			continue
+		}
+		if _, err := c.options.Secrets.value(*from); err != nil {
+			c.missing = append(c.missing, fmt.Errorf("%s: %w", what, err))
+		}
+	}
+}
+
+// needsOf checks the secrets of a broker that is created, and of what is in it.
+func (c *comparison) needsOf(b Broker) {
+	c.needs("broker "+b.Name, b.Password, b.ClientKey)
+	for _, v := range b.Clients {
+		c.needs("client "+v.Username, v.Password)
+	}
+}
+
 func (c *comparison) call(method, path string, query url.Values, body any) func(context.Context) error {
 	return func(ctx context.Context) error { return c.api.Call(ctx, method, path, query, body, nil) }
 }
@@ -83,6 +118,9 @@ func (c *comparison) project(ctx context.Context, projects map[string]project, w
 		c.add(Step{Action: Create, Project: want.Name, Kind: "project", Name: want.Name, do: c.call("POST", "/api/projects", nil, body)})
 		if len(want.Brokers)+len(want.Members) > 0 {
 			c.later = append(c.later, want.Name)
+		}
+		for _, b := range want.Brokers {
+			c.needsOf(b)
 		}
 		return nil
 	}
@@ -204,6 +242,7 @@ func (c *comparison) newBroker(p project, b Broker) error {
 		return fmt.Errorf("project %s has no broker %s, and the file has no url to add it", p.Name, b.Name)
 	}
 	c.later = append(c.later, p.Name+"/"+b.Name)
+	c.needsOf(b)
 	c.add(Step{Action: Create, Project: p.Name, Kind: "broker", Name: b.Name, do: func(ctx context.Context) error {
 		body, err := c.connection(b, true)
 		if err != nil {

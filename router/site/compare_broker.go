@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/url"
 	"slices"
-	"strings"
 
 	"signalbox/broker"
 )
@@ -51,12 +50,18 @@ func (c *comparison) access(ctx context.Context, p project, m managed, b Broker)
 		return c.options.prunes(s) && !held
 	}
 	want := have.wanted(&b, prune)
+	if want.anonymous == "" && have.anonymous != "" && hasKey(want.groups, have.anonymous) {
+		return fmt.Errorf("a broker that has a group for the clients without a username cannot be without one; declare a group without roles instead of %q", have.anonymous)
+	}
 	if manager != "" && have.locksOut(want, manager) {
 		return fmt.Errorf("%w: it takes the right to use the control topics from %s; give the connection of the broker another account first", ErrLockOut, manager)
 	}
 	plan := &accessPlan{api: c.api, path: m.path, secrets: c.options.Secrets, have: have, want: want, declared: map[string]Client{}}
 	for _, v := range b.Clients {
 		plan.declared[v.Username] = v
+		if _, exists := have.clients[v.Username]; !exists {
+			c.needs("client "+v.Username, v.Password)
+		}
 	}
 	for _, s := range plan.plan() {
 		s.Project, s.Broker = p.Name, b.Name
@@ -64,6 +69,8 @@ func (c *comparison) access(ctx context.Context, p project, m managed, b Broker)
 	}
 	return nil
 }
+
+func hasKey[V any](m map[string]V, key string) bool { _, ok := m[key]; return ok }
 
 // check returns an error that names every reference of a file to a role or group that
 // neither it nor the broker has.
@@ -213,16 +220,13 @@ func (c *comparison) bridge(ctx context.Context, p project, b Broker, bridge bri
 	if !bridge.IsActive {
 		step.Action, step.Changes = Create, nil
 	}
-	step.do = func(ctx context.Context) error {
+	if !c.options.DryRun {
 		config, err := c.options.Secrets.reveal(want)
 		if err != nil {
-			return err
+			c.missing = append(c.missing, fmt.Errorf("bridge %s: %w", bridge.ID, err))
 		}
-		return c.api.Call(ctx, "PUT", path, nil, config, nil)
+		step.do = c.call("PUT", path, nil, config)
 	}
 	c.add(step)
 	return nil
 }
-
-// place is the name of a step's project and broker.
-func (s Step) place() string { return strings.TrimSuffix(s.Project+"/"+s.Broker, "/") }

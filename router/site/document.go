@@ -16,10 +16,6 @@ import (
 	"sync"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
-	"github.com/santhosh-tekuri/jsonschema/v6/kind"
-	"golang.org/x/text/language"
-	"golang.org/x/text/message"
-
 	"signalbox/broker"
 )
 
@@ -89,9 +85,9 @@ type Role struct {
 // ACL is a rule of a role. The priority is 0 if it is absent.
 type ACL struct {
 	ACLType  broker.ACLType `json:"acltype"`
-	Topic    string `json:"topic"`
-	Priority int    `json:"priority"`
-	Allow    bool   `json:"allow"`
+	Topic    string         `json:"topic"`
+	Priority int            `json:"priority"`
+	Allow    bool           `json:"allow"`
 }
 
 // Group is a group of clients. Its members are in the records of the clients.
@@ -219,30 +215,6 @@ func Decode(value any) (*Document, error) {
 		return nil, err
 	}
 	return &d, d.duplicates()
-}
-
-// schemaError returns the faults with their places, one in each line.
-func schemaError(err error) error {
-	invalid, ok := errors.AsType[*jsonschema.ValidationError](err)
-	if !ok {
-		return err
-	}
-	var lines []string
-	english := message.NewPrinter(language.English)
-	var collect func(e *jsonschema.ValidationError)
-	collect = func(e *jsonschema.ValidationError) {
-		if _, choice := e.ErrorKind.(*kind.AnyOf); len(e.Causes) == 0 || choice {
-			place := strings.Join(e.InstanceLocation, ".")
-			lines = append(lines, strings.TrimPrefix(place+": ", ": ")+e.ErrorKind.LocalizedString(english))
-			return
-		}
-		for _, cause := range e.Causes {
-			collect(cause)
-		}
-	}
-	collect(invalid)
-	slices.Sort(lines)
-	return errors.New(strings.Join(slices.Compact(lines), "\n"))
 }
 
 // duplicates returns an error that names everything that is declared twice.

@@ -42,11 +42,10 @@ func (s Step) key() string {
 
 // String returns the step as a line.
 func (s Step) String() string {
-	place := s.Project
-	if s.Broker != "" {
-		place += "/" + s.Broker
+	text := fmt.Sprintf("%s %s %s", s.Action, s.Kind, s.Name)
+	if place := strings.TrimSuffix(s.Project+"/"+s.Broker, "/"); s.Kind != "project" {
+		text += " (" + place + ")"
 	}
-	text := fmt.Sprintf("%s %s %s (%s)", s.Action, s.Kind, s.Name, place)
 	if len(s.Changes) > 0 {
 		text += ": " + strings.Join(s.Changes, ", ")
 	}
@@ -65,6 +64,8 @@ type Options struct {
 	Created *Created
 	// Only compares access control alone.
 	Only bool
+	// DryRun is a plan that is not applied: it needs no secrets.
+	DryRun bool
 }
 
 // prunes reports whether the object of a step is deleted.
@@ -77,6 +78,9 @@ type Created struct{ keys map[string]bool }
 
 // NewCreated returns an empty record.
 func NewCreated() *Created { return &Created{keys: map[string]bool{}} }
+
+// Empty reports whether nothing was created.
+func (c *Created) Empty() bool { return len(c.keys) == 0 }
 
 func (c *Created) has(s Step) bool { return c.keys[s.key()] }
 

@@ -206,10 +206,19 @@ func Export(ctx context.Context, api API, projectName, brokerName string, warn f
 	return d, nil
 }
 
+// As returns a document of one broker as one of a broker with another name, of which only
+// the access control is declared.
+func (d *Document) As(name string) *Document {
+	p := d.Projects[0]
+	from := p.Brokers[0]
+	return &Document{Version: d.Version, Projects: []Project{{Name: p.Name, Brokers: []Broker{{Name: name,
+		DefaultACL: from.DefaultACL, AnonymousGroup: from.AnonymousGroup, Roles: from.Roles, Groups: from.Groups, Clients: from.Clients}}}}}
+}
+
 // NotFoundError is a name of something that the service does not have.
 type NotFoundError struct{ text string }
 
-// Error returns what is not there.
+// NotFoundError is a name that no object of the service has.
 func (e *NotFoundError) Error() string { return e.text }
 
 func exportProject(ctx context.Context, api API, p project, brokerName string, warn func(error)) (*Project, error) {
