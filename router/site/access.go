@@ -130,39 +130,47 @@ func between(old, wanted broker.Role) broker.Role {
 	r := wanted
 	r.AllowWildcardSubs = old.AllowWildcardSubs && wanted.AllowWildcardSubs
 	r.ACLs = nil
-	denies := map[[2]any]bool{} // by type and priority
-	add := func(acl broker.ACL) {
-		i := slices.IndexFunc(r.ACLs, func(other broker.ACL) bool { return other.ACLType == acl.ACLType && other.Topic == acl.Topic })
-		switch { // a role has one rule for each type and topic: a denial wins, then the higher one
-		case i < 0:
-			r.ACLs = append(r.ACLs, acl)
-		case !acl.Allow && r.ACLs[i].Allow, acl.Allow == r.ACLs[i].Allow && !acl.Allow && acl.Priority > r.ACLs[i].Priority:
-			r.ACLs[i] = acl
-		}
-	}
 	for _, acl := range slices.Concat(old.ACLs, wanted.ACLs) {
 		if !acl.Allow {
-			add(acl)
-			denies[[2]any{acl.ACLType, acl.Priority}] = true
+			r.ACLs = withACL(r.ACLs, acl)
 		}
 	}
-	covered := func(acl broker.ACL, by []broker.ACL) bool {
-		return acl.Allow && slices.ContainsFunc(by, func(other broker.ACL) bool {
-			return other == acl || other.Allow && other.ACLType == acl.ACLType && covers(other, acl) &&
-				(other.Priority > acl.Priority || other.Priority == acl.Priority && !denies[[2]any{acl.ACLType, acl.Priority}])
-		})
-	}
+	denials := slices.Clone(r.ACLs)
 	for _, acl := range wanted.ACLs {
-		if covered(acl, old.ACLs) {
-			add(acl)
+		if isCovered(acl, old.ACLs, denials) {
+			r.ACLs = withACL(r.ACLs, acl)
 		}
 	}
 	for _, acl := range old.ACLs {
-		if covered(acl, wanted.ACLs) {
-			add(acl)
+		if isCovered(acl, wanted.ACLs, denials) {
+			r.ACLs = withACL(r.ACLs, acl)
 		}
 	}
 	return r
+}
+
+// withACL adds a rule. A role has one for each type and topic: a denial replaces a lower one,
+// and an allowing rule replaces nothing.
+func withACL(list []broker.ACL, acl broker.ACL) []broker.ACL {
+	i := slices.IndexFunc(list, func(other broker.ACL) bool { return other.ACLType == acl.ACLType && other.Topic == acl.Topic })
+	if i < 0 {
+		return append(list, acl)
+	}
+	if !acl.Allow && acl.Priority > list[i].Priority {
+		list[i] = acl
+	}
+	return list
+}
+
+// isCovered reports whether an allowing rule decides nothing that a rule of the other state
+// does not allow: one with topics that include its own, and with a higher priority, or
+// the same one if no denial has that.
+func isCovered(acl broker.ACL, by, denials []broker.ACL) bool {
+	denied := slices.ContainsFunc(denials, func(d broker.ACL) bool { return d.ACLType == acl.ACLType && d.Priority == acl.Priority })
+	return acl.Allow && slices.ContainsFunc(by, func(other broker.ACL) bool {
+		return other == acl || other.Allow && other.ACLType == acl.ACLType && covers(other, acl) &&
+			(other.Priority > acl.Priority || other.Priority == acl.Priority && !denied)
+	})
 }
 
 // covers reports whether a rule matches whatever another one of its type matches.

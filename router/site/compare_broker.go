@@ -29,28 +29,15 @@ func (c *comparison) access(ctx context.Context, p project, m managed, b Broker)
 	if err != nil {
 		return err
 	}
+	if err := have.check(&b); err != nil {
+		return err
+	}
 	manager := ""
 	if m.Type != onPremise {
 		manager = value(m.Username)
 	}
-	if err := have.check(&b); err != nil {
-		return err
-	}
-	roles, groups := have.holders(manager)
-	prune := func(kind, name string) bool {
-		s := Step{Project: p.Name, Broker: b.Name, Kind: kind, Name: name}
-		held := kind == "client" && name == manager || kind == "role" && slices.Contains(roles, name) || kind == "group" && slices.Contains(groups, name)
-		if held && c.options.prunes(s) {
-			s.Action, s.Reason = Keep, "the service manages the broker with it"
-			c.steps = append(c.steps, s)
-		}
-		if !c.options.prunes(s) && !held {
-			c.extra[kind]++
-		}
-		return c.options.prunes(s) && !held
-	}
-	want := have.wanted(&b, prune)
-	if want.anonymous == "" && have.anonymous != "" && hasKey(want.groups, have.anonymous) {
+	want := have.wanted(&b, c.pruner(p, b, have, manager))
+	if want.anonymous == "" && hasKey(want.groups, have.anonymous) {
 		return fmt.Errorf("a broker that has a group for the clients without a username cannot be without one; declare a group without roles instead of %q", have.anonymous)
 	}
 	if manager != "" && have.locksOut(want, manager) {
@@ -59,7 +46,7 @@ func (c *comparison) access(ctx context.Context, p project, m managed, b Broker)
 	plan := &accessPlan{api: c.api, path: m.path, secrets: c.options.Secrets, have: have, want: want, declared: map[string]Client{}}
 	for _, v := range b.Clients {
 		plan.declared[v.Username] = v
-		if _, exists := have.clients[v.Username]; !exists {
+		if !hasKey(have.clients, v.Username) {
 			c.needs("client "+v.Username, v.Password)
 		}
 	}
@@ -68,6 +55,27 @@ func (c *comparison) access(ctx context.Context, p project, m managed, b Broker)
 		c.steps = append(c.steps, s)
 	}
 	return nil
+}
+
+// pruner returns what decides whether an object that the file lacks is deleted. The account
+// with which the service manages the broker is not, nor what it has its rights from.
+func (c *comparison) pruner(p project, b Broker, have *access, manager string) func(kind, name string) bool {
+	roles, groups := have.holders(manager)
+	held := map[string][]string{"client": {manager}, "role": roles, "group": groups}
+	return func(kind, name string) bool {
+		s := Step{Project: p.Name, Broker: b.Name, Kind: kind, Name: name}
+		switch prunes := c.options.prunes(s); {
+		case !slices.Contains(held[kind], name):
+			if !prunes {
+				c.extra[kind]++
+			}
+			return prunes
+		case prunes:
+			s.Action, s.Reason = Keep, "the service manages the broker with it"
+			c.steps = append(c.steps, s)
+		}
+		return false
+	}
 }
 
 func hasKey[V any](m map[string]V, key string) bool { _, ok := m[key]; return ok }

@@ -26,13 +26,13 @@ type Index[S comparable] struct {
 	empty      Matches[S]   // result without subscriptions
 	unlisted   func(S) bool // reports whose subscriptions are neither listed nor counted
 
-	mu        sync.RWMutex             // guards everything below
-	literal   table[string, *entry[S]] // filters without wildcards
-	wildcards trie[entry[S]]           // filters with wildcards
-	shares    table[string, *share[S]] // by whole filter
+	mu        sync.RWMutex              // guards everything below
+	literal   table[string, *entry[S]]  // filters without wildcards
+	wildcards trie[entry[S]]            // filters with wildcards
+	shares    table[string, *share[S]]  // by whole filter
 	ordered   *btree.BTreeG[*listed[S]] // listed subscriptions
-	shared    int                      // number of shared ones
-	sequence  uint64                   // number of the latest subscription
+	shared    int                       // number of shared ones
+	sequence  uint64                    // number of the latest subscription
 }
 
 // entry holds the subscriptions to one filter, direct and shared.
