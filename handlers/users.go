@@ -34,6 +34,9 @@ func (p *UserPath) Resolve(ctx context.Context, a *API) error {
 type UserRecord struct {
 	ID             string    `json:"id" doc:"Id of the user." example:"0190f3c2-1a2b-7c3d-8e4f-5a6b7c8d9e0f"`
 	Name           string    `json:"name" doc:"First and last name." example:"Ada Lovelace"`
+	FirstName      string    `json:"firstname" doc:"First name." example:"Ada"`
+	LastName       string    `json:"lastname" doc:"Last name." example:"Lovelace"`
+	Verified       bool      `json:"verified" doc:"False if the user may not log in." example:"true"`
 	Email          string    `json:"email" doc:"Email address, with which the user logs in." example:"ada@example.org"`
 	CreatedAt      time.Time `json:"created_at" doc:"Time of creation, RFC 3339." example:"2026-01-31T12:00:00Z"`
 	TrialFlow      bool      `json:"trial_flow" doc:"Always false." example:"false"`
@@ -47,7 +50,7 @@ type UserRecord struct {
 }
 
 func userRecord(u db.UserSummary) UserRecord {
-	return UserRecord{ID: u.ID, Name: u.Name(), Email: u.Email, CreatedAt: u.CreatedAt.UTC(),
+	return UserRecord{ID: u.ID, Name: u.Name(), FirstName: u.FirstName, LastName: u.LastName, Verified: u.Verified, Email: u.Email, CreatedAt: u.CreatedAt.UTC(),
 		ProjectCount: u.ProjectCount, BrokerCount: u.BrokerCount}
 }
 

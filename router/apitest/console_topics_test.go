@@ -165,7 +165,7 @@ func TestConsoleRetained(t *testing.T) {
 	api.Root.Get(api.At("/messages/retained?topic=plant/raw")).WantError(404, "NOT_FOUND")
 	v.page("retained/delete-matching?filter=%23", "2 retained messages match", `name="count" value="2"`)
 	v.again("retained/delete-matching?filter=%23", doing("delete", "count", "3"), 400)
-	v.post("retained/delete-matching?filter=%23", doing("delete", "count", "2"))
+	v.post("retained/delete-matching?filter=%23", doing("delete", "count", "2", "confirm", "all"))
 	v.page("retained", "No retained message")
 }
 

@@ -83,6 +83,17 @@ func (f field) ID() string {
 	return "f-" + id
 }
 
+// MustChoose reports whether the first choice is the request to choose, and an empty one is refused.
+func (f field) MustChoose() bool {
+	return f.Required && len(f.Options) > 0 && f.Options[0].Value == ""
+}
+
+// maxShort bounds the text of an option that a narrow field shows whole, in bytes.
+const maxShort = 30
+
+// IsLong reports whether a field may cut off the text of the option.
+func (o option) IsLong() bool { return len(o.Text) > maxShort }
+
 // IsChosen reports whether an option is checked.
 func (f field) IsChosen(value string) bool { return slices.Contains(f.Chosen, value) }
 

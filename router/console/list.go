@@ -48,6 +48,7 @@ type formView struct {
 	Intro []string
 	Facts []fact
 	Form  form
+	More  []fact // after the form
 	Back  link
 }
 

@@ -86,8 +86,11 @@ type accessRole struct {
 
 // Manages reports whether the role allows topics with which the broker is managed.
 func (r accessRole) Manages() bool {
-	return slices.ContainsFunc(r.Rules, func(rule accessRule) bool { return rule.Allow && strings.HasPrefix(rule.Topic, "$CONTROL") })
+	return slices.ContainsFunc(r.Rules, accessRule.manages)
 }
+
+// manages reports whether the rule allows topics with which the broker is managed.
+func (r accessRule) manages() bool { return r.Allow && strings.HasPrefix(r.Topic, "$CONTROL") }
 
 // accessRule is an ACL of a role.
 type accessRule struct {

@@ -36,6 +36,7 @@ type roleEditorView struct {
 	Changes []ruleChange // from the saved role to the draft
 	Texts   []textChange
 	Use     roleUse
+	Control bool // saving takes a right to manage the broker
 	Cancel  string
 	Verdict *draftVerdict // of the tried topic
 }
@@ -126,6 +127,7 @@ func (v *roleEditorView) preview(q *request, saved accessRole) {
 		return
 	}
 	v.Preview, v.Changes = true, diffRules(saved.Rules, d.Rules)
+	v.Control = slices.ContainsFunc(v.Changes, func(c ruleChange) bool { return c.Before.manages() && !c.After.manages() })
 	d.Base = saved.fingerprint()
 	for _, c := range []textChange{
 		{q.t("access.textname"), saved.TextName, d.TextName},

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"maps"
 	"net/http"
 	"net/url"
 	"strings"
@@ -10,7 +11,7 @@ import (
 func bridgePages() []*page {
 	const base = brokerPath + "bridges"
 	return []*page{
-		{path: base, name: "bridges", template: "list", role: viewer, help: "bridges", calls: []string{"listBridges"}, view: viewBridges, fragments: []string{"list"}},
+		{path: base, name: "bridges", template: "list", role: viewer, help: "bridges", calls: []string{"listBridges", "getBridgeStatus"}, view: viewBridges, fragments: []string{"list"}},
 		{path: base + "/{bridgeId}", name: "bridge", group: "bridges", role: viewer, help: "bridges", calls: []string{"getBridgeStatus"}, view: viewBridge, fragments: []string{"connections"}},
 		{path: base + "/{bridgeId}/config", name: "bridge-config", group: "bridges", role: editor, help: "bridges", calls: []string{"getBridgeConfig", "getBridgeSchema", "setBridgeConfig", "testBridge", "previewBridge"},
 			view: viewBridgeConfig, actions: map[string]action{"edit": editBridgeConfig}},
@@ -22,7 +23,7 @@ func bridgePages() []*page {
 }
 
 func viewBridges(q *request) (view, error) {
-	v := &listView{Intro: q.t("bridges.empty"), Head: []string{q.t("col.bridge"), q.t("col.state")}}
+	v := &listView{Intro: q.t("bridges.empty"), Head: []string{q.t("col.bridge"), q.t("col.state"), q.t("bridges.connections")}}
 	var list []struct {
 		ID     string `json:"id"`
 		Active bool   `json:"isActive"`
@@ -31,18 +32,44 @@ func viewBridges(q *request) (view, error) {
 		v.Err = q.asAPIError(err)
 		return v, nil
 	}
-	for _, b := range list {
-		state := cell{Text: q.t("bridges.unused")}
+	var g parts
+	states := make([]part[[]bridgeConnection], len(list))
+	for i, b := range list {
 		if b.Active {
-			state = cell{Text: q.t("bridges.configured"), State: "good"}
+			loadWith(&g, q, &states[i], "getBridgeStatus", q.withParam("bridgeId", b.ID), nil)
 		}
-		r := row{Cells: []cell{{Text: b.ID, To: q.inBroker("bridges/" + url.PathEscape(b.ID))}, state}}
+	}
+	g.wait()
+	for i, b := range list {
+		state, connections := cell{Text: q.t("bridges.unused")}, cell{}
+		if b.Active {
+			state, connections = cell{Text: q.t("bridges.configured")}, q.connectionsOf(states[i])
+		}
+		r := row{Cells: []cell{{Text: b.ID, To: q.inBroker("bridges/" + url.PathEscape(b.ID))}, state, connections}}
 		if q.role() >= editor {
 			r.Actions = []link{{Text: q.t("bridges.configure"), To: q.inBroker("bridges/" + url.PathEscape(b.ID) + "/config")}}
 		}
 		v.Rows = append(v.Rows, r)
 	}
 	return v, nil
+}
+
+// connectionsOf returns how many connections of a bridge are connected.
+func (q *request) connectionsOf(p part[[]bridgeConnection]) cell {
+	if p.Err != nil {
+		return cell{Text: p.Err.Message, State: "warn"}
+	}
+	connected := 0
+	for _, c := range p.Value {
+		if c.Connected {
+			connected++
+		}
+	}
+	c := cell{Text: q.t("bridges.connected", connected, len(p.Value)), State: "good"}
+	if connected < len(p.Value) {
+		c.State = "bad"
+	}
+	return c
 }
 
 // bridgeView is the state of a bridge's connections.
@@ -111,10 +138,13 @@ type deadLetter struct {
 
 // withConnection returns the parameters of an operation on a connection of the bridge.
 func (q *request) withConnection() map[string]string {
-	params := map[string]string{"connectionName": q.query.Get("connection")}
-	for k, v := range q.params {
-		params[k] = v
-	}
+	return q.withParam("connectionName", q.query.Get("connection"))
+}
+
+// withParam returns the parameters of the page's path and a further one.
+func (q *request) withParam(name, value string) map[string]string {
+	params := maps.Clone(q.params)
+	params[name] = value
 	return params
 }
 

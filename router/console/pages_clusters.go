@@ -87,7 +87,11 @@ func (c clusterRecord) MayLose() int {
 	return max(0, healthy-len(c.Nodes)/2-1)
 }
 
+// clusterState returns the state of a cluster. It is a warning if no node may be lost.
 func (q *request) clusterState(c clusterRecord) cell {
+	if c.State == "active" && c.MayLose() == 0 {
+		return cell{Text: q.t("clusters.state.active"), State: "warn", Quiet: q.t("clusters.may_lose.none")}
+	}
 	states := map[string]string{"active": "good", "degraded": "warn", "inactive": "bad"}
 	return cell{Text: q.t("clusters.state." + c.State), State: states[c.State]}
 }
@@ -159,8 +163,12 @@ func viewCluster(q *request) (view, error) {
 			v.Raft, v.RaftErr = r.Data, r.Error
 		}
 	}
+	mayLose := cell{Text: q.t("clusters.may_lose.nodes", v.Cluster.MayLose())}
+	if v.Cluster.MayLose() == 0 {
+		mayLose.State = "warn"
+	}
 	v.Facts = []fact{{q.t("col.state"), v.State}, {q.t("col.mode"), cell{Text: q.clusterMode(v.Cluster.Mode)}}, {q.t("col.leader"), cell{Text: v.Cluster.Leader()}},
-		{q.t("clusters.may_lose"), cell{Text: q.t("clusters.may_lose.nodes", v.Cluster.MayLose())}}}
+		{q.t("clusters.may_lose"), mayLose}}
 	if v.Raft != nil {
 		v.Facts = append(v.Facts, fact{q.t("clusters.term"), cell{Text: q.lang.number(v.Raft.Term)}}, fact{q.t("clusters.commit"), cell{Text: q.lang.number(v.Raft.CommitIndex)}},
 			fact{q.t("clusters.applied"), cell{Text: q.lang.number(v.Raft.LastApplied)}})
@@ -193,7 +201,7 @@ func (q *request) brokerOptions() ([]option, map[string]brokerRecord) {
 
 func (q *request) clusterForm(options []option) form {
 	fields := []field{{Name: "clustername", Kind: kindText, Required: true},
-		{Name: "syncmode", Kind: kindSelect, Required: true, Options: []option{{"full", q.t("clusters.mode.full.what")}, {"dynsec", q.t("clusters.mode.dynsec.what")}, {"hp", q.t("clusters.mode.hp.what")}}}}
+		{Name: "syncmode", Kind: kindRadio, Required: true, Value: "full", Options: []option{{"full", q.t("clusters.mode.full.what")}, {"dynsec", q.t("clusters.mode.dynsec.what")}, {"hp", q.t("clusters.mode.hp.what")}}}}
 	for i := range min(maxNodes, max(3, len(options)-1)) {
 		at := fmt.Sprintf("nodes/%d/", i)
 		fields = append(fields,
@@ -342,7 +350,7 @@ func viewClustersDelete(q *request) (view, error) {
 	for _, c := range list {
 		names = append(names, show(c.Name))
 	}
-	word := q.t("clusters.delete_all.word")
+	word := q.t("form.all")
 	v := &formView{Intro: []string{q.t("clusters.delete_all.what", len(list)), strings.Join(names, ", ")}, Form: q.confirmForm("clusters.delete_all", word, q.root+"/"+q.inProject("clusters"))}
 	v.Form.Fields = q.newForm("", "clusters.delete_all", q.purgeField()).Fields
 	return v, nil
@@ -351,7 +359,7 @@ func viewClustersDelete(q *request) (view, error) {
 // deleteClusters deletes all clusters of the project. The response has the outcome of
 // each: the failures are shown together.
 func deleteClusters(q *request) (string, error) {
-	if err := q.confirmed(q.t("clusters.delete_all.word")); err != nil {
+	if err := q.confirmed(q.t("form.all")); err != nil {
 		return "", err
 	}
 	var outcomes []struct {

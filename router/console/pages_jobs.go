@@ -158,6 +158,9 @@ func askSelected(do string) action {
 // changeSelected does it.
 func changeSelected(do string) action {
 	return func(q *request) (string, error) {
+		if len(q.http.PostForm["selected"]) == 0 {
+			return "", q.noneSelected()
+		}
 		return q.createJob(map[string]any{"action": sessionJobs[do], "ids": q.http.PostForm["selected"]})
 	}
 }

@@ -23,10 +23,7 @@ func projectPages() []*page {
 			view: viewProjectDelete, actions: map[string]action{"": deleteProject}},
 		{path: "/ui/p/{projectId}/members", name: "members", template: "list", role: viewer, help: "security", calls: []string{"listMembers", "getProject"}, view: viewMembers},
 		{path: "/ui/p/{projectId}/members/new", name: "member-new", template: "form", group: "members", role: admin, help: "security", calls: []string{"putMember", "listUsers", "listMembers"},
-			view: func(q *request) (view, error) {
-				return &formView{Form: q.memberForm(), Back: q.backInProject("members")}, nil
-			},
-			actions: map[string]action{"": putMember}},
+			view: viewMemberNew, actions: map[string]action{"": putMember}},
 		{path: "/ui/p/{projectId}/members/edit", name: "member", template: "form", group: "members", role: admin, help: "security", calls: []string{"putMember"},
 			view: viewMember, actions: map[string]action{"": putMember}},
 		{path: "/ui/p/{projectId}/members/remove", name: "member-remove", template: "form", group: "members", role: admin, help: "security", calls: []string{"deleteMember"},
@@ -85,7 +82,7 @@ func viewProjectSettings(q *request) (view, error) {
 	if err := q.get("getProject", nil, &p); err != nil {
 		return nil, err
 	}
-	v := &formView{Form: q.projectForm(p, "save"), Facts: []fact{
+	v := &formView{Form: q.projectForm(p, "save"), More: []fact{
 		{q.t("settings.export"), cell{Text: q.t("settings.export.what"), To: q.inProject("export")}},
 		{q.t("settings.delete"), cell{Text: q.t("settings.delete.what"), To: q.inProject("delete")}}}}
 	return v, nil
@@ -190,6 +187,16 @@ func (q *request) roleOptions() []option {
 	return []option{{"viewer", q.t("role.viewer.what")}, {"editor", q.t("role.editor.what")}, {"admin", q.t("role.admin.what")}}
 }
 
+// viewMemberNew asks who becomes a member. If all users are members, it leads to a new user.
+func viewMemberNew(q *request) (view, error) {
+	v := &formView{Form: q.memberForm(), Back: q.backInProject("members")}
+	if users := v.Form.Field("user"); len(users.Options) == 1 { // only the request to choose
+		v.Form, v.Intro = form{}, []string{q.t("members.all")}
+		v.Facts = []fact{{q.t("title.users"), cell{Text: q.t("users.add"), To: "users/new"}}}
+	}
+	return v, nil
+}
+
 // memberForm adds a member, one of the users who are none yet. Only platform administrators may
 // list users; others need the id, which the user's account page shows.
 func (q *request) memberForm() form {
@@ -207,17 +214,14 @@ func (q *request) memberForm() form {
 				user.Options = append(user.Options, option{u.ID, show(u.Name + " · " + u.Email)})
 			}
 		}
-		if len(user.Options) == 1 {
-			user.Hint = q.t("members.all")
-		}
 	}
-	return q.newForm("", "members.add", user, field{Name: "role", Kind: kindSelect, Required: true, Options: q.roleOptions()})
+	return q.newForm("", "members.add", user, field{Name: "role", Kind: kindRadio, Required: true, Options: q.roleOptions()})
 }
 
 func viewMember(q *request) (view, error) {
 	v := &formView{Back: q.backInProject("members"), Form: q.newForm("", "save",
 		field{Name: "user", Kind: kindHidden, Value: q.query.Get("user")},
-		field{Name: "role", Kind: kindSelect, Required: true, Value: q.query.Get("role"), Options: q.roleOptions()})}
+		field{Name: "role", Kind: kindRadio, Required: true, Value: q.query.Get("role"), Options: q.roleOptions()})}
 	v.Title = q.t("members.role.of", show(q.query.Get("name")))
 	return v, nil
 }
@@ -314,12 +318,15 @@ func (q *request) tokenForm() form {
 			names = append(names, option{b.ID, show(b.Name)})
 		}
 	}
-	return q.newForm("", "tokens.add",
-		field{Name: "name", Kind: kindText, Required: true},
-		field{Name: "role", Kind: kindSelect, Required: true, Options: q.roleOptions()},
-		field{Name: "type", Kind: kindSelect, Required: true, Options: []option{{"unrestricted", q.t("tokens.unrestricted")}, {"restricted", q.t("tokens.restricted.what")}}},
-		field{Name: "brokers", Kind: kindChecks, Label: q.t("field.token_brokers"), Options: names},
-		field{Name: "valid_date", Kind: "date"})
+	fields := []field{{Name: "name", Kind: kindText, Required: true},
+		{Name: "role", Kind: kindRadio, Required: true, Value: "viewer", Options: q.roleOptions()}}
+	if len(names) == 0 {
+		fields = append(fields, field{Name: "type", Kind: kindHidden, Value: "unrestricted"})
+	} else {
+		fields = append(fields, field{Name: "type", Kind: kindRadio, Required: true, Value: "unrestricted", Options: []option{{"unrestricted", q.t("tokens.unrestricted")}, {"restricted", q.t("tokens.restricted.what")}}},
+			field{Name: "brokers", Kind: kindChecks, Label: q.t("field.token_brokers"), Options: names})
+	}
+	return q.newForm("", "tokens.add", append(fields, field{Name: "valid_date", Kind: "date"})...)
 }
 
 func viewTokenNew(q *request) (view, error) {
@@ -330,8 +337,12 @@ func viewTokenNew(q *request) (view, error) {
 	return v, nil
 }
 
-// createToken shows the page again, with the token: it is returned this once.
+// createToken shows the page again, with the token: it is returned this once. Brokers that a
+// token is not restricted to are refused, because the operation ignores them.
 func createToken(q *request) (string, error) {
+	if q.posted("type") != "restricted" && len(q.http.PostForm["brokers"]) > 0 {
+		return "", q.invalid("brokers", q.t("tokens.not_restricted"))
+	}
 	var created struct {
 		Token string `json:"token"`
 	}

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 )
 
 // retainedView is the retained messages whose topics match a filter.
@@ -111,6 +112,14 @@ func deleteRetained(q *request) (string, error) {
 	return done(q.inBroker("retained"), "retained_deleted", topic), nil
 }
 
+// matchesAll reports whether the filter names no level: "#", but "+/#" and "+" as well.
+func matchesAll(filter string) bool { return strings.Trim(filter, "+#/") == "" }
+
+// WithoutSystem reports whether the filter does not match topics that begin with $ [MQTT-4.7.2-1].
+func (v *retainedView) WithoutSystem() bool {
+	return strings.HasPrefix(v.Filter, "#") || strings.HasPrefix(v.Filter, "+")
+}
+
 // matchingForm asks for the number of messages, which the page has shown: a list that
 // changed since is shown again instead of being deleted.
 func (q *request) matchingForm(filter string, count int) form {
@@ -132,6 +141,9 @@ func viewDeleteMatching(q *request) (view, error) {
 		return nil, err
 	}
 	f := q.matchingForm(filter, count)
+	if matchesAll(filter) {
+		f.Confirm = q.t("form.all")
+	}
 	f.Fields[0].Value = strconv.Itoa(count) // the number that is shown, not the one that was posted
 	return &formView{Intro: []string{q.t("retained.matching_effect", count)}, Facts: []fact{of(q.t("retained.filter"), filter)}, Form: f}, nil
 }
@@ -143,6 +155,11 @@ func deleteMatching(q *request) (string, error) {
 	}
 	if strconv.Itoa(count) != q.posted("count") {
 		return "", &apiError{Status: http.StatusBadRequest, Code: "CONFLICT", Message: q.t("retained.changed")}
+	}
+	if matchesAll(filter) {
+		if err := q.confirmed(q.t("form.all")); err != nil {
+			return "", err
+		}
 	}
 	var deleted struct {
 		Deleted int `json:"deleted"`

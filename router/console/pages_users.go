@@ -49,6 +49,9 @@ func (q *request) back(page string) link { return link{Text: q.t("back." + page)
 type userRecord struct {
 	ID        string `json:"id"`
 	Name      string `json:"name"`
+	FirstName string `json:"firstname"`
+	LastName  string `json:"lastname"`
+	Verified  bool   `json:"verified"`
 	Email     string `json:"email"`
 	CreatedAt string `json:"created_at"`
 	Projects  int    `json:"project_count"`
@@ -68,8 +71,12 @@ func viewUsers(q *request) (view, error) {
 	v := &listView{Intro: q.t("users.empty"), Add: link{Text: q.t("users.add"), To: "users/new", Dialog: true}, Paging: q.paging(list.Total),
 		Head: []string{q.t("col.name"), q.t("col.email"), q.t("col.projects"), q.t("col.brokers"), q.t("col.created")}}
 	for _, u := range list.Data {
+		name := cell{Text: u.Name, To: "users/" + u.ID}
+		if !u.Verified {
+			name.Quiet = q.t("users.access.blocked")
+		}
 		v.Rows = append(v.Rows, row{
-			Cells:   []cell{{Text: u.Name, To: "users/" + u.ID}, {Text: u.Email}, {Text: q.lang.number(u.Projects), Number: true}, {Text: q.lang.number(u.Brokers), Number: true}, {Time: u.CreatedAt}},
+			Cells:   []cell{name, {Text: u.Email}, {Text: q.lang.number(u.Projects), Number: true}, {Text: q.lang.number(u.Brokers), Number: true}, {Time: u.CreatedAt}},
 			Actions: []link{{Text: q.t("edit"), To: "users/" + u.ID, Dialog: true}, {Text: q.t("delete"), To: "users/" + u.ID + "/delete", Dialog: true}},
 		})
 	}
@@ -93,24 +100,33 @@ func viewUser(q *request) (view, error) {
 	if err := q.get("getUser", nil, &u); err != nil {
 		return nil, err
 	}
-	v := &formView{Form: q.userChange(u), Back: q.back("users"), Facts: []fact{
+	access := cell{Text: q.t("users.access.blocked"), State: "warn"}
+	if u.Verified {
+		access = cell{Text: q.t("users.access.allowed"), State: "good"}
+	}
+	v := &formView{Form: q.userChange(u), Back: q.back("users"), Facts: []fact{{q.t("field.access"), access},
 		{q.t("col.created"), cell{Time: u.CreatedAt}}, {q.t("col.projects"), cell{Text: q.lang.number(u.Projects)}}}}
 	v.Title = u.Name
 	return v, nil
 }
 
-// userChange returns the form that changes a user. The API returns the whole name only;
-// so the parts of it are left as they are unless they are filled in.
+// userChange returns the form that changes a user.
 func (q *request) userChange(u userRecord) form {
 	return q.newForm("", "save",
 		field{Name: "email", Kind: kindText, Value: u.Email},
-		field{Name: "firstname", Kind: kindText, Hint: q.t("hint.unchanged")}, field{Name: "lastname", Kind: kindText, Hint: q.t("hint.unchanged")},
+		field{Name: "firstname", Kind: kindText, Value: u.FirstName}, field{Name: "lastname", Kind: kindText, Value: u.LastName},
 		field{Name: "password", Kind: kindPassword, Autocomplete: "new-password", Label: q.t("field.new_password"), Hint: q.t("hint.new_password")},
-		field{Name: "access", Kind: kindSelect, Options: []option{{"", q.t("users.access.unchanged")}, {"true", q.t("users.access.allowed")}, {"false", q.t("users.access.blocked")}}})
+		field{Name: "access", Kind: kindRadio, Value: strconv.FormatBool(u.Verified), Options: []option{{"true", q.t("users.access.allowed")}, {"false", q.t("users.access.blocked")}}})
 }
 
 func updateUser(q *request) (string, error) {
-	body := q.userChange(userRecord{}).body(q.http.PostForm)
+	var keep []string // the names that were posted may be empty
+	for _, name := range []string{"firstname", "lastname"} {
+		if q.http.PostForm.Has(name) {
+			keep = append(keep, name)
+		}
+	}
+	body := q.userChange(userRecord{}).body(q.http.PostForm, keep...)
 	if access, ok := body["access"]; ok {
 		delete(body, "access")
 		body["verified"] = access == "true"
