@@ -50,9 +50,9 @@ func (x *exported) run(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	left := 0
-	document, err := site.Export(cmd.Context(), &caller{session: s, limit: x.timeout}, x.place.project, x.place.broker, func(err error) {
+	document, err := site.Export(cmd.Context(), &caller{session: s, limit: x.timeout}, x.place.project, x.place.broker, func(part string, err error) {
 		left++
-		fmt.Fprintln(cmd.ErrOrStderr(), "signalbox: left out:", printable(err.Error()))
+		fmt.Fprintf(cmd.ErrOrStderr(), "signalbox: left out: %s of %s\n", part, printable(err.Error()))
 	})
 	if err != nil {
 		return explained(err)

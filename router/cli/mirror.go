@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -98,8 +97,8 @@ func (m *mirror) once(cmd *cobra.Command, api *caller) error {
 // source returns the access control to copy.
 func (m *mirror) source(ctx context.Context, api *caller) (*site.Document, error) {
 	var missing error
-	d, err := site.Export(ctx, api, api.ids["projectId"], m.from, func(err error) {
-		if strings.HasPrefix(err.Error(), "access control") {
+	d, err := site.Export(ctx, api, api.ids["projectId"], m.from, func(part string, err error) {
+		if part == site.AccessControl {
 			missing = err
 		}
 	})

@@ -209,7 +209,7 @@ func (d *declaration) read() (*site.Document, error) {
 	}
 	document, err := site.Decode(v)
 	if err != nil {
-		return nil, UsageError{errors.New(d.file + ": " + strings.ReplaceAll(err.Error(), "\n", "\n"+d.file+": "))}
+		return nil, usage("%s is not valid:\n%w", d.file, err)
 	}
 	return document, nil
 }

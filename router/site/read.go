@@ -181,8 +181,8 @@ func groupRefs(list []GroupRef) []broker.GroupRef {
 
 // Export returns what a service has, of one project or of all, and of one broker or of all:
 // "" stands for all. What a broker does not support or does not answer is left out; warn is
-// told. Secrets are references to variables of the environment.
-func Export(ctx context.Context, api API, projectName, brokerName string, warn func(error)) (*Document, error) {
+// called with the part and the cause. Secrets are references to variables of the environment.
+func Export(ctx context.Context, api API, projectName, brokerName string, warn func(part string, err error)) (*Document, error) {
 	projects, err := readProjects(ctx, api)
 	if err != nil {
 		return nil, err
@@ -221,7 +221,7 @@ type NotFoundError struct{ text string }
 // NotFoundError is a name that no object of the service has.
 func (e *NotFoundError) Error() string { return e.text }
 
-func exportProject(ctx context.Context, api API, p project, brokerName string, warn func(error)) (*Project, error) {
+func exportProject(ctx context.Context, api API, p project, brokerName string, warn func(part string, err error)) (*Project, error) {
 	out := &Project{Name: p.Name}
 	brokers, err := readBrokers(ctx, api, p)
 	if err != nil {
@@ -246,19 +246,22 @@ func exportProject(ctx context.Context, api API, p project, brokerName string, w
 	return out, nil
 }
 
+// AccessControl is the part of a broker that not every broker has.
+const AccessControl = "access control"
+
 // exportBroker returns a broker with what can be read of it.
-func exportBroker(ctx context.Context, api API, b managed, warn func(error)) Broker {
+func exportBroker(ctx context.Context, api API, b managed, warn func(part string, err error)) Broker {
 	out := Broker{Name: b.Name}
 	if b.Type != onPremise {
 		out.Connection = b.exported()
 	}
-	report := func(what string, err error) bool {
+	report := func(part string, err error) bool {
 		if err != nil {
-			warn(fmt.Errorf("%s of broker %s: %w", what, b.Name, err))
+			warn(part, fmt.Errorf("broker %s: %w", b.Name, err))
 		}
 		return err == nil
 	}
-	if a, err := readAccess(ctx, api, b.path); report("access control", err) {
+	if a, err := readAccess(ctx, api, b.path); report(AccessControl, err) {
 		out.setAccess(a)
 	}
 	r := reader{api: api}
