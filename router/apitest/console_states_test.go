@@ -76,14 +76,23 @@ func TestConsoleRetainedOfSystem(t *testing.T) {
 }
 
 // TestConsoleBridgeWithoutTarget checks that a bridge whose target does not respond is not shown
-// as if it worked.
+// as if it worked, and one that is disabled not as if it failed.
 func TestConsoleBridgeWithoutTarget(t *testing.T) {
 	t.Parallel()
 	api := apitest.New(t)
 	v := visit(t, api, "viewer")
 	v.Lacks(v.Want(v.Get(v.base+"bridges"), 200, "Not used"), "of 1 connected")
-	api.Root.Put(api.At("/bridges/mqtt-bridge/config"), object{"version": "v1", "connections": []object{{"name": "plant", "connection": object{"url": "mqtt://127.0.0.1:1"}}}}).Want(204)
-	v.Lacks(v.Want(v.Fragment(v.base+"bridges", "list"), 200, "<span>Configured</span>", "0 of 1 connected", `<span class="state bad">`), `<span class="state good">`)
+	set := func(enabled bool) {
+		api.Root.Put(api.At("/bridges/mqtt-bridge/config"), object{"version": "v1", "connections": []object{{"name": "plant", "enabled": enabled, "connection": object{"url": "mqtt://127.0.0.1:1"}}}}).Want(204)
+	}
+	list := func() *apitest.Page {
+		return v.Want(v.Fragment(v.base+"bridges", "list"), 200, "<span>Configured</span>", "0 of 1 connected")
+	}
+	set(false)
+	v.Lacks(list(), `<span class="state bad">`, `<span class="state good">`)
+	set(true)
+	waitFor(t, "the failure", func() bool { return strings.Contains(list().Text, `<span class="state bad">`) })
+	v.Lacks(list(), `<span class="state good">`)
 }
 
 // TestConsoleClusterWithoutReserve checks that a cluster that may lose no node is shown with a

@@ -54,20 +54,27 @@ func viewBridges(q *request) (view, error) {
 	return v, nil
 }
 
-// connectionsOf returns how many connections of a bridge are connected.
+// connectionsOf returns how many connections of a bridge are connected. One that is disabled,
+// or has only begun, is not a failure.
 func (q *request) connectionsOf(p part[[]bridgeConnection]) cell {
 	if p.Err != nil {
 		return cell{Text: p.Err.Message, State: "warn"}
 	}
-	connected := 0
+	connected, failed := 0, 0
 	for _, c := range p.Value {
-		if c.Connected {
+		switch {
+		case c.Connected:
 			connected++
+		case c.Error != "":
+			failed++
 		}
 	}
-	c := cell{Text: q.t("bridges.connected", connected, len(p.Value)), State: "good"}
-	if connected < len(p.Value) {
+	c := cell{Text: q.t("bridges.connected", connected, len(p.Value))}
+	switch {
+	case failed > 0:
 		c.State = "bad"
+	case connected == len(p.Value):
+		c.State = "good"
 	}
 	return c
 }
