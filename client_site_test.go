@@ -170,10 +170,20 @@ func TestDeclarationsAreChecked(t *testing.T) {
 		text := strings.Replace(c.text, "ADMIN", u.email(), 1)
 		u.refused(1, c.fault, "apply", "-f", u.file("bad.yaml", text))
 	}
+	pruned := u.file("pruned.yaml", "version: 1\nprojects: [{name: default, brokers: [{name: embedded, roles: [], clients: [{username: c, roles: [admin]}]}]}]")
+	u.refused(1, "deleted because the file lacks it", "apply", "-f", pruned, "--prune=all")
 	if n := u.count("client", "list"); n != 1 {
 		t.Errorf("%d clients", n)
 	}
 	u.refused(2, "--prune", "apply", "-f", u.file("a.yaml", "version: 1"), "--prune=some")
+	u.refused(2, "--output", "diff", "-f", u.file("a.yaml", "version: 1"), "-o", "yaml")
+	var plan struct {
+		Steps []struct{ Action, Kind, Name string }
+	}
+	text := u.done("diff", "-f", u.file("a.yaml", "version: 1\nprojects: [{name: other}]"), "-o", "json")
+	if err := json.Unmarshal([]byte(text), &plan); err != nil || len(plan.Steps) != 1 || plan.Steps[0].Kind != "project" || plan.Steps[0].Action != "create" {
+		t.Errorf("plan: %s", text)
+	}
 	u.refused(2, "--state", "apply", "-f", "-", "--prune")
 }
 

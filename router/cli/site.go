@@ -23,7 +23,7 @@ type declaration struct {
 	connection
 	*tree
 	file, state, prune string
-	asJSON             bool
+	output             string
 	dryRun, yes        bool
 	exitCode           bool
 }
@@ -40,7 +40,7 @@ func (d *declaration) flags(cmd *cobra.Command) {
 	flags.StringVar(&d.prune, "prune", "", "Delete what the file lacks: `WHAT` an earlier apply of the file created (created), or all of each kind that it has (all)")
 	flags.Lookup("prune").NoOptDefVal = pruneCreated
 	flags.StringVar(&d.state, "state", "", "`FILE` that records what was created; by default the name of the declarations with .created.json")
-	flags.BoolVar(&d.asJSON, "json", false, "Print the plan as JSON")
+	flags.StringVarP(&d.output, "output", "o", asTable, "`FORMAT` of the plan: "+asTable+" or "+asJSON)
 	cmd.MarkFlagRequired("file") //nolint:errcheck // the flag exists
 	d.add(flags)
 }
@@ -79,6 +79,9 @@ func interruptedAs(cmd *cobra.Command, err error) error {
 func (d *declaration) apply(cmd *cobra.Command) error {
 	if d.prune != "" && d.prune != pruneCreated && d.prune != pruneAll {
 		return usage("--prune: must be %s or %s", pruneCreated, pruneAll)
+	}
+	if d.output != asTable && d.output != asJSON {
+		return usage("--output: must be %s or %s", asTable, asJSON)
 	}
 	if d.prune == pruneCreated && d.file == "-" && d.state == "" {
 		return usage("--prune: what was created from standard input is only known with --state")
@@ -257,7 +260,7 @@ func (d *declaration) writeCreated(created *site.Created) error {
 
 // print prints a plan: a line for each step, and what it leaves as it is.
 func (d *declaration) print(w io.Writer, plan *site.Plan) error {
-	if d.asJSON {
+	if d.output == asJSON {
 		encoder := json.NewEncoder(w)
 		encoder.SetIndent("", "  ")
 		return encoder.Encode(map[string]any{"steps": nonNil(plan.Steps), "compared_later": nonNil(plan.Later), "not_in_file": plan.Extra})

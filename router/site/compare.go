@@ -55,7 +55,9 @@ func (p *Plan) Count(action Action, kind string) (n int) {
 // the account with which the service manages a broker, is an error.
 func Compare(ctx context.Context, api API, d *Document, o Options) (*Plan, error) {
 	c := &comparison{api: api, options: o, extra: map[string]int{}}
-	projects, err := readProjects(ctx, api)
+	projects, err := readProjects(ctx, api, func(name string) bool {
+		return slices.ContainsFunc(d.Projects, func(p Project) bool { return p.Name == name })
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -144,7 +146,7 @@ func (c *comparison) members(ctx context.Context, p project, want []Member) erro
 	if r.get(ctx, p.path("/members"), nil, &have); r.err != nil {
 		return r.err
 	}
-	byEmail, err := unique(have, "member", func(m memberRecord) string { return strings.ToLower(m.Email) }, nil)
+	byEmail, err := unique(have, "member", func(m memberRecord) string { return strings.ToLower(m.Email) }, everyName, nil)
 	if err != nil {
 		return err
 	}
@@ -212,7 +214,9 @@ func (c *comparison) brokers(ctx context.Context, p project, want []Broker) erro
 	if want == nil {
 		return nil
 	}
-	have, err := readBrokers(ctx, c.api, p)
+	have, err := readBrokers(ctx, c.api, p, func(name string) bool {
+		return c.options.Prune || slices.ContainsFunc(want, func(b Broker) bool { return b.Name == name })
+	})
 	if err != nil {
 		return err
 	}

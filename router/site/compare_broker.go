@@ -29,14 +29,14 @@ func (c *comparison) access(ctx context.Context, p project, m managed, b Broker)
 	if err != nil {
 		return err
 	}
-	if err := have.check(&b); err != nil {
-		return err
-	}
 	manager := ""
 	if m.Type != onPremise {
 		manager = value(m.Username)
 	}
 	want := have.wanted(&b, c.pruner(p, b, have, manager))
+	if err := want.check(&b); err != nil {
+		return err
+	}
 	if want.anonymous == "" && hasKey(want.groups, have.anonymous) {
 		return fmt.Errorf("a broker that has a group for the clients without a username cannot be without one; declare a group without roles instead of %q", have.anonymous)
 	}
@@ -80,27 +80,14 @@ func (c *comparison) pruner(p project, b Broker, have *access, manager string) f
 
 func hasKey[V any](m map[string]V, key string) bool { _, ok := m[key]; return ok }
 
-// check returns an error that names every reference of a file to a role or group that
-// neither it nor the broker has.
+// check returns an error that names every reference of a file to a role or group that does
+// not exist in the wanted state.
 func (a *access) check(b *Broker) error {
-	hasRole, hasGroup := map[string]bool{}, map[string]bool{"": true}
-	for _, r := range b.Roles {
-		hasRole[r.RoleName] = true
-	}
-	for _, g := range b.Groups {
-		hasGroup[g.GroupName] = true
-	}
-	for name := range a.roles {
-		hasRole[name] = true
-	}
-	for name := range a.groups {
-		hasGroup[name] = true
-	}
 	var bad []error
 	roles := func(of string, list []RoleRef) {
 		for i, ref := range list {
-			if !hasRole[ref.RoleName] {
-				bad = append(bad, fmt.Errorf("%s has the role %q, which does not exist", of, ref.RoleName))
+			if !a.hasRole(ref.RoleName) {
+				bad = append(bad, fmt.Errorf("%s has the role %q, which does not exist, or is deleted because the file lacks it", of, ref.RoleName))
 			}
 			if slices.ContainsFunc(list[:i], func(r RoleRef) bool { return r.RoleName == ref.RoleName }) {
 				bad = append(bad, fmt.Errorf("%s has the role %q more than once", of, ref.RoleName))
@@ -113,15 +100,15 @@ func (a *access) check(b *Broker) error {
 	for _, c := range b.Clients {
 		roles("client "+c.Username, c.Roles)
 		for i, ref := range c.Groups {
-			if !hasGroup[ref.GroupName] {
-				bad = append(bad, fmt.Errorf("client %s is in the group %q, which does not exist", c.Username, ref.GroupName))
+			if !hasKey(a.groups, ref.GroupName) {
+				bad = append(bad, fmt.Errorf("client %s is in the group %q, which does not exist, or is deleted because the file lacks it", c.Username, ref.GroupName))
 			}
 			if slices.ContainsFunc(c.Groups[:i], func(r GroupRef) bool { return r.GroupName == ref.GroupName }) {
 				bad = append(bad, fmt.Errorf("client %s is in the group %q more than once", c.Username, ref.GroupName))
 			}
 		}
 	}
-	if b.AnonymousGroup != nil && !hasGroup[*b.AnonymousGroup] {
+	if b.AnonymousGroup != nil && *b.AnonymousGroup != a.anonymous {
 		bad = append(bad, fmt.Errorf("the group %q of the clients without a username does not exist", *b.AnonymousGroup))
 	}
 	return errors.Join(bad...)
@@ -134,7 +121,7 @@ func (c *comparison) streams(ctx context.Context, p project, m managed, b Broker
 	}
 	r, list := reader{api: c.api}, []broker.Stream{}
 	r.all(ctx, m.path+"/streams", &list)
-	have, err := unique(list, "stream", func(s broker.Stream) string { return s.StreamName }, r.err)
+	have, err := unique(list, "stream", func(s broker.Stream) string { return s.StreamName }, everyName, r.err)
 	if err != nil {
 		return err
 	}

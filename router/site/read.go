@@ -85,32 +85,35 @@ func (r *reader) all(ctx context.Context, path string, result any) {
 	r.get(ctx, path, url.Values{"verbose": {"true"}, "count": {"-1"}}, result)
 }
 
-func readProjects(ctx context.Context, api API) (map[string]project, error) {
+func readProjects(ctx context.Context, api API, used func(name string) bool) (map[string]project, error) {
 	r, list := reader{api: api}, []project{}
 	r.get(ctx, "/api/projects", nil, &list)
-	return unique(list, "project", func(p project) string { return p.Name }, r.err)
+	return unique(list, "project", func(p project) string { return p.Name }, used, r.err)
 }
 
-func readBrokers(ctx context.Context, api API, p project) (map[string]managed, error) {
+func readBrokers(ctx context.Context, api API, p project, used func(name string) bool) (map[string]managed, error) {
 	r, list := reader{api: api}, []managed{}
 	r.get(ctx, p.path("/brokers"), nil, &list)
 	for i := range list {
 		list[i].path = p.path("/brokers/" + url.PathEscape(list[i].ID))
 	}
-	return unique(list, "broker", func(b managed) string { return b.Name }, r.err)
+	return unique(list, "broker", func(b managed) string { return b.Name }, used, r.err)
 }
 
-// unique returns a list by name. A file cannot tell objects of one name apart.
-func unique[T any](list []T, what string, name func(T) string, err error) (map[string]T, error) {
+// unique returns a list by name. A file cannot tell objects of one name apart: that is an error
+// if the name is used.
+func unique[T any](list []T, what string, name func(T) string, used func(string) bool, err error) (map[string]T, error) {
 	byName := map[string]T{}
 	for _, v := range list {
-		if _, twice := byName[name(v)]; twice && err == nil {
-			err = fmt.Errorf("the service has several objects of kind %s with the name %q; give them different names", what, name(v))
+		if hasKey(byName, name(v)) && used(name(v)) && err == nil {
+			err = fmt.Errorf("there are several objects of kind %s with the name %q; give them different names", what, name(v))
 		}
 		byName[name(v)] = v
 	}
 	return byName, err
 }
+
+func everyName(string) bool { return true }
 
 type memberRecord struct {
 	UserID string `json:"userId"`
@@ -183,7 +186,7 @@ func groupRefs(list []GroupRef) []broker.GroupRef {
 // "" stands for all. What a broker does not support or does not answer is left out; warn is
 // called with the part and the cause. Secrets are references to variables of the environment.
 func Export(ctx context.Context, api API, projectName, brokerName string, warn func(part string, err error)) (*Document, error) {
-	projects, err := readProjects(ctx, api)
+	projects, err := readProjects(ctx, api, func(name string) bool { return projectName == "" || projectName == name })
 	if err != nil {
 		return nil, err
 	}
@@ -223,7 +226,7 @@ func (e *NotFoundError) Error() string { return e.text }
 
 func exportProject(ctx context.Context, api API, p project, brokerName string, warn func(part string, err error)) (*Project, error) {
 	out := &Project{Name: p.Name}
-	brokers, err := readBrokers(ctx, api, p)
+	brokers, err := readBrokers(ctx, api, p, func(name string) bool { return brokerName == "" || brokerName == name })
 	if err != nil {
 		return nil, err
 	}
