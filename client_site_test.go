@@ -123,8 +123,8 @@ func TestExportIsApplied(t *testing.T) {
 	one := strings.Split(declared, "      - {name: line-1")[0]
 	u.done("apply", "-f", u.file("site.yaml", one))
 	path := filepath.Join(other.dir, "exported.yaml")
-	u.done("export", path)
-	u.refused(5, "exists", "export", path)
+	u.done("export", "-f", path)
+	u.refused(5, "exists", "export", "-f", path)
 	text, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)

@@ -15,29 +15,24 @@ import (
 type exported struct {
 	place
 	*tree
-	output string
-	schema bool
+	file, output string
+	schema       bool
 }
 
 // exportCommand writes what a service has as a file for apply.
 func (t *tree) exportCommand() *cobra.Command {
 	x := &exported{tree: t}
-	cmd := &cobra.Command{Use: "export [FILE]", Short: "Write projects and brokers as a file of declared state", GroupID: group, DisableFlagsInUseLine: true,
-		Long: wrap("Writes projects with their members and brokers, and of each broker access control, streams and bridges, as a file for \"signalbox apply\", to standard output without FILE. With --project or --broker it has these only. Passwords are not part of it; secrets of connections and bridges are references to variables of the environment."),
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 1 {
-				return usage("%s expects [FILE]; see \"%s --help\"", cmd.CommandPath(), cmd.CommandPath())
-			}
-			return nil
-		}}
+	cmd := &cobra.Command{Use: "export", Short: "Write projects and brokers as a file of declared state", Args: exactly(0), GroupID: group,
+		Long: wrap("Writes projects with their members and brokers, and of each broker access control, streams and bridges, as a file for \"signalbox apply\". With --project or --broker it has these only. Passwords are not part of it; secrets of connections and bridges are references to variables of the environment.")}
 	x.add(cmd, t)
+	cmd.Flags().StringVarP(&x.file, "file", "f", "-", "`FILE` to write, which must not exist; - is standard output")
 	cmd.Flags().StringVarP(&x.output, "output", "o", asYAML, "`FORMAT`: "+asYAML+" or "+asJSON)
 	cmd.Flags().BoolVar(&x.schema, "schema", false, "Print the JSON Schema of the file instead")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error { return interruptedAs(cmd, x.run(cmd, args)) }
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return interruptedAs(cmd, x.run(cmd)) }
 	return cmd
 }
 
-func (x *exported) run(cmd *cobra.Command, args []string) error {
+func (x *exported) run(cmd *cobra.Command) error {
 	if x.output != asYAML && x.output != asJSON {
 		return usage("--output: must be %s or %s", asYAML, asJSON)
 	}
@@ -61,8 +56,8 @@ func (x *exported) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	if len(args) == 1 && args[0] != "-" {
-		err = writeNew(args[0], text)
+	if x.file != "-" {
+		err = writeNew(x.file, text)
 	} else {
 		_, err = cmd.OutOrStdout().Write(text)
 	}
