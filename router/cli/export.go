@@ -22,7 +22,7 @@ type exported struct {
 // exportCommand writes what a service has as a file for apply.
 func (t *tree) exportCommand() *cobra.Command {
 	x := &exported{tree: t}
-	cmd := &cobra.Command{Use: "export", Short: "Write projects and brokers as a file of declared state", Args: exactly(0), GroupID: group,
+	cmd := &cobra.Command{Use: "export", Short: "Write projects and brokers as a file of declared state", Args: cobra.NoArgs, GroupID: group,
 		Long: wrap("Writes projects with their members and brokers, and of each broker access control, streams and bridges, as a file for \"signalbox apply\". With --project or --broker it has these only. Passwords are not part of it; secrets of connections and bridges are references to variables of the environment.")}
 	x.add(cmd, t)
 	cmd.Flags().StringVarP(&x.file, "file", "f", "-", "`FILE` to write, which must not exist; - is standard output")
