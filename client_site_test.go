@@ -99,6 +99,17 @@ func TestApplyToBrokers(t *testing.T) {
 	u.done("apply", "-f", file)
 	wantNothing()
 
+	// A file that was exported shows everything that decides about access.
+	exported := filepath.Join(u.dir, "line-1.yaml")
+	u.done("export", "--project", "default", "--broker", "line-1", "-f", exported)
+	ctrl("disableClient", "pump-7")
+	ctrl("setClientId", "pump-8", "other")
+	if got := u.done("diff", "-f", exported); got != "update client pump-8 (default/line-1): clientid\nupdate client pump-7 (default/line-1): enabled\n" {
+		t.Errorf("drift of an exported file: %s", got)
+	}
+	u.done("apply", "-f", exported)
+	wantNothing()
+
 	// What was created is deleted when the file lacks it, and only that.
 	less := u.file("site.yaml", strings.Replace(text, "          - username: pump-7\n            password: {env: PUMP}\n            groups: [sensors]\n", "", 1))
 	u.fails(2, "--yes", "apply", "-f", less, "--prune")
@@ -110,8 +121,26 @@ func TestApplyToBrokers(t *testing.T) {
 	// A broker that is mirrored has what the other one has.
 	u.done("mirror", "--project", "default", "--from", "embedded", "--to", "line-1", "--yes")
 	u.fails(5, "lock the service out", "apply", "-f", u.file("out.json", `{"version": 1, "projects": [{"name": "default", "brokers": [{"name": "line-1", "clients": [{"username": "admin", "roles": []}]}]}]}`))
-	if got := u.done("mirror", "--project", "default", "--from", "embedded", "--to", "line-1", "--dry-run"); !strings.Contains(got, "there is nothing to change") {
+	mirror := []string{"mirror", "--project", "default", "--from", "embedded", "--to", "line-1"}
+	if got := u.done(append(mirror, "--dry-run", "--exit-code")...); !strings.Contains(got, "there is nothing to change") {
 		t.Errorf("after the mirror: %s", got)
+	}
+	ctrl("disableClient", "pump-8")
+	ctrl("setClientId", "pump-8", "other")
+	u.done("client", "enable", "pump-8", "--project", "default", "--broker", "embedded")
+	if got := u.run(append(mirror, "--dry-run", "--exit-code")...); got.code != 1 || !strings.Contains(got.out, "update client pump-8 (default/line-1): clientid\n") || !strings.Contains(got.out, "update client pump-8 (default/line-1): enabled\n") {
+		t.Errorf("drift of the mirror: %+v", got)
+	}
+	u.fails(3, "no broker none", "mirror", "--project", "default", "--from", "embedded", "--to", "none", "--dry-run")
+
+	// A connection that leads to another broker brings what is declared there as well.
+	moved := u.file("moved.yaml", strings.NewReplacer(one.URL, two.URL, "env: PASSWORD1", "file: "+filepath.Join(u.dir, "two"), "plant/time", "plant/clock").Replace(text))
+	if got := u.done("diff", "-f", moved); !strings.Contains(got, "what is in default/line-1 is compared after that") {
+		t.Errorf("another broker: %s", got)
+	}
+	u.done("apply", "-f", moved)
+	if got := u.done("diff", "-f", moved, "--exit-code"); !strings.Contains(got, "there is nothing to change") {
+		t.Errorf("after the connection was changed: %s", got)
 	}
 }
 

@@ -20,6 +20,7 @@ type mirror struct {
 	to            []string
 	every         time.Duration
 	dryRun, yes   bool
+	exitCode      bool
 }
 
 // mirrorCommand copies the access control of a broker to others.
@@ -33,6 +34,7 @@ func (t *tree) mirrorCommand() *cobra.Command {
 	flags.StringArrayVar(&m.to, "to", nil, "`NAME` of a broker to change; may be given several times")
 	flags.DurationVar(&m.every, "every", 0, "`TIME` after which the comparison is repeated")
 	flags.BoolVar(&m.dryRun, "dry-run", false, "Print what differs and change nothing")
+	flags.BoolVar(&m.exitCode, "exit-code", false, "Exit with 1 if there are differences, which needs --dry-run")
 	flags.BoolVar(&m.yes, "yes", false, "Do not ask for a confirmation")
 	m.add(flags)
 	for _, name := range []string{"from", "to"} {
@@ -48,6 +50,9 @@ func (m *mirror) run(cmd *cobra.Command) error {
 	}
 	if m.every != 0 && (m.every < time.Second || !m.yes && !m.dryRun) {
 		return usage("--every: must be at least 1s, and needs --yes or --dry-run")
+	}
+	if m.exitCode && !m.dryRun {
+		return usage("--exit-code: needs --dry-run")
 	}
 	s, err := m.connect(&m.connection)
 	if err != nil {
@@ -118,13 +123,16 @@ func (m *mirror) target(cmd *cobra.Command, api *caller, source *site.Document, 
 			return err
 		}
 	}
+	if m.exitCode && plan.Changes() > 0 {
+		return &failure{code: CodeFailed, err: fmt.Errorf("differences: %d", plan.Changes())}
+	}
 	if plan.Changes() == 0 || m.dryRun {
 		return nil
 	}
 	if err := m.confirm(cmd, plan, name); err != nil {
 		return err
 	}
-	if err := performed(cmd, m.env, plan, m.now, func(site.Step) {}); err != nil {
+	if err := performed(cmd, cmd.OutOrStdout(), m.env, plan, m.now, func(site.Step) {}); err != nil {
 		return err
 	}
 	if n := plan.Count(site.Create, "client"); n > 0 {

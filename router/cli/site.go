@@ -145,12 +145,16 @@ func (d *declaration) perform(cmd *cobra.Command, plan *site.Plan, created *site
 	if err := d.writeCreated(created); err != nil {
 		return err
 	}
-	err := performed(cmd, d.env, plan, d.now, created.Note)
+	report := cmd.OutOrStdout()
+	if d.output == asJSON {
+		report = cmd.ErrOrStderr()
+	}
+	err := performed(cmd, report, d.env, plan, d.now, created.Note)
 	return errors.Join(err, d.writeCreated(created))
 }
 
 // performed applies a plan, with its progress on standard error.
-func performed(cmd *cobra.Command, e *Env, plan *site.Plan, now func() time.Time, note func(site.Step)) error {
+func performed(cmd *cobra.Command, report io.Writer, e *Env, plan *site.Plan, now func() time.Time, note func(site.Step)) error {
 	stderr := cmd.ErrOrStderr()
 	bar, done := newProgress(stderr, e.Terminal(stderr), plan.Changes(), now), 0
 	err := plan.Apply(cmd.Context(), func(s site.Step, err error) {
@@ -164,7 +168,7 @@ func performed(cmd *cobra.Command, e *Env, plan *site.Plan, now func() time.Time
 	if err != nil {
 		return fmt.Errorf("%d of %d changes were made; repeat the command to make the others: %w", done, plan.Changes(), err)
 	}
-	fmt.Fprintf(cmd.OutOrStdout(), "%d changes were made\n", done)
+	fmt.Fprintf(report, "%d changes were made\n", done)
 	return nil
 }
 
@@ -274,7 +278,7 @@ func printPlan(w io.Writer, plan *site.Plan) error {
 		fmt.Fprintln(&b, printable(s.String()))
 	}
 	for _, name := range plan.Later {
-		fmt.Fprintf(&b, "%s is compared after it was created\n", printable(name))
+		fmt.Fprintf(&b, "what is in %s is compared after that\n", printable(name))
 	}
 	var extra []string
 	for _, kind := range slices.Sorted(maps.Keys(plan.Extra)) {

@@ -2,8 +2,10 @@ package site
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"signalbox/broker"
 	"signalbox/broker/dynsec"
@@ -15,7 +17,8 @@ var defaultTypes = []string{"publishClientSend", "publishClientReceive", "subscr
 // wanted returns the access control after the changes of a file. Objects that the file lacks
 // are deleted if prune reports so.
 func (a *access) wanted(b *Broker, prune func(kind, name string) bool) *access {
-	w := &access{defaults: maps.Clone(a.defaults), anonymous: a.anonymous, roles: maps.Clone(a.roles), groups: maps.Clone(a.groups), clients: maps.Clone(a.clients)}
+	w := a.clone()
+	delete(w.roles, lockRole) // of an interrupted run
 	for _, d := range b.DefaultACL {
 		w.defaults[d.ACLType] = d.Allow
 	}
@@ -36,6 +39,10 @@ func (a *access) wanted(b *Broker, prune func(kind, name string) bool) *access {
 	}
 	w.dropDangling()
 	return w
+}
+
+func (a *access) clone() *access {
+	return &access{defaults: maps.Clone(a.defaults), anonymous: a.anonymous, roles: maps.Clone(a.roles), groups: maps.Clone(a.groups), clients: maps.Clone(a.clients)}
 }
 
 func (a *access) hasRole(name string) bool { return hasKey(a.roles, name) }
@@ -102,6 +109,8 @@ func (c Client) onto(have broker.Client) broker.Client {
 	have.TextName, have.TextDescription = or(c.TextName, have.TextName), or(c.TextDescription, have.TextDescription)
 	if c.ClientID != nil {
 		have.ClientID = *c.ClientID
+	} else if strings.HasPrefix(have.ClientID, unfinished) {
+		have.ClientID = ""
 	}
 	if c.Disabled != nil {
 		have.Disabled = *c.Disabled
@@ -229,8 +238,8 @@ var managementRights = []broker.AccessCheck{
 	{Action: broker.ActionReceive, Topic: dynsec.Topic + "/response"},
 }
 
-// locksOut reports whether an account can manage the broker now, and could not with the
-// wanted state.
+// locksOut reports whether an account can manage the broker now, and could not with another
+// state. The account "" is that of the clients without a username.
 func (a *access) locksOut(w *access, username string) bool {
 	for _, q := range managementRights {
 		q.Username = username
@@ -239,4 +248,20 @@ func (a *access) locksOut(w *access, username string) bool {
 		}
 	}
 	return false
+}
+
+// checkManager returns an error if the steps of the plan would take from the account with
+// which the service manages the broker what the other steps need.
+func (p *accessPlan) checkManager(username string) error {
+	name := username
+	if name == "" {
+		name = "the clients without a username"
+	}
+	if p.have.locksOut(p.want, username) {
+		return fmt.Errorf("%w: it takes the right to use the control topics from %s; give the connection of the broker another account first", ErrLockOut, name)
+	}
+	if p.have.locksOut(p.before, username) || p.have.locksOut(p.after, username) {
+		return fmt.Errorf("%w: while its steps are made, %s cannot use the control topics, because the role or group that allows it changes too; apply a file first that gives a role for the control topics to that account alone", ErrLockOut, name)
+	}
+	return nil
 }

@@ -71,10 +71,13 @@ func (p *accessPlan) create(want broker.Client) {
 	}})
 }
 
+// unfinished begins the client id of a client that is not disabled yet.
+const unfinished = "signalbox-apply-"
+
 // createDisabled adds a client that can never connect: until it is disabled it is bound to a
-// client id that no one knows.
+// random client id.
 func (p *accessPlan) createDisabled(ctx context.Context, created, final map[string]any) error {
-	created["clientid"], created["roles"], created["groups"] = "signalbox-apply-"+rand.Text(), []string{}, []string{}
+	created["clientid"], created["roles"], created["groups"] = unfinished+rand.Text(), []string{}, []string{}
 	for _, call := range []struct {
 		method, path string
 		body         any
@@ -92,7 +95,10 @@ func (p *accessPlan) createDisabled(ctx context.Context, created, final map[stri
 
 // holders returns the roles and groups through which an account has its rights.
 func (a *access) holders(username string) (roles, groups []string) {
-	c := a.clients[username]
+	c, exists := a.clients[username]
+	if !exists && username == "" && a.anonymous != "" {
+		c.Groups = []broker.GroupRef{{GroupName: a.anonymous}}
+	}
 	add := func(list []broker.RoleRef) {
 		for _, ref := range list {
 			if !slices.Contains(roles, ref.RoleName) {

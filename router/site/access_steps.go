@@ -5,6 +5,7 @@ import (
 	"maps"
 	"net/url"
 	"slices"
+	"strings"
 
 	"signalbox/broker"
 )
@@ -28,9 +29,12 @@ const (
 	phases
 )
 
-// lockRole denies everything. A group has it alone while its roles and its members change
-// together, if the roles before and after have no safe common part.
+// lockRole denies everything. A group has it, before its other roles, while its roles and its
+// members change together, if the roles before and after have no safe common part.
 const lockRole = "signalbox-apply-lock"
+
+// lockPriority is the highest priority that brokers accept: the role comes first.
+const lockPriority = 100000
 
 // accessPlan makes the steps from one state of access control to another.
 type accessPlan struct {
@@ -40,6 +44,10 @@ type accessPlan struct {
 	have, want *access
 	declared   map[string]Client
 	steps      []Step
+
+	// The states before and after the clients change. Rights only shrink up to the first,
+	// and only grow from the second.
+	before, after *access
 }
 
 // add adds a step that calls one operation.
@@ -49,6 +57,7 @@ func (p *accessPlan) add(at phase, action Action, kind, name string, changes []s
 }
 
 func (p *accessPlan) plan() []Step {
+	p.before, p.after = p.have.clone(), p.want.clone()
 	p.roles()
 	p.groups()
 	p.clients()
@@ -66,6 +75,7 @@ func (p *accessPlan) defaults() {
 	for t, allow := range p.have.defaults {
 		between[t] = between[t] && allow
 	}
+	p.before.defaults, p.after.defaults = between, between
 	for _, step := range []struct {
 		at        phase
 		old, next map[string]bool
@@ -93,6 +103,7 @@ func (p *accessPlan) roles() {
 			continue
 		}
 		middle := between(have, want)
+		p.before.roles[name], p.after.roles[name] = middle, middle
 		if !sameRights(have, middle) && !sameRights(middle, want) {
 			p.role(tightenRoles, have, middle)
 			p.role(loosenRoles, middle, want)
@@ -162,11 +173,12 @@ func (p *accessPlan) groups() {
 			p.add(deleteGroups, Delete, "group", name, nil, "DELETE", "/groups", url.Values{"groupname": {name}}, nil)
 		}
 	}
-	p.dropLock()
 }
 
-// split changes a group before and after its members: to what both states have, or to a
-// role that denies everything if a role that is added or removed denies something.
+// split changes a group before and after its members: to what both states have, behind a
+// role that denies everything if a role that is added or removed denies something. What
+// both states have stays, because a file that does not declare it must find it after an
+// interruption.
 func (p *accessPlan) split(have, want broker.Group) {
 	middle := want
 	middle.Roles = common(have.Roles, want.Roles)
@@ -174,9 +186,14 @@ func (p *accessPlan) split(have, want broker.Group) {
 		if !slices.Contains(middle.Roles, ref) && !allowsOnly(p.have.roles[ref.RoleName]) ||
 			!slices.Contains(middle.Roles, ref) && p.want.hasRole(ref.RoleName) && !allowsOnly(p.want.roles[ref.RoleName]) {
 			p.lock()
-			middle.Roles = []broker.RoleRef{{RoleName: lockRole, Priority: broker.NoPriority}}
+			middle.Roles = slices.DeleteFunc(middle.Roles, func(r broker.RoleRef) bool { return r.Priority >= lockPriority })
+			middle.Roles = append(middle.Roles, broker.RoleRef{RoleName: lockRole, Priority: lockPriority})
 			break
 		}
+	}
+	p.before.groups[have.GroupName] = middle
+	if hasKey(p.after.groups, have.GroupName) {
+		p.after.groups[have.GroupName] = middle
 	}
 	p.group(tightenGroups, have, middle)
 	p.group(loosenGroups, middle, want)
@@ -198,30 +215,42 @@ func groupBody(g broker.Group) map[string]any {
 	return map[string]any{"groupname": g.GroupName, "textname": g.TextName, "textdescription": g.TextDescription, "roles": nonNil(g.Roles)}
 }
 
-// lock creates the role that denies everything, and deletes it at the end.
+// lock creates the role that denies everything, and deletes it at the end. One of an
+// interrupted run is deleted as every role that is not wanted.
 func (p *accessPlan) lock() {
-	if slices.ContainsFunc(p.steps, func(s Step) bool { return s.Kind == "role" && s.Name == lockRole && s.Action == Create }) {
+	if p.before.hasRole(lockRole) && p.after.hasRole(lockRole) {
 		return
 	}
-	role := broker.Role{RoleName: lockRole, AllowWildcardSubs: true}
+	role := broker.Role{RoleName: lockRole}
 	for _, t := range []broker.ACLType{"publishClientSend", "publishClientReceive", "subscribePattern", "unsubscribePattern"} {
-		for _, topic := range []string{"#", "$SYS/#", "$CONTROL/#"} {
+		for _, topic := range p.everyTopic() {
 			role.ACLs = append(role.ACLs, broker.ACL{ACLType: t, Topic: topic})
 		}
 	}
-	if !p.have.hasRole(lockRole) {
-		p.add(tightenRoles, Create, "role", lockRole, nil, "POST", "/roles", nil, role)
-	}
-}
-
-// dropLock deletes the role that denies everything, also one of an interrupted run.
-func (p *accessPlan) dropLock() {
-	isLock := func(s Step) bool { return s.Name == lockRole && s.Kind == "role" }
-	if !p.have.hasRole(lockRole) && !slices.ContainsFunc(p.steps, isLock) {
+	p.before.roles[lockRole], p.after.roles[lockRole] = role, role
+	if have, exists := p.have.roles[lockRole]; exists {
+		have.TextName, have.TextDescription = nil, nil
+		p.role(tightenRoles, have, role)
 		return
 	}
-	p.steps = slices.DeleteFunc(p.steps, func(s Step) bool { return isLock(s) && s.Action == Delete })
+	p.add(tightenRoles, Create, "role", lockRole, nil, "POST", "/roles", nil, role)
 	p.add(deleteRoles, Delete, "role", lockRole, nil, "DELETE", "/roles", url.Values{"rolename": {lockRole}}, nil)
+}
+
+// everyTopic returns filters that match all topics that a role mentions: "#" does not match
+// those that begin with $ [MQTT-4.7.2-1].
+func (p *accessPlan) everyTopic() []string {
+	filters := map[string]bool{"#": true, "$SYS/#": true, "$CONTROL/#": true}
+	for _, roles := range []map[string]broker.Role{p.have.roles, p.want.roles} {
+		for _, r := range roles {
+			for _, acl := range r.ACLs {
+				if first, _, _ := strings.Cut(acl.Topic, "/"); strings.HasPrefix(first, "$") {
+					filters[first+"/#"] = true
+				}
+			}
+		}
+	}
+	return sorted(filters)
 }
 
 // entangled returns the groups that change together with a member, or with another group

@@ -3,6 +3,7 @@ package site
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -19,14 +20,16 @@ import (
 type model struct {
 	t *testing.T
 	access
+	left int // the calls until one is interrupted, negative for none
 }
 
-func (m *model) clone() access {
-	return access{defaults: maps.Clone(m.defaults), anonymous: m.anonymous, roles: maps.Clone(m.roles), groups: maps.Clone(m.groups), clients: maps.Clone(m.clients)}
-}
+var errInterrupted = errors.New("interrupted")
 
 // Call changes the model as the service does.
 func (m *model) Call(_ context.Context, method, path string, query url.Values, body, _ any) error {
+	if m.left--; m.left == -1 {
+		return errInterrupted
+	}
 	text := must(json.Marshal(body))
 	var names struct{ RoleName, GroupName, Username string }
 	if method != "DELETE" && path != "/acldefault" {
@@ -97,8 +100,8 @@ func (m *model) decode(text []byte, v any) {
 }
 
 var (
-	testTopics   = []string{"a", "a/b", "a/b/c", "b"}
-	testFilters  = []string{"a", "a/b", "a/#", "#", "a/+", "+", "b"}
+	testTopics   = []string{"a", "a/b", "a/b/c", "b", "$a/b"}
+	testFilters  = []string{"a", "a/b", "a/#", "#", "a/+", "+", "b", "$a/+"}
 	testACLTypes = []broker.ACLType{"publishClientSend", "publishClientReceive", "subscribeLiteral", "subscribePattern", "unsubscribePattern"}
 	testUsers    = []string{"", "u1", "u2", "u3"}
 )
@@ -129,7 +132,7 @@ func randomAccess(r *rand.Rand) access {
 		if r.IntN(5) == 0 {
 			continue
 		}
-		c := broker.Client{Username: name, Disabled: r.IntN(8) == 0, Roles: someRoles(r, a)}
+		c := broker.Client{Username: name, Disabled: r.IntN(4) == 0, Roles: someRoles(r, a), ClientID: []string{"", "one"}[r.IntN(2)]}
 		for _, g := range sorted(a.groups) {
 			if r.IntN(3) == 0 {
 				c.Groups = append(c.Groups, broker.GroupRef{GroupName: g, Priority: broker.Priority(r.IntN(3) - 1)})
@@ -184,7 +187,7 @@ func (a *access) allowed() map[broker.AccessCheck]bool {
 			}
 			for _, topic := range topics {
 				q := broker.AccessCheck{Username: username, Action: action, Topic: topic}
-				all[q] = dynsec.Explain(q, rec).Allowed
+				all[q] = dynsec.Explain(q, rec).Allowed && !strings.HasPrefix(a.clients[username].ClientID, unfinished) // it cannot connect
 			}
 		}
 	}
@@ -203,20 +206,56 @@ func orderedRoles(list []broker.RoleRef) []broker.RoleRef {
 func (a *access) document() *Broker {
 	b := &Broker{}
 	b.setAccess(a)
-	for i, c := range b.Clients {
-		disabled := a.clients[c.Username].Disabled
-		b.Clients[i].Disabled = &disabled
+	return b
+}
+
+// partial returns a document that leaves out lists and members. What refers to an object that
+// would not exist is left out as well.
+func (a *access) partial(r *rand.Rand, old *access) *Broker {
+	b := a.document()
+	for i := range b.Roles {
+		omit(r, &b.Roles[i].AllowWildcardSubs)
+		omitList(r, &b.Roles[i].ACLs)
 	}
-	for i, r := range b.Roles {
-		wildcards := a.roles[r.RoleName].AllowWildcardSubs
-		b.Roles[i].AllowWildcardSubs = &wildcards
+	for i := range b.Groups {
+		omitList(r, &b.Groups[i].Roles)
+	}
+	for i := range b.Clients {
+		c := &b.Clients[i]
+		omit(r, &c.Disabled)
+		omit(r, &c.ClientID)
+		omitList(r, &c.Roles)
+		omitList(r, &c.Groups)
+	}
+	omitList(r, &b.Roles)
+	omitList(r, &b.Groups)
+	omitList(r, &b.Clients)
+	omitList(r, &b.DefaultACL)
+	omit(r, &b.AnonymousGroup)
+	want := old.wanted(b, everyObject)
+	if want.check(b) != nil || want.anonymous == "" && hasKey(want.groups, old.anonymous) {
+		return nil
 	}
 	return b
 }
 
+func omit[T any](r *rand.Rand, p **T) {
+	if r.IntN(4) == 0 {
+		*p = nil
+	}
+}
+
+func omitList[T any](r *rand.Rand, list *[]T) {
+	if r.IntN(4) == 0 {
+		*list = nil
+	}
+}
+
+func everyObject(string, string) bool { return true }
+
 // TestOrderOfSteps checks that no client may do between the first and the last step of a plan
 // what neither the state before nor the state after allows, and that a plan that is interrupted
-// anywhere and made again ends in the same state.
+// anywhere and made again ends in the same state, also where the file declares a part only.
 func TestOrderOfSteps(t *testing.T) {
 	t.Parallel()
 	runs := 400
@@ -226,33 +265,48 @@ func TestOrderOfSteps(t *testing.T) {
 	for seed := range runs {
 		r := rand.New(rand.NewPCG(uint64(seed), 7))
 		old, next := randomAccess(r), randomAccess(r)
-		if hasKey(next.groups, old.anonymous) && next.anonymous == "" {
-			next.anonymous = old.anonymous // a broker cannot be without one again
+		d := next.document()
+		if seed%4 != 0 {
+			d = next.partial(r, &old)
+		} else if hasKey(next.groups, old.anonymous) && next.anonymous == "" {
+			d.AnonymousGroup = nil // a broker cannot be without one again
 		}
-		wanted, before := next.allowed(), old.allowed()
+		if d == nil {
+			continue
+		}
 		m := &model{t: t, access: old}
-		all := func(string, string) bool { return true }
-		present := m.clone()
-		plan := &accessPlan{api: m, have: &present, want: present.wanted(next.document(), all)}
-		steps := ordered(r, plan.plan())
-		stop := r.IntN(2*len(steps) + 1)
-		for i, s := range steps {
-			if i == stop { // interrupted, and made again
-				present := m.clone()
-				again := &accessPlan{api: m, have: &present, want: present.wanted(next.document(), all)}
-				for _, s := range ordered(r, again.plan()) {
-					m.step(seed, s, before, wanted)
-				}
-				break
-			}
-			m.step(seed, s, before, wanted)
+		m.applyInterrupted(seed, r, d)
+	}
+}
+
+// applyInterrupted applies a document that is interrupted at most once.
+func (m *model) applyInterrupted(seed int, r *rand.Rand, d *Broker) {
+	t := m.t
+	t.Helper()
+	present := m.clone()
+	end := present.wanted(d, everyObject)
+	wanted, before := end.allowed(), present.allowed()
+	steps := ordered(r, (&accessPlan{api: m, have: present, want: end, declared: map[string]Client{}}).plan())
+	calls := 0
+	for _, s := range steps {
+		calls++
+		if s.Action == Create && s.Kind == "client" {
+			calls += 2
 		}
-		if after := m.allowed(); !maps.Equal(after, wanted) {
-			t.Fatalf("seed %d: the end differs from what is declared", seed)
-		}
-		if rest := (&accessPlan{api: m, have: &m.access, want: m.wanted(next.document(), all)}).plan(); len(rest) > 0 {
-			t.Fatalf("seed %d: a second plan has steps: %v", seed, rest)
-		}
+	}
+	m.left = r.IntN(2*calls + 1)
+	if !m.steps(seed, steps, before, wanted) { // interrupted, and made again
+		present, m.left = m.clone(), -1
+		m.steps(seed, ordered(r, (&accessPlan{api: m, have: present, want: present.wanted(d, everyObject)}).plan()), before, wanted)
+	}
+	if rest := (&accessPlan{api: m, have: &m.access, want: end}).plan(); len(rest) > 0 {
+		t.Fatalf("seed %d: the end differs from what is declared: %v", seed, rest)
+	}
+	if rest := (&accessPlan{api: m, have: &m.access, want: m.wanted(d, everyObject)}).plan(); len(rest) > 0 {
+		t.Fatalf("seed %d: a second plan has steps: %v", seed, rest)
+	}
+	if after := m.allowed(); !maps.Equal(after, wanted) {
+		t.Fatalf("seed %d: clients may do something else than what is declared", seed)
 	}
 }
 
@@ -263,14 +317,62 @@ func ordered(r *rand.Rand, steps []Step) []Step {
 	return steps
 }
 
-func (m *model) step(seed int, s Step, before, wanted map[broker.AccessCheck]bool) {
+// steps reports whether all steps were done. After each one it checks what the clients may do.
+func (m *model) steps(seed int, steps []Step, before, wanted map[broker.AccessCheck]bool) bool {
 	m.t.Helper()
-	if err := s.do(context.Background()); err != nil {
-		m.t.Fatal(err)
+	for _, s := range steps {
+		err := s.do(context.Background())
+		if err != nil && !errors.Is(err, errInterrupted) {
+			m.t.Fatal(err)
+		}
+		for q, allowed := range m.allowed() {
+			if allowed && !before[q] && !wanted[q] {
+				m.t.Fatalf("seed %d: after %q a client may do what neither state allows: %+v", seed, s, q)
+			}
+		}
+		if err != nil {
+			return false
+		}
 	}
-	for q, allowed := range m.allowed() {
-		if allowed && !before[q] && !wanted[q] {
-			m.t.Fatalf("seed %d: after %q a client may do what neither state allows: %+v", seed, s, q)
+	return true
+}
+
+// TestManagerKeepsRights checks that a plan is refused that would take the control topics from
+// the account with which the service manages the broker, at the end or between two steps.
+func TestManagerKeepsRights(t *testing.T) {
+	t.Parallel()
+	allow := broker.Role{ACLs: []broker.ACL{{ACLType: "publishClientSend", Topic: "$CONTROL/#", Allow: true}, {ACLType: "publishClientReceive", Topic: "$CONTROL/#", Allow: true}, {ACLType: "subscribePattern", Topic: "$CONTROL/#", Allow: true}}}
+	deny := broker.Role{ACLs: []broker.ACL{{ACLType: "subscribeLiteral", Topic: "x"}}}
+	state := func(a, b broker.Role, own, group []broker.RoleRef) *access {
+		a.RoleName, a.AllowWildcardSubs, b.RoleName, b.AllowWildcardSubs = "a", true, "b", true
+		return &access{defaults: map[string]bool{}, anonymous: "g", roles: map[string]broker.Role{"a": a, "b": b},
+			groups:  map[string]broker.Group{"g": {GroupName: "g", Roles: group}},
+			clients: map[string]broker.Client{"m": {Username: "m", Roles: own, Groups: []broker.GroupRef{{GroupName: "g", Priority: broker.NoPriority}}}}}
+	}
+	refs := func(names ...string) (list []broker.RoleRef) {
+		for _, name := range names {
+			list = append(list, broker.RoleRef{RoleName: name, Priority: broker.NoPriority})
+		}
+		return list
+	}
+	for name, c := range map[string]struct {
+		have, want *access
+		username   string
+		refused    bool
+	}{
+		"nothing changes":             {state(allow, deny, refs("a"), nil), state(allow, deny, refs("a"), nil), "m", false},
+		"it loses its role":           {state(allow, deny, refs("a"), nil), state(allow, deny, nil, nil), "m", true},
+		"another role allows it":      {state(allow, broker.Role{}, refs("a", "b"), nil), state(broker.Role{}, allow, refs("a", "b"), nil), "m", true},
+		"its group is locked":         {state(allow, deny, nil, refs("a", "b")), state(allow, deny, refs("b"), refs("a")), "m", true},
+		"it has a role of its own":    {state(allow, deny, refs("a"), refs("b")), state(allow, deny, refs("a", "b"), nil), "m", false},
+		"anonymous, a role is lost":   {state(allow, deny, nil, refs("a")), state(allow, deny, nil, nil), "", true},
+		"anonymous, nothing is lost":  {state(allow, deny, nil, refs("a")), state(allow, deny, refs("b"), refs("a")), "", false},
+		"it could not manage it ever": {state(deny, deny, refs("a"), nil), state(deny, deny, nil, nil), "m", false},
+	} {
+		plan := &accessPlan{have: c.have, want: c.want}
+		plan.plan()
+		if err := plan.checkManager(c.username); errors.Is(err, ErrLockOut) != c.refused {
+			t.Errorf("%s: got %v, want refused: %t", name, err, c.refused)
 		}
 	}
 }

@@ -24,8 +24,8 @@ type comparison struct {
 // Plan is what brings a service to the state of a document.
 type Plan struct {
 	Steps []Step
-	// Later names projects and brokers that are created. What is in them is compared once
-	// they are there.
+	// Later names projects and brokers that are created or reached in another way. What is in
+	// them is compared afterwards.
 	Later []string
 	// Extra counts what the file lacks and is not deleted, by kind.
 	Extra map[string]int
@@ -106,6 +106,14 @@ func (c *comparison) needsOf(b Broker) {
 	c.needs("broker "+b.Name, b.Password, b.ClientKey)
 	for _, v := range b.Clients {
 		c.needs("client "+v.Username, v.Password)
+	}
+	for _, id := range sorted(b.Bridges) {
+		if c.options.DryRun {
+			continue
+		}
+		if _, err := c.options.Secrets.reveal(b.Bridges[id]); err != nil {
+			c.missing = append(c.missing, fmt.Errorf("bridge %s: %w", id, err))
+		}
 	}
 }
 
@@ -242,6 +250,9 @@ func (c *comparison) brokers(ctx context.Context, p project, want []Broker) erro
 }
 
 func (c *comparison) newBroker(p project, b Broker) error {
+	if b.URL == "" && c.options.Only {
+		return &NotFoundError{fmt.Sprintf("project %s has no broker %s", p.Name, b.Name)}
+	}
 	if b.URL == "" {
 		return fmt.Errorf("project %s has no broker %s, and the file has no url to add it", p.Name, b.Name)
 	}
@@ -280,8 +291,9 @@ func (c *comparison) connection(b Broker, secrets bool) (map[string]any, error) 
 }
 
 func (c *comparison) broker(ctx context.Context, p project, have managed, want Broker) error {
-	if want.URL != "" && !c.options.Only {
-		c.compareConnection(p, have, want)
+	if want.URL != "" && !c.options.Only && c.compareConnection(p, have, want) {
+		c.later = append(c.later, p.Name+"/"+want.Name)
+		return nil
 	}
 	if err := c.access(ctx, p, have, want); err != nil {
 		return err
@@ -292,10 +304,12 @@ func (c *comparison) broker(ctx context.Context, p project, have managed, want B
 	return errors.Join(c.streams(ctx, p, have, want), c.bridges(ctx, p, have, want))
 }
 
-func (c *comparison) compareConnection(p project, have managed, want Broker) {
+// compareConnection reports whether the connection leads to another broker, or another account
+// at it: what is there is only known afterwards.
+func (c *comparison) compareConnection(p project, have managed, want Broker) (moved bool) {
 	b := newBody("name", want.Name)
 	set(b, "url", &want.URL, have.URL)
-	moved := len(b.changes) > 0
+	moved = len(b.changes) > 0
 	set(b, "description", want.Description, value(have.Description))
 	set(b, "username", want.Username, value(have.Username))
 	set(b, "ca_cert", want.CACert, value(have.CACert))
@@ -311,13 +325,19 @@ func (c *comparison) compareConnection(p project, have managed, want Broker) {
 		b.changes = append(b.changes, "secrets")
 	}
 	if len(b.changes) == 0 {
-		return
+		return false
+	}
+	account := slices.Contains(b.changes, "username") || slices.Contains(b.changes, "client_cert")
+	secrets := moved || missing || account
+	if secrets {
+		c.needs("broker "+want.Name, want.Password, want.ClientKey)
 	}
 	c.add(Step{Action: Update, Project: p.Name, Kind: "broker", Name: want.Name, Changes: b.changes, do: func(ctx context.Context) error {
-		body, err := c.connection(want, moved || missing || slices.Contains(b.changes, "username") || slices.Contains(b.changes, "client_cert"))
+		body, err := c.connection(want, secrets)
 		if err != nil {
 			return err
 		}
 		return c.api.Call(ctx, "PUT", have.path, nil, body, nil)
 	}})
+	return moved || account
 }

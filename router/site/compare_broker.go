@@ -33,15 +33,12 @@ func (c *comparison) access(ctx context.Context, p project, m managed, b Broker)
 	if m.Type != onPremise {
 		manager = value(m.Username)
 	}
-	want := have.wanted(&b, c.pruner(p, b, have, manager))
+	want := have.wanted(&b, c.pruner(p, b, have, m.Type != onPremise, manager))
 	if err := want.check(&b); err != nil {
 		return err
 	}
 	if want.anonymous == "" && hasKey(want.groups, have.anonymous) {
 		return fmt.Errorf("a broker that has a group for the clients without a username cannot be without one; declare a group without roles instead of %q", have.anonymous)
-	}
-	if manager != "" && have.locksOut(want, manager) {
-		return fmt.Errorf("%w: it takes the right to use the control topics from %s; give the connection of the broker another account first", ErrLockOut, manager)
 	}
 	plan := &accessPlan{api: c.api, path: m.path, secrets: c.options.Secrets, have: have, want: want, declared: map[string]Client{}}
 	for _, v := range b.Clients {
@@ -50,7 +47,13 @@ func (c *comparison) access(ctx context.Context, p project, m managed, b Broker)
 			c.needs("client "+v.Username, v.Password)
 		}
 	}
-	for _, s := range plan.plan() {
+	steps := plan.plan()
+	if m.Type != onPremise {
+		if err := plan.checkManager(manager); err != nil {
+			return err
+		}
+	}
+	for _, s := range steps {
 		s.Project, s.Broker = p.Name, b.Name
 		c.steps = append(c.steps, s)
 	}
@@ -59,9 +62,12 @@ func (c *comparison) access(ctx context.Context, p project, m managed, b Broker)
 
 // pruner returns what decides whether an object that the file lacks is deleted. The account
 // with which the service manages the broker is not, nor what it has its rights from.
-func (c *comparison) pruner(p project, b Broker, have *access, manager string) func(kind, name string) bool {
-	roles, groups := have.holders(manager)
-	held := map[string][]string{"client": {manager}, "role": roles, "group": groups}
+func (c *comparison) pruner(p project, b Broker, have *access, managed bool, manager string) func(kind, name string) bool {
+	held := map[string][]string{}
+	if managed {
+		roles, groups := have.holders(manager)
+		held = map[string][]string{"client": {manager}, "role": roles, "group": groups}
+	}
 	return func(kind, name string) bool {
 		s := Step{Project: p.Name, Broker: b.Name, Kind: kind, Name: name}
 		switch prunes := c.options.prunes(s); {
@@ -84,6 +90,9 @@ func hasKey[V any](m map[string]V, key string) bool { _, ok := m[key]; return ok
 // not exist in the wanted state.
 func (a *access) check(b *Broker) error {
 	var bad []error
+	if slices.ContainsFunc(b.Roles, func(r Role) bool { return r.RoleName == lockRole }) {
+		bad = append(bad, fmt.Errorf("the role %s is that of an apply that was interrupted; repeat that one, or take the role out of the file", lockRole))
+	}
 	roles := func(of string, list []RoleRef) {
 		for i, ref := range list {
 			if !a.hasRole(ref.RoleName) {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 )
@@ -32,16 +33,17 @@ func (s Secrets) value(from Secret) (string, error) {
 		}
 		return "", fmt.Errorf("the variable %s of the environment, which holds a secret, is not set", from.Env)
 	}
-	info, err := os.Stat(from.File)
+	f, err := os.Open(from.File)
 	if err != nil {
 		return "", err
 	}
-	if info.Size() > maxSecret {
-		return "", fmt.Errorf("%s has more than %d bytes, which is no secret", from.File, maxSecret)
-	}
-	text, err := os.ReadFile(from.File)
+	defer f.Close() //nolint:errcheck // it was only read
+	text, err := io.ReadAll(io.LimitReader(f, maxSecret+1))
 	if err != nil {
 		return "", err
+	}
+	if len(text) > maxSecret {
+		return "", fmt.Errorf("%s has more than %d bytes, which is not a secret", from.File, maxSecret)
 	}
 	v := strings.TrimSuffix(strings.TrimSuffix(string(text), "\n"), "\r")
 	if v == "" {
@@ -62,7 +64,7 @@ func walk(value any, replace func(any) (any, error)) (any, error) {
 	}
 	switch v := value.(type) {
 	case map[string]any:
-		for name := range v {
+		for _, name := range sorted(v) { // what replace counts has the same number every time
 			if v[name], err = walk(v[name], replace); err != nil {
 				return nil, err
 			}
@@ -118,8 +120,8 @@ func (s Secrets) reveal(config json.RawMessage) (any, error) {
 }
 
 // refer returns a configuration in which masked secrets are references to variables of the
-// environment, whose names begin with the prefix.
-func refer(config json.RawMessage, prefix string) (json.RawMessage, error) {
+// environment, whose names variable returns by their numbers.
+func refer(config json.RawMessage, variable func(n int) string) (json.RawMessage, error) {
 	value, err := decoded(config)
 	if err != nil {
 		return nil, err
@@ -130,7 +132,7 @@ func refer(config json.RawMessage, prefix string) (json.RawMessage, error) {
 			return v, nil
 		}
 		n++
-		return map[string]any{"$env": fmt.Sprintf("%s_%d", prefix, n)}, nil
+		return map[string]any{"$env": variable(n)}, nil
 	})
 	return must(json.Marshal(value)), err
 }
