@@ -35,7 +35,7 @@ var mayImport = map[string][]string{
 	"router/cli":                      {"router", "router/client", "router/site"},
 	"router/site":                     {"broker", "broker/dynsec"},
 	"router/client":                   {"broker"},
-	"router":                          {"broker", "broker/panics", "handlers", "handlers/audit", "handlers/auth", "router/console", "router/manual"},
+	"router":                          {"broker", "broker/panics", "handlers", "handlers/audit", "handlers/auth", "router/console", "router/manual", "router/site"},
 	"router/console":                  {},
 	"router/manual":                   {},
 	"handlers":                        {"broker", "broker/clusters", "broker/panics", "db", "handlers/audit", "handlers/audit/sinks", "handlers/auth", "handlers/jobs", "handlers/vault", "broker/monitor"},

@@ -8,11 +8,13 @@ import (
 	"github.com/swaggest/swgui/v5emb"
 
 	"signalbox/handlers"
+	"signalbox/router/site"
 )
 
 const (
 	openAPIPath = "/api/openapi.json"
 	docsPath    = "/api/docs"
+	schemaPath  = "/api/site.schema.json"
 	manualPath  = "/docs"
 )
 
@@ -85,6 +87,11 @@ window.onload = function () {
 };
 `
 )
+
+// serveSiteSchema serves the JSON Schema of files of declared state.
+func serveSiteSchema(w http.ResponseWriter, _ *http.Request) {
+	writeBody(w, http.StatusOK, "application/json", site.Schema)
+}
 
 // serveDocs serves the documentation page.
 func serveDocs(w http.ResponseWriter, _ *http.Request) {

@@ -328,6 +328,7 @@ var withoutPage = map[string]string{
 	"getHealth":      "for programs that watch the process",
 	"getReadiness":   "for programs that watch the service",
 	"getOpenAPI":     "a document for programs",
+	"getSiteSchema":  "a document for programs",
 	"getDocs":        "a page of its own",
 	"getDocsAsset":   "a part of that page",
 	"getManual":      "a page of its own, to which every page links",

@@ -25,7 +25,9 @@ const (
 	addClients
 	deleteGroups
 	deleteRoles
-	messageFlow // streams and bridges
+	leaveClusters
+	messageFlow // streams and bridges; connections are deleted
+	joinClusters
 	phases
 )
 

@@ -126,7 +126,7 @@ func (c *comparison) project(ctx context.Context, projects map[string]project, w
 	if !exists {
 		body := map[string]any{"name": want.Name, "description": value(want.Description)}
 		c.add(Step{Action: Create, Project: want.Name, Kind: "project", Name: want.Name, do: c.call("POST", "/api/projects", nil, body)})
-		if len(want.Brokers)+len(want.Members) > 0 {
+		if len(want.Brokers)+len(want.Members)+len(want.Clusters) > 0 {
 			c.later = append(c.later, want.Name)
 		}
 		for _, b := range want.Brokers {
@@ -141,7 +141,7 @@ func (c *comparison) project(ctx context.Context, projects map[string]project, w
 	if err := c.members(ctx, p, want.Members); err != nil {
 		return err
 	}
-	return c.brokers(ctx, p, want.Brokers)
+	return errors.Join(c.brokers(ctx, p, want.Brokers), c.clusters(ctx, p, want))
 }
 
 // members compares the members of a project, with the caller last: who is no admin any more

@@ -1,6 +1,6 @@
 // Package site compares what a file declares (projects, members, broker connections,
-// access control, streams, bridges) with what a service has, and changes the service
-// accordingly.
+// access control, streams, bridges, clusters) with what a service has, and changes the
+// service accordingly.
 //
 // DESIGN.md explains the order of the changes.
 package site
@@ -28,10 +28,11 @@ type Document struct {
 
 // Project is a project, identified by its name.
 type Project struct {
-	Name        string   `json:"name"`
-	Description *string  `json:"description,omitempty"`
-	Members     []Member `json:"members,omitzero"`
-	Brokers     []Broker `json:"brokers,omitzero"`
+	Name        string    `json:"name"`
+	Description *string   `json:"description,omitempty"`
+	Members     []Member  `json:"members,omitzero"`
+	Brokers     []Broker  `json:"brokers,omitzero"`
+	Clusters    []Cluster `json:"clusters,omitzero"`
 }
 
 // Member is a member of a project, identified by the address of the user.
@@ -233,6 +234,10 @@ func (d *Document) duplicates() error {
 		place := "project " + p.Name + ": "
 		once(place, "member", names(p.Members, func(m Member) string { return strings.ToLower(m.Email) }))
 		once(place, "broker", names(p.Brokers, func(b Broker) string { return b.Name }))
+		once(place, "cluster", names(p.Clusters, Cluster.name))
+		for _, c := range p.Clusters {
+			once(place+"cluster "+c.ClusterName+": ", "node", names(c.Nodes, Node.name))
+		}
 		for _, b := range p.Brokers {
 			place := "broker " + b.Name + ": "
 			once(place, "role", names(b.Roles, Role.name))

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/url"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -89,10 +90,15 @@ func (x *export) project(ctx context.Context, p project, brokerName string) (*Pr
 		for _, m := range members {
 			out.Members = append(out.Members, Member{Email: m.Email, Role: m.Role})
 		}
+		out.Clusters = x.clusters(ctx, p, brokers)
 	}
 	for _, name := range sorted(brokers) {
 		if b := brokers[name]; brokerName == "" || brokerName == name || brokerName == b.ID {
-			out.Brokers = append(out.Brokers, x.broker(ctx, p, b))
+			declared := x.broker(ctx, p, b)
+			if slices.ContainsFunc(out.Clusters, func(c Cluster) bool { return slices.Contains(names(c.Nodes, Node.name), name) }) {
+				declared.HA, declared.ClusterMode = nil, nil // they follow from the cluster
+			}
+			out.Brokers = append(out.Brokers, declared)
 		}
 	}
 	return out, nil

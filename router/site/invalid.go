@@ -48,7 +48,7 @@ func sentence(k jsonschema.ErrorKind) (text string, own bool) {
 		return "must be one of " + strings.Trim(fmt.Sprint(k.Want), "[]"), true
 	case *kind.Const:
 		return fmt.Sprintf("must be %v", k.Want), true
-	case *kind.MinLength:
+	case *kind.MinLength, *kind.MinItems:
 		return "must not be empty", true
 	case *kind.Minimum:
 		return "must be at least " + k.Want.RatString(), true
