@@ -223,7 +223,7 @@ func (p *accessPlan) lock() {
 	if p.before.hasRole(lockRole) && p.after.hasRole(lockRole) {
 		return
 	}
-	role := broker.Role{RoleName: lockRole}
+	role := broker.Role{RoleName: lockRole, AllowWildcardSubs: !p.deniesWildcards()}
 	for _, t := range []broker.ACLType{"publishClientSend", "publishClientReceive", "subscribePattern", "unsubscribePattern"} {
 		for _, topic := range p.everyTopic() {
 			role.ACLs = append(role.ACLs, broker.ACL{ACLType: t, Topic: topic})
@@ -237,6 +237,19 @@ func (p *accessPlan) lock() {
 	}
 	p.add(tightenRoles, Create, "role", lockRole, nil, "POST", "/roles", nil, role)
 	p.add(deleteRoles, Delete, "role", lockRole, nil, "DELETE", "/roles", url.Values{"rolename": {lockRole}}, nil)
+}
+
+// deniesWildcards reports whether a role denies wildcards of subscriptions. Mosquitto 2.0 has
+// no such roles, and refuses to create one.
+func (p *accessPlan) deniesWildcards() bool {
+	for _, roles := range []map[string]broker.Role{p.have.roles, p.want.roles} {
+		for _, r := range roles {
+			if !r.AllowWildcardSubs {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // everyTopic returns filters that match all topics that a role mentions: "#" does not match

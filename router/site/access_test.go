@@ -20,7 +20,8 @@ import (
 type model struct {
 	t *testing.T
 	access
-	left int // the calls until one is interrupted, negative for none
+	left int  // the calls until one is interrupted, negative for none
+	old  bool // it does not know that a role denies wildcards, like Mosquitto 2.0
 }
 
 var errInterrupted = errors.New("interrupted")
@@ -52,6 +53,9 @@ func (m *model) Call(_ context.Context, method, path string, query url.Values, b
 		patch := struct{ ACLs *[]broker.ACL }{}
 		m.decode(text, &patch)
 		m.decode(text, &r)
+		if m.old && !r.AllowWildcardSubs {
+			m.t.Fatal("the broker cannot store a role that denies wildcards of subscriptions")
+		}
 		if patch.ACLs != nil {
 			r.ACLs = *patch.ACLs
 		}
@@ -144,6 +148,14 @@ func randomAccess(r *rand.Rand) access {
 		a.anonymous = "g0"
 	}
 	return a
+}
+
+// allowWildcards makes it access control that Mosquitto 2.0 can have.
+func (a *access) allowWildcards() {
+	for name, r := range a.roles {
+		r.AllowWildcardSubs = true
+		a.roles[name] = r
+	}
 }
 
 func someRoles(r *rand.Rand, a access) (refs []broker.RoleRef) {
@@ -265,6 +277,10 @@ func TestOrderOfSteps(t *testing.T) {
 	for seed := range runs {
 		r := rand.New(rand.NewPCG(uint64(seed), 7))
 		old, next := randomAccess(r), randomAccess(r)
+		if seed%5 == 0 {
+			old.allowWildcards()
+			next.allowWildcards()
+		}
 		d := next.document()
 		if seed%4 != 0 {
 			d = next.partial(r, &old)
@@ -274,7 +290,7 @@ func TestOrderOfSteps(t *testing.T) {
 		if d == nil {
 			continue
 		}
-		m := &model{t: t, access: old}
+		m := &model{t: t, access: old, old: seed%5 == 0}
 		m.applyInterrupted(seed, r, d)
 	}
 }
