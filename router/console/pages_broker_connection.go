@@ -27,8 +27,8 @@ type shownFeature struct {
 	Has  bool
 }
 
-// sysValue is a $SYS topic with its value.
-type sysValue struct{ Topic, Value string }
+// sysValue is a $SYS topic with its value, and the unit of a number that is no count.
+type sysValue struct{ Topic, Value, Unit string }
 
 func viewConnection(q *request) (view, error) {
 	v := &connectionView{Filter: q.query.Get("filter")}
@@ -71,11 +71,23 @@ func (s sysSample) matching(text string) []sysValue {
 	var list []sysValue
 	for topic, value := range s.Topics {
 		if strings.Contains(strings.ToLower(topic), strings.ToLower(text)) {
-			list = append(list, sysValue{topic, value})
+			list = append(list, sysValue{topic, value, sysUnit(topic)})
 		}
 	}
 	slices.SortFunc(list, func(a, b sysValue) int { return strings.Compare(a.Topic, b.Topic) })
 	return list
+}
+
+// sysUnit returns the unit of a $SYS topic as Mosquitto names it, "" for a count or a text:
+// loads are averages per minute.
+func sysUnit(topic string) (unit string) {
+	if strings.Contains(topic, "/bytes") || strings.Contains(topic, "/heap/") {
+		unit = "B"
+	}
+	if strings.Contains(topic, "/load/") {
+		unit += "/min"
+	}
+	return unit
 }
 
 // connectionFields are those of a connection that was stored.

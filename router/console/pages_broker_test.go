@@ -239,12 +239,12 @@ func TestConnectionTerms(t *testing.T) {
 func TestJobOutcome(t *testing.T) {
 	t.Parallel()
 	for job, want := range map[string]string{
-		`{"state":"completed","total":2,"done":2}`:            `<span class="state good"><svg[^>]*><use[^>]*></use></svg>completed</span>`,
-		`{"state":"completed","total":1,"done":1,"failed":1}`: `<span class="state bad"><svg[^>]*><use[^>]*></use></svg>failed</span>`,
-		`{"state":"completed","total":3,"done":3,"failed":1}`: `<span class="state warn"><svg[^>]*><use[^>]*></use></svg>partly done</span>`,
-		`{"state":"failed","total":3,"done":1}`:               `<span class="state bad"><svg[^>]*><use[^>]*></use></svg>failed</span>`,
-		`{"state":"cancelled","total":3,"done":1,"failed":1}`: `<span class="state warn"><svg[^>]*><use[^>]*></use></svg>stopped</span>`,
-		`{"state":"running","total":3,"done":1,"failed":1}`:   `<(td|dd)><span>running</span></(td|dd)>`,
+		`{"state":"completed","total":2,"done":2}`:            `<span class="state good"><svg[^>]*><use[^>]*></use></svg>Completed</span>`,
+		`{"state":"completed","total":1,"done":1,"failed":1}`: `<span class="state bad"><svg[^>]*><use[^>]*></use></svg>Failed</span>`,
+		`{"state":"completed","total":3,"done":3,"failed":1}`: `<span class="state warn"><svg[^>]*><use[^>]*></use></svg>Partly done</span>`,
+		`{"state":"failed","total":3,"done":1}`:               `<span class="state bad"><svg[^>]*><use[^>]*></use></svg>Failed</span>`,
+		`{"state":"cancelled","total":3,"done":1,"failed":1}`: `<span class="state warn"><svg[^>]*><use[^>]*></use></svg>Stopped</span>`,
+		`{"state":"running","total":3,"done":1,"failed":1}`:   `<(td|dd)><span>Running</span></(td|dd)>`,
 	} {
 		service := &calledService{responses: map[string]*Response{"getJob": success(job), "listJobs": success(`[` + job + `]`)}}
 		c := newTestConsole(t, service.call)
