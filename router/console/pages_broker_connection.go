@@ -53,9 +53,18 @@ func shownFeatures(capabilities []string, missing []missingFeature, l *locale) [
 		list = append(list, shownFeature{missingFeature: missingFeature{Feature: c}, Text: featureText(l, c), Has: true})
 	}
 	for _, m := range missing {
+		m.Reason, m.Remedy = inSettingTerms(m.Reason, l), inSettingTerms(m.Remedy, l)
 		list = append(list, shownFeature{missingFeature: m, Text: featureText(l, m.Feature)})
 	}
 	return list
+}
+
+// inSettingTerms returns a text of the API with the label of the setting that forbids a topic
+// tree instead of the member of the connection.
+func inSettingTerms(text string, l *locale) string {
+	label := "“" + l.text("connection.field.topictree") + "”"
+	text = strings.ReplaceAll(text, "set the connection's member topictree to true", "turn on "+label+" of the connection")
+	return strings.ReplaceAll(text, "the connection's member topictree forbids making one", label+" of the connection is off")
 }
 
 // featureText returns what a capability is for; its name if this version does not know it.

@@ -279,3 +279,24 @@ func TestDenialsOf(t *testing.T) {
 		t.Errorf("denials: %+v", own)
 	}
 }
+
+// TestTermsOfSettings checks that a feature that a setting forbids is explained with the label of
+// the setting, and the units of $SYS values.
+func TestTermsOfSettings(t *testing.T) {
+	t.Parallel()
+	q := testRequest(t)
+	shown := shownFeatures(nil, []missingFeature{{"topic-tree", "the broker keeps no topic tree, and the connection's member topictree forbids making one",
+		"set the connection's member topictree to true: the tree is then made of what the broker publishes"}}, q.lang)[0]
+	label := q.t("connection.field.topictree")
+	for _, text := range []string{shown.Reason, shown.Remedy} {
+		if strings.Contains(text, "member") || !strings.Contains(text, label) {
+			t.Errorf("%q does not name the setting %q", text, label)
+		}
+	}
+	for topic, want := range map[string]string{"$SYS/broker/bytes/received": "B", "$SYS/broker/store/messages/bytes": "B", "$SYS/broker/heap/current": "B",
+		"$SYS/broker/load/bytes/sent/1min": "B/min", "$SYS/broker/load/connections/5min": "/min", "$SYS/broker/clients/total": "", "$SYS/broker/version": ""} {
+		if got := sysUnit(topic); got != want {
+			t.Errorf("%s: unit %q, want %q", topic, got, want)
+		}
+	}
+}
