@@ -87,12 +87,12 @@ func TestConsoleConnection(t *testing.T) {
 		t.Errorf("the connection of the embedded broker can be edited:\n%s", text)
 	}
 	embedded.page("connection?filter=uptime", "$SYS/broker/uptime")
-	embedded.page("listeners", "not encrypted")
+	embedded.page("listeners", "Not encrypted")
 	id := addBroker(t, api, object{"name": hostileID, "url": "mqtt://127.0.0.1:1", "username": "u", "password": "secret-password", "description": "<img src=x>"})
 	waitFor(t, "the failure", func() bool { return brokerRecord(api, id).Status.Error != "" })
 	v := &visitor{embedded.Browser, t, "/p/" + api.Project + "/b/" + id + "/"}
 	v.page("overview", "The broker is not connected", "connection")
-	v.page("connection", "&lt;script&gt;", "connection/edit", "connection/delete", "stored, never shown")
+	v.page("connection", "&lt;script&gt;", "connection/edit", "connection/delete", "Stored, never shown")
 	edit := v.page("connection/edit", `value="mqtt://127.0.0.1:1"`, `value="test"`, "clear-password")
 	if strings.Contains(edit, "secret-password") {
 		t.Error("the form contains the password")

@@ -49,11 +49,11 @@ func TestConsoleBridges(t *testing.T) {
 	b := a.Browser(RootEmail, RootPassword)
 	b.Want(b.Get(b.Broker("/bridges")), 200, "http-bridge", "Not used")
 	config := b.Broker("/bridges/http-bridge/config")
-	b.Want(b.Get(config), 200, "Add: Connection", "Test without saving", `name="document" value="{&#34;version&#34;`)
+	b.Want(b.Get(config), 200, "Add “Connection”", "Test without saving", `name="document" value="{&#34;version&#34;`)
 	asJSON := func(step, document string) url.Values {
 		return url.Values{"do": {"edit"}, "mode": {"json"}, "step": {step}, "config": {document}}
 	}
-	b.Want(b.Post(config, asJSON("fields", `{"version":"v1","connections":[]}`)), 200, "Add: Connection")
+	b.Want(b.Post(config, asJSON("fields", `{"version":"v1","connections":[]}`)), 200, "Add “Connection”")
 	b.Want(b.Post(config, url.Values{"do": {"edit"}, "mode": {"fields"}, "step": {"json"}, "document": {`{"connections":[]}`}}), 200, "connections[].connection.url")
 	b.Want(b.Post(config, asJSON("save", "{\n]")), 400, "look at line 2", `aria-invalid="true"`)
 	b.Want(b.Post(config, asJSON("save", `{"version":"v1","connections":[{"name":"x"}]}`)), 400, "body.connections[0]")

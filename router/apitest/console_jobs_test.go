@@ -35,19 +35,19 @@ func TestConsoleJobs(t *testing.T) {
 	done["selected"] = asked["selected"]
 	job := v.Want(v.Post(v.base+"sessions", done), 200, "Disconnect clients")
 	v.harmless(job)
-	suite.WaitFor(t, "the job to end", func() bool { return strings.Contains(v.Get(job.Path).Text, "completed") })
+	suite.WaitFor(t, "the job to end", func() bool { return strings.Contains(v.Get(job.Path).Text, "Completed") })
 	suite.WaitFor(t, "the clients to be disconnected", func() bool { return strings.Contains(v.page("sessions?state=connected", "meter-2"), "1 to 1 of 1") })
-	v.page("jobs", "Disconnect clients", "completed")
+	v.page("jobs", "Disconnect clients", "Completed")
 
 	all := withQuery("sessions/matching", "state", "connected", "action", "disconnect")
 	v.page(all, "meter-2")
 	job = v.Want(v.Post(v.base+all, doing("disconnect")), 200, "Disconnect clients")
-	suite.WaitFor(t, "the job to end", func() bool { return strings.Contains(v.Get(job.Path).Text, "completed") })
+	suite.WaitFor(t, "the job to end", func() bool { return strings.Contains(v.Get(job.Path).Text, "Completed") })
 
 	matching := withQuery("sessions/matching", "filterTarget", "clientid", "filterValue", "METER", "action", "end")
 	v.page(matching, "This concerns 2 sessions", "meter-1", "meter-2")
 	job = v.Want(v.Post(v.base+matching, doing("end")), 200, "End sessions")
-	suite.WaitFor(t, "the job to end", func() bool { return strings.Contains(v.Get(job.Path).Text, "completed") })
+	suite.WaitFor(t, "the job to end", func() bool { return strings.Contains(v.Get(job.Path).Text, "Completed") })
 	v.page("sessions", "1 to 2 of 2", "away")
 
 	viewer := visit(t, api, "viewer")

@@ -146,5 +146,51 @@ func TestConsoleNextPage(t *testing.T) {
 	api.Root.Post("/api/projects", object{"name": "plant"}).Want(200).Decode(&p)
 	c.Lacks(c.Want(c.Get("/p/"+p.ID+"/tokens/new"), 200, `name="type" value="unrestricted"`), `name="brokers"`, "listed below")
 	api.Root.Post("/api/projects/"+p.ID+"/brokers", object{"name": "b", "url": "mqtt://127.0.0.1:1"}).Want(200)
-	c.has("/p/"+p.ID+"/delete", "Required, as")
+	c.has("/p/"+p.ID+"/delete", "Required, as", "the streams and bridges that this service runs for these brokers are deleted")
+}
+
+// TestConsolePasswordTwice checks that every form for a new password asks for it twice, and
+// stores none if the two differ.
+func TestConsolePasswordTwice(t *testing.T) {
+	t.Parallel()
+	api := apitest.New(t)
+	api.Root.Post(api.At("/clients"), object{"username": "pump"}).Want(204)
+	var u struct{ ID string }
+	api.Root.Post("/api/users", object{"email": "ada@example.com", "password": apitest.RootPassword, "verified": true}).Want(200).Decode(&u)
+	c := openConsole(api, apitest.RootEmail, apitest.RootPassword)
+	for _, f := range []struct {
+		page, name string
+		form       []string
+	}{
+		{c.at("clients/new"), "password", []string{"do", "create", "username", "valve"}},
+		{c.at("clients/password", "username", "pump"), "password", []string{"do", "password"}},
+		{"/users/new", "password", []string{"email", "bob@example.com"}},
+		{"/users/" + u.ID, "password", []string{"email", "ada@example.com"}},
+		{"/account", "new", []string{"do", "password", "current", apitest.RootPassword}},
+	} {
+		c.has(f.page, `name="`+f.name+`"`, `name="repeated"`)
+		form := formOf(f.form)
+		form.Set(f.name, "first password")
+		form.Set("repeated", "second password")
+		c.Want(c.Post(f.page, form), 400, "The two passwords differ.")
+		form.Set("repeated", "first password")
+		c.Want(c.Post(f.page, form), 200, `class="message good"`)
+	}
+}
+
+// TestConsoleUnits checks the units of $SYS values and of retained messages, and that links in a
+// table name their object.
+func TestConsoleUnits(t *testing.T) {
+	t.Parallel()
+	api := apitest.New(t)
+	c := openConsole(api, apitest.RootEmail, apitest.RootPassword)
+	api.Root.Post(api.At("/messages"), object{"topic": "a", "payload": strings.Repeat("x", 2048), "qos": 1, "retain": true}).Want(204)
+	c.has(c.at("retained"), `<td class="number">2.0 KiB</td>`, `aria-label="Delete: a"`)
+	for topic, unit := range map[string]string{"$SYS/broker/bytes/received": "B", "$SYS/broker/heap/current": "B", "$SYS/broker/load/bytes/sent/1min": "B/min", "$SYS/broker/load/messages/sent/1min": "/min"} {
+		waitFor(t, topic, func() bool {
+			return strings.Contains(c.page(c.at("connection", "filter", topic)), `<span class="quiet">`+unit+`</span></td>`)
+		})
+	}
+	c.Lacks(c.Get(c.at("connection", "filter", "clients/connected")), `<span class="quiet">B`)
+	c.has("/users", "aria-label=\"Delete: ")
 }

@@ -12,7 +12,8 @@ import (
 // keyboard is a user without a pointer.
 type keyboard struct {
 	*browsertest.Page
-	plant *plant
+	plant   *plant
+	scripts bool // run in the browser
 }
 
 // fill types into a field, in which the Tab key has selected what it contains.
@@ -71,6 +72,7 @@ var flows = []flow{
 		k.enter(`main .heading a[href$="/clients/new"]`, `[name="username"]`)
 		k.fill(`[name="username"]`, "valve-1")
 		k.fill(`[name="password"]`, secret)
+		k.fill(`[name="repeated"]`, secret)
 		k.enter(`form[method="post"] .primary`, `a[href*="/clients/edit?username=valve-1"]`)
 	}},
 	{"allow what was denied", "b/denials", func(k *keyboard) {
@@ -81,6 +83,17 @@ var flows = []flow{
 	{"end a session", "b/sessions", func(k *keyboard) { // of a client that no other flow disconnects
 		k.enter(`main a[href*="/session/end?clientid=pump-8"]`, `form[method="post"] :is(.danger, .primary)`)
 		k.enter(`form[method="post"] :is(.danger, .primary)`, ".message.good")
+	}},
+	{"select a session", "b/sessions", func(k *keyboard) { // without scripts the buttons are enabled all the time
+		k.await(`[value="ask-end"]`)
+		disabled := k.Count(`[value="ask-end"]:disabled`)
+		if enabled := k.Count(`[value="ask-end"]:enabled`); k.scripts != (disabled == 1) || k.scripts == (enabled == 1) {
+			k.plant.t.Errorf("without a selection %d buttons are disabled and %d enabled", disabled, enabled)
+		}
+		k.TabTo(`[name="selected"][value="pump-7"]`)
+		k.Press(" ")
+		k.WaitFor(`document.querySelector('[value="ask-end"]:enabled')`)
+		k.enter(`[value="ask-end"]`, "#ask")
 	}},
 	{"publish a message", "b/messages", func(k *keyboard) {
 		k.fill(`[name="topic"]`, "plant/horn")
@@ -159,7 +172,7 @@ func TestFlows(t *testing.T) {
 					t.Parallel()
 					s := newSession(t, p.URL)
 					options := append(options[:len(options):len(options)], browsertest.WithCookie(p.URL, s.cookie.Name, s.cookie.Value))
-					f.walk(&keyboard{browsertest.Open(t, base+p.below(f.start), options...), p})
+					f.walk(&keyboard{browsertest.Open(t, base+p.below(f.start), options...), p, mode == "with scripts"})
 				})
 			}
 		})

@@ -31,6 +31,7 @@ func TestDialog(t *testing.T) {
 	send := func(email string) {
 		p.Fill("#dialog [name=email]", email)
 		p.Fill("#dialog [name=password]", apitest.RootPassword)
+		p.Fill("#dialog [name=repeated]", apitest.RootPassword)
 		p.Press(browsertest.Enter)
 	}
 	p.Fill("#dialog [name=firstname]", "Ada")

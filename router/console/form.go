@@ -68,6 +68,7 @@ type field struct {
 	Suggest      string // id of a data list
 	Part         string // name of the fragment that the field is, "" for none
 	Focus        bool   // takes the focus when the page is shown
+	Unsent       bool   // is no member of the operation's body
 	form         string // value of "do" of its form
 }
 
@@ -161,6 +162,9 @@ func (q *request) fillForm(posted bool, do, submit string, fields []field) form 
 func (f form) body(posted url.Values, keep ...string) map[string]any {
 	root := map[string]any{}
 	for _, field := range f.Fields {
+		if field.Unsent {
+			continue
+		}
 		if v, ok := field.value(posted, slices.Contains(keep, field.Name)); ok {
 			put(root, strings.Split(field.Name, "/"), v)
 		}
@@ -246,4 +250,18 @@ func putAt(list []any, path []string, v any) []any {
 	put(inner, path[1:], v)
 	list[i] = inner
 	return list
+}
+
+// repeatedField returns the field in which a new password is typed again.
+func (q *request) repeatedField(required bool) field {
+	return field{Name: "repeated", Kind: kindPassword, Label: q.t("access.password.repeat"), Autocomplete: "new-password", Required: required, Unsent: true}
+}
+
+// checkRepeated returns an error unless the password in a field was typed twice. A caller
+// that sends no repetition has no form.
+func (q *request) checkRepeated(name string) error {
+	if q.http.PostForm.Has("repeated") && q.posted(name) != q.posted("repeated") {
+		return q.invalid("repeated", q.t("access.password.differs"))
+	}
+	return nil
 }

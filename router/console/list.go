@@ -52,6 +52,15 @@ type formView struct {
 	Back  link
 }
 
+// Cancellable returns the form with a link that leads back, as every form has one.
+func (v *formView) Cancellable(root string) form {
+	f := v.Form
+	if f.Cancel == "" && v.Back.To != "" {
+		f.Cancel = root + "/" + v.Back.To
+	}
+	return f
+}
+
 // fact is a name and a value.
 type fact struct {
 	Name string

@@ -27,8 +27,8 @@ type shownFeature struct {
 	Has  bool
 }
 
-// sysValue is a $SYS topic with its value.
-type sysValue struct{ Topic, Value string }
+// sysValue is a $SYS topic with its value, and the unit of a number that is no count.
+type sysValue struct{ Topic, Value, Unit string }
 
 func viewConnection(q *request) (view, error) {
 	v := &connectionView{Filter: q.query.Get("filter")}
@@ -53,9 +53,18 @@ func shownFeatures(capabilities []string, missing []missingFeature, l *locale) [
 		list = append(list, shownFeature{missingFeature: missingFeature{Feature: c}, Text: featureText(l, c), Has: true})
 	}
 	for _, m := range missing {
+		m.Reason, m.Remedy = inSettingTerms(m.Reason, l), inSettingTerms(m.Remedy, l)
 		list = append(list, shownFeature{missingFeature: m, Text: featureText(l, m.Feature)})
 	}
 	return list
+}
+
+// inSettingTerms returns a text of the API with the label of the setting that forbids a topic
+// tree instead of the member of the connection.
+func inSettingTerms(text string, l *locale) string {
+	label := "“" + l.text("connection.field.topictree") + "”"
+	text = strings.ReplaceAll(text, "set the connection's member topictree to true", "turn on "+label+" of the connection")
+	return strings.ReplaceAll(text, "the connection's member topictree forbids making one", label+" of the connection is off")
 }
 
 // featureText returns what a capability is for; its name if this version does not know it.
@@ -71,11 +80,23 @@ func (s sysSample) matching(text string) []sysValue {
 	var list []sysValue
 	for topic, value := range s.Topics {
 		if strings.Contains(strings.ToLower(topic), strings.ToLower(text)) {
-			list = append(list, sysValue{topic, value})
+			list = append(list, sysValue{topic, value, sysUnit(topic)})
 		}
 	}
 	slices.SortFunc(list, func(a, b sysValue) int { return strings.Compare(a.Topic, b.Topic) })
 	return list
+}
+
+// sysUnit returns the unit of a $SYS topic as Mosquitto names it, "" for a count or a text:
+// loads are averages per minute.
+func sysUnit(topic string) (unit string) {
+	if strings.Contains(topic, "/bytes") || strings.Contains(topic, "/heap/") {
+		unit = "B"
+	}
+	if strings.Contains(topic, "/load/") {
+		unit += "/min"
+	}
+	return unit
 }
 
 // connectionFields are those of a connection that was stored.

@@ -239,12 +239,12 @@ func TestConnectionTerms(t *testing.T) {
 func TestJobOutcome(t *testing.T) {
 	t.Parallel()
 	for job, want := range map[string]string{
-		`{"state":"completed","total":2,"done":2}`:            `<span class="state good"><svg[^>]*><use[^>]*></use></svg>completed</span>`,
-		`{"state":"completed","total":1,"done":1,"failed":1}`: `<span class="state bad"><svg[^>]*><use[^>]*></use></svg>failed</span>`,
-		`{"state":"completed","total":3,"done":3,"failed":1}`: `<span class="state warn"><svg[^>]*><use[^>]*></use></svg>partly done</span>`,
-		`{"state":"failed","total":3,"done":1}`:               `<span class="state bad"><svg[^>]*><use[^>]*></use></svg>failed</span>`,
-		`{"state":"cancelled","total":3,"done":1,"failed":1}`: `<span class="state warn"><svg[^>]*><use[^>]*></use></svg>stopped</span>`,
-		`{"state":"running","total":3,"done":1,"failed":1}`:   `<(td|dd)><span>running</span></(td|dd)>`,
+		`{"state":"completed","total":2,"done":2}`:            `<span class="state good"><svg[^>]*><use[^>]*></use></svg>Completed</span>`,
+		`{"state":"completed","total":1,"done":1,"failed":1}`: `<span class="state bad"><svg[^>]*><use[^>]*></use></svg>Failed</span>`,
+		`{"state":"completed","total":3,"done":3,"failed":1}`: `<span class="state warn"><svg[^>]*><use[^>]*></use></svg>Partly done</span>`,
+		`{"state":"failed","total":3,"done":1}`:               `<span class="state bad"><svg[^>]*><use[^>]*></use></svg>Failed</span>`,
+		`{"state":"cancelled","total":3,"done":1,"failed":1}`: `<span class="state warn"><svg[^>]*><use[^>]*></use></svg>Stopped</span>`,
+		`{"state":"running","total":3,"done":1,"failed":1}`:   `<(td|dd)><span>Running</span></(td|dd)>`,
 	} {
 		service := &calledService{responses: map[string]*Response{"getJob": success(job), "listJobs": success(`[` + job + `]`)}}
 		c := newTestConsole(t, service.call)
@@ -277,5 +277,26 @@ func TestDenialsOf(t *testing.T) {
 	}
 	if own := denialsOf(all, "a"); len(own) != sessionDenials || own[0].ClientID != "a" || denialsOf(all, "c") != nil {
 		t.Errorf("denials: %+v", own)
+	}
+}
+
+// TestTermsOfSettings checks that a feature that a setting forbids is explained with the label of
+// the setting, and the units of $SYS values.
+func TestTermsOfSettings(t *testing.T) {
+	t.Parallel()
+	q := testRequest(t)
+	shown := shownFeatures(nil, []missingFeature{{"topic-tree", "the broker keeps no topic tree, and the connection's member topictree forbids making one",
+		"set the connection's member topictree to true: the tree is then made of what the broker publishes"}}, q.lang)[0]
+	label := q.t("connection.field.topictree")
+	for _, text := range []string{shown.Reason, shown.Remedy} {
+		if strings.Contains(text, "member") || !strings.Contains(text, label) {
+			t.Errorf("%q does not name the setting %q", text, label)
+		}
+	}
+	for topic, want := range map[string]string{"$SYS/broker/bytes/received": "B", "$SYS/broker/store/messages/bytes": "B", "$SYS/broker/heap/current": "B",
+		"$SYS/broker/load/bytes/sent/1min": "B/min", "$SYS/broker/load/connections/5min": "/min", "$SYS/broker/clients/total": "", "$SYS/broker/version": ""} {
+		if got := sysUnit(topic); got != want {
+			t.Errorf("%s: unit %q, want %q", topic, got, want)
+		}
 	}
 }

@@ -157,7 +157,7 @@ func viewCluster(q *request) (view, error) {
 		return nil, cluster.Err
 	}
 	v := &clusterView{Cluster: cluster.Value, State: q.clusterState(cluster.Value), RaftErr: raft.Err}
-	v.Title = v.Cluster.Name
+	v.Title = q.t("cluster.of", v.Cluster.Name)
 	for _, r := range raft.Value {
 		if r.ID == v.Cluster.ID {
 			v.Raft, v.RaftErr = r.Data, r.Error

@@ -126,6 +126,7 @@ func viewProjectDelete(q *request) (view, error) {
 	purge := field{Name: "purge", Kind: kindCheckbox}
 	if len(brokers) > 0 {
 		purge.Hint = q.t("projects.delete.needed")
+		v.Intro = append(v.Intro, q.t("projects.delete.purged"))
 	}
 	v.Form.Fields = q.newForm("", "projects.delete", purge).Fields
 	return v, nil
@@ -241,7 +242,7 @@ func putMember(q *request) (string, error) {
 }
 
 func viewMemberRemove(q *request) (view, error) {
-	v := &formView{Intro: []string{q.t("members.remove.what", show(q.query.Get("name")))}, Form: q.confirmForm("remove", "", q.root+"/"+q.inProject("members"))}
+	v := &formView{Intro: []string{q.t("members.remove.what", show(q.query.Get("name")))}, Form: q.confirmForm("title.member-remove", "", q.root+"/"+q.inProject("members"))}
 	if q.query.Get("user") == q.me.ID {
 		v.Intro = append(v.Intro, q.t("members.remove.own"))
 	}

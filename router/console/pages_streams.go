@@ -131,7 +131,7 @@ func viewStream(q *request) (view, error) {
 		return nil, err
 	}
 	v := &streamView{Stream: s, State: q.streamState(s)}
-	v.Title = s.Name
+	v.Title = q.t("stream.of", s.Name)
 	if s.Persist {
 		v.Kept = q.loadTimeline()
 	}

@@ -36,9 +36,9 @@ const (
 
 // payload returns a payload in the form that the query names, by default the one that
 // suits it best. Its size is that of the whole, -1 if payload is the whole.
-func (q *request) payload(payload, encoding string, size int) payloadView {
+func (q *request) payload(payload, encoding string, size int64) payloadView {
 	b := decodePayload(payload, encoding)
-	v := payloadView{Size: int64(max(size, len(b))), Cut: size > len(b)}
+	v := payloadView{Size: max(size, int64(len(b))), Cut: size > int64(len(b))}
 	form, forms := payloadFormOf(b, q.query.Get("as"), !v.Cut)
 	for _, f := range forms {
 		v.Forms = append(v.Forms, payloadForm{Text: q.t("broker.payload." + f), Link: q.withQuery("as", f), Current: f == form})

@@ -23,7 +23,7 @@ type retainedRecord struct {
 	Payload     string             `json:"payload"`
 	Encoding    string             `json:"encoding"`
 	Truncated   bool               `json:"truncated"`
-	Size        int                `json:"size"`
+	Size        int64              `json:"size"`
 	QoS         *int               `json:"qos"`
 	PublishedAt string             `json:"publishedAt"`
 	ExpiresAt   string             `json:"expiresAt"`
@@ -100,7 +100,7 @@ func viewDeleteRetained(q *request) (view, error) {
 		return nil, err
 	}
 	return &formView{Intro: []string{q.t("retained.delete_effect")},
-		Facts: []fact{of(q.t("publish.field.topic"), m.Topic), of(q.t("retained.size"), q.lang.bytes(int64(m.Size)))},
+		Facts: []fact{of(q.t("publish.field.topic"), m.Topic), of(q.t("retained.size"), q.lang.bytes(m.Size))},
 		Form:  q.deletion("delete", "retained.delete", q.linkInBroker("retained"))}, nil
 }
 

@@ -87,11 +87,14 @@ func (q *request) userForm() form {
 	return q.newForm("", "users.add",
 		field{Name: "email", Kind: kindText, Required: true},
 		field{Name: "firstname", Kind: kindText}, field{Name: "lastname", Kind: kindText},
-		field{Name: "password", Kind: kindPassword, Required: true, Autocomplete: "new-password"},
+		field{Name: "password", Kind: kindPassword, Required: true, Autocomplete: "new-password"}, q.repeatedField(true),
 		field{Name: "verified", Kind: kindCheckbox, Checked: true})
 }
 
 func createUser(q *request) (string, error) {
+	if err := q.checkRepeated("password"); err != nil {
+		return "", err
+	}
 	return done("users", "user_created", q.posted("email")), q.do("createUser", nil, q.userForm().body(q.http.PostForm))
 }
 
@@ -106,7 +109,7 @@ func viewUser(q *request) (view, error) {
 	}
 	v := &formView{Form: q.userChange(u), Back: q.back("users"), Facts: []fact{{q.t("field.access"), access},
 		{q.t("col.created"), cell{Time: u.CreatedAt}}, {q.t("col.projects"), cell{Text: q.lang.number(u.Projects)}}}}
-	v.Title = u.Name
+	v.Title = q.t("user.of", u.Name)
 	return v, nil
 }
 
@@ -115,11 +118,14 @@ func (q *request) userChange(u userRecord) form {
 	return q.newForm("", "save",
 		field{Name: "email", Kind: kindText, Value: u.Email},
 		field{Name: "firstname", Kind: kindText, Value: u.FirstName}, field{Name: "lastname", Kind: kindText, Value: u.LastName},
-		field{Name: "password", Kind: kindPassword, Autocomplete: "new-password", Label: q.t("field.new_password"), Hint: q.t("hint.new_password")},
+		field{Name: "password", Kind: kindPassword, Autocomplete: "new-password", Label: q.t("field.new_password"), Hint: q.t("hint.new_password")}, q.repeatedField(false),
 		field{Name: "access", Kind: kindRadio, Value: strconv.FormatBool(u.Verified), Options: []option{{"true", q.t("users.access.allowed")}, {"false", q.t("users.access.blocked")}}})
 }
 
 func updateUser(q *request) (string, error) {
+	if err := q.checkRepeated("password"); err != nil {
+		return "", err
+	}
 	var keep []string // the names that were posted may be empty
 	for _, name := range []string{"firstname", "lastname"} {
 		if q.http.PostForm.Has(name) {
@@ -212,7 +218,7 @@ func viewAdministrators(q *request) (view, error) {
 func (q *request) accountForm() form {
 	return q.newFormOf("password", "account.change",
 		field{Name: "current", Kind: kindPassword, Required: true, Autocomplete: "current-password"},
-		field{Name: "new", Kind: kindPassword, Required: true, Autocomplete: "new-password"})
+		field{Name: "new", Kind: kindPassword, Required: true, Autocomplete: "new-password"}, q.repeatedField(true))
 }
 
 // accountView is the caller's own account.
@@ -233,5 +239,8 @@ func viewAccount(q *request) (view, error) {
 }
 
 func changePassword(q *request) (string, error) {
+	if err := q.checkRepeated("new"); err != nil {
+		return "", err
+	}
 	return done("account", "password_changed", ""), q.do("changePassword", nil, q.accountForm().body(q.http.PostForm))
 }

@@ -86,11 +86,19 @@ const onDemand = [
 export function prepare(root) {
 	for (const e of all(root, 'button')) e.hidden = false
 	showTimes(root)
+	enable()
 	for (const [selector, module] of onDemand) {
 		// Without the service it is loaded at its first use.
 		if (all(root, selector).length) module().then(m => m.prepare?.(root), () => {})
 	}
 }
+
+// enable enables the buttons for selected rows once a row is selected.
+function enable() {
+	for (const e of all(main, '[data-chosen]')) e.disabled = !main.querySelector('td>:checked')
+}
+
+on('change', enable)
 
 // Relative times follow the clock of the service.
 

@@ -28,7 +28,7 @@ function pages(words) {
 			found.push({ title: e.textContent.trim(), link: e.href, note: group, icon: e.querySelector('.icon') })
 		}
 	}
-	const named = ({ title }) => words.some(word => plain(title).includes(word))
+	const named = e => words.some(word => plain(e.title).includes(word))
 	// Those found by their group come last.
 	return found.sort((a, b) => named(b) - named(a))
 }
