@@ -210,3 +210,11 @@ func readAll(t *testing.T, resp *http.Response) string {
 	must(t, err)
 	return string(b)
 }
+
+// document returns the OpenAPI document.
+func (f *fixture) document(t testing.TB) []byte {
+	t.Helper()
+	document, err := f.router.document()
+	must(t, err)
+	return document
+}

@@ -114,9 +114,14 @@ const description = "Manages MQTT brokers: projects, broker connections, access 
 	"- **Times.** RFC 3339 in UTC, or epoch milliseconds where the description says so.\n" +
 	"- **Methods.** HEAD is answered as GET, OPTIONS with the header Allow. Operations beyond the specification carry `x-extension`."
 
-// serveOpenAPI serves the document, which is written once.
-func (rt *router) serveOpenAPI(w http.ResponseWriter, _ *http.Request) {
-	writeBody(w, http.StatusOK, "application/json", rt.document)
+// serveOpenAPI serves the document.
+func (rt *router) serveOpenAPI(w http.ResponseWriter, r *http.Request) {
+	document, err := rt.document()
+	if err != nil {
+		rt.refuse(w, r, rt.rowOf(infoOf(r.Context()).op), err)
+		return
+	}
+	writeBody(w, http.StatusOK, "application/json", document)
 }
 
 // writeOpenAPI returns the document of the table. It also returns the gaps: what has no

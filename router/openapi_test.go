@@ -21,7 +21,7 @@ func loaded(t *testing.T, document []byte) *openapi3.T {
 
 func TestOpenAPI_is_valid(t *testing.T) {
 	t.Parallel()
-	d := loaded(t, newFixture(t).router.document)
+	d := loaded(t, newFixture(t).document(t))
 	if !d.IsOpenAPI31OrLater() {
 		t.Errorf("version is %q", d.OpenAPI)
 	}
@@ -31,7 +31,7 @@ func TestOpenAPI_is_valid(t *testing.T) {
 func TestOpenAPI_shows_every_row(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	d := loaded(t, f.router.document)
+	d := loaded(t, f.document(t))
 	for _, row := range f.router.rows {
 		item := d.Paths.Value(row.Path)
 		if item == nil || item.GetOperation(row.Method) == nil {
@@ -53,7 +53,7 @@ func TestOpenAPI_shows_every_row(t *testing.T) {
 func TestOpenAPI_schemas_agree_with_the_binder(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	d := loaded(t, f.router.document)
+	d := loaded(t, f.document(t))
 	op := d.Paths.Value(brokerPath + "/clients").Post
 	body := op.RequestBody.Value.Content["application/json"].Schema.Value
 	row := f.row(t, "createClient")
@@ -96,7 +96,7 @@ func TestOpenAPI_describes_everything(t *testing.T) {
 func TestOpenAPI_examples_are_what_operations_take_and_return(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	d := loaded(t, f.router.document)
+	d := loaded(t, f.document(t))
 	for _, row := range f.router.rows {
 		op := d.Paths.Value(row.Path).GetOperation(row.Method)
 		if op.RequestBody != nil {
@@ -131,7 +131,7 @@ func TestOpenAPI_is_served_to_anybody(t *testing.T) {
 	var b bytes.Buffer
 	_, err := b.ReadFrom(resp.Body)
 	must(t, err)
-	if resp.StatusCode != 200 || !bytes.Equal(b.Bytes(), f.router.document) {
+	if resp.StatusCode != 200 || !bytes.Equal(b.Bytes(), f.document(t)) {
 		t.Errorf("got %d, %d bytes", resp.StatusCode, b.Len())
 	}
 }

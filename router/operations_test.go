@@ -24,7 +24,7 @@ func TestOperations(t *testing.T) {
 			} `json:"requestBody"`
 		}
 	}
-	must(t, json.Unmarshal(f.router.document, &doc))
+	must(t, json.Unmarshal(f.document(t), &doc))
 	want, got := map[string][]string{}, map[string][]string{}
 	for _, methods := range doc.Paths {
 		for _, op := range methods {

@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/julienschmidt/httprouter"
@@ -22,7 +23,8 @@ import (
 	"signalbox/router/manual"
 )
 
-// router serves the requests of the API. It is immutable once built.
+// router serves the requests of the API. It is immutable once built, but for the OpenAPI
+// document, which is written when it is asked for first.
 type router struct {
 	api     *handlers.API
 	auth    *auth.Auth
@@ -40,7 +42,7 @@ type router struct {
 	mux      *httprouter.Router
 	metrics  *metrics
 	manual   *manual.Manual
-	document []byte // OpenAPI
+	document func() ([]byte, error) // OpenAPI
 }
 
 // build completes the table and registers it with httprouter. It fails on a row that is
@@ -59,9 +61,10 @@ func (rt *router) build() error {
 	if err != nil {
 		return err
 	}
-	if rt.document, _, err = rt.writeOpenAPI(types); err != nil {
-		return err
-	}
+	rt.document = sync.OnceValues(func() ([]byte, error) {
+		document, _, err := rt.writeOpenAPI(types)
+		return document, err
+	})
 	rt.mux = &httprouter.Router{NotFound: http.HandlerFunc(rt.noRow)}
 	for _, o := range groups {
 		rt.register(o)

@@ -236,7 +236,7 @@ func TestAddAdmin_of_an_unknown_user_keeps_the_code_but_not_the_status(t *testin
 func TestOpenAPI_is_the_golden_document(t *testing.T) {
 	t.Parallel()
 	const golden = "testdata/openapi.json"
-	got := append(newFixture(t).router.document, '\n')
+	got := append(newFixture(t).document(t), '\n')
 	if *update {
 		must(t, os.WriteFile(golden, got, 0o644))
 	}

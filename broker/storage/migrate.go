@@ -19,7 +19,12 @@ import (
 // first migration that runs, and does not change a file that is newer than this
 // program.
 func migrate(ctx context.Context, db *sql.DB, path string, l Layout, log *slog.Logger) error {
-	p, err := goose.NewProvider(goose.DialectSQLite3, db, l.Migrations, goose.WithDisableGlobalRegistry(true), goose.WithSlog(log))
+	steps, err := readMigrations(l.Migrations)
+	if err != nil {
+		return fmt.Errorf("read the migrations: %w", err)
+	}
+	p, err := goose.NewProvider(goose.DialectSQLite3, db, nil, goose.WithGoMigrations(steps...),
+		goose.WithDisableGlobalRegistry(true), goose.WithSlog(log))
 	if err != nil {
 		return fmt.Errorf("read the migrations: %w", err)
 	}
@@ -49,6 +54,31 @@ func migrate(ctx context.Context, db *sql.DB, path string, l Layout, log *slog.L
 	}
 	log.Info("database schema brought up to date", slog.String("path", path), slog.Int64("from", have), slog.Int64("to", want))
 	return nil
+}
+
+// readMigrations returns the migrations in the files, which have no part that reverses
+// them. SQLite executes the text of each as a whole: goose's own reader splits it into
+// statements, for which it allocates 8 MiB a file, a third of the time of a first start.
+func readMigrations(files fs.FS) (steps []*goose.Migration, err error) {
+	names, err := fs.Glob(files, "*.sql")
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		text, err := fs.ReadFile(files, name)
+		if err != nil {
+			return nil, err
+		}
+		version, err := goose.NumericComponent(name)
+		if err != nil {
+			return nil, err
+		}
+		steps = append(steps, goose.NewGoMigration(version, &goose.GoFunc{RunTx: func(ctx context.Context, tx *sql.Tx) error {
+			_, err := tx.ExecContext(ctx, string(text))
+			return err
+		}}, nil))
+	}
+	return steps, nil
 }
 
 // first returns the version of the first migration that a file with version have

@@ -109,26 +109,35 @@ func logger(t testing.TB) *slog.Logger {
 	return slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))
 }
 
-// documents are the documents parsed so far, by their text: most services of a test
-// binary serve the same, and parsing takes longer than the start of a service.
-var documents sync.Map // of routers.Router
+// document is the OpenAPI document of the first service: that of all others is the same,
+// as it depends on the table of operations only, and reading it takes longer than the start
+// of a service.
+var document struct {
+	once   sync.Once
+	routes routers.Router
+}
 
 func (a *API) readDocument() {
 	a.t.Helper()
-	text := a.document()
-	if known, ok := documents.Load(string(text)); ok {
-		a.routes = known.(routers.Router)
-		return
+	document.once.Do(func() { document.routes = a.parseDocument() })
+	if document.routes == nil {
+		a.t.Fatal("the OpenAPI document could not be read: see the first test that failed")
 	}
-	document, err := openapi3.NewLoader().LoadFromData(text)
+	a.routes = document.routes
+}
+
+func (a *API) parseDocument() routers.Router {
+	a.t.Helper()
+	parsed, err := openapi3.NewLoader().LoadFromData(a.document())
 	if err != nil {
 		a.t.Fatal("read the OpenAPI document:", err)
 	}
-	document.Servers = nil
-	if a.routes, err = legacy.NewRouter(document, openapi3.DisableExamplesValidation()); err != nil {
+	parsed.Servers = nil
+	routes, err := legacy.NewRouter(parsed, openapi3.DisableExamplesValidation())
+	if err != nil {
 		a.t.Fatal("use the OpenAPI document:", err)
 	}
-	documents.Store(string(text), a.routes)
+	return routes
 }
 
 // document returns the text of the document.

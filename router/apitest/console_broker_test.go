@@ -34,7 +34,9 @@ var typed = regexp.MustCompile(`(?s)value="[^"]*"|<textarea[^>]*>[^<]*`)
 func (v *visitor) harmless(p *apitest.Page) string {
 	v.t.Helper()
 	v.Lacks(p, "<script>alert", "<img", "\x00", "\x01")
-	v.Lacks(&apitest.Page{Path: p.Path, Text: typed.ReplaceAllString(p.Text, "")}, "\u202e")
+	if strings.Contains(p.Text, "\u202e") { // the expression takes longer than the page
+		v.Lacks(&apitest.Page{Path: p.Path, Text: typed.ReplaceAllString(p.Text, "")}, "\u202e")
+	}
 	return p.Text
 }
 

@@ -74,11 +74,17 @@ func New(call Call, known func(operation string) bool, log *slog.Logger) (*Conso
 func (c *Console) loadFiles() {
 	c.load.Do(func() {
 		var err error
-		c.words, c.loadErr = loadCatalogue()
-		c.assets, err = loadAssets()
+		c.words, c.loadErr = embeddedCatalogue()
+		c.assets, err = embeddedAssets()
 		c.loadErr = errors.Join(c.loadErr, err)
 	})
 }
+
+// The files are the same for every console of the process.
+var (
+	embeddedCatalogue = sync.OnceValues(loadCatalogue)
+	embeddedAssets    = sync.OnceValues(loadAssets)
+)
 
 // policy is the Content-Security-Policy of every page: parts of this service only, no
 // inline script or style, and HTML for scripts only through the one Trusted Types

@@ -49,10 +49,24 @@ func (ts *templates) of(p *page, l *locale, root string) (*template.Template, er
 	return t, err
 }
 
-// parse reads the templates that all pages share, and that of the page.
+// sharedTemplates returns the templates that all pages share. They are parsed once: only
+// the functions that they call depend on the language and the depth of the path.
+var sharedTemplates = sync.OnceValues(func() (*template.Template, error) {
+	names := (&Console{}).functions(&locale{}, "") // parsing needs their names
+	return template.New("layout.html").Funcs(names).ParseFS(templateFiles, "templates/layout.html", "templates/components/*.html")
+})
+
+// parse returns the template of a page, with those that all pages share.
 func parse(name string, functions template.FuncMap) (*template.Template, error) {
-	return template.New("layout.html").Funcs(functions).Option("missingkey=error").
-		ParseFS(templateFiles, "templates/layout.html", "templates/components/*.html", "templates/"+name+".html")
+	shared, err := sharedTemplates()
+	if err != nil {
+		return nil, err
+	}
+	t, err := shared.Clone()
+	if err != nil {
+		return nil, err
+	}
+	return t.Funcs(functions).Option("missingkey=error").ParseFS(templateFiles, "templates/"+name+".html")
 }
 
 // write sends a page, or the fragments that the script asked for.
