@@ -236,7 +236,7 @@ func commitBounds(t *testing.T, l Limits) {
 	must(t, c.file.Lock(t.Context()))
 	c.put(1, "a")
 	if c.WaitForCapacity(); c.Full() {
-		t.Error("one entry fills the inbox")
+		t.Error("one entry fills the queue")
 	}
 	c.put(2, "b")
 	ended, end := context.WithCancel(t.Context())
