@@ -11,15 +11,6 @@ import (
 	"time"
 )
 
-// ProbeInterval is the time between attempts to write again after a failure,
-// TidyDelay the time between a commit and the maintenance of the file, and
-// tidyPause the time between two steps of that.
-const (
-	ProbeInterval = time.Second
-	TidyDelay     = time.Second
-	tidyPause     = 10 * time.Millisecond
-)
-
 // maxOutcomes is how many groups may wait until their outcome is reported.
 // Beyond that, commits wait.
 const maxOutcomes = 4
@@ -231,64 +222,5 @@ func (c *Committer[E]) wait(more bool) {
 	case <-c.timer.C:
 		c.armed = false
 		c.tick()
-	}
-}
-
-// process commits a batch or refuses it, and reports whether there was any.
-func (c *Committer[E]) process(t batch[E]) bool {
-	switch {
-	case t.task != nil:
-		t.task()
-	case len(t.group) == 0:
-		return false
-	case c.cause.Load() != nil:
-		c.refuse(t.group)
-	default:
-		if rest, err := c.Commit(t.group); err != nil {
-			c.Fail(err)
-			c.refuse(rest)
-		}
-	}
-	c.done(t.entries, t.weight)
-	return true
-}
-
-// ScheduleTidy schedules the maintenance of the file. A callback calls it, on
-// the committer's goroutine, after a commit that Commit did not make.
-func (c *Committer[E]) ScheduleTidy() {
-	if c.config.TidyBusy && c.armed {
-		c.idle = false
-		return
-	}
-	c.resetTimer(TidyDelay)
-	c.idle = !c.config.TidyBusy
-}
-
-// resetTimer sets the timer.
-func (c *Committer[E]) resetTimer(d time.Duration) {
-	c.timer.Reset(d)
-	c.armed, c.idle = true, true
-}
-
-// tick handles the timer: a probe or a step of maintenance.
-func (c *Committer[E]) tick() {
-	if c.cause.Load() != nil {
-		c.Recover()
-		return
-	}
-	tidy, idle := c.config.Conn.tidy, c.idle
-	if !idle {
-		tidy = c.config.Conn.ReleasePages
-	}
-	more, err := tidy(context.Background())
-	if err != nil {
-		c.config.Log.Warn("maintenance of "+c.config.Conn.file.name+" failed", slog.Any("error", err))
-	}
-	switch {
-	case more:
-		c.resetTimer(tidyPause)
-		c.idle = idle
-	case !idle:
-		c.resetTimer(TidyDelay)
 	}
 }

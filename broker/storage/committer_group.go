@@ -2,6 +2,25 @@ package storage
 
 import "context"
 
+// process commits a batch or refuses it, and reports whether there was any.
+func (c *Committer[E]) process(t batch[E]) bool {
+	switch {
+	case t.task != nil:
+		t.task()
+	case len(t.group) == 0:
+		return false
+	case c.cause.Load() != nil:
+		c.refuse(t.group)
+	default:
+		if rest, err := c.Commit(t.group); err != nil {
+			c.Fail(err)
+			c.refuse(rest)
+		}
+	}
+	c.done(t.entries, t.weight)
+	return true
+}
+
 // Write writes a group in one transaction, and neither reports its outcome nor
 // schedules the maintenance of the file. It is only for the committer's
 // goroutine.

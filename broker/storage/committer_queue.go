@@ -21,14 +21,6 @@ type Submission[E any] struct {
 	Weight int
 }
 
-// entryCount returns how many entries a submission counts as.
-func (s *Submission[E]) entryCount() int {
-	if s.Task != nil {
-		return 0
-	}
-	return 1
-}
-
 // Put submits an entry or a task. It reports false after Close. It does not block:
 // the limits hold because callers respect Full, WaitForCapacity or Reserve.
 func (c *Committer[E]) Put(s Submission[E]) bool { return c.put(s, s.Weight) }
@@ -46,8 +38,12 @@ func (c *Committer[E]) put(s Submission[E], unreserved int) bool {
 		c.count(0, unreserved-s.Weight)
 		return false
 	}
+	entries := 1
+	if s.Task != nil {
+		entries = 0
+	}
 	c.waiting = append(c.waiting, s)
-	c.count(s.entryCount(), unreserved)
+	c.count(entries, unreserved)
 	c.Notify()
 	return true
 }
