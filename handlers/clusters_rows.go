@@ -146,7 +146,8 @@ func (r clusterRows) Resolve(ctx context.Context, projectID string, ref broker.C
 	return n, nil
 }
 
-// Reach returns the live broker of a node.
+// Reach returns the live broker of a node. It looks the connection up, in the cache of
+// package db: it may have been edited or deleted since the change of the cluster began.
 func (r clusterRows) Reach(ctx context.Context, projectID string, n clusters.Node) (clusters.Asker, error) {
 	b, err := r.nodeBroker(ctx, projectID, n)
 	if err != nil {

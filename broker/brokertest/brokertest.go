@@ -2,8 +2,8 @@
 // broker must pass; Mosquitto, which starts a real one; Proxy, which injects faults into
 // connections; and certificates.
 //
-// Only tests import it. Of this module it imports broker, scripts/process and scripts/suite only:
-// a Subject provides the broker.
+// Only tests import it. Of this module it imports broker, broker/mqtt/mqtttest, scripts/process and
+// scripts/suite only: a Subject provides the broker.
 package brokertest
 
 import (

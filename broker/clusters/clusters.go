@@ -131,6 +131,18 @@ func (c *Clusters) lock(op string, keys ...string) (release func(), err error) {
 	}, nil
 }
 
+// keys returns what a change of nodes locks: their brokers, however they are reached.
+func keys(nodes ...Node) []string {
+	keys := make([]string, len(nodes))
+	for i, n := range nodes {
+		keys[i] = "broker/" + n.BrokerID
+		if n.Own {
+			keys[i] = "url/" + n.URL
+		}
+	}
+	return keys
+}
+
 // openLocked returns a cluster that is locked for a change. The change must use a context of
 // broker.WithFreshAttempt, so that a node that was just started responds.
 func (c *Clusters) openLocked(ctx context.Context, op, projectID, clusterID string) (Cluster, func(), error) {
@@ -173,6 +185,16 @@ func (cl Cluster) haNodes(mine Node) []control.HANode {
 // spec returns the cluster as commands represent it.
 func (cl Cluster) spec(mine Node) control.HASpec {
 	return control.HASpec{ClusterName: cl.Name, SyncMode: cl.SyncMode, Nodes: cl.haNodes(mine)}
+}
+
+// owner returns the cluster that has a broker connection as a node.
+func owner(stored []Cluster, n Node) *Cluster {
+	for i, cl := range stored {
+		if !n.Own && slices.ContainsFunc(cl.Nodes, func(o Node) bool { return !o.Own && o.BrokerID == n.BrokerID }) {
+			return &stored[i]
+		}
+	}
+	return nil
 }
 
 // with returns the cluster with one more node.

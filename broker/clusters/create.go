@@ -103,18 +103,6 @@ func (c *Clusters) resolve(ctx context.Context, projectID string, refs []broker.
 	return nodes, nil
 }
 
-// keys returns what a change of nodes locks: their brokers, however they are reached.
-func keys(nodes ...Node) []string {
-	keys := make([]string, len(nodes))
-	for i, n := range nodes {
-		keys[i] = "broker/" + n.BrokerID
-		if n.Own {
-			keys[i] = "url/" + n.URL
-		}
-	}
-	return keys
-}
-
 // checkCreate checks that name and brokers are free, and that all nodes can be reached, before
 // anything is changed. It reports whether the cluster exists already.
 func (c *Clusters) checkCreate(ctx context.Context, cl Cluster) (exists bool, err error) {
@@ -133,16 +121,6 @@ func (c *Clusters) checkCreate(ctx context.Context, cl Cluster) (exists bool, er
 		}
 	}
 	return c.checkFree(ctx, cl)
-}
-
-// owner returns the cluster that has a broker connection as a node.
-func owner(stored []Cluster, n Node) *Cluster {
-	for i, cl := range stored {
-		if !n.Own && slices.ContainsFunc(cl.Nodes, func(o Node) bool { return !o.Own && o.BrokerID == n.BrokerID }) {
-			return &stored[i]
-		}
-	}
-	return nil
 }
 
 // checkFree checks that all nodes can be reached and are in no cluster. It reports whether they are
@@ -217,18 +195,6 @@ func (a *creation) run(ctx context.Context) error {
 	}
 	a.awaitVotes(ctx, a.cl, a.cl.Nodes)
 	return nil
-}
-
-// awaitVotes waits until new nodes have a vote, so that from then on another node may fail. It is
-// not an error if they do not have one yet: the leader promotes them later.
-func (c *Clusters) awaitVotes(ctx context.Context, cl Cluster, fresh []Node) {
-	counted := c.poll(ctx, c.timing.votes, func() bool {
-		leader := leaderOf(cl.Name, c.observe(ctx, cl, cl.Nodes))
-		return leader != nil && !slices.ContainsFunc(fresh, func(n Node) bool { return leader.isStandby(n.NodeID) })
-	})
-	if !counted {
-		c.log.Warn("new nodes have no vote in their cluster yet", "cluster", cl.ID, "name", cl.Name)
-	}
 }
 
 // mayBeExecuted reports whether a command that returned an error may have been executed.

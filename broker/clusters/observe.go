@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"signalbox/broker"
 	"signalbox/broker/control"
@@ -144,6 +145,37 @@ func (c *Clusters) observeNode(ctx context.Context, cl Cluster, n Node) nodeView
 		s.err = clusterErr
 	}
 	return s
+}
+
+// poll calls condition until it returns true, for as long as most. A call that has started is not
+// interrupted.
+func (c *Clusters) poll(ctx context.Context, most time.Duration, condition func() bool) bool {
+	over := time.NewTimer(most)
+	defer over.Stop()
+	pause := time.NewTicker(c.timing.poll)
+	defer pause.Stop()
+	for !condition() {
+		select {
+		case <-pause.C:
+		case <-over.C:
+			return false
+		case <-ctx.Done():
+			return false
+		}
+	}
+	return true
+}
+
+// awaitVotes waits until new nodes have a vote, so that from then on another node may fail. It is
+// not an error if they do not have one yet: the leader promotes them later.
+func (c *Clusters) awaitVotes(ctx context.Context, cl Cluster, fresh []Node) {
+	counted := c.poll(ctx, c.timing.votes, func() bool {
+		leader := leaderOf(cl.Name, c.observe(ctx, cl, cl.Nodes))
+		return leader != nil && !slices.ContainsFunc(fresh, func(n Node) bool { return leader.isStandby(n.NodeID) })
+	})
+	if !counted {
+		c.log.Warn("new nodes have no vote in their cluster yet", "cluster", cl.ID, "name", cl.Name)
+	}
 }
 
 // isInNone reports whether an error is the response of a node that supports clusters and is in

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"signalbox/broker"
 	"signalbox/broker/control"
@@ -53,24 +52,6 @@ func (c *Clusters) leaveAlone(ctx context.Context, cl Cluster, nodes []Node) (er
 		}
 	}
 	return errs
-}
-
-// poll polls so until it returns true. A call that has started is not interrupted.
-func (c *Clusters) poll(ctx context.Context, most time.Duration, condition func() bool) bool {
-	over := time.NewTimer(most)
-	defer over.Stop()
-	pause := time.NewTicker(c.timing.poll)
-	defer pause.Stop()
-	for !condition() {
-		select {
-		case <-pause.C:
-		case <-over.C:
-			return false
-		case <-ctx.Done():
-			return false
-		}
-	}
-	return true
 }
 
 // withLeftover adds what could not be undone to an error.

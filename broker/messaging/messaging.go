@@ -3,7 +3,7 @@
 // embedded broker and by the client of a remote one. [Host] and [Lifecycle] are what the
 // engines of streams and of bridges have in common.
 //
-// Of this module it imports broker only.
+// Of this module it imports broker and broker/mqtt/packet only.
 package messaging
 
 import (

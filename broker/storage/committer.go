@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,15 +9,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-)
-
-// ProbeInterval is the time between attempts to write again after a failure,
-// TidyDelay the time between a commit and the maintenance of the file, and
-// tidyPause the time between two steps of that.
-const (
-	ProbeInterval = time.Second
-	TidyDelay     = time.Second
-	tidyPause     = 10 * time.Millisecond
 )
 
 // maxOutcomes is how many groups may wait until their outcome is reported.
@@ -42,7 +34,7 @@ type Entry interface {
 type Committer[E Entry] struct {
 	config  Config
 	calls   Callbacks[E]
-	inbox   *inbox[E]
+	wake    chan struct{} // buffered by one; has an element when there is something to do
 	retry   chan struct{} // requests a probe; buffered by one
 	reports chan outcome[E]
 	cause   atomic.Pointer[Failure]
@@ -55,14 +47,20 @@ type Committer[E Entry] struct {
 
 	goroutines sync.WaitGroup
 	closeOnce  sync.Once
-	closed     chan struct{} // closed after everything was released
-	closeErr   error         // valid after closed is closed
-}
+	released   chan struct{} // closed after everything was released
+	closeErr   error         // valid after released is closed
 
-// Limits bound the entries of one transaction, the entries that are submitted
-// and neither committed nor refused, and their weight in bytes. Entries may be
-// 0 for no bound, Pending for MaxPending.
-type Limits struct{ GroupEntries, Entries, Pending int }
+	mu      sync.Mutex    // guards the fields below; held for a few instructions
+	notFull chan struct{} // closed when full becomes false; nil while no caller waits
+	first   []E           // precedes waiting
+	waiting []Submission[E]
+	head    int // index in waiting; those before it were taken
+	entries int // submitted and not done
+	weight  int // of those entries, of tasks, and reserved
+	closed  bool
+
+	full atomic.Bool // the limits are reached; written with mu held
+}
 
 // Config configures a Committer. Contents is what is stored, in the words of an
 // operator ("the broker's messages"). ProbeInsert and ProbeDelete are the
@@ -125,9 +123,10 @@ var always = func() <-chan struct{} {
 // NewCommitter returns a committer that accepts submissions and does nothing
 // before Start.
 func NewCommitter[E Entry](o Config) *Committer[E] {
+	o.Limits.Pending = cmp.Or(o.Limits.Pending, MaxPending)
 	return &Committer[E]{
-		config: o, inbox: newInbox[E](o.Limits),
-		retry: make(chan struct{}, 1), reports: make(chan outcome[E], maxOutcomes), closed: make(chan struct{}),
+		config: o, wake: make(chan struct{}, 1), retry: make(chan struct{}, 1),
+		reports: make(chan outcome[E], maxOutcomes), released: make(chan struct{}),
 	}
 }
 
@@ -139,43 +138,6 @@ func (c *Committer[E]) Start(calls Callbacks[E]) {
 	c.goroutines.Go(c.run)
 	c.goroutines.Go(c.report)
 }
-
-// Put submits an entry or a task. It reports false after Close.
-func (c *Committer[E]) Put(s Submission[E]) bool { return c.inbox.put(s, false) }
-
-// PutReserved submits an entry or a task for which Reserve was called. It
-// reports false after Close.
-func (c *Committer[E]) PutReserved(s Submission[E]) bool { return c.inbox.put(s, true) }
-
-// PutFirst submits an entry that precedes all others that wait, and is not
-// bounded. It is part of the next transaction even after Close, if there still
-// is one.
-func (c *Committer[E]) PutFirst(e E) { c.inbox.putFirst(e) }
-
-// Full reports whether the limits are reached.
-func (c *Committer[E]) Full() bool { return c.inbox.full.Load() }
-
-// WaitForCapacity waits while the limits are reached, until Close.
-func (c *Committer[E]) WaitForCapacity() {
-	if c.Full() {
-		c.inbox.reserve(context.Background(), 0) //nolint:errcheck // only the context's
-	}
-}
-
-// Reserve waits for capacity and reserves it for PutReserved or Release.
-func (c *Committer[E]) Reserve(ctx context.Context, weight int) error {
-	closed, err := c.inbox.reserve(ctx, weight)
-	if closed {
-		return c.config.Closed
-	}
-	return err
-}
-
-// Release releases capacity that was reserved.
-func (c *Committer[E]) Release(weight int) { c.inbox.done(batch[E]{weight: weight}) }
-
-// Notify makes the committer call Work soon.
-func (c *Committer[E]) Notify() { c.inbox.notify() }
 
 // Retry makes the committer probe at once, instead of within a second, if
 // nothing can be stored.
@@ -203,15 +165,15 @@ func (c *Committer[E]) Err() error {
 // closes in the background. Later calls wait for the first one.
 func (c *Committer[E]) Close(ctx context.Context, release func() error) error {
 	c.closeOnce.Do(func() {
-		c.inbox.close()
+		c.refuseSubmissions()
 		go func() {
 			c.goroutines.Wait()
 			c.closeErr = errors.Join(c.closeErr, release())
-			close(c.closed)
+			close(c.released)
 		}()
 	})
 	select {
-	case <-c.closed:
+	case <-c.released:
 		return c.closeErr
 	case <-ctx.Done():
 		return fmt.Errorf("close the store of %s: %w", c.config.Contents, context.Cause(ctx))
@@ -227,12 +189,12 @@ func (c *Committer[E]) report() {
 	}
 }
 
-// run commits until the inbox is closed and empty.
+// run commits until Close was called and nothing waits.
 func (c *Committer[E]) run() {
 	defer close(c.reports)
 	defer c.timer.Stop()
 	for {
-		t := c.inbox.take()
+		t := c.take()
 		if t.ended {
 			break
 		}
@@ -254,7 +216,7 @@ func (c *Committer[E]) wait(more bool) {
 	}
 	select {
 	case <-ready:
-	case <-c.inbox.wake:
+	case <-c.wake:
 	case <-c.retry:
 		c.Recover()
 	case <-c.timer.C:
@@ -278,46 +240,85 @@ func (c *Committer[E]) process(t batch[E]) bool {
 			c.refuse(rest)
 		}
 	}
-	c.inbox.done(t)
+	c.done(t.entries, t.weight)
 	return true
 }
 
-// ScheduleTidy schedules the maintenance of the file. A callback calls it, on
-// the committer's goroutine, after a commit that Commit did not make.
-func (c *Committer[E]) ScheduleTidy() {
-	if c.config.TidyBusy && c.armed {
-		c.idle = false
-		return
+// Write writes a group in one transaction, and neither reports its outcome nor
+// schedules the maintenance of the file. It is only for the committer's
+// goroutine.
+func (c *Committer[E]) Write(group []E) error {
+	if c.calls.Prepare != nil {
+		if needed, err := c.calls.Prepare(group); err != nil || !needed {
+			return err
+		}
 	}
-	c.resetTimer(TidyDelay)
-	c.idle = !c.config.TidyBusy
+	return c.Transact(context.Background(), func(tx Tx) error { return c.calls.Write(tx, group) })
 }
 
-// resetTimer sets the timer.
-func (c *Committer[E]) resetTimer(d time.Duration) {
-	c.timer.Reset(d)
-	c.armed, c.idle = true, true
+// Transact runs write as one transaction, as Conn.Transact does, and calls
+// After. It is only for the committer's goroutine.
+func (c *Committer[E]) Transact(ctx context.Context, write func(Tx) error) error {
+	err := c.config.Conn.Transact(ctx, write)
+	if c.calls.After != nil {
+		c.calls.After(err == nil)
+	}
+	return err
 }
 
-// tick handles the timer: a probe or a step of maintenance.
-func (c *Committer[E]) tick() {
-	if c.cause.Load() != nil {
-		c.Recover()
-		return
+// Commit commits a group and queues its outcome. Entries that contradict what
+// is stored, which is a fault of the program, are omitted, as they would fail
+// for ever. After another error it returns the entries that were neither stored
+// nor omitted. It is only for the committer's goroutine.
+func (c *Committer[E]) Commit(group []E) (rest []E, err error) {
+	if err = c.Write(group); err == nil {
+		c.Finish(group, nil)
+		c.ScheduleTidy()
+		return nil, nil
 	}
-	tidy, idle := c.config.Conn.tidy, c.idle
-	if !idle {
-		tidy = c.config.Conn.ReleasePages
+	subgroups := [][]E{group}
+	if Fault(err) {
+		subgroups = c.split(group)
 	}
-	more, err := tidy(context.Background())
-	if err != nil {
-		c.config.Log.Warn("maintenance of "+c.config.Conn.file.name+" failed", slog.Any("error", err))
+	for i, part := range subgroups {
+		if len(subgroups) > 1 {
+			err = c.Write(part)
+		}
+		if err != nil && !Fault(err) {
+			for _, later := range subgroups[i:] {
+				rest = append(rest, later...)
+			}
+			return rest, err
+		}
+		if err != nil {
+			err = c.calls.Omit(part, err)
+		}
+		c.Finish(part, err)
 	}
-	switch {
-	case more:
-		c.resetTimer(tidyPause)
-		c.idle = idle
-	case !idle:
-		c.resetTimer(TidyDelay)
+	c.ScheduleTidy()
+	return nil, nil
+}
+
+func (c *Committer[E]) split(group []E) (subgroups [][]E) {
+	if c.calls.Split != nil {
+		return c.calls.Split(group)
+	}
+	for i := range group {
+		subgroups = append(subgroups, group[i:i+1:i+1])
+	}
+	return subgroups
+}
+
+// refuse keeps or refuses entries that cannot be stored.
+func (c *Committer[E]) refuse(group []E) {
+	if c.calls.Refuse != nil {
+		group = c.calls.Refuse(group)
+	}
+	if len(group) > 0 {
+		c.Finish(group, c.Err())
 	}
 }
+
+// Finish queues the outcome of entries, after those that are queued. It is only
+// for the committer's goroutine.
+func (c *Committer[E]) Finish(group []E, err error) { c.reports <- outcome[E]{group, err} }

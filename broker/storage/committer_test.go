@@ -236,7 +236,7 @@ func commitBounds(t *testing.T, l Limits) {
 	must(t, c.file.Lock(t.Context()))
 	c.put(1, "a")
 	if c.WaitForCapacity(); c.Full() {
-		t.Error("one entry fills the inbox")
+		t.Error("one entry fills the queue")
 	}
 	c.put(2, "b")
 	ended, end := context.WithCancel(t.Context())
@@ -253,7 +253,7 @@ func commitBounds(t *testing.T, l Limits) {
 	}
 	c.file.Unlock()
 	must(t, <-waiting, <-waiting)
-	if !c.PutReserved(Submission[note]{Entry: note{c, 3, "c"}, Weight: 1}) {
+	if !c.Put(Submission[note]{Entry: note{c, 3, "c"}, Weight: 1, Reserved: true}) {
 		t.Error("what was reserved is refused")
 	}
 	synctest.Wait()

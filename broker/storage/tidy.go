@@ -3,6 +3,17 @@ package storage
 import (
 	"context"
 	"fmt"
+	"log/slog"
+	"time"
+)
+
+// ProbeInterval is the time between attempts to write again after a failure,
+// TidyDelay the time between a commit and the maintenance of the file, and
+// tidyPause the time between two steps of that.
+const (
+	ProbeInterval = time.Second
+	TidyDelay     = time.Second
+	tidyPause     = 10 * time.Millisecond
 )
 
 // Spare is how many bytes of free pages a file keeps for later use.
@@ -50,4 +61,44 @@ func (c *Conn) ReleasePages(ctx context.Context) (more bool, err error) {
 func (c *Conn) freePages(ctx context.Context) (n int, err error) {
 	err = c.conn.QueryRowContext(ctx, `PRAGMA freelist_count`).Scan(&n)
 	return n, err
+}
+
+// ScheduleTidy schedules the maintenance of the file. A callback calls it, on
+// the committer's goroutine, after a commit that Commit did not make.
+func (c *Committer[E]) ScheduleTidy() {
+	if c.config.TidyBusy && c.armed {
+		c.idle = false
+		return
+	}
+	c.resetTimer(TidyDelay)
+	c.idle = !c.config.TidyBusy
+}
+
+// resetTimer sets the timer.
+func (c *Committer[E]) resetTimer(d time.Duration) {
+	c.timer.Reset(d)
+	c.armed, c.idle = true, true
+}
+
+// tick handles the timer: a probe or a step of maintenance.
+func (c *Committer[E]) tick() {
+	if c.cause.Load() != nil {
+		c.Recover()
+		return
+	}
+	tidy, idle := c.config.Conn.tidy, c.idle
+	if !idle {
+		tidy = c.config.Conn.ReleasePages
+	}
+	more, err := tidy(context.Background())
+	if err != nil {
+		c.config.Log.Warn("maintenance of "+c.config.Conn.file.name+" failed", slog.Any("error", err))
+	}
+	switch {
+	case more:
+		c.resetTimer(tidyPause)
+		c.idle = idle
+	case !idle:
+		c.resetTimer(TidyDelay)
+	}
 }

@@ -5,10 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	nethttp "net/http"
 	"net/url"
 	"slices"
+	"time"
 
 	"signalbox/broker/bridges"
 	"signalbox/broker/bridges/mapping"
@@ -116,6 +118,22 @@ func (c *connector) Preview(e *bridges.Entry) (p bridges.Preview, err error) {
 // largeBody is the size from which a request waits for 100 Continue, so that a refusal is
 // received even if the server then closes the connection.
 const largeBody = 1 << 20
+
+// attempt sends a request and evaluates the response.
+func (c *connector) attempt(ctx context.Context, r *request) outcome {
+	requestCtx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	resp, err := c.send(requestCtx, r)
+	if err != nil {
+		return c.noResponse(ctx, err)
+	}
+	defer resp.Body.Close()
+	defer time.AfterFunc(bodyTimeout, cancel).Stop()
+	c.lastContact.set(c.now())
+	o := c.evaluate(resp)
+	_, _ = io.CopyN(io.Discard, resp.Body, maxBody) // the status alone decides
+	return o
+}
 
 // send sends a request once.
 func (c *connector) send(ctx context.Context, r *request) (*nethttp.Response, error) {

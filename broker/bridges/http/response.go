@@ -32,22 +32,6 @@ type outcome struct {
 	stop     bool   // send nothing else in this delivery
 }
 
-// attempt sends a request and evaluates the response.
-func (c *connector) attempt(ctx context.Context, r *request) outcome {
-	requestCtx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	resp, err := c.send(requestCtx, r)
-	if err != nil {
-		return c.noResponse(ctx, err)
-	}
-	defer resp.Body.Close()
-	defer time.AfterFunc(bodyTimeout, cancel).Stop()
-	c.lastContact.set(c.now())
-	o := c.evaluate(resp)
-	_, _ = io.CopyN(io.Discard, resp.Body, maxBody) // the status alone decides
-	return o
-}
-
 // evaluate evaluates the status of a response. The body does not matter: a server that fails while
 // it sends the body has accepted the message.
 func (c *connector) evaluate(resp *nethttp.Response) outcome {

@@ -130,33 +130,6 @@ func (c *committer) write(t storage.Tx, group []item) error {
 	return tx.saveAll()
 }
 
-// removeRequested removes the entries that a queue has to remove.
-func (tx *transaction) removeRequested(j *queueState) error {
-	ids := j.takeRemovals()
-	ch := tx.change(j)
-	ch.allRemoved = true
-	if j.purging {
-		return nil
-	}
-	return tx.remove(ch, ids)
-}
-
-// store stores entries, queue by queue. Entries for a deleted queue are purged with it.
-func (tx *transaction) store(group []item) error {
-	for _, i := range group {
-		if !i.remove && !i.state.purging {
-			ch := tx.change(i.state)
-			ch.items = append(ch.items, i)
-		}
-	}
-	for _, ch := range tx.order {
-		if err := tx.put(ch); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // resume commits the removals that failed, which frees space, and then checks whether the file
 // can be written.
 func (c *committer) resume() error {
@@ -165,15 +138,4 @@ func (c *committer) resume() error {
 	}
 	c.failedRemovals = nil
 	return c.commits.Probe()
-}
-
-// logDropped logs dropped messages at a limited rate.
-func (c *committer) logDropped(tx *transaction) {
-	var n int64
-	for _, ch := range tx.order {
-		n += ch.dropped
-	}
-	if n := c.dropped.Add(n, c.now); n > 0 {
-		c.log.Warn("messages of bridges were dropped because queues are full", slog.Int64("messages", n), slog.Int64("max_bytes", c.options.MaxBytes))
-	}
 }

@@ -11,6 +11,22 @@ func full(b bridges.Bounds, messages, bytes int64) bool {
 	return b.Messages > 0 && messages > b.Messages || b.Bytes > 0 && bytes > b.Bytes
 }
 
+// store stores entries, queue by queue. Entries for a deleted queue are purged with it.
+func (tx *transaction) store(group []item) error {
+	for _, i := range group {
+		if !i.remove && !i.state.purging {
+			ch := tx.change(i.state)
+			ch.items = append(ch.items, i)
+		}
+	}
+	for _, ch := range tx.order {
+		if err := tx.put(ch); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // put stores the items of a queue that its bounds allow.
 func (tx *transaction) put(ch *change) error {
 	items := tx.admit(ch)

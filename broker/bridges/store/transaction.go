@@ -215,6 +215,17 @@ func (c *committer) apply(tx *transaction) {
 	c.logDropped(tx)
 }
 
+// logDropped logs dropped messages at a limited rate.
+func (c *committer) logDropped(tx *transaction) {
+	var n int64
+	for _, ch := range tx.order {
+		n += ch.dropped
+	}
+	if n := c.dropped.Add(n, c.now); n > 0 {
+		c.log.Warn("messages of bridges were dropped because queues are full", slog.Int64("messages", n), slog.Int64("max_bytes", c.options.MaxBytes))
+	}
+}
+
 // applyBlocks updates the block cache.
 func (ch *change) applyBlocks() {
 	j := ch.state

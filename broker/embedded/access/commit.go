@@ -82,6 +82,27 @@ func (c *Control) commitLocal(state, next *dynsec.State, steps []step) error {
 	return nil
 }
 
+// collect joins the changes of a group's steps. The changes of each step end with a change
+// index; only the last one is kept.
+func collect(steps []step) (changes []dynsec.Change, disconnects []dynsec.Disconnect) {
+	for _, s := range steps {
+		if n := len(changes); n > 0 && s.stores() {
+			changes = changes[:n-1]
+		}
+		changes = append(changes, s.changes...)
+		disconnects = append(disconnects, s.disconnects...)
+	}
+	return changes, disconnects
+}
+
+// publish makes a stored state the one in force. The caller holds committing.
+func (c *Control) publish(next *dynsec.State, changes []dynsec.Change, disconnects []dynsec.Disconnect) {
+	c.state.Store(next)
+	c.initialised.Store(true)
+	c.accounts.refresh(next, changes, disconnects)
+	c.credentials.remove(changes)
+}
+
 // replicate causes the outcome of steps to be applied on every broker. That includes an
 // outcome without changes: that a client does not exist, for example, is only certain if
 // all brokers agree that the state was the last one.

@@ -169,19 +169,6 @@ func (r *request) run(s *dynsec.State) (*dynsec.State, step) {
 	return next, step{request: r, changes: changes, outcome: outcome{disconnects: disconnects}}
 }
 
-// collect joins the changes of a group's steps. The changes of each step end with a change
-// index; only the last one is kept.
-func collect(steps []step) (changes []dynsec.Change, disconnects []dynsec.Disconnect) {
-	for _, s := range steps {
-		if n := len(changes); n > 0 && s.stores() {
-			changes = changes[:n-1]
-		}
-		changes = append(changes, s.changes...)
-		disconnects = append(disconnects, s.disconnects...)
-	}
-	return changes, disconnects
-}
-
 // fail responds to a group that could not be stored. All of it has failed, because each
 // request may have seen the effects of the earlier ones.
 func (w *writer) fail(steps []step, err error) {
@@ -194,14 +181,6 @@ func (w *writer) fail(steps []step, err error) {
 	for _, s := range steps {
 		w.respond(s.request, outcome{err: err})
 	}
-}
-
-// publish makes a stored state the one in force. The caller holds committing.
-func (c *Control) publish(next *dynsec.State, changes []dynsec.Change, disconnects []dynsec.Disconnect) {
-	c.state.Store(next)
-	c.initialised.Store(true)
-	c.accounts.refresh(next, changes, disconnects)
-	c.credentials.remove(changes)
 }
 
 // change passes a request to the writer and waits for its outcome. The caller must handle

@@ -29,7 +29,8 @@ func (c *Conn) onPublish(p []byte) error {
 		defer under.exit()
 		e.refresh(r, c.rights)
 	}
-	m, pub := c.accept(pk, r)
+	pub := e.newPublication() // before accept, which checks the state of its generation
+	m := c.accept(pk, r, pub)
 	if m == nil {
 		return nil
 	}

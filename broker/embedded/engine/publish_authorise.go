@@ -3,7 +3,6 @@ package engine
 import (
 	"errors"
 	"slices"
-	"strings"
 
 	"signalbox/broker/mqtt/packet"
 	"signalbox/broker/mqtt/topics"
@@ -27,23 +26,6 @@ func (c *Conn) authorise(pk *packet.Publish, r *route) bool {
 	return r.allowed
 }
 
-// reserved reports whether only the broker publishes to a topic.
-func reserved(topic string) bool {
-	level, _, _ := strings.Cut(topic, "/")
-	return level == "$SYS" || level == "$share"
-}
-
-// isAllowed reports whether the session's client has a right.
-func (s *Session) isAllowed(k Kind, topic string) bool {
-	if s.peer != nil {
-		return true // the other node checks the rights of its clients
-	}
-	s.mu.Lock()
-	rights := s.rights
-	s.mu.Unlock()
-	return rights != nil && rights.Allowed(k, topic)
-}
-
 // deny answers a message that its sender may not publish: with a reason code in MQTT 5, and
 // with a normal acknowledgement in older versions [MQTT-3.3.5-2].
 func (c *Conn) deny(pk *packet.Publish, topic string) {
@@ -63,18 +45,17 @@ func (c *Conn) deny(pk *packet.Publish, topic string) {
 	}
 }
 
-// accept returns the message of a PUBLISH and its publication. It returns nil for a message
-// that it has answered: a duplicate of QoS 2, or one that a quota, the state of the store or
-// the loop guard of bridges refuses.
-func (c *Conn) accept(pk *packet.Publish, r *route) (*Message, *publication) {
+// accept returns the message of a PUBLISH, and prepares its publication. It returns nil for a
+// message that it has answered: a duplicate of QoS 2, or one that a quota, the state of the
+// store or the loop guard of bridges refuses. The publication must not be used then.
+func (c *Conn) accept(pk *packet.Publish, r *route, pub *publication) *Message {
 	e := c.engine
-	pub := e.newPublication()
 	if pk.QoS == 2 {
 		found, store := c.session.receive(pk.PacketID)
 		if found != isNew {
 			c.decline(pk, found)
 			pub.recycle()
-			return nil, nil
+			return nil
 		}
 		if store {
 			pub.Received = append(pub.Received, IncomingRecord{SessionID: c.session.id, PacketID: pk.PacketID})
@@ -82,23 +63,39 @@ func (c *Conn) accept(pk *packet.Publish, r *route) (*Message, *publication) {
 		pub.incoming = pk.PacketID
 	}
 	m := c.message(pk, r.topic)
-	ok, storeErr := e.canStore(m, r) // after newPublication, so that its generation is the one that is checked
+	ok, storeErr := e.canStore(m, r)
 	if c.isRedirected() || !ok {
 		c.refuse(pk, storeErr)
 		pub.recycle()
-		return nil, nil
+		return nil
 	}
 	pub.conn = c
 	if c.version >= 5 && m.QoS > 0 && !e.mayRetain(m) {
 		c.refuseQuota(pk)
 		pub.recycle()
-		return nil, nil
+		return nil
 	}
 	if !e.passes(m, pub) {
 		c.store(pk, pub, true)
-		return nil, nil
+		return nil
 	}
-	return m, pub
+	return m
+}
+
+// message returns the message of the packet. It copies the bytes, which are the reader's.
+func (c *Conn) message(pk *packet.Publish, topic string) *Message {
+	m := &Message{
+		Topic: topic, QoS: pk.QoS, Retain: pk.Retain, CreatedAt: c.active.Load(),
+		Publisher: c.session.clientID, Username: c.session.username,
+	}
+	both := make([]byte, len(pk.Payload)+len(pk.Properties))
+	n := copy(both, pk.Payload)
+	copy(both[n:], pk.Properties)
+	m.Payload, m.Properties = both[:n:n], both[n:]
+	if pk.HasExpiry {
+		m.SetExpiry(pk.Expiry)
+	}
+	return m
 }
 
 // canStore reports whether a message can be stored as far as it must be, and returns the

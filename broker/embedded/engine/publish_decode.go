@@ -5,15 +5,6 @@ import "signalbox/broker/mqtt/packet"
 // Step 1 of a publish: decode. It decodes the packet, counts it towards Receive Maximum, and
 // finds its topic and route.
 
-// Bounds of the routes that a connection caches: their number, and their size without the
-// latest. Beyond them the cache is emptied.
-const (
-	maxKnown      = 256
-	maxKnownBytes = 64 << 10 // bytes
-
-	recipientBytes = 88 // of a recipient
-)
-
 // decode decodes a PUBLISH into pk and returns the route of its topic: a new one, or the
 // cached one, which may be out of date.
 func (c *Conn) decode(p []byte, pk *packet.Publish) (*route, error) {
@@ -78,29 +69,4 @@ func (c *Conn) alias(pk *packet.Publish) error {
 	}
 	pk.Topic = []byte(topic)
 	return nil
-}
-
-// remember caches a route.
-func (c *Conn) remember(r *route) {
-	if c.in.known == nil || len(c.in.known) >= maxKnown || c.in.knownBytes > maxKnownBytes {
-		c.in.known, c.in.knownBytes = map[string]*route{}, 0
-	}
-	c.in.known[r.topic] = r
-	c.in.knownBytes += len(r.topic) + recipientBytes*cap(r.to)
-}
-
-// message returns the message of the packet. It copies the bytes, which are the reader's.
-func (c *Conn) message(pk *packet.Publish, topic string) *Message {
-	m := &Message{
-		Topic: topic, QoS: pk.QoS, Retain: pk.Retain, CreatedAt: c.active.Load(),
-		Publisher: c.session.clientID, Username: c.session.username,
-	}
-	both := make([]byte, len(pk.Payload)+len(pk.Properties))
-	n := copy(both, pk.Payload)
-	copy(both[n:], pk.Properties)
-	m.Payload, m.Properties = both[:n:n], both[n:]
-	if pk.HasExpiry {
-		m.SetExpiry(pk.Expiry)
-	}
-	return m
 }

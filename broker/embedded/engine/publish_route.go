@@ -7,80 +7,7 @@ import (
 )
 
 // Step 3 of a publish: route. It sets the retained message, finds the recipients, queues the
-// message for their sessions, and forwards it to other nodes. When it looks a topic up, refresh
-// also asks for the right that step 2 applies.
-
-// route is what a connection caches of a topic to which it publishes. It is valid as long as
-// the epoch of rights and the generation of the index do not change.
-type route struct {
-	topic           string
-	epoch           uint64 // of rights
-	indexGeneration uint64 // of the indexes of subscriptions and taps
-	allowed         bool
-	matches         *topics.Matches[*Session]
-	to              []recipient
-	peers           []peerTarget // subscribed peers
-	taps            *topics.Matches[*openTap]
-}
-
-// refresh brings a route up to date with subscriptions and rights. It reads epoch and
-// generation first, so that the route is out of date if they change meanwhile.
-func (e *Engine) refresh(r *route, rights Rights) {
-	epoch, generation := e.authority.Epoch(), e.index.Generation()+e.taps.Generation()
-	if r.matches != nil && r.epoch == epoch && r.indexGeneration == generation {
-		return
-	}
-	matches := e.index.Match(r.topic)
-	r.taps = e.taps.Match(r.topic)
-	if matches == r.matches && r.epoch == epoch {
-		r.indexGeneration = generation // other clients' subscriptions changed
-		return
-	}
-	r.epoch, r.indexGeneration, r.matches = epoch, generation, matches
-	r.allowed = rights == nil || rights.Allowed(Send, r.topic) && !reserved(r.topic)
-	r.to, r.peers = r.to[:0], r.peers[:0]
-	for i := range r.matches.Subscribers {
-		switch s := &r.matches.Subscribers[i]; {
-		case s.Who.peer != nil:
-			r.peers = append(r.peers, peerTarget{s.Who.peer, s.QoS})
-		case s.Who.isAllowed(Receive, r.topic):
-			r.to = append(r.to, newRecipient(s))
-		}
-	}
-}
-
-// recipient is a subscriber of a topic that has the right to receive its messages.
-type recipient struct {
-	session *Session
-	terms   topics.Terms
-	extra   *extra
-	own     topics.Terms // for messages that the recipient published
-	toOwn   bool         // the recipient gets its own messages
-}
-
-func newRecipient(s *topics.Subscriber[*Session]) recipient {
-	r := recipient{session: s.Who, terms: s.Terms, extra: newExtra(s.IDs, "")}
-	r.own, r.toOwn = s.Own()
-	return r
-}
-
-func newExtra(ids []uint32, share string) *extra {
-	if len(ids) == 0 && share == "" {
-		return nil
-	}
-	return &extra{ids: ids, share: share}
-}
-
-// outgoing returns the message for the recipient, and reports whether it gets one: with No
-// Local it does not get its own.
-func (r *recipient) outgoing(m *Message, from *Session) (outgoingMessage, bool) {
-	if r.session != from {
-		return outgoingMessage{message: m, extra: r.extra, qos: min(m.QoS, r.terms.QoS), retain: m.Retain && r.terms.RetainAsPublished}, true
-	}
-	return outgoingMessage{
-		message: m, extra: newExtra(r.own.IDs, ""), qos: min(m.QoS, r.own.QoS), retain: m.Retain && r.own.RetainAsPublished,
-	}, r.toOwn
-}
+// message for their sessions, and forwards it to other nodes.
 
 // route queues a message for all its recipients. It adds to pub what must be stored first,
 // and to touched the connections that the caller must flush. It reports whether there is a
@@ -122,6 +49,17 @@ func (e *Engine) routeLocal(m *Message, r *route, from *Session, pub *publicatio
 			e.enqueue(r.to[i].session, o, pub, touched)
 		}
 	}
+}
+
+// outgoing returns the message for the recipient, and reports whether it gets one: with No
+// Local it does not get its own.
+func (r *recipient) outgoing(m *Message, from *Session) (outgoingMessage, bool) {
+	if r.session != from {
+		return outgoingMessage{message: m, extra: r.extra, qos: min(m.QoS, r.terms.QoS), retain: m.Retain && r.terms.RetainAsPublished}, true
+	}
+	return outgoingMessage{
+		message: m, extra: newExtra(r.own.IDs, ""), qos: min(m.QoS, r.own.QoS), retain: m.Retain && r.own.RetainAsPublished,
+	}, r.toOwn
 }
 
 // enqueue queues a message for one session.

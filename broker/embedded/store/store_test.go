@@ -256,7 +256,7 @@ func TestLoadDropsOrphans(t *testing.T) {
 	}
 }
 
-// TestWaitForCapacity fills the inbox beyond its bounds while the file is locked.
+// TestWaitForCapacity fills the queue of the committer beyond its bounds while the file is locked.
 func TestWaitForCapacity(t *testing.T) {
 	t.Parallel()
 	for name, fill := range map[string]func(s *opened){

@@ -97,7 +97,8 @@ func (l *Log) submit(ctx context.Context, s storage.Submission[*entry], prepare 
 		return errLogClosed
 	}
 	prepare()
-	if !l.store.commits.PutReserved(s) {
+	s.Reserved = true
+	if !l.store.commits.Put(s) {
 		return errClosed
 	}
 	return nil

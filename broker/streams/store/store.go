@@ -5,7 +5,7 @@
 // DESIGN.md describes how messages are stored, what is durable when, what is
 // deleted, and what happens while nothing can be written. The package must not
 // import an MQTT library, net/http, or any package of this module but broker,
-// broker/clock, broker/messaging, broker/storage and broker/streams.
+// broker/clock, broker/messaging, broker/records, broker/storage and broker/streams.
 package store
 
 import (

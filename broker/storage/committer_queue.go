@@ -1,0 +1,196 @@
+package storage
+
+import "context"
+
+// groupWeight bounds the entries of one transaction, in bytes.
+const groupWeight = 4 << 20
+
+// MaxPending bounds what is submitted and neither committed nor refused, in bytes.
+const MaxPending = 64 << 20
+
+// Limits bound the entries of one transaction, the entries that are submitted
+// and neither committed nor refused, and their weight in bytes. Entries may be
+// 0 for no bound, Pending for MaxPending.
+type Limits struct{ GroupEntries, Entries, Pending int }
+
+// Submission is an entry, or a task that the committer runs alone between two
+// transactions. Weight is its share of MaxPending, in bytes.
+type Submission[E any] struct {
+	Entry    E
+	Task     func() // instead of an entry
+	Weight   int
+	Reserved bool // Reserve was called for the weight
+}
+
+// Put submits an entry or a task. It reports false after Close. It does not block:
+// the limits hold because callers respect Full, WaitForCapacity or Reserve.
+func (c *Committer[E]) Put(s Submission[E]) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	entries, weight := 1, s.Weight
+	if s.Task != nil {
+		entries = 0
+	}
+	if s.Reserved {
+		weight = 0
+	}
+	if c.closed {
+		c.count(0, weight-s.Weight)
+		return false
+	}
+	c.waiting = append(c.waiting, s)
+	c.count(entries, weight)
+	c.Notify()
+	return true
+}
+
+// PutFirst submits an entry that precedes all others that wait, and is not
+// bounded. It is part of the next transaction even after Close, if there still
+// is one.
+func (c *Committer[E]) PutFirst(e E) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.first = append(c.first, e)
+	c.Notify()
+}
+
+// Notify makes the committer call Work soon. It does not block.
+func (c *Committer[E]) Notify() {
+	select {
+	case c.wake <- struct{}{}:
+	default: // a wake-up is pending
+	}
+}
+
+// refuseSubmissions makes Put and Reserve fail, also for callers that wait.
+func (c *Committer[E]) refuseSubmissions() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closed = true
+	c.wakeWaiting()
+	c.Notify()
+}
+
+// batch is what is taken at once: the entries of one transaction, or a task. Both
+// are nil if nothing waits.
+type batch[E any] struct {
+	group           []E
+	task            func()
+	entries, weight int
+	ended           bool // nothing waits, and Close was called
+}
+
+// take returns a task, or as many entries as one transaction may have; at least
+// one if any waits.
+func (c *Committer[E]) take() (t batch[E]) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	end := c.head
+	for end < len(c.waiting) && end-c.head < c.config.Limits.GroupEntries && t.weight < groupWeight && c.waiting[end].Task == nil {
+		t.weight += c.waiting[end].Weight
+		end++
+	}
+	t.entries = end - c.head
+	switch {
+	case t.entries+len(c.first) > 0:
+		t.group = append(make([]E, 0, len(c.first)+t.entries), c.first...)
+		for i := range c.waiting[c.head:end] {
+			t.group = append(t.group, c.waiting[c.head+i].Entry)
+		}
+		clear(c.first)
+		c.first = c.first[:0]
+	case end < len(c.waiting):
+		t.task, t.weight = c.waiting[end].Task, c.waiting[end].Weight
+		end++
+	default:
+		t.ended = c.closed
+		return t
+	}
+	clear(c.waiting[c.head:end])
+	c.head = end
+	c.compact()
+	return t
+}
+
+// compact moves the waiting submissions to the front. The caller holds mu.
+func (c *Committer[E]) compact() {
+	if c.head >= len(c.waiting)/2 {
+		n := copy(c.waiting, c.waiting[c.head:])
+		clear(c.waiting[n:])
+		c.waiting, c.head = c.waiting[:n], 0
+	}
+}
+
+// Full reports whether the limits are reached.
+func (c *Committer[E]) Full() bool { return c.full.Load() }
+
+// WaitForCapacity waits while the limits are reached, until Close.
+func (c *Committer[E]) WaitForCapacity() {
+	if c.full.Load() {
+		c.Reserve(context.Background(), 0) //nolint:errcheck // only that of Close
+	}
+}
+
+// Reserve waits for capacity and reserves it for Put or Release.
+func (c *Committer[E]) Reserve(ctx context.Context, weight int) error {
+	for {
+		notFull, err := c.tryReserve(weight)
+		if notFull == nil {
+			return err
+		}
+		select {
+		case <-notFull:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// tryReserve reserves weight unless the limits are reached; then it returns the
+// channel to wait for.
+func (c *Committer[E]) tryReserve(weight int) (notFull <-chan struct{}, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return nil, c.config.Closed
+	}
+	if !c.full.Load() {
+		c.count(0, weight)
+		return nil, nil
+	}
+	if c.notFull == nil {
+		c.notFull = make(chan struct{})
+	}
+	return c.notFull, nil
+}
+
+// Release releases capacity that was reserved.
+func (c *Committer[E]) Release(weight int) { c.done(0, weight) }
+
+// done releases the capacity of entries and their weight.
+func (c *Committer[E]) done(entries, weight int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.count(-entries, -weight)
+}
+
+// count adds to the pending entries and weight. The caller holds mu.
+func (c *Committer[E]) count(entries, weight int) {
+	c.entries += entries
+	c.weight += weight
+	full := c.config.Limits.Entries > 0 && c.entries >= c.config.Limits.Entries || c.weight >= c.config.Limits.Pending
+	if full != c.full.Load() {
+		c.full.Store(full)
+		if !full {
+			c.wakeWaiting()
+		}
+	}
+}
+
+// wakeWaiting wakes all callers that wait for capacity. The caller holds mu.
+func (c *Committer[E]) wakeWaiting() {
+	if c.notFull != nil {
+		close(c.notFull)
+		c.notFull = nil
+	}
+}
