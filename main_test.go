@@ -133,6 +133,7 @@ var onlyIn = map[string][]string{
 	"github.com/spf13/cobra":                   {"", "router/cli"},
 	"github.com/schollz/progressbar/v3":        {"router/cli"},
 	"golang.org/x/term":                        {""},
+	"github.com/coreos/go-systemd/v22":         {""},
 	"github.com/julienschmidt/httprouter":      {"router", "scripts/bench"},
 	"github.com/getkin/kin-openapi":            {"router/apitest"},
 	"github.com/chromedp":                      {"router/console/browsertest"},
