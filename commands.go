@@ -74,11 +74,6 @@ func configCommand(load configLoader) *cobra.Command {
 	return parent
 }
 
-func versionCommand() *cobra.Command {
-	return &cobra.Command{Use: "version", Short: "Prints the version", Args: cobra.NoArgs,
-		Run: func(cmd *cobra.Command, _ []string) { fmt.Fprintln(cmd.OutOrStdout(), "signalbox", versionText()) }}
-}
-
 // dataCommand has the commands that repair a data directory.
 func dataCommand(load configLoader) *cobra.Command {
 	parent := &cobra.Command{Use: "data", Short: "Repairs a data directory whose databases were lost or replaced"}

@@ -10,7 +10,6 @@ import (
 	"log"
 	"os"
 	"os/signal"
-	"runtime/debug"
 	"syscall"
 
 	"signalbox/router/cli"
@@ -47,14 +46,4 @@ func run(ctx context.Context, args, environ []string, stdin io.Reader, stdout, s
 		fmt.Fprintln(stderr, text)
 	}
 	return cli.ExitCode(err)
-}
-
-func versionText() string {
-	if version != "" {
-		return fmt.Sprintf("%s (commit %s, %s)", version, commit, date)
-	}
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
-		return info.Main.Version
-	}
-	return "unknown"
 }

@@ -28,7 +28,7 @@ import (
 // mayImport is the dependency diagram of this module: each package, and the packages of
 // ours that it may import. A new package must be added here.
 var mayImport = map[string][]string{
-	"": {"broker", "broker/dynsec", "router/appliance", "router/cli", "router/client", "router/manual"},
+	"": {"broker", "broker/dynsec", "router/appliance", "router/cli", "router/client", "router/components", "router/manual"},
 	"router/appliance": {"broker", "broker/clusters", "broker/embedded", "broker/embedded/access", "broker/embedded/cluster/sessions", "broker/embedded/listen", "broker/embedded/cluster/mesh",
 		"broker/bridges", "broker/bridges/http", "broker/bridges/influxdb", "broker/bridges/kafka", "broker/bridges/mqtt", "broker/bridges/nats", "broker/bridges/sql", "broker/bridges/store",
 		"broker/clock", "broker/storage", "broker/messaging", "broker/outbound", "broker/remote", "broker/streams", "broker/streams/store", "db", "handlers", "handlers/audit", "handlers/audit/sinks", "handlers/auth", "handlers/jobs", "handlers/vault", "router", "router/appliance/datadir", "broker/monitor"},
@@ -38,6 +38,7 @@ var mayImport = map[string][]string{
 	"router":                          {"broker", "broker/panics", "handlers", "handlers/audit", "handlers/auth", "router/console", "router/manual", "router/site"},
 	"router/console":                  {},
 	"router/manual":                   {},
+	"router/components":               {},
 	"handlers":                        {"broker", "broker/clusters", "broker/panics", "db", "handlers/audit", "handlers/audit/sinks", "handlers/auth", "handlers/jobs", "handlers/vault", "broker/monitor"},
 	"handlers/audit":                  {"db", "handlers/audit/sinks"},
 	"handlers/audit/sinks":            {"db"},
@@ -118,6 +119,9 @@ var mayImport = map[string][]string{
 	"scripts/process":             {"scripts/suite"},
 	"scripts/suite":               {},
 	"scripts/platforms":           {},
+	"scripts/licences":            {"router/components"},
+	"scripts/sbom":                {"router/components"},
+	"scripts/packagetest":         {},
 	"scripts/testlines":           {},
 	"scripts/words":               {},
 
@@ -133,6 +137,7 @@ var onlyIn = map[string][]string{
 	"github.com/spf13/cobra":                   {"", "router/cli"},
 	"github.com/schollz/progressbar/v3":        {"router/cli"},
 	"golang.org/x/term":                        {""},
+	"github.com/coreos/go-systemd/v22":         {""},
 	"github.com/julienschmidt/httprouter":      {"router", "scripts/bench"},
 	"github.com/getkin/kin-openapi":            {"router/apitest"},
 	"github.com/chromedp":                      {"router/console/browsertest"},

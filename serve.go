@@ -10,6 +10,7 @@ import (
 	"syscall"
 
 	"github.com/KimMachineGun/automemlimit/memlimit"
+	"github.com/coreos/go-systemd/v22/daemon"
 	"github.com/spf13/cobra"
 
 	"signalbox/router/appliance"
@@ -55,16 +56,22 @@ func serve(ctx context.Context, c appliance.Config, out io.Writer, to *appliance
 	}
 	tellLimit()
 	a.Greet(out, isTerminal(out))
+	notify(log, daemon.SdNotifyReady)
+	startWatchdog(ctx, a.AwaitAnswers, log)
 	for {
 		select {
 		case <-ctx.Done():
 			log.Info("stopping")
+			notify(log, daemon.SdNotifyStopping)
 			return a.Stop()
 		case err := <-a.Lost():
+			notify(log, daemon.SdNotifyStopping)
 			stopAfterLoss(a, log)
 			return err
 		case <-hangups:
+			notify(log, daemon.SdNotifyReloading+"\n"+daemon.SdNotifyMonotonicUsec())
 			reload(a, to)
+			notify(log, daemon.SdNotifyReady)
 		}
 	}
 }

@@ -332,3 +332,7 @@ func (a *Appliance) isReady(ctx context.Context) error {
 	}
 	return errors.Join(errs...)
 }
+
+// AwaitAnswers returns when every part has reported whether it is ready, or that ctx is
+// done. It does not return while a part holds a lock forever.
+func (a *Appliance) AwaitAnswers(ctx context.Context) { _ = a.isReady(ctx) }

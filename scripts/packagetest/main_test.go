@@ -1,0 +1,77 @@
+// Package packagetest makes a release for one platform, and uses all of it as those do who
+// download it: with dpkg, rpm, skopeo, minisign and sha256sum.
+//
+// It has tests only.
+package packagetest
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"signalbox/scripts/suite"
+)
+
+func TestMain(m *testing.M) { suite.Main(m) }
+
+// root is the directory of the module.
+var root = filepath.Join("..", "..")
+
+// run runs a program with variables added to the environment. It fails the test if the
+// program does, and returns what it has printed.
+func run(t *testing.T, env []string, name string, args ...string) string {
+	t.Helper()
+	out, err := try(t, env, name, args...)
+	if err != nil {
+		t.Fatalf("%s %s: %v\n%s", name, strings.Join(args, " "), err, out)
+	}
+	return out
+}
+
+// try is run for a program that may fail. Of one that succeeds it returns the standard
+// output only.
+func try(t *testing.T, env []string, name string, args ...string) (string, error) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	cmd := exec.CommandContext(t.Context(), name, args...)
+	cmd.Env = append(os.Environ(), env...)
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	if err := cmd.Run(); err != nil {
+		return out.String() + errs.String(), err
+	}
+	return out.String(), nil
+}
+
+// need skips the test, but not in CI, if a program is missing, or no namespace can be
+// made.
+func need(t *testing.T, names ...string) {
+	t.Helper()
+	skip := t.Skipf
+	if os.Getenv("CI") != "" {
+		skip = t.Fatalf
+	}
+	for _, name := range names {
+		if _, err := exec.LookPath(name); err != nil {
+			skip("%s is not installed (scripts/install)", name)
+		}
+	}
+	if out, err := try(t, nil, "unshare", "--mount", "--net", "--pid", "--fork", "true"); err != nil {
+		skip("namespaces cannot be made, which root may: %v: %s", err, out)
+	}
+}
+
+// script returns the path of a script of the tests.
+func script(name string) string { return filepath.Join("testdata", name) }
+
+// only returns the one file that matches a pattern.
+func only(t *testing.T, dir, pattern string) string {
+	t.Helper()
+	found, err := filepath.Glob(filepath.Join(dir, pattern))
+	if err != nil || len(found) != 1 {
+		t.Fatalf("%s: %q, %v, want one file", pattern, found, err)
+	}
+	return found[0]
+}
