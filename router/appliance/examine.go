@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net/url"
 	"os"
 	"path/filepath"
 	"time"
@@ -80,8 +81,14 @@ func (e *examination) configuration(context.Context) []doctor.Finding {
 	return []doctor.Finding{doctor.Good("configuration", e.ConfigFile, "is valid")}
 }
 
+// minSecretPath is the length above which the path of a webhook may be what admits its callers.
+const minSecretPath = 12
+
 // secrets returns the secrets of the configuration that are set.
 func (c Config) secrets() (all []string) {
+	if u, err := url.Parse(c.Audit.Sinks.Webhook); err == nil && (u.RawQuery != "" || len(u.Path) > minSecretPath) {
+		all = append(all, u.RequestURI())
+	}
 	for _, s := range []string{string(c.Admin.Password), string(c.Broker.AdminPassword), string(c.HTTP.MetricsToken), c.Audit.Sinks.WebhookToken} {
 		if s != "" {
 			all = append(all, s)

@@ -13,11 +13,14 @@ import (
 // dialTime bounds a connection to an address.
 const dialTime = 5 * time.Second
 
-// Bound checks that a running service has bound the address of a configuration key; port 0 is any.
+// Bound checks that a running service has bound the address of a configuration key.
 func Bound(key, address string, bound []string) Finding {
 	_, port, _ := net.SplitHostPort(address)
+	if port == "0" {
+		return Good("ports", key, "any port that was free")
+	}
 	for _, b := range bound {
-		if _, its, _ := net.SplitHostPort(b); its == port || port == "0" {
+		if _, its, _ := net.SplitHostPort(b); its == port {
 			return Good("ports", key, "%s is the running service's", b)
 		}
 	}
