@@ -28,10 +28,14 @@ import (
 // mayImport is the dependency diagram of this module: each package, and the packages of
 // ours that it may import. A new package must be added here.
 var mayImport = map[string][]string{
+<<<<<<< HEAD
 	"": {"broker", "broker/dynsec", "router/appliance", "router/cli", "router/client", "router/components", "router/manual"},
+=======
+	"": {"broker", "broker/dynsec", "router/appliance", "router/appliance/doctor", "router/cli", "router/client", "router/manual"},
+>>>>>>> wt-doctor
 	"router/appliance": {"broker", "broker/clusters", "broker/embedded", "broker/embedded/access", "broker/embedded/cluster/sessions", "broker/embedded/listen", "broker/embedded/cluster/mesh",
 		"broker/bridges", "broker/bridges/http", "broker/bridges/influxdb", "broker/bridges/kafka", "broker/bridges/mqtt", "broker/bridges/nats", "broker/bridges/sql", "broker/bridges/store",
-		"broker/clock", "broker/storage", "broker/messaging", "broker/outbound", "broker/remote", "broker/streams", "broker/streams/store", "db", "handlers", "handlers/audit", "handlers/audit/sinks", "handlers/auth", "handlers/jobs", "handlers/vault", "router", "router/appliance/datadir", "broker/monitor"},
+		"broker/clock", "broker/storage", "broker/messaging", "broker/outbound", "broker/remote", "broker/streams", "broker/streams/store", "db", "handlers", "handlers/audit", "handlers/audit/sinks", "handlers/auth", "handlers/jobs", "handlers/vault", "router", "router/appliance/datadir", "router/appliance/doctor", "broker/monitor"},
 	"router/cli":                      {"router", "router/client", "router/site"},
 	"router/site":                     {"broker", "broker/dynsec"},
 	"router/client":                   {"broker"},
@@ -48,7 +52,7 @@ var mayImport = map[string][]string{
 	"db":                              {"broker/storage"},
 	"broker":                          {},
 	"broker/dynsec":                   {"broker"},
-	"broker/embedded/cluster":         {"broker/embedded/cluster/raftlog"},
+	"broker/embedded/cluster":         {"broker/embedded/cluster/raftlog", "broker/storage"},
 	"broker/embedded/cluster/raftlog": {"broker/storage"},
 	"broker/clusters":                 {"broker", "broker/control"},
 	"broker/control":                  {"broker", "broker/dynsec"},
@@ -95,6 +99,7 @@ var mayImport = map[string][]string{
 	"broker/streams/store":             {"broker", "broker/clock", "broker/records", "broker/storage", "broker/messaging", "broker/streams"},
 
 	"router/appliance/datadir": {"broker/storage"},
+	"router/appliance/doctor":  {"broker/storage"},
 
 	// Packages for tests and the gate only.
 	"broker/clock/clocktest":      {"broker/clock"},

@@ -278,13 +278,18 @@ func (a *API) TestBroker(ctx context.Context, r *TestBrokerRequest) (BrokerTrial
 	if err != nil {
 		return BrokerTrial{}, err
 	}
-	target, err := a.target(row)
+	return a.Try(ctx, row)
+}
+
+// Try tests the connection of a record: a failed attempt is a result, not an error.
+func (c *Connections) Try(ctx context.Context, row db.Broker) (BrokerTrial, error) {
+	target, err := c.target(row)
 	if err != nil {
 		return BrokerTrial{}, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, trialTime)
 	defer cancel()
-	trial, err := a.Brokers.Try(ctx, target)
+	trial, err := c.Brokers.Try(ctx, target)
 	if err != nil {
 		return BrokerTrial{Error: ErrorFor(err).Message, Capabilities: []broker.Capability{}, Missing: []broker.Missing{}, Diagnosis: trial.Diagnosis}, nil
 	}

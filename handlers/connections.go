@@ -320,6 +320,17 @@ func (c *Connections) target(row db.Broker) (broker.Target, error) {
 	return t, nil
 }
 
+// Certificates returns the certificates of a record as PEM, those of its files included: the
+// authorities of the broker and the client certificate, "" for none.
+func (c *Connections) Certificates(row db.Broker) (authorities, client string, err error) {
+	t, err := c.target(row)
+	return t.TLS.CACert, t.TLS.ClientCert, err
+}
+
+// InProcess reports whether a record is that of the broker in this process, also while that is
+// disabled.
+func InProcess(row db.Broker) bool { return isOnPremise(row) }
+
 // connect returns the live broker of a record; it may not be connected yet.
 func (c *Connections) connect(row db.Broker) (broker.Broker, error) {
 	if isOnPremise(row) && row.ID != c.Embedded {

@@ -2,13 +2,16 @@ package router
 
 import (
 	"context"
+	"io"
 	"net/http"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/prometheus/common/expfmt"
 
 	"signalbox/broker/panics"
 	"signalbox/handlers"
@@ -20,6 +23,7 @@ type metrics struct {
 	registry *prometheus.Registry
 	requests *prometheus.CounterVec
 	duration *prometheus.HistogramVec
+	unknown  atomic.Int64 // requests through proxies that are not trusted
 }
 
 // newMetrics returns a registry with the given collectors as well.
@@ -44,7 +48,10 @@ func newMetrics(version string, more ...prometheus.Collector) *metrics {
 	survived := prometheus.NewCounterFunc(prometheus.CounterOpts{
 		Name: "signalbox_panics_total", Help: "Panics survived, each a fault of the program; the log has the stack.",
 	}, func() float64 { return float64(panics.Count()) })
-	m.registry.MustRegister(m.requests, m.duration, info, survived,
+	unknown := prometheus.NewCounterFunc(prometheus.CounterOpts{
+		Name: "signalbox_http_untrusted_proxy_requests_total", Help: "Requests that came through a proxy which is not among http.trusted_proxies.",
+	}, func() float64 { return float64(m.unknown.Load()) })
+	m.registry.MustRegister(m.requests, m.duration, info, survived, unknown,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.registry.MustRegister(more...)
 	return m
@@ -97,6 +104,17 @@ func (m *metrics) observe(op string, status int, took time.Duration) {
 	}
 	m.requests.WithLabelValues(op, strconv.Itoa(status)).Inc()
 	m.duration.WithLabelValues(op).Observe(took.Seconds())
+}
+
+// write writes the metrics in the same format.
+func (m *metrics) write(w io.Writer) error {
+	all, err := m.registry.Gather() // with an error, what could be collected
+	for _, family := range all {
+		if _, failed := expfmt.MetricFamilyToText(w, family); failed != nil {
+			return failed
+		}
+	}
+	return err
 }
 
 // handler serves the metrics in Prometheus' text format.

@@ -99,6 +99,9 @@ func (rt *router) serveSafely(w *responseRecorder, r *http.Request, x *requestIn
 // lasts as long as its caller wants, so its metric is the time until it began.
 func (rt *router) observe(r *http.Request, x *requestInfo, w *responseRecorder, start time.Time, aborted bool) {
 	took := rt.now().Sub(start)
+	if rt.proxies.cameThrough(r) {
+		rt.metrics.unknown.Add(1)
+	}
 	if x.streaming.IsZero() {
 		rt.metrics.observe(x.op, w.status, took)
 	} else {

@@ -104,6 +104,16 @@ func isDirect(r *http.Request) bool {
 	return strings.EqualFold(host, "localhost")
 }
 
+// cameThrough reports whether a request has headers of a proxy that is not trusted.
+func (ps proxies) cameThrough(r *http.Request) bool {
+	for _, name := range forwarding {
+		if r.Header.Get(name) != "" {
+			return !ps.trust(peer(r))
+		}
+	}
+	return false
+}
+
 // secure reports whether the caller uses TLS.
 func (ps proxies) secure(r *http.Request) bool {
 	if r.TLS != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -133,6 +134,12 @@ func (s *Server) Addr() string {
 	}
 	return s.listener.Addr().String()
 }
+
+// WriteMetrics writes the metrics in Prometheus' text format.
+func (s *Server) WriteMetrics(w io.Writer) error { return s.router.metrics.write(w) }
+
+// UntrustedProxyRequests returns how many requests came through a proxy that is not trusted.
+func (s *Server) UntrustedProxyRequests() int64 { return s.router.metrics.unknown.Load() }
 
 // URL returns the address as in "http://127.0.0.1:8080", "" before Start.
 func (s *Server) URL() string {

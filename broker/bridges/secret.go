@@ -162,6 +162,17 @@ func (s *schema) secretsOf(connection any) []string {
 	return all
 }
 
+// Secrets returns the secrets in a configuration of a kind as secretsOf does.
+func Secrets(k Kind, document []byte) (all []string) {
+	tree, _ := readTree(document)
+	s := newKind(k).schema()
+	s.mapConnections(tree, func(_ string, c any) any {
+		all = append(all, s.secretsOf(c)...)
+		return c
+	})
+	return all
+}
+
 // minSecret is the minimum length of a secret that is searched for, leastPart that of its part
 // at the end of a truncated text, in bytes.
 const (

@@ -381,3 +381,11 @@ func (b *Broker) AskHA(ctx context.Context, c control.HACommand, data any) error
 	}
 	return control.RunHA(ctx, commander{b.cluster, true}, c, data)
 }
+
+// StoredCluster is what a data directory has of the broker as a node of a cluster.
+type StoredCluster = cluster.Stored
+
+// ReadCluster reads that, also while a broker runs on the data directory.
+func ReadCluster(ctx context.Context, dataDir string) (StoredCluster, error) {
+	return cluster.ReadStored(ctx, filepath.Join(dataDir, clusterDir))
+}

@@ -172,3 +172,29 @@ func (m *member) ensureClusterTime(ctx context.Context) {
 	}
 	m.hasClusterTime.Store(true) // no other node has it either
 }
+
+// ClusterPeer is another node of the cluster, as this one reaches it. Ahead is how far its service
+// time is ahead of this node's.
+type ClusterPeer struct {
+	Node    int
+	Address string
+	Ahead   time.Duration
+	Err     error
+}
+
+// ClusterPeers asks each other node of the cluster, a second each at most.
+func (b *Broker) ClusterPeers(ctx context.Context) (peers []ClusterPeer) {
+	if b.cluster == nil {
+		return nil
+	}
+	others, _ := b.cluster.node.Peers()
+	for _, n := range others {
+		there, _, err := b.cluster.nodeTime(ctx, n.NodeID)
+		p := ClusterPeer{Node: int(n.NodeID), Address: n.HostPort(), Err: err}
+		if err == nil {
+			p.Ahead = there.Sub(b.timeline.Now())
+		}
+		peers = append(peers, p)
+	}
+	return peers
+}

@@ -122,3 +122,13 @@ func tables(ctx context.Context, db *sql.DB) (names []string, err error) {
 	}
 	return names, rows.Err()
 }
+
+// Schema returns the version of the schema of the database at path, 0 for one without tables. It
+// reads the file as [View] does.
+func Schema(ctx context.Context, path string) (version int64, err error) {
+	err = View(ctx, path, func(db *sql.DB) (err error) {
+		version, err = Version(ctx, db, Layout{})
+		return err
+	})
+	return version, OpenError(path, err)
+}

@@ -123,7 +123,7 @@ func (a *Appliance) start(ctx context.Context) error {
 	begin := a.clock.Defer()
 	a.metrics = append(a.metrics, clockMetrics{a.clock})
 	for _, step := range []func(context.Context) error{
-		a.openAPI, a.firstStart, a.startBroker, a.watchFiles, a.startHistory, a.startAuditSinks, a.startServer, func(ctx context.Context) error { return a.API.ConnectAll(ctx) },
+		a.openAPI, a.firstStart, a.startBroker, a.watchFiles, a.startHistory, a.startAuditSinks, a.startServer, a.startDiagnostics, func(ctx context.Context) error { return a.API.ConnectAll(ctx) },
 	} {
 		if err := step(ctx); err != nil {
 			return err

@@ -13,7 +13,6 @@ import (
 
 	bridgestore "signalbox/broker/bridges/store"
 	"signalbox/broker/embedded/access"
-	"signalbox/broker/embedded/listen"
 	"signalbox/broker/streams/store"
 	"signalbox/db"
 	"signalbox/router/appliance/datadir"
@@ -79,12 +78,22 @@ func checkFiles(c Config) error {
 }
 
 func checkDatabases(ctx context.Context, c Config) error {
-	in := func(name string) string { return filepath.Join(c.DataDir, name) }
-	err := errors.Join(db.Check(ctx, in(databaseFile)), store.Check(ctx, in(streamsFile)), bridgestore.Check(ctx, in(bridgesFile)))
-	if c.Broker.Enabled {
-		err = errors.Join(err, access.Check(ctx, in(brokerFile)))
+	var errs []error
+	for _, name := range c.directory().Databases {
+		errs = append(errs, checkDatabase(ctx, c, name))
 	}
-	return err
+	return errors.Join(errs...)
+}
+
+// checkDatabase returns why a database could not be opened; that of a cluster is checked when it is.
+func checkDatabase(ctx context.Context, c Config, name string) error {
+	check := map[string]func(context.Context, string) error{
+		databaseFile: db.Check, streamsFile: store.Check, bridgesFile: bridgestore.Check, brokerFile: access.Check,
+	}[name]
+	if check == nil {
+		return nil
+	}
+	return check(ctx, filepath.Join(c.DataDir, name))
 }
 
 // lockFile is locked by the process that uses the data directory.
@@ -109,6 +118,20 @@ func lockData(dir string) (unlock func() error, err error) {
 	return lock.Unlock, nil
 }
 
+// isLocked reports whether a process uses the data directory. It creates nothing.
+func isLocked(dir string) (bool, error) {
+	path := filepath.Join(dir, lockFile)
+	if _, err := os.Stat(path); err != nil {
+		return false, err
+	}
+	lock := flock.New(path, flock.SetFlag(os.O_RDONLY))
+	free, err := lock.TryLock()
+	if err != nil || !free {
+		return err == nil, err
+	}
+	return false, lock.Unlock()
+}
+
 // portsFree returns an error if another process uses a port of ours.
 func portsFree(c Config) error {
 	try := func(key, address string) error {
@@ -118,19 +141,9 @@ func portsFree(c Config) error {
 		}
 		return l.Close()
 	}
-	errs := []error{try("http.listen", c.HTTP.Listen)}
-	if c.Broker.Enabled && c.Broker.Listen != "" {
-		errs = append(errs, try("broker.listen", c.Broker.Listen))
-	}
-	if c.Broker.Enabled {
-		for _, l := range c.Broker.Listeners {
-			if l.Protocol != listen.Unix { // not a port; binding it reports errors
-				errs = append(errs, try("broker.listeners", l.Address))
-			}
-		}
-	}
-	if c.Broker.Enabled && c.Cluster.Listen != "" {
-		errs = append(errs, try("cluster.listen", c.Cluster.Listen))
+	var errs []error
+	for _, a := range c.addresses() {
+		errs = append(errs, try(a.key, a.address))
 	}
 	return errors.Join(errs...)
 }

@@ -30,5 +30,8 @@ func printable(text string) string {
 	return b.String()
 }
 
+// Printable is printable for the commands of other packages.
+func Printable(text string) string { return printable(text) }
+
 // hidden reports whether a rune is escaped.
 func hidden(r rune) bool { return r == utf8.RuneError || !unicode.IsPrint(r) }

@@ -75,3 +75,28 @@ func sealedConfigs(ctx context.Context, tx *sql.Tx) (all []sealedConfig, err err
 	}
 	return all, rows.Err()
 }
+
+// CheckSecrets opens each configuration of the file at path with unseal, and returns their number and
+// an error for each that cannot be opened. It reads the file as [HasSecrets] does.
+func CheckSecrets(ctx context.Context, path string, unseal func(sealed, aad []byte) ([]byte, error)) (n int, err error) {
+	if has, err := HasSecrets(ctx, path); err != nil || !has {
+		return 0, err
+	}
+	var all []sealedConfig
+	err = storage.View(ctx, path, func(db *sql.DB) error {
+		tx, err := db.BeginTx(ctx, nil)
+		if err != nil {
+			return err
+		}
+		defer tx.Rollback() //nolint:errcheck // it only reads
+		all, err = sealedConfigs(ctx, tx)
+		return err
+	})
+	err = storage.OpenError(path, err)
+	for _, c := range all {
+		if _, e := unseal(c.document, additionalData(c.brokerID, c.bridgeID)); e != nil {
+			err = errors.Join(err, fmt.Errorf("configuration of %s at broker %s: %w", c.bridgeID, c.brokerID, e))
+		}
+	}
+	return len(all), err
+}

@@ -3,7 +3,7 @@
 // communicate on one port with mutual TLS; the log has the keys of the members.
 //
 // It does not interpret the commands. Of this module it must import only
-// broker/embedded/cluster/raftlog: no dynsec, no MQTT, no HTTP.
+// broker/embedded/cluster/raftlog and broker/storage: no dynsec, no MQTT, no HTTP.
 package cluster
 
 import (
@@ -22,6 +22,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"signalbox/broker/embedded/cluster/raftlog"
+	"signalbox/broker/storage"
 )
 
 // NodeID is the number of a node in its cluster, at least 1.
@@ -155,7 +156,7 @@ func (o *Options) fill() {
 		o.Answer = func(context.Context, NodeID, []byte) ([]byte, error) { return nil, errors.ErrUnsupported }
 	}
 	if o.diskFree == nil {
-		o.diskFree = diskFree
+		o.diskFree = storage.DiskFree
 	}
 	if o.dial == nil {
 		o.dial = dialer(o.Listen, o.Allowed)

@@ -1,10 +1,14 @@
 package raftlog
 
 import (
+	"context"
 	"database/sql"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"time"
 
 	"signalbox/broker/storage"
@@ -131,3 +135,27 @@ func (s *Store) Release() { close(s.released) }
 
 // Reset undoes Release, while no consensus runs.
 func (s *Store) Reset() { s.retryPolicy.released = make(chan struct{}) }
+
+// ReadValues returns the values of names that the file in a folder has; none if there is no file. It
+// reads it as [storage.View] does, also while a node has it open.
+func ReadValues(ctx context.Context, dir string, names ...string) (map[string][]byte, error) {
+	path, values := filepath.Join(dir, "cluster.db"), map[string][]byte{}
+	if info, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) || err == nil && info.Size() == 0 {
+		return values, nil
+	}
+	err := storage.View(ctx, path, func(db *sql.DB) error {
+		for _, name := range names {
+			var value []byte
+			err := db.QueryRowContext(ctx, `SELECT value FROM kept WHERE name = ?`, name).Scan(&value)
+			if errors.Is(err, sql.ErrNoRows) {
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			values[name] = value
+		}
+		return nil
+	})
+	return values, storage.OpenError(path, err)
+}

@@ -1,10 +1,10 @@
-package cluster
+package storage
 
 import "golang.org/x/sys/windows"
 
-// diskFree returns how many bytes the user may write to the disk of a directory, -1 if that
+// DiskFree returns how many bytes the user may write to the disk of a directory, -1 if that
 // cannot be determined.
-func diskFree(dir string) int64 {
+func DiskFree(dir string) int64 {
 	path, err := windows.UTF16PtrFromString(dir)
 	if err != nil {
 		return -1

@@ -1,12 +1,12 @@
 //go:build linux || darwin || freebsd
 
-package cluster
+package storage
 
 import "golang.org/x/sys/unix"
 
-// diskFree returns how many bytes a user without privileges may write to the disk of a
+// DiskFree returns how many bytes a user without privileges may write to the disk of a
 // directory, -1 if that cannot be determined.
-func diskFree(dir string) int64 {
+func DiskFree(dir string) int64 {
 	var s unix.Statfs_t
 	if err := unix.Statfs(dir, &s); err != nil {
 		return -1
