@@ -7,17 +7,13 @@ import (
 	"reflect"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"signalbox/broker"
 	"signalbox/handlers/audit"
 )
 
-// The bounds of a value in the audit log, in characters and entries.
-const (
-	maxAuditText    = 1000
-	maxAuditEntries = 200
-)
+// maxAuditEntries bounds a list in the audit log.
+const maxAuditEntries = 200
 
 // masked returns a valid JSON value for the audit log: members that the type has, without
 // secrets, and not longer than is useful.
@@ -42,7 +38,7 @@ func (s *shape) masked(raw json.RawMessage, r *rules) any {
 		return nil
 	}
 	if text, ok := v.(string); ok {
-		return shorten(text)
+		return audit.Shorten(text)
 	}
 	return v
 }
@@ -102,14 +98,6 @@ func (s *shape) maskedTable(raw json.RawMessage) any {
 	return out
 }
 
-// shorten bounds the length of a text.
-func shorten(s string) string {
-	if utf8.RuneCountInString(s) <= maxAuditText {
-		return s
-	}
-	return string([]rune(s)[:maxAuditText]) + "…"
-}
-
 // maskedQuery returns the parameters of a query that the operation has.
 func (p *plan) maskedQuery(given url.Values) map[string]any {
 	var out map[string]any
@@ -124,7 +112,7 @@ func (p *plan) maskedQuery(given url.Values) map[string]any {
 		if q.rules.secret {
 			out[q.name] = audit.Mask
 		} else {
-			out[q.name] = shorten(strings.Join(given[q.name], ", "))
+			out[q.name] = audit.Shorten(strings.Join(given[q.name], ", "))
 		}
 	}
 	return out

@@ -1,6 +1,9 @@
 package audit
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"unicode/utf8"
+)
 
 // Change is what is asked for, as it is recorded: the query and the body of a request or the
 // arguments of a command, the members that it changes as they were before, and why it failed.
@@ -14,6 +17,17 @@ type Change struct {
 
 // maxChange bounds a change in bytes.
 const maxChange = 16 << 10
+
+// maxText bounds a text in characters.
+const maxText = 1000
+
+// Shorten bounds the length of a text.
+func Shorten(s string) string {
+	if utf8.RuneCountInString(s) <= maxText {
+		return s
+	}
+	return string([]rune(s)[:maxText]) + "…"
+}
 
 // Mask replaces a secret.
 const Mask = "***"
@@ -46,7 +60,7 @@ func ObjectOf(from ...map[string]any) string {
 	for _, members := range from {
 		for _, name := range objectNames {
 			if s, ok := members[name].(string); ok && s != "" && s != Mask {
-				return s
+				return Shorten(s)
 			}
 		}
 	}

@@ -392,3 +392,26 @@ func TestManagerKeepsRights(t *testing.T) {
 		}
 	}
 }
+
+// TestDisabledClientIsFinished interrupts the creation of a disabled client after each of its
+// calls. The second run must not leave it bound to the client id that kept it from connecting.
+func TestDisabledClientIsFinished(t *testing.T) {
+	t.Parallel()
+	disabled := true
+	d := &Broker{Clients: []Client{{Username: "u", Disabled: &disabled}}}
+	for calls := 1; calls <= 3; calls++ {
+		m := &model{t: t, access: access{clients: map[string]broker.Client{}}, left: calls}
+		for range 2 {
+			have := m.clone()
+			for _, s := range (&accessPlan{api: m, have: have, want: have.wanted(d, everyObject)}).plan() {
+				if err := s.do(t.Context()); err != nil && !errors.Is(err, errInterrupted) {
+					t.Fatal(err)
+				}
+			}
+			m.left = -1
+		}
+		if got := m.clients["u"]; !got.Disabled || got.ClientID != "" {
+			t.Errorf("interrupted after %d calls: %+v", calls, got)
+		}
+	}
+}

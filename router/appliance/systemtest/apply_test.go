@@ -13,8 +13,13 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
+
+	mqtt "github.com/eclipse/paho.mqtt.golang"
 
 	"signalbox/broker/brokertest"
+	"signalbox/broker/mqtt/mqtttest"
+	"signalbox/scripts/suite"
 )
 
 // stateBefore and stateAfter are access control of a broker. Between them, roles change
@@ -56,6 +61,7 @@ const (
 type applied struct {
 	env      []string // of commands
 	dir      string
+	api      string // the service without the proxy
 	lines    [2]*brokertest.Server
 	proxy    *httptest.Server
 	upstream *httputil.ReverseProxy
@@ -67,14 +73,14 @@ type applied struct {
 	command *exec.Cmd
 }
 
-func newApplied(t *testing.T) *applied {
+func newApplied(t *testing.T, s settings) *applied {
 	t.Helper()
-	p := serve(t, dataDir(t), configured(nil))
+	p := serve(t, dataDir(t), configured(s))
 	target, err := url.Parse(p.API)
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := &applied{dir: t.TempDir(), lines: [2]*brokertest.Server{brokertest.Mosquitto(t), brokertest.Mosquitto(t)}}
+	a := &applied{dir: t.TempDir(), api: p.API, lines: [2]*brokertest.Server{brokertest.Mosquitto(t), brokertest.Mosquitto(t)}}
 	a.upstream = &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) }, ErrorLog: log.New(io.Discard, "", 0)}
 	a.proxy = httptest.NewServer(http.HandlerFunc(a.forward))
 	t.Cleanup(a.proxy.Close)
@@ -144,7 +150,7 @@ func (a *applied) run(t *testing.T, kill int, after bool, args ...string) (got o
 // command at 50 places, and repeats it: the end is the same, and nothing is left to change.
 func TestCampaignApplyIsKilled(t *testing.T) {
 	t.Parallel()
-	a := newApplied(t)
+	a := newApplied(t, settings{"LOG_LEVEL": "warn"})
 	before, after := a.file(t, "before", stateBefore, false), a.file(t, "after", stateAfter, true)
 	export := func() string {
 		out, err := prepare(a.env, "export").Output()
@@ -174,4 +180,69 @@ func TestCampaignApplyIsKilled(t *testing.T) {
 		}
 	}
 	t.Logf("killed at %d of %d changes, before and after each", places/2, total)
+}
+
+// TestCampaignApplyManyClients applies a file with clients with passwords to the embedded
+// broker, and to a Mosquitto: there it takes at most twice the time of the bare commands. The
+// time that Mosquitto itself takes for a command grows with the number of clients, because it
+// writes its whole file: fewer clients are the harder case.
+func TestCampaignApplyManyClients(t *testing.T) {
+	n := suite.FromEnvironment(t, "SIGNALBOX_TEST_CLIENTS", 1000)
+	a := newApplied(t, settings{"LOG_LEVEL": "warn", "BROKER_PASSWORD_ITERATIONS": "10000"})
+	a.env = append(a.env, "SIGNALBOX_URL="+a.api)
+	var list strings.Builder
+	for i := range n {
+		fmt.Fprintf(&list, "          - {username: c%d, password: {env: SECRET}, roles: [client]}\n", i)
+	}
+	apply := func(name, connection string) time.Duration {
+		t.Helper()
+		file := filepath.Join(a.dir, name+".yaml")
+		head := "version: 1\nprojects:\n  - name: default\n    brokers:\n      - name: " + name + "\n" + connection
+		write(t, file, head+"        roles: [{rolename: client}]\n")
+		a.run(t, 0, false, "apply", "-f", file, "--yes")
+		write(t, file, head+"        clients:\n"+list.String())
+		began := time.Now()
+		if out, err := prepare(a.env, "apply", "-f", file, "--yes").CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		return time.Since(began)
+	}
+	embedded := apply("embedded", "")
+	bare := createClients(t, a.lines[0], n)
+	line := apply("line", "        url: "+a.lines[1].URL+"\n        username: admin\n        password: {env: LINE2}\n")
+	t.Logf("%d clients: %v at the embedded broker; %v at Mosquitto, where the commands alone take %v", n,
+		embedded.Round(time.Millisecond), line.Round(time.Millisecond), bare.Round(time.Millisecond))
+	if line > 2*bare {
+		t.Error("apply takes more than twice the time of the commands")
+	}
+}
+
+// createClients creates clients with bare commands, of which some wait for a response at a time.
+func createClients(t *testing.T, s *brokertest.Server, n int) time.Duration {
+	t.Helper()
+	const waiting, control = 8, "$CONTROL/dynamic-security/v1"
+	p := mqtttest.Join(t, s.Addr, s.AdminUsername, string(s.AdminPassword))
+	responses := make(chan string, waiting)
+	mqtttest.Acknowledged(t, p.Subscribe(control+"/response", 1, func(_ mqtt.Client, m mqtt.Message) { responses <- string(m.Payload()) }))
+	send := func(command string) {
+		mqtttest.Acknowledged(t, p.Publish(control, 1, false, `{"commands":[`+command+`]}`))
+	}
+	receive := func() {
+		if r := <-responses; strings.Contains(r, "error") {
+			t.Fatal(r)
+		}
+	}
+	send(`{"command":"createRole","rolename":"client"}`)
+	receive()
+	began := time.Now()
+	for i := range n {
+		if i >= waiting {
+			receive()
+		}
+		send(fmt.Sprintf(`{"command":"createClient","username":"c%d","password":"drip","roles":[{"rolename":"client"}]}`, i))
+	}
+	for range min(n, waiting) {
+		receive()
+	}
+	return time.Since(began)
 }
