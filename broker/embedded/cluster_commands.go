@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -21,75 +22,32 @@ type commander struct {
 	survives bool // the requester's connection survives that
 }
 
-// mayEnter refuses to enter a cluster of a mode.
-func (c commander) mayEnter(mode sharing) error {
-	if mode == sharesEverything && !c.broker.listeners.HasAdminOnly() {
-		return control.ErrAdminOnly
-	}
-	return c.mayCommand(mode)
-}
-
 // mayCommand refuses a command that closes or opens listeners.
-func (c commander) mayCommand(mode sharing) error {
-	if mode == sharesEverything && !c.survives {
+func (c commander) mayCommand(shares sharing) error {
+	if shares == sharesEverything && !c.survives {
 		return control.ErrAdminOnly
 	}
 	return nil
 }
 
-// CreateCluster creates a cluster with this broker as its first node.
-func (c commander) CreateCluster(ctx context.Context, s control.HASpec) (created control.HACreated, err error) {
-	mode, known := syncModes[specOf(s).SyncMode]
-	if !known {
-		return created, control.ErrSyncMode
-	}
-	if err := c.mayEnter(mode); err != nil {
-		return created, err
-	}
-	return c.member.CreateCluster(ctx, s)
-}
-
-// JoinCluster accepts an invitation.
-func (c commander) JoinCluster(ctx context.Context, s control.HASpec) error {
-	mode, known := syncModes[specOf(s).SyncMode]
-	if !known {
-		return control.ErrSyncMode
-	}
-	if err := c.mayEnter(mode); err != nil {
-		return err
-	}
-	return c.member.JoinCluster(ctx, s)
-}
-
-// LeaveCluster removes this broker from its cluster.
-func (c commander) LeaveCluster(ctx context.Context, clustername string, n control.HANode) error {
-	if err := c.mayCommand(c.sharing()); err != nil {
-		return err
-	}
-	return c.member.LeaveCluster(ctx, clustername, n)
-}
-
-// DeleteCluster dissolves the cluster.
-func (c commander) DeleteCluster(ctx context.Context, clustername string) error {
-	if err := c.mayCommand(c.sharing()); err != nil {
-		return err
-	}
-	return c.member.DeleteCluster(ctx, clustername)
-}
-
-// specOf returns the description of a cluster.
-func specOf(s control.HASpec) cluster.Spec {
-	spec := cluster.Spec{Name: s.ClusterName, SyncMode: s.SyncMode}
-	if spec.SyncMode == "" {
-		spec.SyncMode = defaultMode
-	}
+// checkSpec returns the cluster that this broker is to create or join, and what its nodes
+// share, unless the broker must not enter such a cluster.
+func (c commander) checkSpec(s control.HASpec) (spec cluster.Spec, shares sharing, err error) {
+	spec = cluster.Spec{Name: s.ClusterName, SyncMode: cmp.Or(s.SyncMode, defaultMode)}
 	for _, n := range s.Nodes {
 		spec.Members = append(spec.Members, memberOf(n))
 		if n.Mine {
 			spec.Self = cluster.NodeID(n.NodeID)
 		}
 	}
-	return spec
+	shares, known := syncModes[spec.SyncMode]
+	switch {
+	case !known:
+		return spec, shares, control.ErrSyncMode
+	case shares == sharesEverything && !c.broker.listeners.HasAdminOnly():
+		return spec, shares, control.ErrAdminOnly
+	}
+	return spec, shares, c.mayCommand(shares)
 }
 
 func memberOf(n control.HANode) cluster.Member {
@@ -98,11 +56,14 @@ func memberOf(n control.HANode) cluster.Member {
 
 // CreateCluster creates a cluster with this broker as its first node. The state to be
 // shared is this broker's.
-func (m *member) CreateCluster(ctx context.Context, s control.HASpec) (created control.HACreated, err error) {
-	spec := specOf(s)
+func (c commander) CreateCluster(ctx context.Context, s control.HASpec) (created control.HACreated, err error) {
+	spec, shares, err := c.checkSpec(s)
+	if err != nil {
+		return created, err
+	}
 	var invitations []cluster.Invitation
-	err = m.enter(syncModes[spec.SyncMode], func() (err error) {
-		invitations, err = m.node.Create(ctx, spec)
+	err = c.enter(shares, func() (err error) {
+		invitations, err = c.node.Create(ctx, spec)
 		return err
 	})
 	if err != nil {
@@ -121,7 +82,11 @@ func (m *member) CreateCluster(ctx context.Context, s control.HASpec) (created c
 
 // JoinCluster accepts an invitation. If the cluster cannot admit the node now, the node
 // goes on waiting.
-func (m *member) JoinCluster(ctx context.Context, s control.HASpec) error {
+func (c commander) JoinCluster(ctx context.Context, s control.HASpec) error {
+	spec, shares, err := c.checkSpec(s)
+	if err != nil {
+		return err
+	}
 	var invitation cluster.Invitation
 	if s.Invitation == nil {
 		return control.ErrInvitation
@@ -131,10 +96,9 @@ func (m *member) JoinCluster(ctx context.Context, s control.HASpec) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, joinTimeout)
 	defer cancel()
-	spec := specOf(s)
-	err := m.enter(syncModes[spec.SyncMode], func() error { return m.node.Join(ctx, spec, invitation) })
+	err = c.enter(shares, func() error { return c.node.Join(ctx, spec, invitation) })
 	if errors.Is(err, cluster.ErrWaiting) {
-		m.broker.log.Info("the broker waits to be admitted to the cluster", "cluster", s.ClusterName)
+		c.broker.log.Info("the broker waits to be admitted to the cluster", "cluster", s.ClusterName)
 		return nil
 	}
 	return controlError(err)
@@ -173,28 +137,28 @@ func (m *member) RemoveNode(ctx context.Context, clustername string, n control.H
 }
 
 // LeaveCluster removes this broker from its cluster.
-func (m *member) LeaveCluster(ctx context.Context, clustername string, _ control.HANode) error {
-	if err := m.checkName(clustername); err != nil {
-		return err
-	}
-	return controlError(m.leave(ctx, m.node.Leave))
+func (c commander) LeaveCluster(ctx context.Context, clustername string, _ control.HANode) error {
+	return c.leave(ctx, clustername, c.node.Leave)
 }
 
 // DeleteCluster dissolves the cluster.
-func (m *member) DeleteCluster(ctx context.Context, clustername string) error {
-	if err := m.checkName(clustername); err != nil {
-		return err
-	}
-	return controlError(m.leave(ctx, m.node.Delete))
+func (c commander) DeleteCluster(ctx context.Context, clustername string) error {
+	return c.leave(ctx, clustername, c.node.Delete)
 }
 
 // leave executes a command that ends the membership, and makes the shared state this
 // broker's own.
-func (m *member) leave(ctx context.Context, do func(context.Context) error) error {
-	if err := do(ctx); err != nil {
+func (c commander) leave(ctx context.Context, clustername string, do func(context.Context) error) error {
+	if err := c.mayCommand(c.sharing()); err != nil {
 		return err
 	}
-	return m.reconcile(context.WithoutCancel(ctx))
+	if err := c.checkName(clustername); err != nil {
+		return err
+	}
+	if err := do(ctx); err != nil {
+		return controlError(err)
+	}
+	return controlError(c.reconcile(context.WithoutCancel(ctx)))
 }
 
 // SetLeader transfers the leadership.
