@@ -16,30 +16,34 @@ type Limits struct{ GroupEntries, Entries, Pending int }
 // Submission is an entry, or a task that the committer runs alone between two
 // transactions. Weight is its share of MaxPending, in bytes.
 type Submission[E any] struct {
-	Entry    E
-	Task     func() // instead of an entry
-	Weight   int
-	Reserved bool // Reserve was called for the weight
+	Entry  E
+	Task   func() // instead of an entry
+	Weight int
 }
 
 // Put submits an entry or a task. It reports false after Close. It does not block:
 // the limits hold because callers respect Full, WaitForCapacity or Reserve.
-func (c *Committer[E]) Put(s Submission[E]) bool {
+func (c *Committer[E]) Put(s Submission[E]) bool { return c.put(s, s.Weight) }
+
+// PutReserved submits an entry or a task for which Reserve was called. It
+// reports false after Close.
+func (c *Committer[E]) PutReserved(s Submission[E]) bool { return c.put(s, 0) }
+
+// put appends a submission, of whose weight unreserved is not reserved yet, unless the
+// committer was closed.
+func (c *Committer[E]) put(s Submission[E], unreserved int) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	entries, weight := 1, s.Weight
+	if c.closed {
+		c.count(0, unreserved-s.Weight)
+		return false
+	}
+	entries := 1
 	if s.Task != nil {
 		entries = 0
 	}
-	if s.Reserved {
-		weight = 0
-	}
-	if c.closed {
-		c.count(0, weight-s.Weight)
-		return false
-	}
 	c.waiting = append(c.waiting, s)
-	c.count(entries, weight)
+	c.count(entries, unreserved)
 	c.Notify()
 	return true
 }
@@ -131,7 +135,7 @@ func (c *Committer[E]) WaitForCapacity() {
 	}
 }
 
-// Reserve waits for capacity and reserves it for Put or Release.
+// Reserve waits for capacity and reserves it for PutReserved or Release.
 func (c *Committer[E]) Reserve(ctx context.Context, weight int) error {
 	for {
 		notFull, err := c.tryReserve(weight)

@@ -253,7 +253,7 @@ func commitBounds(t *testing.T, l Limits) {
 	}
 	c.file.Unlock()
 	must(t, <-waiting, <-waiting)
-	if !c.Put(Submission[note]{Entry: note{c, 3, "c"}, Weight: 1, Reserved: true}) {
+	if !c.PutReserved(Submission[note]{Entry: note{c, 3, "c"}, Weight: 1}) {
 		t.Error("what was reserved is refused")
 	}
 	synctest.Wait()

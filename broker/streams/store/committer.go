@@ -109,3 +109,12 @@ func (c *committer) omit(group []*entry, err error) error {
 	c.log.Error("messages of a stream contradict what is stored and were left out", slog.Int64("stream", group[0].stored.stream), slog.Any("error", err))
 	return fmt.Errorf("store messages: %w", err)
 }
+
+// logEvicted logs, at a limited rate, that messages were evicted to keep within
+// a budget.
+func (c *committer) logEvicted(n int64) {
+	if n := c.evictedTally.Add(n, c.now); n > 0 {
+		c.log.Warn("the oldest messages of streams were evicted to keep within a budget",
+			slog.Int64("messages", n), slog.Int64("max_bytes", c.options.MaxBytes), slog.Int64("max_stream_bytes", c.options.MaxStreamBytes))
+	}
+}

@@ -97,8 +97,7 @@ func (l *Log) submit(ctx context.Context, s storage.Submission[*entry], prepare 
 		return errLogClosed
 	}
 	prepare()
-	s.Reserved = true
-	if !l.store.commits.Put(s) {
+	if !l.store.commits.PutReserved(s) {
 		return errClosed
 	}
 	return nil

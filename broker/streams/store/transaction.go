@@ -91,15 +91,6 @@ func (c *committer) apply(tx *transaction) {
 	c.logEvicted(tx.evicted)
 }
 
-// logEvicted logs, at a limited rate, that messages were evicted to keep within
-// a budget.
-func (c *committer) logEvicted(n int64) {
-	if n := c.evictedTally.Add(n, c.now); n > 0 {
-		c.log.Warn("the oldest messages of streams were evicted to keep within a budget",
-			slog.Int64("messages", n), slog.Int64("max_bytes", c.options.MaxBytes), slog.Int64("max_stream_bytes", c.options.MaxStreamBytes))
-	}
-}
-
 // change returns the change of a log, which it begins if necessary.
 func (tx *transaction) change(sl *storedLog) *change {
 	ch := tx.byLog[sl]
