@@ -28,11 +28,7 @@ import (
 // mayImport is the dependency diagram of this module: each package, and the packages of
 // ours that it may import. A new package must be added here.
 var mayImport = map[string][]string{
-<<<<<<< HEAD
-	"": {"broker", "broker/dynsec", "router/appliance", "router/cli", "router/client", "router/components", "router/manual"},
-=======
-	"": {"broker", "broker/dynsec", "router/appliance", "router/appliance/doctor", "router/cli", "router/client", "router/manual"},
->>>>>>> wt-doctor
+	"": {"broker", "broker/dynsec", "router/appliance", "router/appliance/doctor", "router/cli", "router/client", "router/components", "router/manual"},
 	"router/appliance": {"broker", "broker/clusters", "broker/embedded", "broker/embedded/access", "broker/embedded/cluster/sessions", "broker/embedded/listen", "broker/embedded/cluster/mesh",
 		"broker/bridges", "broker/bridges/http", "broker/bridges/influxdb", "broker/bridges/kafka", "broker/bridges/mqtt", "broker/bridges/nats", "broker/bridges/sql", "broker/bridges/store",
 		"broker/clock", "broker/storage", "broker/messaging", "broker/outbound", "broker/remote", "broker/streams", "broker/streams/store", "db", "handlers", "handlers/audit", "handlers/audit/sinks", "handlers/auth", "handlers/jobs", "handlers/vault", "router", "router/appliance/datadir", "router/appliance/doctor", "broker/monitor"},
