@@ -3,6 +3,7 @@ package router
 import (
 	"context"
 	"net/http"
+	"runtime"
 	"strconv"
 	"time"
 
@@ -41,10 +42,15 @@ func newMetrics(version string, more ...prometheus.Collector) *metrics {
 		ConstLabels: prometheus.Labels{"version": version},
 	})
 	info.Set(1)
+	build := prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "signalbox_build_info", Help: "How the program was built, as labels; the value is always 1.",
+		ConstLabels: prometheus.Labels{"version": version, "goversion": runtime.Version(), "goos": runtime.GOOS, "goarch": runtime.GOARCH},
+	})
+	build.Set(1)
 	survived := prometheus.NewCounterFunc(prometheus.CounterOpts{
 		Name: "signalbox_panics_total", Help: "Panics survived, each a fault of the program; the log has the stack.",
 	}, func() float64 { return float64(panics.Count()) })
-	m.registry.MustRegister(m.requests, m.duration, info, survived,
+	m.registry.MustRegister(m.requests, m.duration, info, build, survived,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.registry.MustRegister(more...)
 	return m
