@@ -42,20 +42,25 @@ func (rt *router) audited(row *route, params httprouter.Params) *auditedRequest 
 	return &auditedRequest{rt: rt, row: row, params: params, time: rt.now()}
 }
 
+// object returns the name of what the path is about, "" for none.
+func (a *auditedRequest) object() (name string) {
+	for _, s := range a.row.segments {
+		if parameter, ok := strings.CutPrefix(s, ":"); ok && parameter != "projectId" && parameter != "brokerId" {
+			name = strings.ReplaceAll(a.params.ByName(parameter), innerSlash, "/")
+		}
+	}
+	return name
+}
+
 // event returns what is known of the request by now.
 func (a *auditedRequest) event(r *http.Request) audit.Event {
 	x := infoOf(r.Context())
 	e := audit.Event{
 		Time: a.time, Address: a.rt.proxies.address(r).String(), UserAgent: r.UserAgent(), RequestID: x.id,
-		Operation: a.row.ID, ProjectID: x.project, BrokerID: x.broker, Count: 1, Status: a.row.Status,
+		Operation: a.row.ID, ProjectID: x.project, BrokerID: x.broker, Object: a.object(), Count: 1, Status: a.row.Status,
 	}
 	if p := x.principal; p != nil {
 		e.ActorKind, e.ActorID, e.ActorName = p.Kind, p.ID, p.Name
-	}
-	for _, s := range a.row.segments {
-		if name, ok := strings.CutPrefix(s, ":"); ok && name != "projectId" && name != "brokerId" {
-			e.Object = strings.ReplaceAll(a.params.ByName(name), innerSlash, "/")
-		}
 	}
 	return e
 }
@@ -71,6 +76,7 @@ func (a *auditedRequest) begin(ctx context.Context, r *http.Request, body []byte
 	}
 	e := a.event(r)
 	a.describe(ctx, &e, r.URL.RawQuery, body)
+	infoOf(ctx).object = e.Object
 	started, opened := audit.Start(ctx, e)
 	a.opened = opened
 	if a.row.Audit == auditRepeated {

@@ -22,6 +22,9 @@ type Config struct {
 	MaxConnectionsPerAddress int           `mapstructure:"max_connections_per_address"`
 	TrustedProxies           []string      `mapstructure:"trusted_proxies"`
 	MetricsToken             broker.Secret `mapstructure:"metrics_token"`
+	// SlowRequest is the time from which on a request is logged as slow; 0 is never. It is
+	// configured with the log.
+	SlowRequest time.Duration `mapstructure:"-"`
 }
 
 // TLSConfig names the PEM files of the certificate and its key. Both empty means plain

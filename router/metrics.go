@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"runtime"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -45,13 +46,18 @@ func newMetrics(version string, more ...prometheus.Collector) *metrics {
 		ConstLabels: prometheus.Labels{"version": version},
 	})
 	info.Set(1)
+	build := prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "signalbox_build_info", Help: "How the program was built, as labels; the value is always 1.",
+		ConstLabels: prometheus.Labels{"version": version, "goversion": runtime.Version(), "goos": runtime.GOOS, "goarch": runtime.GOARCH},
+	})
+	build.Set(1)
 	survived := prometheus.NewCounterFunc(prometheus.CounterOpts{
 		Name: "signalbox_panics_total", Help: "Panics survived, each a fault of the program; the log has the stack.",
 	}, func() float64 { return float64(panics.Count()) })
 	unknown := prometheus.NewCounterFunc(prometheus.CounterOpts{
 		Name: "signalbox_http_untrusted_proxy_requests_total", Help: "Requests that came through a proxy which is not among http.trusted_proxies.",
 	}, func() float64 { return float64(m.unknown.Load()) })
-	m.registry.MustRegister(m.requests, m.duration, info, survived, unknown,
+	m.registry.MustRegister(m.requests, m.duration, info, build, survived, unknown,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.registry.MustRegister(more...)
 	return m

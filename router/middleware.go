@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"strings"
 	"time"
 
 	"signalbox/broker/panics"
@@ -94,21 +95,26 @@ func (rt *router) serveSafely(w *responseRecorder, r *http.Request, x *requestIn
 	rt.mux.ServeHTTP(w, markEscapedSlashes(r))
 }
 
-// observe writes the access log and updates the metrics. Neither path parameters other
-// than ids nor the query are logged: they may contain names of clients. A stream of events
-// lasts as long as its caller wants, so its metric is the time until it began.
+// observe writes the access log and updates the metrics. The name of an object is logged with
+// changes and slow requests only, the query never: polling would fill the log with names of
+// clients. A stream of events lasts as long as its caller wants, so its metric is the time until
+// it began.
 func (rt *router) observe(r *http.Request, x *requestInfo, w *responseRecorder, start time.Time, aborted bool) {
 	took := rt.now().Sub(start)
 	if rt.proxies.cameThrough(r) {
 		rt.metrics.unknown.Add(1)
 	}
-	if x.streaming.IsZero() {
-		rt.metrics.observe(x.op, w.status, took)
-	} else {
-		rt.metrics.observe(x.op, w.status, x.streaming.Sub(start))
+	measured := took
+	if !x.streaming.IsZero() {
+		measured = x.streaming.Sub(start)
 	}
+	rt.metrics.observe(x.op, w.status, measured)
+	slow := rt.cfg.SlowRequest > 0 && measured >= rt.cfg.SlowRequest
 	level := slog.LevelInfo
-	if x.quiet && w.status < http.StatusInternalServerError {
+	switch {
+	case slow:
+		level = slog.LevelWarn
+	case x.quiet && w.status < http.StatusInternalServerError:
 		level = slog.LevelDebug
 	}
 	if !rt.log.Enabled(r.Context(), level) {
@@ -128,8 +134,24 @@ func (rt *router) observe(r *http.Request, x *requestInfo, w *responseRecorder, 
 	if x.broker != "" {
 		attrs = append(attrs, slog.String("broker", x.broker))
 	}
+	if x.object != "" && (x.changes || slow) {
+		attrs = append(attrs, slog.String("object", shortened(x.object)))
+	}
+	if slow {
+		attrs = append(attrs, slog.Bool("slow", true))
+	}
 	if aborted {
 		attrs = append(attrs, slog.Bool("aborted", true))
 	}
 	rt.log.LogAttrs(r.Context(), level, "request", attrs...)
+}
+
+// maxLoggedName bounds the length of a name in the access log, in bytes.
+const maxLoggedName = 256
+
+func shortened(name string) string {
+	if len(name) <= maxLoggedName {
+		return name
+	}
+	return strings.ToValidUTF8(name[:maxLoggedName], "") + "…"
 }

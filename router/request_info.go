@@ -17,6 +17,8 @@ type requestInfo struct {
 	quiet     bool   // requested frequently by machines: logged at level debug only
 	project   string
 	broker    string
+	object    string          // the name of what the request is about, "" for none
+	changes   bool            // it may change something
 	principal *auth.Principal // nil if not authenticated
 	streaming time.Time       // when a stream of events began; zero for another response
 }

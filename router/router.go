@@ -95,6 +95,7 @@ func (rt *router) serve(w http.ResponseWriter, r *http.Request, row *route, para
 	x.project, x.broker = logID(params.ByName("projectId")), logID(params.ByName("brokerId"))
 	ctx, err := rt.admit(r, row, params)
 	audited := rt.audited(row, params)
+	x.object, x.changes = audited.object(), audited.changes()
 	if err != nil {
 		audited.end(r.Context(), r, err)
 		rt.refuse(w, r, row, err)

@@ -79,6 +79,17 @@ func (c Command) On(nodeID int) Command {
 	return c
 }
 
+// Object returns the name of the client, topic or stream that the command is about, "" for none.
+func (c Command) Object() string {
+	switch {
+	case c.ClientID != nil:
+		return *c.ClientID
+	case c.streamArgs != nil:
+		return c.StreamName
+	}
+	return c.Topic
+}
+
 // Bare returns a command without arguments, which need not be known here.
 func Bare(name string) Command { return Command{Name: name} }
 

@@ -76,6 +76,11 @@ func (c Command) Name() string {
 	return c.op.name
 }
 
+// Object returns the name of the client, group or role that the command is about, "" for none.
+func (c Command) Object() string {
+	return c.args.username.or(c.args.groupname.or(c.args.rolename.or("")))
+}
+
 // String returns the name, never the arguments.
 func (c Command) String() string { return c.Name() }
 

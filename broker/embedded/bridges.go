@@ -57,6 +57,7 @@ func (b *Broker) handleBridge(bridgeID string, r *engine.Request) {
 	do := func() {
 		ctx, cancel := context.WithTimeout(context.Background(), controlTimeout)
 		defer cancel()
+		defer b.logSlow(r, time.Now())
 		b.respond(r.Topic+control.ResponseSuffix, b.audited(r, func() []byte { return control.Bridge(ctx, b, bridgeID, r.Payload) }))
 	}
 	if !control.TakesLong(r.Payload) {

@@ -27,6 +27,9 @@ type Config struct {
 	// ControlAudit records the requests of clients to control APIs that may change something;
 	// nil records nothing.
 	ControlAudit broker.ControlAudit `mapstructure:"-"`
+	// SlowCommand is the time from which on a request to a control API is logged as slow; 0 is
+	// never. It is configured with the log.
+	SlowCommand time.Duration `mapstructure:"-"`
 	// Enabled starts the broker with the process.
 	Enabled bool `mapstructure:"enabled"`
 	// Listen is host:port of a plain MQTT listener; empty for none.

@@ -29,6 +29,7 @@ func (b *Broker) dispatch(r *engine.Request) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), controlTimeout)
 	defer cancel()
+	defer b.logSlow(r, time.Now())
 	var disconnects []dynsec.Disconnect
 	var answer []byte
 	topic := r.Topic

@@ -41,6 +41,8 @@ type History struct {
 	cancel context.CancelFunc // nil before Start
 	tasks  sync.WaitGroup
 
+	loads sync.Map // Load of the last sample, by broker; for readers that do not wait for the file
+
 	mu      sync.Mutex // guards what follows; held while the file is written, never while a broker is waited for
 	sources map[string]*source
 	failing bool // the last write failed
@@ -51,6 +53,7 @@ type source struct {
 	broker  broker.Broker
 	after   int64 // date of the last sample
 	meter   meter
+	load    *Load // of the last sample
 	last    int64 // start of the last interval, in epoch seconds
 	pending []row // not written yet
 }
@@ -139,10 +142,14 @@ func (h *History) collect(pool *broker.Pool) {
 			h.sources[id] = s
 		}
 		if s.broker != b { // another connection, possibly to another broker
-			s.broker, s.after, s.meter = b, 0, meter{}
+			s.broker, s.after, s.meter, s.load = b, 0, meter{}, nil
+			h.loads.Delete(id)
 		}
 		for _, one := range b.SysHistory(s.after) {
 			s.add(one)
+		}
+		if s.load != nil {
+			h.loads.Store(id, *s.load)
 		}
 	}
 }
@@ -155,6 +162,7 @@ func (s *source) add(one broker.SysTopics) {
 	if one.Reported.IsZero() {
 		return
 	}
+	s.load = newLoad(one, v)
 	s.last = interval(one.Date, before, s.last)
 	s.pending = append(s.pending, row{s.last, v})
 	if over := len(s.pending) - int(finest.slots()); over > 0 {
@@ -201,6 +209,7 @@ func (h *History) Forget(ctx context.Context, brokerID string) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	delete(h.sources, brokerID)
+	h.loads.Delete(brokerID)
 	if err := h.file.access(ctx, func(s *store) error { return s.forget(ctx, brokerID) }); err != nil {
 		return fmt.Errorf("delete the metric history of broker %s: %w", brokerID, err)
 	}

@@ -19,7 +19,8 @@ func (b *Broker) perform(ctx context.Context, c dynsec.Command) (dynsec.Response
 	if err != nil {
 		return dynsec.Response{}, err
 	}
-	return decodeDynsec(c.Name(), payload, correlation)
+	response, err := decodeDynsec(c.Name(), payload, correlation)
+	return response, b.figures.countResponse(err)
 }
 
 // performOn is perform on a given session.
@@ -28,12 +29,13 @@ func (b *Broker) performOn(ctx context.Context, s *session, c dynsec.Command) (d
 	if err != nil {
 		return dynsec.Response{}, err
 	}
-	return decodeDynsec(c.Name(), payload, correlation)
+	response, err := decodeDynsec(c.Name(), payload, correlation)
+	return response, b.figures.countResponse(err)
 }
 
 func dynsecRequest(c dynsec.Command) request {
 	return request{
-		op: c.Name(), topic: dynsec.Topic, feature: broker.CapDynamicSecurity,
+		op: c.Name(), object: c.Object(), topic: dynsec.Topic, feature: broker.CapDynamicSecurity,
 		encode: func(correlation string) []byte {
 			return dynsec.EncodeRequest([]dynsec.Command{c.WithCorrelation(correlation)})
 		},
@@ -47,8 +49,7 @@ func decodeDynsec(op string, payload []byte, correlation string) (dynsec.Respons
 		return a.CorrelationData != nil && *a.CorrelationData == correlation
 	})
 	if i < 0 {
-		return dynsec.Response{}, &broker.Error{Kind: broker.Internal, Op: op,
-			Msg: "the broker's answer cannot be understood", Err: err}
+		return dynsec.Response{}, invalidResponse(op, err)
 	}
 	return answers[i], answers[i].Err()
 }

@@ -170,7 +170,7 @@ func (p bridgePlugins) command(ctx context.Context, bridgeID string, c control.C
 
 // aboutBridge returns a request about a bridge.
 func aboutBridge(bridgeID string, c control.Command) request {
-	return request{op: c.Name, topic: control.BridgeTopic(bridgeID), feature: broker.CapBridges, encode: c.Encode, subscribesLate: true}
+	return request{op: c.Name, object: bridgeID, topic: control.BridgeTopic(bridgeID), feature: broker.CapBridges, encode: c.Encode, subscribesLate: true}
 }
 
 func (p bridgePlugins) request(ctx context.Context, bridgeID string, r request, data any) error {

@@ -14,5 +14,5 @@ func (b *Broker) AskHA(ctx context.Context, c control.HACommand, data any) error
 	if err != nil {
 		return err
 	}
-	return control.ReadHA(c, payload, correlation, data)
+	return b.figures.countResponse(control.ReadHA(c, payload, correlation, data))
 }

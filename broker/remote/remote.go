@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"signalbox/broker"
+	"signalbox/broker/latency"
 	"signalbox/broker/messaging"
 	"signalbox/broker/mqtt/client"
 	"signalbox/broker/mqtt/dial"
@@ -42,6 +43,10 @@ type Dialer struct {
 	// Outbound restricts the addresses of brokers; nil is the default policy. It must be set
 	// before the first Dial.
 	Outbound *outbound.Policy
+
+	// SlowCommand is the time from which on a command is logged as slow; 0 is never. It must be
+	// set before the first Dial.
+	SlowCommand time.Duration
 
 	// Now is the clock for the expiry of messages; New sets it to time.Now. It must be set
 	// before the first Dial.
@@ -121,8 +126,9 @@ func (d *Dialer) dial(t broker.Target) (*Broker, error) {
 		timing: d.timing, now: d.now, messageTime: d.Now, log: log,
 		link: newLink(d.now, d.timing), sys: newSysTree(d.now), cancel: cancel, lifetime: ctx,
 		shortConns: make(chan struct{}, maxShortConns), losses: map[string]int{},
-		single: singleConnection{checking: make(chan struct{}, 1)},
+		single: singleConnection{checking: make(chan struct{}, 1)}, slow: d.SlowCommand,
 	}
+	b.figures.commands = latency.New(commandBounds...)
 	b.flow = client.New(b.flowOptions(t.ID))
 	if t.TopicTree {
 		b.startTree(ctx)
@@ -145,6 +151,8 @@ type Broker struct {
 	timing    timing
 	now       func() time.Time
 	log       *slog.Logger
+	slow      time.Duration // Dialer.SlowCommand
+	figures   counters
 
 	messageTime func() time.Time // Dialer.Now
 

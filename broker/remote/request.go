@@ -12,6 +12,7 @@ import (
 // request is a command to be sent once; encode returns its message with the correlation data.
 type request struct {
 	op             string
+	object         string // the name of what it is about, "" for none; for the log
 	topic          string
 	feature        broker.Capability
 	encode         func(correlation string) []byte
@@ -23,6 +24,11 @@ type request struct {
 // [*broker.Error]: Unavailable if nothing was sent, Unconfirmed after that, Unsupported if the
 // broker has no endpoint.
 func (b *Broker) do(ctx context.Context, r request) (payload []byte, correlation string, err error) {
+	defer func() {
+		if err != nil {
+			b.figures.countUnanswered(err)
+		}
+	}()
 	limit := b.timing.responseTimeout
 	if r.waitsForOthers {
 		limit += b.timing.externalTimeout
@@ -48,7 +54,9 @@ func (b *Broker) exchange(ctx context.Context, s *session, r request) (payload [
 	}
 	correlation = b.correlation(ctx)
 	c := newCall(r.topic, correlation, r.encode(correlation))
+	began := b.now()
 	payload, err = s.ask(ctx, c)
+	b.took(ctx, r, b.now().Sub(began), err)
 	if err != nil {
 		return nil, "", r.failedCall(c, err)
 	}
@@ -116,7 +124,7 @@ type refusalError interface {
 // ask sends a command, other than those of dynamic security, and decodes the response into
 // data, which may be nil.
 func (b *Broker) ask(ctx context.Context, feature broker.Capability, topic string, c control.Command, data any) error {
-	return b.read(ctx, request{op: c.Name, topic: topic, feature: feature, encode: c.Encode}, data)
+	return b.read(ctx, request{op: c.Name, object: c.Object(), topic: topic, feature: feature, encode: c.Encode}, data)
 }
 
 // read sends a request and decodes the response into data, which may be nil.
@@ -127,10 +135,9 @@ func (b *Broker) read(ctx context.Context, r request, data any) error {
 	}
 	err = control.Read(payload, correlation, data)
 	if no, ok := errors.AsType[refusalError](err); ok {
-		return no.Classify(r.op, r.feature)
+		err = no.Classify(r.op, r.feature)
+	} else if err != nil {
+		err = invalidResponse(r.op, err)
 	}
-	if err != nil {
-		return &broker.Error{Kind: broker.Internal, Op: r.op, Msg: "the broker's answer cannot be understood", Err: err}
-	}
-	return nil
+	return b.figures.countResponse(err)
 }

@@ -19,6 +19,7 @@ func (b *Broker) run(ctx context.Context) {
 		b.link.beginAttempt()
 		s, f := b.establish(ctx)
 		if f != nil {
+			b.figures.connectFailures.Add(1)
 			b.fail(ctx, f, waitingToRetry)
 		} else if b.serve(ctx, s) {
 			failures = 0
@@ -59,6 +60,7 @@ func (b *Broker) establish(ctx context.Context) (*session, *failure) {
 // stable.
 func (b *Broker) serve(ctx context.Context, s *session) (stable bool) {
 	b.log.Info("broker connected", "capabilities", s.offered.list())
+	b.figures.sessions.Add(1)
 	from := b.now()
 	b.link.connected(s)
 	select {

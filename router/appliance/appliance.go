@@ -191,7 +191,7 @@ func (a *Appliance) openAPI(ctx context.Context) error {
 	a.history = monitor.Open(ctx, in(historyFile), monitor.Options{Log: a.log, Now: time.Now})
 	a.undo.addBounded(a.history.Close)
 	dialer := remote.New(a.log)
-	dialer.Outbound, dialer.Now = a.outbound, a.clock.Now
+	dialer.Outbound, dialer.Now, dialer.SlowCommand = a.outbound, a.clock.Now, a.cfg.Log.Slow
 	dialer.RequestID = router.RequestID
 	dialer.Streams = func(id string, m messaging.Broker) messaging.StreamEngine { return a.streams.Open(id, m) }
 	dialer.Bridges = func(id, identity string, m messaging.Broker) messaging.BridgeEngine {
@@ -205,6 +205,7 @@ func (a *Appliance) openAPI(ctx context.Context) error {
 	a.API = &handlers.API{Connections: connections, Clusters: clusters.New(connections.ClusterRows(), a.log), Auth: users, Audit: trail, AuditSinks: copies,
 		Jobs: jobs.New(jobs.DefaultLimits(), time.Now, a.log), SearchTime: handlers.DefaultSearchTime, History: a.history,
 		Events: a.openEvents(pool)}
+	a.metrics = append(a.metrics, remoteMetrics{a.API, a.history})
 	return nil
 }
 
@@ -251,7 +252,7 @@ func (a *Appliance) startBroker(ctx context.Context) error {
 		return nil
 	}
 	c.Version, c.Streams, c.Bridges, c.Cluster = a.program.Version, a.streams, a.bridges, a.cfg.Cluster
-	c.Clock = a.clock
+	c.Clock, c.SlowCommand = a.clock, a.cfg.Log.Slow
 	c.Cluster.Seal, c.Cluster.Allowed = a.API.Vault, a.outbound.Control
 	c.KeepPassword = func(password broker.Secret) error {
 		return a.first.keep("MQTT administrator", c.AdminUsername, string(password))
@@ -293,7 +294,9 @@ func brokerURLs(c embedded.Config, bound []string) []string {
 }
 
 func (a *Appliance) startServer(ctx context.Context) error {
-	server, err := router.New(a.API, a.API.Auth, a.cfg.HTTP, a.isReady, a.program, a.log, a.metrics...)
+	c := a.cfg.HTTP
+	c.SlowRequest = a.cfg.Log.Slow
+	server, err := router.New(a.API, a.API.Auth, c, a.isReady, a.program, a.log, a.metrics...)
 	if err != nil {
 		return err
 	}

@@ -42,6 +42,9 @@ type LogConfig struct {
 	File   string `mapstructure:"file"`
 	Level  string `mapstructure:"level"`
 	Format string `mapstructure:"format"`
+	// Slow is the time from which on a request, and a command to a broker, is logged as a
+	// warning; 0 is never.
+	Slow time.Duration `mapstructure:"slow"`
 }
 
 // DefaultConfig returns the configuration of an empty file.
@@ -49,7 +52,7 @@ func DefaultConfig() Config {
 	return Config{DataDir: "./data", DataCheckInterval: time.Minute, HTTP: router.DefaultConfig(), Admin: handlers.DefaultAdmin(),
 		Auth: auth.DefaultConfig(), Audit: audit.DefaultConfig(), Broker: embedded.DefaultConfig(), Streams: streams.DefaultConfig(), Bridges: bridges.DefaultConfig(),
 		Outbound: outbound.DefaultConfig(), Cluster: embedded.DefaultClusterConfig(),
-		Log: LogConfig{Level: "info", Format: "text"}}
+		Log: LogConfig{Level: "info", Format: "text", Slow: time.Second}}
 }
 
 // Validate returns an error that names every key with an invalid value.
@@ -70,6 +73,9 @@ func (c Config) Validate() error {
 	if c.Log.Format != "text" && c.Log.Format != "json" {
 		errs = append(errs, errors.New("log.format: must be text or json"))
 	}
+	if c.Log.Slow < 0 {
+		errs = append(errs, errors.New("log.slow: must not be negative"))
+	}
 	return errors.Join(errs...)
 }
 
@@ -79,7 +85,17 @@ func (c LogConfig) logger(w io.Writer) *slog.Logger {
 	_ = level.UnmarshalText([]byte(c.Level)) // validated
 	o := &slog.HandlerOptions{Level: level}
 	if c.Format == "json" {
+		o.ReplaceAttr = withUnit
 		return slog.New(slog.NewJSONHandler(w, o))
 	}
 	return slog.New(slog.NewTextHandler(w, o))
+}
+
+// withUnit writes durations with their unit, as text has them: JSON would have a number of
+// nanoseconds.
+func withUnit(_ []string, a slog.Attr) slog.Attr {
+	if a.Value.Kind() == slog.KindDuration {
+		a.Value = slog.StringValue(a.Value.Duration().String())
+	}
+	return a
 }

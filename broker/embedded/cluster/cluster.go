@@ -22,6 +22,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"signalbox/broker/embedded/cluster/raftlog"
+	"signalbox/broker/latency"
 	"signalbox/broker/storage"
 )
 
@@ -225,6 +226,7 @@ func Open(ctx context.Context, o Options) (*Node, error) {
 		options: o, log: o.Log, store: store, stop: stop,
 		wake: make(chan struct{}, 1), transition: make(chan struct{}, 1), acknowledged: map[string]map[NodeID]bool{},
 	}
+	n.figures.applied = latency.New(applyBounds...)
 	err = n.loadClock()
 	if err == nil {
 		err = n.resume(background)

@@ -3,6 +3,8 @@ package cluster
 import (
 	"sync/atomic"
 	"time"
+
+	"signalbox/broker/latency"
 )
 
 // Figures are the measurements of a node.
@@ -13,59 +15,26 @@ type Figures struct {
 
 	Refused uint64 // refused connections to the cluster port since the start, of nodes that are not members
 
-	LastContact time.Duration // since the last contact with the leader; 0 if this node leads or had none
-	Forwarded   uint64        // requests that Forward was given
-	Applied     Latency       // of proposals at this node, until it had applied them
+	LastContact time.Duration    // since the last contact with the leader; 0 if this node leads or had none
+	Forwarded   uint64           // requests that Forward was given
+	Applied     latency.Snapshot // of proposals at this node, until it had applied them
 }
 
-// Latency is a histogram of durations, in seconds.
-type Latency struct {
-	Count   uint64
-	Sum     float64
-	Buckets map[float64]uint64
-}
-
-// bounds are the upper bounds of the buckets, in seconds.
-var bounds = [...]float64{0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10}
+// applyBounds are the upper bounds of the buckets of Figures.Applied, in seconds.
+var applyBounds = []float64{0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10}
 
 // counters are counted since the node was opened.
 type counters struct {
 	forwarded atomic.Uint64
 	refused   refusals
-	applied   stopwatch
+	applied   *latency.Histogram
 
 	appendFailures atomic.Uint64 // log changes that could not be stored
 }
 
-// stopwatch counts durations.
-type stopwatch struct {
-	nanoseconds atomic.Int64
-	in          [len(bounds) + 1]atomic.Uint64 // the last is for all that took longer
-}
-
-func (w *stopwatch) observe(d time.Duration) {
-	w.nanoseconds.Add(int64(d))
-	i := 0
-	for i < len(bounds) && d.Seconds() > bounds[i] {
-		i++
-	}
-	w.in[i].Add(1)
-}
-
-func (w *stopwatch) latency() Latency {
-	l := Latency{Sum: time.Duration(w.nanoseconds.Load()).Seconds(), Buckets: map[float64]uint64{}}
-	for i := range w.in {
-		l.Count += w.in[i].Load()
-		if i < len(bounds) {
-			l.Buckets[bounds[i]] = l.Count
-		}
-	}
-	return l
-}
-
 // Figures returns the measurements.
 func (n *Node) Figures() Figures {
-	f := Figures{Forwarded: n.figures.forwarded.Load(), Refused: n.figures.refused.all.Load(), Applied: n.figures.applied.latency()}
+	f := Figures{Forwarded: n.figures.forwarded.Load(), Refused: n.figures.refused.all.Load(), Applied: n.figures.applied.Snapshot()}
 	s := n.membership.Load()
 	if s == nil {
 		return f

@@ -129,7 +129,7 @@ func (a *pendingProposals) complete(p *proposal) {
 	}
 	p.future = nil // and with it the entry
 	if n := a.membership.node; p.err == nil && !p.began.IsZero() {
-		n.figures.applied.observe(since(time.Now(), p.began))
+		n.figures.applied.Observe(since(time.Now(), p.began))
 	}
 	close(p.done)
 	a.bytes.Add(-p.size)
