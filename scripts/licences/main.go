@@ -14,7 +14,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"slices"
 	"strings"
 
@@ -66,22 +65,17 @@ func collect(root string) (index components.Index, err error) {
 	if err != nil {
 		return index, err
 	}
-	goLicence, err := readTexts(goRoot())
+	goRoot, err := exec.Command("go", "env", "GOROOT").Output()
+	if err != nil {
+		return index, fmt.Errorf("find the Go distribution: %w", err)
+	}
+	goLicence, err := readTexts(strings.TrimSpace(string(goRoot)))
 	if err != nil {
 		return index, err
 	}
 	sources = append(sources, source{"std", goLicence},
 		source{"swagger-ui", []string{"Copyright SmartBear Software Inc.", clean(own)}})
 	return indexOf(sources)
-}
-
-// goRoot returns the directory of the Go distribution.
-func goRoot() string {
-	out, err := exec.Command("go", "env", "GOROOT").Output()
-	if err != nil {
-		return runtime.GOROOT()
-	}
-	return strings.TrimSpace(string(out))
 }
 
 // systems are the operating systems whose programs have different modules.
