@@ -18,6 +18,7 @@ func TestLoad(t *testing.T) {
 		}
 		s.pass(20*time.Second, func(n int) (int, int) { return 5, 0 })
 		s.pass(20*time.Second, func(n int) (int, int) { return 7, 100 * n })
+		synctest.Wait() // the samples are taken at the same moment
 		l, known := s.Load(brokerID)
 		if !known || l.Connected != 7 || l.MessagesIn != 10 || !math.IsNaN(l.Dropped) && l.Dropped != 0 {
 			t.Errorf("got %+v, %v", l, known)
