@@ -149,7 +149,7 @@ func TestDoctorOfARunningService(t *testing.T) {
 	}
 	named := unpack(t, filepath.Join(u.dir, "named.tar.gz"))
 	for name, part := range map[string]string{"doctor.txt": "runs as version test", "doctor.json": `"findings"`, "configuration.yaml": "webhook_token: '***'", "log.txt": "by " + clientName + ": clientid=other-name", "metrics.txt": "signalbox_info",
-		"goroutines.txt": "goroutine profile", "versions.txt": "modernc.org/sqlite", "files.txt": "signalbox.db", "service.json": `"pid"`} {
+		"goroutines.txt": "(...)", "versions.txt": "modernc.org/sqlite", "files.txt": "signalbox.db", "service.json": `"pid"`} {
 		if !strings.Contains(named[name], part) {
 			t.Errorf("%s has no %q: %.3000s", name, part, named[name])
 		}
