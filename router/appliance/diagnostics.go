@@ -11,7 +11,8 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"runtime/pprof"
+	"regexp"
+	"runtime"
 	"sync"
 	"time"
 )
@@ -94,8 +95,7 @@ func (a *Appliance) describeAll(ctx context.Context, l net.Listener, started tim
 	}
 }
 
-// describe describes the service. The stacks of goroutines are counted by function, without
-// arguments, which could be secrets.
+// describe describes the service.
 func (a *Appliance) describe(ctx context.Context, started time.Time) Diagnostics {
 	ctx, cancel := context.WithTimeout(ctx, diagnosticsTime)
 	defer cancel()
@@ -118,15 +118,23 @@ func (a *Appliance) describe(ctx context.Context, started time.Time) Diagnostics
 			d.Peers = append(d.Peers, peer)
 		}
 	}
-	var metrics, stacks bytes.Buffer
+	var metrics bytes.Buffer
 	if err := a.server.WriteMetrics(&metrics); err != nil {
 		fmt.Fprintf(&metrics, "# not complete: %v\n", err)
 	}
-	if err := pprof.Lookup("goroutine").WriteTo(&stacks, 1); err != nil {
-		fmt.Fprintf(&stacks, "not complete: %v\n", err)
-	}
-	d.Metrics, d.Goroutines = metrics.String(), stacks.String()
+	d.Metrics, d.Goroutines = metrics.String(), goroutines()
 	return d
+}
+
+// maxStacks bounds the stacks of goroutines, and with them how long the program stands still.
+const maxStacks = 4 << 20
+
+var stackArguments = regexp.MustCompile(`(?m)^(\S.*)\([^()\n]*\)$`)
+
+// goroutines returns the stacks of all goroutines without the arguments of functions.
+func goroutines() string {
+	stacks := make([]byte, maxStacks)
+	return stackArguments.ReplaceAllString(string(stacks[:runtime.Stack(stacks, true)]), "$1(...)")
 }
 
 // AskRunning asks the service that runs on a data directory to describe itself. nil and no error:

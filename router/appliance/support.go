@@ -77,7 +77,7 @@ func addRunning(ctx context.Context, b *doctor.Bundle, s *doctor.Scrubber, c Con
 		return nil //nolint:nilerr // the report of doctor has it
 	}
 	b.Add(s, "metrics.txt", "metrics of the running service", []byte(d.Metrics))
-	b.Add(s, "goroutines.txt", "stacks of the running service, counted, without arguments", []byte(d.Goroutines))
+	b.Add(s, "goroutines.txt", "stacks of the running service, without arguments", []byte(d.Goroutines))
 	d.Metrics, d.Goroutines = "", ""
 	text, err := json.MarshalIndent(d, "", "  ")
 	b.Add(s, "service.json", "version, addresses and peers of the running service", text)
