@@ -160,7 +160,7 @@ func (l *locale) relative(d time.Duration) string {
 			return l.text("time."+direction+"."+u.name, int(d/u.size))
 		}
 	}
-	if d < 5*time.Second && direction == "ago" {
+	if d < 5*time.Second { // also by the clock of a broker that is a little ahead
 		return l.text("time.now")
 	}
 	return l.text("time."+direction+".seconds", int(d/time.Second))

@@ -137,7 +137,7 @@ func Bad(check, object, text, remedy string) Finding {
 
 // Failed returns the finding of an error. What follows a semicolon in its text is what to do.
 func Failed(check, object string, err error) Finding {
-	text := strings.Join(strings.Fields(err.Error()), " ")
+	text := strings.Join(strings.Fields(fmt.Sprint(err)), " ")
 	what, remedy, _ := strings.Cut(text, "; ")
 	return Bad(check, object, what, remedy)
 }

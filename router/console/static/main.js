@@ -115,7 +115,7 @@ export function showTimes(root) {
 		if (Number.isNaN(at)) continue
 		const seconds = (at - Date.now() + skew) / 1000
 		const [unit, size] = units.find(([, size]) => Math.abs(seconds) >= size) ?? units[3]
-		e.textContent = seconds > -5 && seconds < 1 ? now : relative.format(Math.trunc(seconds / size), unit)
+		e.textContent = Math.abs(seconds) < 5 ? now : relative.format(Math.trunc(seconds / size), unit)
 	}
 }
 
