@@ -120,11 +120,22 @@ func (rt *router) observe(r *http.Request, x *requestInfo, w *responseRecorder, 
 	if !rt.log.Enabled(r.Context(), level) {
 		return
 	}
-	attrs := []slog.Attr{
+	attrs := append([]slog.Attr{
 		slog.String("op", x.op), slog.String("method", r.Method), slog.Int("status", w.status),
 		slog.Duration("duration", took), slog.Int64("bytes", w.bytes), slog.String("request_id", x.id),
 		slog.String("address", rt.proxies.address(r).String()),
+	}, x.logged(slow)...)
+	if slow {
+		attrs = append(attrs, slog.Bool("slow", true))
 	}
+	if aborted {
+		attrs = append(attrs, slog.Bool("aborted", true))
+	}
+	rt.log.LogAttrs(r.Context(), level, "request", attrs...)
+}
+
+// logged returns who called, and what the request is about as far as it is logged.
+func (x *requestInfo) logged(slow bool) (attrs []slog.Attr) {
 	if p := x.principal; p != nil {
 		attrs = append(attrs, slog.String("caller", p.Kind+":"+p.ID))
 	}
@@ -137,13 +148,7 @@ func (rt *router) observe(r *http.Request, x *requestInfo, w *responseRecorder, 
 	if x.object != "" && (x.changes || slow) {
 		attrs = append(attrs, slog.String("object", shortened(x.object)))
 	}
-	if slow {
-		attrs = append(attrs, slog.Bool("slow", true))
-	}
-	if aborted {
-		attrs = append(attrs, slog.Bool("aborted", true))
-	}
-	rt.log.LogAttrs(r.Context(), level, "request", attrs...)
+	return attrs
 }
 
 // maxLoggedName bounds the length of a name in the access log, in bytes.

@@ -44,15 +44,22 @@ func (t *tree) mirrorCommand() *cobra.Command {
 	return cmd
 }
 
-func (m *mirror) run(cmd *cobra.Command) error {
-	if slices.Contains(m.to, m.from) {
+// check returns the error of flags that contradict each other.
+func (m *mirror) check() error {
+	switch {
+	case slices.Contains(m.to, m.from):
 		return usage("--to: %s is the broker to copy from", m.from)
-	}
-	if m.every != 0 && (m.every < time.Second || !m.yes && !m.dryRun) {
+	case m.every != 0 && (m.every < time.Second || !m.yes && !m.dryRun):
 		return usage("--every: must be at least 1s, and needs --yes or --dry-run")
-	}
-	if m.exitCode && !m.dryRun {
+	case m.exitCode && !m.dryRun:
 		return usage("--exit-code: needs --dry-run")
+	}
+	return nil
+}
+
+func (m *mirror) run(cmd *cobra.Command) error {
+	if err := m.check(); err != nil {
+		return err
 	}
 	s, err := m.connect(&m.connection)
 	if err != nil {
