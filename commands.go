@@ -28,7 +28,8 @@ func commands(environ []string, stdin io.Reader) (*cobra.Command, error) {
 	serve.SetUsageFunc(serveUsage)
 	root.AddGroup(&cobra.Group{ID: localGroup, Title: "Commands for this machine:"})
 	for _, cmd := range []*cobra.Command{serve, configCommand(load), healthcheck(load),
-		importCommand(load, environ), dataCommand(load), secretCommand(load), doctorCommand(load), supportCommand(load, stdin)} {
+		importCommand(load, environ), dataCommand(load), secretCommand(load), backupCommand(load), restoreCommand(load),
+		doctorCommand(load), supportCommand(load, stdin)} {
 		addConfigFlags(cmd)
 		root.AddCommand(cmd)
 	}

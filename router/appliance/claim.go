@@ -106,6 +106,9 @@ var ErrRunning = errors.New("another signalbox is running")
 func lockData(dir string) (unlock func() error, err error) {
 	lock := flock.New(filepath.Join(dir, lockFile), flock.SetPermissions(0o600))
 	held := false
+	if err := refuseInterrupted(dir); err != nil {
+		return nil, err
+	}
 	if err = os.MkdirAll(dir, 0o700); err == nil {
 		held, err = lock.TryLock()
 	}

@@ -1,0 +1,190 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net/url"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/viper"
+
+	"signalbox/router/appliance"
+	"signalbox/router/appliance/backup"
+	"signalbox/router/cli"
+)
+
+// backupCommand has the commands that write and verify backups.
+func backupCommand(load configLoader) *cobra.Command {
+	parent := &cobra.Command{Use: "backup", Short: "Creates and verifies backups of the data directory"}
+	parent.AddCommand(backupCreate(load), backupVerify())
+	return parent
+}
+
+func backupCreate(load configLoader) *cobra.Command {
+	var recipient, passphrase string
+	var o backup.Options
+	cmd := &cobra.Command{Use: "create FILE", Short: "Writes a backup of the data directory to a new file, also while the service runs", Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := load(cmd)
+			if err != nil {
+				return err
+			}
+			o.Version = versionText()
+			if o.To, err = recipientOf(recipient, passphrase); err != nil {
+				return err
+			}
+			if o.WithKey && recipient == "" && passphrase == "" {
+				return cli.UsageError{Err: errors.New("--with-key needs --recipient or --passphrase-file: the key is only written to an encrypted backup")}
+			}
+			if o.Config, err = maskedConfig(cmd); err != nil {
+				return err
+			}
+			m, err := appliance.Backup(cmd.Context(), c, args[0], o)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "wrote %s, the state of %s: %s\n", args[0], m.Time.Format(time.RFC3339), contents(m))
+			return nil
+		}}
+	cmd.Flags().StringVar(&recipient, "recipient", "", "encrypt for this public `key` of age, which begins with age1")
+	cmd.Flags().StringVar(&passphrase, "passphrase-file", "", "encrypt with the pass phrase in the first line of this `file`")
+	cmd.Flags().BoolVar(&o.WithKey, "with-key", false, "include secret.key, with which stored secrets are encrypted; needs encryption")
+	cmd.MarkFlagsMutuallyExclusive("recipient", "passphrase-file")
+	return cmd
+}
+
+func recipientOf(key, passphrase string) (backup.Recipient, error) {
+	switch {
+	case key != "":
+		r, err := backup.ParseRecipient(key)
+		if err != nil {
+			return r, cli.UsageError{Err: err}
+		}
+		return r, nil
+	case passphrase != "":
+		return backup.PassphraseRecipient(passphrase)
+	}
+	return backup.Recipient{}, nil
+}
+
+// decryption are the flags of the commands that read a backup.
+type decryption struct{ identity, passphrase string }
+
+func (d *decryption) flags(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&d.identity, "identity", "", "`file` with the private key of age, if the backup is encrypted with one")
+	cmd.Flags().StringVar(&d.passphrase, "passphrase-file", "", "`file` with the pass phrase in its first line, if the backup is encrypted with one")
+	cmd.MarkFlagsMutuallyExclusive("identity", "passphrase-file")
+}
+
+func (d *decryption) read() (backup.Identities, error) {
+	switch {
+	case d.identity != "":
+		return backup.ReadIdentities(d.identity)
+	case d.passphrase != "":
+		return backup.PassphraseIdentity(d.passphrase)
+	}
+	return backup.Identities{}, nil
+}
+
+func backupVerify() *cobra.Command {
+	var d decryption
+	cmd := &cobra.Command{Use: "verify FILE", Short: "Reports whether a backup is complete and undamaged and can be restored with this version", Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			with, err := d.read()
+			if err != nil {
+				return err
+			}
+			m, err := appliance.VerifyBackup(cmd.Context(), args[0], with)
+			if err != nil {
+				return fmt.Errorf("%s: %w", args[0], err)
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "%s is intact, the state of %s by version %s: %s\n", args[0], m.Time.Format(time.RFC3339), m.Version, contents(m))
+			return nil
+		}}
+	d.flags(cmd)
+	return cmd
+}
+
+func restoreCommand(load configLoader) *cobra.Command {
+	var d decryption
+	var dryRun bool
+	cmd := &cobra.Command{Use: "restore FILE", Short: "Puts a backup in the place of the data directory, which is kept; the service must be stopped", Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := load(cmd)
+			if err != nil {
+				return err
+			}
+			with, err := d.read()
+			if err != nil {
+				return err
+			}
+			r, err := appliance.Restore(cmd.Context(), c, args[0], with, dryRun)
+			if err != nil {
+				return fmt.Errorf("%s: %w", args[0], err)
+			}
+			report(cmd, c.DataDir, r, dryRun)
+			return nil
+		}}
+	d.flags(cmd)
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "verify the backup and report what would be restored, and change nothing")
+	return cmd
+}
+
+func report(cmd *cobra.Command, dir string, r *appliance.Restored, dryRun bool) {
+	out, verb := cmd.OutOrStdout(), "restored"
+	if dryRun {
+		verb = "would restore"
+	}
+	fmt.Fprintf(out, "%s %s to the state of %s: %s\n", verb, dir, r.Manifest.Time.Format(time.RFC3339), contents(r.Manifest))
+	if dryRun {
+		return
+	}
+	if r.Previous != "" {
+		fmt.Fprintf(out, "the previous data is in %s; delete it when you no longer need it\n", r.Previous)
+	}
+	if r.KeptKey {
+		fmt.Fprintln(out, "the backup has no secret.key: that of the previous data is used")
+	}
+	if r.NeedsKey {
+		fmt.Fprintf(out, "the backup has no secret.key: put your copy of it into %s before the start; without it the stored passwords, keys and configurations of bridges must be given again\n", dir)
+	}
+}
+
+// contents returns the counts of a backup in a sentence.
+func contents(m *backup.Manifest) string {
+	n := m.Counts
+	return fmt.Sprintf("%d users, %d projects, %d brokers, %d clients, %d roles, %d retained messages, %d streams with %d messages, %d rows of the audit log",
+		n["users"], n["projects"], n["brokers"], n["clients"], n["roles"], n["retained"], n["streams"], n["stream_messages"], n["audit_rows"])
+}
+
+// masked is in the place of a secret.
+const masked = "********"
+
+// maskedConfig returns the configuration file without comments and secrets, nil if none
+// is used.
+func maskedConfig(cmd *cobra.Command) ([]byte, error) {
+	file, err := cmd.Flags().GetString("config")
+	if err != nil || file == "" {
+		return nil, err
+	}
+	v := viper.New()
+	v.SetConfigFile(file)
+	v.SetConfigType("yaml")
+	if err := v.ReadInConfig(); err != nil {
+		return nil, fmt.Errorf("configuration file %s: %w", file, err)
+	}
+	for _, key := range v.AllKeys() {
+		text, isText := v.Get(key).(string)
+		if secret(key) && text != "" {
+			v.Set(key, masked)
+		} else if u, err := url.Parse(text); isText && err == nil && u.Host != "" && (u.User != nil || u.RawQuery != "") {
+			u.User, u.RawQuery = nil, "" // which may contain credentials
+			v.Set(key, u.String())
+		}
+	}
+	var b bytes.Buffer
+	err = v.WriteConfigTo(&b)
+	return b.Bytes(), err
+}

@@ -1,0 +1,107 @@
+package storage
+
+import (
+	"context"
+	"database/sql"
+	"path/filepath"
+	"runtime"
+	"sync/atomic"
+	"testing"
+)
+
+// TestMoment writes each number to one database and then to another, while both are
+// copied: the second copy must have as many as the first, or one fewer.
+func TestMoment(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	paths := []string{filepath.Join(dir, "a.db"), filepath.Join(dir, "b.db")}
+	var writers []*sql.DB
+	for _, path := range paths {
+		execute(t, path, `PRAGMA journal_mode = WAL`, `CREATE TABLE n (i INTEGER PRIMARY KEY)`)
+		db := OpenPool(path, 1, forAll+forWriter)
+		defer db.Close()
+		writers = append(writers, db)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	var written atomic.Int64
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for i := 1; ctx.Err() == nil; i++ {
+			for _, db := range writers {
+				if _, err := db.Exec(`INSERT INTO n (i) VALUES (?)`, i); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+			written.Store(int64(i))
+		}
+	}()
+	for round := range 20 {
+		checkMoment(t, dir, paths, round, &written)
+	}
+	stop()
+	<-done
+}
+
+func checkMoment(t *testing.T, dir string, paths []string, round int, written *atomic.Int64) {
+	t.Helper()
+	m, err := BeginMoment(t.Context(), paths)
+	must(t, err)
+	before := written.Load()
+	for written.Load() < before+3 && !t.Failed() { // changes after the moment, which no copy may have
+		runtime.Gosched()
+	}
+	var counts [2]int64
+	for i, path := range paths {
+		target := filepath.Join(dir, string(rune('a'+round))+filepath.Base(path))
+		must(t, m.Copy(t.Context(), path, target), QuickCheck(t.Context(), target))
+		must(t, View(t.Context(), target, func(db *sql.DB) error {
+			return db.QueryRow(`SELECT count(*) FROM n`).Scan(&counts[i])
+		}))
+	}
+	must(t, m.Close())
+	if d := counts[0] - counts[1]; d < 0 || d > 1 || counts[0] > before+1 {
+		t.Errorf("round %d: the copies have %d and %d rows, %d were written at the moment", round, counts[0], counts[1], before)
+	}
+}
+
+// TestMomentHoldsWriters has BeginMoment wait for a writer of the second database: then
+// the first has no other writer, and the moment includes what was committed meanwhile.
+func TestMomentHoldsWriters(t *testing.T) {
+	t.Parallel()
+	paths := []string{filepath.Join(t.TempDir(), "a.db"), filepath.Join(t.TempDir(), "b.db")}
+	for _, path := range paths {
+		execute(t, path, `PRAGMA journal_mode = WAL`, `CREATE TABLE n (i INTEGER PRIMARY KEY)`)
+	}
+	first, second := OpenPool(paths[0], 1, "_txlock=immediate"), OpenPool(paths[1], 1, forAll+forWriter)
+	defer first.Close()
+	defer second.Close()
+	tx, err := second.Begin()
+	must(t, err)
+	begun := make(chan error, 1)
+	var m *Moment
+	go func() {
+		var err error
+		m, err = BeginMoment(t.Context(), paths)
+		begun <- err
+	}()
+	for held := false; !held; runtime.Gosched() {
+		select {
+		case err := <-begun:
+			t.Fatalf("the moment began beside a writer: %v", err)
+		default:
+		}
+		other, err := first.Begin()
+		if held = err != nil; !held {
+			must(t, other.Rollback())
+		}
+	}
+	_, err = tx.Exec(`INSERT INTO n (i) VALUES (1)`)
+	must(t, err, tx.Commit(), <-begun)
+	var count int
+	must(t, m.Conn(paths[1]).QueryRowContext(t.Context(), `SELECT count(*) FROM n`).Scan(&count), m.Close())
+	if count != 1 {
+		t.Errorf("got %d rows, want the one that was committed", count)
+	}
+}

@@ -1,0 +1,76 @@
+package backup
+
+import (
+	"archive/tar"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+
+	"filippo.io/age"
+	"github.com/klauspost/compress/zstd"
+)
+
+// writeFile writes the manifest and the parts from the stage to a file, durably.
+func (c *creation) writeFile(path string) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	return errors.Join(c.write(f), f.Sync(), f.Close())
+}
+
+func (c *creation) write(to io.Writer) error {
+	if r := c.options.To.age; r != nil {
+		encrypted, err := age.Encrypt(to, r)
+		if err != nil {
+			return err
+		}
+		if err := c.writeSealed(encrypted); err != nil {
+			return err
+		}
+		return encrypted.Close()
+	}
+	return c.writeSealed(to)
+}
+
+func (c *creation) writeSealed(to io.Writer) error {
+	sealed := newSealWriter(to)
+	compressed, err := zstd.NewWriter(sealed, zstd.WithEncoderConcurrency(1))
+	if err != nil {
+		return err
+	}
+	archive := tar.NewWriter(compressed)
+	return errors.Join(c.writeParts(archive), archive.Close(), compressed.Close(), sealed.Close())
+}
+
+func (c *creation) writeParts(archive *tar.Writer) error {
+	manifest, err := json.MarshalIndent(c.manifest, "", "  ")
+	if err != nil {
+		return err
+	}
+	if err := c.writePart(archive, manifestName, int64(len(manifest)), bytes.NewReader(manifest)); err != nil {
+		return err
+	}
+	for _, p := range c.manifest.Parts {
+		f, err := os.Open(filepath.Join(c.stage, filepath.FromSlash(p.Name)))
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(c.writePart(archive, p.Name, p.Size, f), f.Close()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *creation) writePart(archive *tar.Writer, name string, size int64, from io.Reader) error {
+	h := &tar.Header{Typeflag: tar.TypeReg, Name: name, Size: size, Mode: 0o600, ModTime: c.manifest.Time}
+	if err := archive.WriteHeader(h); err != nil {
+		return err
+	}
+	_, err := io.CopyN(archive, from, size)
+	return err
+}

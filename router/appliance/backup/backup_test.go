@@ -1,0 +1,116 @@
+package backup
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/klauspost/compress/zstd"
+)
+
+// fixture returns the path of an archive with certificates only, which is small enough
+// to change each of its bytes.
+func fixture(t *testing.T, o Options) string {
+	t.Helper()
+	dir, stage := t.TempDir(), t.TempDir()
+	for name, text := range map[string]string{identityName: `{"id":"a"}`, "certs/ca.pem": "a certificate", "signalbox.db": "not read here"} {
+		path := filepath.Join(dir, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := &creation{dir: dir, stage: stage, options: o, manifest: Manifest{Format: format, Version: "test"}}
+	if err := c.addFile("signalbox.db"); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.addIdentity([]string{"signalbox.db"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.addCertificates(); err != nil {
+		t.Fatal(err)
+	}
+	if o.Config != nil {
+		if err := c.add(ConfigName, o.Config); err != nil {
+			t.Fatal(err)
+		}
+	}
+	file := filepath.Join(stage, "archive")
+	if err := c.writeFile(file); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// TestEveryFlippedByteIsFound changes each byte of a backup, and cuts it at each length.
+func TestEveryFlippedByteIsFound(t *testing.T) {
+	t.Parallel()
+	phrase := filepath.Join(t.TempDir(), "phrase")
+	if err := os.WriteFile(phrase, []byte("a phrase\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	file := fixture(t, Options{})
+	if _, err := Extract(t.Context(), file, filepath.Join(t.TempDir(), "whole"), Identities{}); err != nil {
+		t.Fatal(err)
+	}
+	whole, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed := filepath.Join(t.TempDir(), "changed")
+	for i := range whole {
+		b := bytes.Clone(whole)
+		b[i] ^= 1 << (i % 8)
+		for _, text := range [][]byte{b, whole[:i]} {
+			if err := os.WriteFile(changed, text, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := Extract(context.Background(), changed, filepath.Join(t.TempDir(), "x"), Identities{}); err == nil {
+				t.Errorf("byte %d changed, or cut there: no error (%d bytes)", i, len(text))
+			}
+		}
+	}
+	if err := os.WriteFile(changed, append(bytes.Clone(whole), 0), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Extract(t.Context(), changed, filepath.Join(t.TempDir(), "x"), Identities{}); err == nil {
+		t.Error("a byte appended: no error")
+	}
+}
+
+// TestOtherProgramsCanRead decompresses a backup as any program does.
+func TestOtherProgramsCanRead(t *testing.T) {
+	t.Parallel()
+	f, err := os.Open(fixture(t, Options{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	z, err := zstd.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer z.Close()
+	b, err := io.ReadAll(z)
+	if err != nil || !strings.HasPrefix(string(b), manifestName) {
+		t.Errorf("got %d bytes, %v", len(b), err)
+	}
+}
+
+func TestNamesOfParts(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]bool{
+		"signalbox.db": true, "certs/ca.pem": true, "certs/plant/ca.pem": true, "secret.key": true,
+		"history.db": false, "certs": false, "certs/": false, "certs/../secret.key": false, "../x": false, "/etc/passwd": false, `certs/..\x`: false, "signalbox.lock": false,
+	} {
+		if allowed(name) != want {
+			t.Errorf("%q: got %v", name, !want)
+		}
+	}
+}

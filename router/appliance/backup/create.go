@@ -1,0 +1,212 @@
+package backup
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"signalbox/broker/storage"
+)
+
+// Options are those of a backup.
+type Options struct {
+	Version string // of the program
+	Config  []byte // the configuration without secrets; nil for none
+	WithKey bool   // include the key of the stored secrets; needs To
+	To      Recipient
+}
+
+// Create writes a backup of a data directory, of which a service may be running, to a
+// new file. The file exists only if there is no error.
+func Create(ctx context.Context, dir, file string, o Options) (m *Manifest, err error) {
+	if o.WithKey && o.To.age == nil {
+		return nil, errors.New("the key of the stored secrets is only written to an encrypted backup: give --recipient or --passphrase-file too, or leave out --with-key")
+	}
+	if _, err := os.Lstat(file); !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%s exists already, and no backup is overwritten: give another name", file)
+	}
+	stage, err := os.MkdirTemp(filepath.Dir(file), ".signalbox-backup-")
+	if err != nil {
+		return nil, fmt.Errorf("write the backup beside %s: %w", file, err)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(stage)) }()
+	c := &creation{dir: dir, stage: stage, options: o, manifest: Manifest{Format: format, Version: o.Version}}
+	if err := c.collect(ctx); err != nil {
+		return nil, err
+	}
+	archive := filepath.Join(stage, "archive")
+	if err := c.writeFile(archive); err != nil {
+		return nil, fmt.Errorf("write the backup %s: %w", file, err)
+	}
+	if err := os.Link(archive, file); err != nil { // unlike a rename it does not replace a file
+		if errors.Is(err, fs.ErrExist) {
+			return nil, fmt.Errorf("%s exists already, and no backup is overwritten: give another name", file)
+		}
+		if err := os.Rename(archive, file); err != nil { // the file system has no links
+			return nil, err
+		}
+	}
+	return &c.manifest, storage.SyncDir(filepath.Dir(file))
+}
+
+// creation is a backup that is being written.
+type creation struct {
+	dir, stage string
+	options    Options
+	manifest   Manifest
+}
+
+// collect copies all parts to the stage and describes them.
+func (c *creation) collect(ctx context.Context) error {
+	names, err := c.copyDatabases(ctx)
+	if err != nil {
+		return err
+	}
+	if err := c.addIdentity(names); err != nil {
+		return err
+	}
+	x, err := examine(ctx, c.stage, names)
+	if err != nil {
+		return err
+	}
+	c.manifest.Counts, c.manifest.Audit = x.counts, x.audit
+	for i, p := range c.manifest.Parts {
+		c.manifest.Parts[i].Schema = x.schema[p.Name]
+	}
+	if err := c.addCertificates(); err != nil {
+		return err
+	}
+	if c.options.WithKey {
+		if err := c.addFile(KeyName); err != nil {
+			return fmt.Errorf("read the key of the stored secrets: %w", err)
+		}
+		if err := c.addFile(nextKeyName); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	if c.options.Config != nil {
+		return c.add(ConfigName, c.options.Config)
+	}
+	return nil
+}
+
+// copyDatabases copies the databases as of one moment.
+func (c *creation) copyDatabases(ctx context.Context) (names []string, err error) {
+	var paths []string
+	for _, name := range databaseNames {
+		path := filepath.Join(c.dir, name)
+		if info, err := os.Stat(path); err == nil && info.Size() > 0 {
+			names, paths = append(names, name), append(paths, path)
+		}
+	}
+	if len(names) == 0 || names[0] != databaseNames[0] {
+		return nil, fmt.Errorf("%s is not a data directory, since it has no %s: give the right one with --data_dir", c.dir, databaseNames[0])
+	}
+	m, err := storage.BeginMoment(ctx, paths)
+	if err != nil {
+		return nil, err
+	}
+	c.manifest.Time = time.Now().UTC()
+	for i, name := range names {
+		if err == nil {
+			err = m.Copy(ctx, paths[i], filepath.Join(c.stage, name))
+		}
+	}
+	if err := errors.Join(err, m.Close()); err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		if err := c.describe(name); err != nil {
+			return nil, err
+		}
+	}
+	return names, nil
+}
+
+// directory is the content of the file with the identity of a data directory.
+type directory struct {
+	ID        string   `json:"id"`
+	Databases []string `json:"databases"`
+}
+
+// addIdentity adds the identity of the directory with the databases of the backup: a
+// restored directory does not have the others.
+func (c *creation) addIdentity(names []string) error {
+	var d directory
+	text, err := os.ReadFile(filepath.Join(c.dir, identityName))
+	if err == nil {
+		err = json.Unmarshal(text, &d)
+	}
+	if err != nil {
+		return fmt.Errorf("read the identity of the data directory, which the first start of the service writes: %w", err)
+	}
+	d.Databases, c.manifest.Directory = names, d.ID
+	if text, err = json.MarshalIndent(d, "", "  "); err != nil {
+		return err
+	}
+	return c.add(identityName, append(text, '\n'))
+}
+
+// addCertificates adds the files in the directory of certificates.
+func (c *creation) addCertificates() error {
+	root := filepath.Join(c.dir, certsDir)
+	return filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
+		if path == root && errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil || !e.Type().IsRegular() && e.Type()&fs.ModeSymlink == 0 {
+			return err
+		}
+		if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
+			return err // of a link to a folder, nil
+		}
+		name, err := filepath.Rel(c.dir, path)
+		if err != nil {
+			return err
+		}
+		return c.addFile(filepath.ToSlash(name))
+	})
+}
+
+// addFile adds a file of the data directory that is not a database.
+func (c *creation) addFile(name string) error {
+	text, err := os.ReadFile(filepath.Join(c.dir, filepath.FromSlash(name)))
+	if err != nil {
+		return err
+	}
+	if !allowed(name) {
+		return fmt.Errorf("the file %s in the data directory %s has a name that a backup cannot contain: rename it", name, c.dir)
+	}
+	return c.add(name, text)
+}
+
+func (c *creation) add(name string, text []byte) error {
+	path := filepath.Join(c.stage, filepath.FromSlash(name))
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	if err := os.WriteFile(path, text, 0o600); err != nil {
+		return err
+	}
+	return c.describe(name)
+}
+
+// describe adds a part that is in the stage to the manifest.
+func (c *creation) describe(name string) error {
+	f, err := os.Open(filepath.Join(c.stage, filepath.FromSlash(name)))
+	if err != nil {
+		return err
+	}
+	sum := sha256.New()
+	n, err := io.Copy(sum, f)
+	c.manifest.Parts = append(c.manifest.Parts, Part{Name: name, Size: n, SHA256: hex.EncodeToString(sum.Sum(nil))})
+	return errors.Join(err, f.Close())
+}

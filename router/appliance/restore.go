@@ -1,0 +1,204 @@
+package appliance
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"time"
+
+	"signalbox/broker/storage"
+	"signalbox/router/appliance/backup"
+)
+
+// The names of the directories of a restore, beside the data directory: the one that is
+// being written, the same when it is complete, and the previous data.
+const (
+	partialMark  = ".restore-partial-"
+	restoredMark = ".restored-"
+	previousMark = ".before-restore-"
+)
+
+// Restored is the outcome of a restore.
+type Restored struct {
+	Manifest *backup.Manifest
+	Previous string // where the previous data is; empty if there was none
+	NeedsKey bool   // the directory has no secret.key
+	KeptKey  bool   // the secret.key is that of the previous data
+}
+
+// Restore puts the content of a backup in the place of the data directory while no
+// service uses that, and keeps the previous data beside it. Whenever it is interrupted,
+// the directory is either the previous or the restored one, or does not exist, and then
+// the next start names both.
+func Restore(ctx context.Context, c Config, file string, with backup.Identities, dryRun bool) (*Restored, error) {
+	return newRestore(c, file, with).run(ctx, dryRun)
+}
+
+// restore is a restore that is in progress.
+type restore struct {
+	file string
+	with backup.Identities
+	dir  string // absolute
+	time string
+	step func(name string) error // called before each step, for tests
+
+	manifest *backup.Manifest
+	existed  bool
+	keptKey  bool
+}
+
+func newRestore(c Config, file string, with backup.Identities) *restore {
+	return &restore{file: file, with: with, dir: c.DataDir, time: time.Now().UTC().Format("20060102T150405.000Z"),
+		step: func(string) error { return nil }}
+}
+
+func (r *restore) beside(mark string) string { return r.dir + mark + r.time }
+
+func (r *restore) run(ctx context.Context, dryRun bool) (out *Restored, err error) {
+	if r.dir, err = filepath.Abs(r.dir); err != nil {
+		return nil, err
+	}
+	if real, err := filepath.EvalSymlinks(r.dir); err == nil {
+		r.dir = real
+	}
+	if err := refuseInterrupted(r.dir); err != nil {
+		return nil, err
+	}
+	if _, err := os.Stat(r.dir); err == nil {
+		r.existed = true
+	}
+	if r.existed || !dryRun {
+		unlock, err := lockData(r.dir)
+		if err != nil {
+			return nil, err
+		}
+		defer func() { err = errors.Join(err, unlock()) }()
+	}
+	if r.manifest, err = verifyIn(ctx, filepath.Dir(r.dir), r.file, r.with); err != nil {
+		return nil, err
+	}
+	if !dryRun {
+		if err := r.replace(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return r.outcome(), nil
+}
+
+func (r *restore) outcome() *Restored {
+	out := &Restored{Manifest: r.manifest, KeptKey: r.keptKey, NeedsKey: !r.manifest.Has(backup.KeyName) && !r.keptKey}
+	if r.existed {
+		out.Previous = r.beside(previousMark)
+	}
+	return out
+}
+
+// replace writes the parts beside the data directory and renames both.
+func (r *restore) replace(ctx context.Context) error {
+	partial := r.beside(partialMark)
+	steps := []struct {
+		name string
+		do   func() error
+	}{
+		{"extract", func() error { return r.extract(ctx, partial) }},
+		{"name the complete directory", func() error { return os.Rename(partial, r.beside(restoredMark)) }},
+		{"move the previous directory", func() error { return os.Rename(r.dir, r.beside(previousMark)) }},
+		{"move the restored directory", func() error { return os.Rename(r.beside(restoredMark), r.dir) }},
+		{"write the names to disk", func() error { return storage.SyncDir(filepath.Dir(r.dir)) }},
+	}
+	for i, s := range steps {
+		err := r.step(s.name)
+		if err == nil {
+			err = s.do()
+		}
+		if err != nil {
+			return errors.Join(fmt.Errorf("restore %s: %s: %w", r.dir, s.name, err), r.undo(i))
+		}
+	}
+	if r.existed {
+		return nil
+	}
+	// what locking has created
+	return errors.Join(os.Remove(filepath.Join(r.beside(previousMark), lockFile)), os.Remove(r.beside(previousMark)))
+}
+
+// undo puts the previous directory back after step i has failed.
+func (r *restore) undo(i int) error {
+	switch i {
+	case 0, 1:
+		return os.RemoveAll(r.beside(partialMark))
+	case 2:
+		return os.RemoveAll(r.beside(restoredMark))
+	case 3:
+		return errors.Join(os.Rename(r.beside(previousMark), r.dir), os.RemoveAll(r.beside(restoredMark)))
+	}
+	return nil
+}
+
+// extract writes the parts to a directory, with the key of the previous data if that is
+// the same directory and the backup has none.
+func (r *restore) extract(ctx context.Context, partial string) error {
+	m, err := backup.Extract(ctx, r.file, partial, r.with)
+	if err != nil {
+		return err
+	}
+	if !reflect.DeepEqual(m, r.manifest) {
+		return fmt.Errorf("%s changed while it was restored", r.file)
+	}
+	if err := os.Remove(filepath.Join(partial, backup.ConfigName)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err // it is for reading: the service has its configuration elsewhere
+	}
+	if !m.Has(backup.KeyName) && r.sameDirectory() {
+		text, err := os.ReadFile(filepath.Join(r.dir, keyFile))
+		if err == nil {
+			r.keptKey = true
+			err = writeDurably(filepath.Join(partial, keyFile), string(text))
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return storage.SyncDir(partial)
+}
+
+// sameDirectory reports whether the backup is one of the present data directory.
+func (r *restore) sameDirectory() bool {
+	var present struct{ ID string }
+	text, err := os.ReadFile(filepath.Join(r.dir, "identity"))
+	return err == nil && json.Unmarshal(text, &present) == nil && present.ID == r.manifest.Directory
+}
+
+// refuseInterrupted returns an error if a restore was interrupted between its renames, so
+// that the data directory does not exist: a new one must not be created in its place.
+func refuseInterrupted(dir string) error {
+	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	entries, err := os.ReadDir(filepath.Dir(dir))
+	if err != nil {
+		return nil //nolint:nilerr // the directory is created with its parents, or that fails
+	}
+	base, restored, previous := filepath.Base(dir), "", ""
+	for _, e := range entries { // sorted, so that the newest remains
+		if strings.HasPrefix(e.Name(), base+restoredMark) {
+			restored = filepath.Join(filepath.Dir(dir), e.Name())
+		}
+		if strings.HasPrefix(e.Name(), base+previousMark) {
+			previous = filepath.Join(filepath.Dir(dir), e.Name())
+		}
+	}
+	if restored == "" {
+		return nil
+	}
+	or := ""
+	if previous != "" {
+		or = fmt.Sprintf(", or %s to go on with the previous data", previous)
+	}
+	return fmt.Errorf("data_dir: %s does not exist because a restore was interrupted: rename %s to %s to complete it%s", dir, restored, dir, or)
+}
