@@ -46,6 +46,9 @@ func backupCreate(load configLoader) *cobra.Command {
 				return err
 			}
 			fmt.Fprintf(cmd.OutOrStdout(), "wrote %s, the state of %s: %s\n", args[0], m.Time.Format(time.RFC3339), contents(m))
+			for _, name := range m.Omitted {
+				fmt.Fprintf(cmd.OutOrStdout(), "left out %s, which may contain a private key: only an encrypted backup contains it\n", name)
+			}
 			return nil
 		}}
 	cmd.Flags().StringVar(&recipient, "recipient", "", "encrypt for this public `key` of age, which begins with age1")
@@ -143,6 +146,9 @@ func report(cmd *cobra.Command, dir string, r *appliance.Restored, dryRun bool) 
 	}
 	if r.Previous != "" {
 		fmt.Fprintf(out, "the previous data is in %s; delete it when you no longer need it\n", r.Previous)
+	}
+	for _, name := range r.Manifest.Omitted {
+		fmt.Fprintf(out, "the backup has no %s: put your copy of it into %s before the start\n", name, dir)
 	}
 	if r.KeptKey {
 		fmt.Fprintln(out, "the backup has no secret.key: that of the previous data is used")

@@ -9,15 +9,42 @@ import (
 	"strings"
 	"testing"
 
+	"filippo.io/age"
 	"github.com/klauspost/compress/zstd"
 )
+
+// certificate and sentinelKey are PEM blocks; what is in them is not read.
+const (
+	certificate = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
+	sentinelKey = "-----BEGIN PRIVATE KEY-----\nc2VudGluZWw=\n-----END PRIVATE KEY-----\n"
+)
+
+// TestPrivateKeys checks that only an encrypted backup has files that may contain private
+// keys.
+func TestPrivateKeys(t *testing.T) {
+	t.Parallel()
+	identity, err := age.GenerateX25519Identity()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, o := range map[string]Options{"encrypted": {To: Recipient{identity.Recipient()}}, "not encrypted": {}} {
+		m, err := Extract(t.Context(), fixture(t, o), filepath.Join(t.TempDir(), "x"), Identities{[]age.Identity{identity}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		encrypted := o.To.age != nil
+		if m.Has("certs/server.pem") != encrypted || m.Has("certs/key.der") != encrypted || !m.Has("certs/ca.pem") || len(m.Omitted) == 2 == encrypted {
+			t.Errorf("%s: parts %v, omitted %v", name, m.Parts, m.Omitted)
+		}
+	}
+}
 
 // fixture returns the path of an archive with certificates only, which is small enough
 // to change each of its bytes.
 func fixture(t *testing.T, o Options) string {
 	t.Helper()
 	dir, stage := t.TempDir(), t.TempDir()
-	for name, text := range map[string]string{identityName: `{"id":"a"}`, "certs/ca.pem": "a certificate", "signalbox.db": "not read here"} {
+	for name, text := range map[string]string{identityName: `{"id":"a"}`, "certs/ca.pem": certificate, "certs/server.pem": certificate + sentinelKey, "certs/key.der": "\x30\x82", "signalbox.db": "not read here"} {
 		path := filepath.Join(dir, filepath.FromSlash(name))
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 			t.Fatal(err)

@@ -1,10 +1,12 @@
 package backup
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
@@ -172,8 +174,40 @@ func (c *creation) addCertificates() error {
 		if err != nil {
 			return err
 		}
-		return c.addFile(filepath.ToSlash(name))
+		return c.addCertificate(filepath.ToSlash(name))
 	})
+}
+
+// addCertificate adds a file of the directory of certificates. One that may contain a
+// private key is only written to an encrypted backup.
+func (c *creation) addCertificate(name string) error {
+	if c.options.To.age == nil {
+		text, err := os.ReadFile(filepath.Join(c.dir, filepath.FromSlash(name)))
+		if err != nil {
+			return err
+		}
+		if !onlyCertificates(text) {
+			c.manifest.Omitted = append(c.manifest.Omitted, name)
+			return nil
+		}
+	}
+	return c.addFile(name)
+}
+
+// onlyCertificates reports whether text is nothing but certificates and revocation lists
+// in PEM, and comments.
+func onlyCertificates(text []byte) bool {
+	found := false
+	for {
+		block, rest := pem.Decode(text)
+		if block == nil {
+			return found && !bytes.Contains(text, []byte("-----"))
+		}
+		if block.Type != "CERTIFICATE" && block.Type != "X509 CRL" {
+			return false
+		}
+		found, text = true, rest
+	}
 }
 
 // addFile adds a file of the data directory that is not a database.

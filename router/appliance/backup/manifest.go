@@ -50,7 +50,8 @@ type Manifest struct {
 	Version   string           `json:"version"` // of the program
 	Time      time.Time        `json:"time"`    // of the moment that all databases show
 	Directory string           `json:"directory"`
-	Parts     []Part           `json:"parts"` // in the order of the archive
+	Parts     []Part           `json:"parts"`             // in the order of the archive
+	Omitted   []string         `json:"omitted,omitempty"` // files that may contain private keys, in a backup that is not encrypted
 	Counts    map[string]int64 `json:"counts"`
 	Audit     AuditHead        `json:"audit"`
 }

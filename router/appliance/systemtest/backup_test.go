@@ -1,10 +1,14 @@
 package systemtest
 
 import (
+	"bytes"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/klauspost/compress/zstd"
 )
 
 // TestBackupAndRestore changes a service after a backup, and restores: the objects of
@@ -60,6 +64,7 @@ func TestEncryptedBackup(t *testing.T) {
 			t.Fatalf("create %q: %+v", args, got)
 		}
 	}
+	wantNoSentinel(t, plain)
 	wantRefused(t, command(t, nil, "backup", "verify", file), "--passphrase-file")
 	wantRefused(t, command(t, nil, "backup", "verify", "--passphrase-file", wrong, file), "another pass phrase")
 	if got := command(t, nil, "backup", "verify", "--passphrase-file", phrase, file); got.code != 0 || !strings.Contains(got.stdout, "is intact") {
@@ -80,5 +85,25 @@ func TestEncryptedBackup(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(keyless, "secret.key")); !os.IsNotExist(err) {
 		t.Errorf("secret.key: %v", err)
+	}
+}
+
+// wantNoSentinel checks that a backup that is not encrypted has the configuration without
+// its secrets.
+func wantNoSentinel(t *testing.T, file string) {
+	t.Helper()
+	f, err := os.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	z, err := zstd.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer z.Close()
+	content, err := io.ReadAll(z)
+	if err != nil || !bytes.Contains(content, []byte("password:")) || bytes.Contains(content, []byte("sentinel-")) {
+		t.Errorf("%s: lacks the configuration or has its secrets (%d bytes, %v)", file, len(content), err)
 	}
 }
