@@ -141,7 +141,7 @@ func (p *plant) addPeople() {
 	p.Root.Post("/api/users", object{"email": "ada@example.com", "firstname": p.name("Ada"), "lastname": p.name("L"), "password": secret}).Want(200).Decode(&ada)
 	p.Root.Put("/api/users/admins?email=ada@example.com", nil).Want(204)
 	p.Root.Put(project+"/members/"+ada.ID, object{"role": "editor"}).Want(204)
-	p.Root.Post(project+"/tokens", object{"name": p.name("dashboard"), "role": "viewer", "type": "unrestricted", "brokers": []string{}}).Want(200)
+	p.LogIn("ada@example.com", secret).Post(project+"/tokens", object{"name": p.name("dashboard"), "role": "viewer", "type": "unrestricted", "brokers": []string{}}).Want(200)
 }
 
 // addAccess adds what decides on the rights of devices.

@@ -134,7 +134,7 @@ func (d chartData) length() int {
 }
 
 // mean returns the mean of the known values of intervals; nil if there is none. On an axis
-// that begins at zero no value is negative.
+// that begins at zero no value is negative. That of counts is a whole number.
 func (d chartData) mean(values []*float64, from, to int) *float64 {
 	sum, n := 0.0, 0
 	for i := from; i < min(to, len(values)); i++ {
@@ -149,7 +149,9 @@ func (d chartData) mean(values []*float64, from, to int) *float64 {
 	if n == 0 {
 		return nil
 	}
-	sum /= float64(n)
+	if sum /= float64(n); d.Whole {
+		sum = math.Round(sum)
+	}
 	return &sum
 }
 

@@ -22,6 +22,7 @@ type form struct {
 	Cancel  string // link back, "" for none
 	Part    string // fragment that a script shows of the response, keeping the form; "" for all
 	Also    []button
+	Partial bool // the button needs no required field
 }
 
 // button is a further button of a form, for another action of the page. With a part, a

@@ -40,16 +40,18 @@ type cell struct {
 	State  string // good, bad or warn, "" for none
 	Number bool   // right-aligned
 	Quiet  string // second line
+	Warn   string // further line, a warning
 }
 
 // formView is a page with a form, and before it what its action affects.
 type formView struct {
 	frame
-	Intro []string
-	Facts []fact
-	Form  form
-	More  []fact // after the form
-	Back  link
+	Intro    []string
+	Warnings []string // what the reader should know before the action
+	Facts    []fact
+	Form     form
+	More     []fact // after the form
+	Back     link
 }
 
 // Cancellable returns the form with a link that leads back, as every form has one.

@@ -55,13 +55,14 @@ func viewBridges(q *request) (view, error) {
 }
 
 // connectionsOf returns how many connections of a bridge are connected. One that is disabled,
-// or has only begun, is not a failure.
+// or has only begun, is not a failure. Dead letters are a warning.
 func (q *request) connectionsOf(p part[[]bridgeConnection]) cell {
 	if p.Err != nil {
 		return cell{Text: p.Err.Message, State: "warn"}
 	}
-	connected, failed := 0, 0
+	connected, failed, letters := 0, 0, 0
 	for _, c := range p.Value {
+		letters += c.DeadLetters()
 		switch {
 		case c.Connected:
 			connected++
@@ -70,9 +71,14 @@ func (q *request) connectionsOf(p part[[]bridgeConnection]) cell {
 		}
 	}
 	c := cell{Text: q.t("bridges.connected", connected, len(p.Value))}
+	if letters > 0 {
+		c.Quiet = q.t("bridges.undelivered", letters)
+	}
 	switch {
 	case failed > 0:
 		c.State = "bad"
+	case letters > 0:
+		c.State = "warn"
 	case connected == len(p.Value):
 		c.State = "good"
 	}
@@ -103,6 +109,14 @@ type bridgeConnection struct {
 		Inbound     int64 `json:"inbound"`
 		DeadLetters int64 `json:"deadLetters"`
 	} `json:"stats"`
+}
+
+// DeadLetters returns how many dead letters the connection has, as far as it reports them.
+func (c bridgeConnection) DeadLetters() int {
+	if c.Stats == nil {
+		return 0
+	}
+	return int(c.Stats.DeadLetters)
 }
 
 func viewBridge(q *request) (view, error) {

@@ -1,9 +1,11 @@
 package console
 
 import (
+	"math"
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -43,6 +45,9 @@ func viewConnection(q *request) (view, error) {
 	v.Cluster, v.Why = q.clusterMode(orEmpty(v.Record.Value.ClusterMode)), q.inConnectionTerms(v.Record.Value.Status.Error)
 	v.Features = shownFeatures(v.Record.Value.Capabilities, v.Record.Value.Status.Missing, q.lang)
 	v.Values = v.Info.Value.SysTopics.matching(v.Filter)
+	for i := range v.Values {
+		v.Values[i].scale(q.lang)
+	}
 	return v, nil
 }
 
@@ -85,6 +90,14 @@ func (s sysSample) matching(text string) []sysValue {
 	}
 	slices.SortFunc(list, func(a, b sysValue) int { return strings.Compare(a.Topic, b.Topic) })
 	return list
+}
+
+// scale writes a number of bytes as the other pages do.
+func (v *sysValue) scale(l *locale) {
+	rest, ok := strings.CutPrefix(v.Unit, "B")
+	if n, err := strconv.ParseFloat(v.Value, 64); ok && err == nil && n >= 0 && n < 1<<53 {
+		v.Value, v.Unit = l.bytes(int64(math.Round(n)))+rest, ""
+	}
 }
 
 // sysUnit returns the unit of a $SYS topic as Mosquitto names it, "" for a count or a text:

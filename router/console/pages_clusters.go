@@ -87,13 +87,14 @@ func (c clusterRecord) MayLose() int {
 	return max(0, healthy-len(c.Nodes)/2-1)
 }
 
-// clusterState returns the state of a cluster. It is a warning if no node may be lost.
+// clusterState returns the state of a cluster, with a warning if no node may be lost.
 func (q *request) clusterState(c clusterRecord) cell {
-	if c.State == "active" && c.MayLose() == 0 {
-		return cell{Text: q.t("clusters.state.active"), State: "warn", Quiet: q.t("clusters.may_lose.none")}
-	}
 	states := map[string]string{"active": "good", "degraded": "warn", "inactive": "bad"}
-	return cell{Text: q.t("clusters.state." + c.State), State: states[c.State]}
+	state := cell{Text: q.t("clusters.state." + c.State), State: states[c.State]}
+	if c.State == "active" && c.MayLose() == 0 {
+		state.Warn = q.t("clusters.may_lose.none")
+	}
+	return state
 }
 
 // clusterMode returns what the nodes of a cluster share, in the words of the form that makes one.
@@ -163,12 +164,8 @@ func viewCluster(q *request) (view, error) {
 			v.Raft, v.RaftErr = r.Data, r.Error
 		}
 	}
-	mayLose := cell{Text: q.t("clusters.may_lose.nodes", v.Cluster.MayLose())}
-	if v.Cluster.MayLose() == 0 {
-		mayLose.State = "warn"
-	}
 	v.Facts = []fact{{q.t("col.state"), v.State}, {q.t("col.mode"), cell{Text: q.clusterMode(v.Cluster.Mode)}}, {q.t("col.leader"), cell{Text: v.Cluster.Leader()}},
-		{q.t("clusters.may_lose"), mayLose}}
+		{q.t("clusters.may_lose"), cell{Text: q.t("clusters.may_lose.nodes", v.Cluster.MayLose())}}}
 	if v.Raft != nil {
 		v.Facts = append(v.Facts, fact{q.t("clusters.term"), cell{Text: q.lang.number(v.Raft.Term)}}, fact{q.t("clusters.commit"), cell{Text: q.lang.number(v.Raft.CommitIndex)}},
 			fact{q.t("clusters.applied"), cell{Text: q.lang.number(v.Raft.LastApplied)}})
@@ -199,22 +196,30 @@ func (q *request) brokerOptions() ([]option, map[string]brokerRecord) {
 	return options, byID
 }
 
+// mustChoose returns the broker connections of which one must be chosen.
+func (q *request) mustChoose(options []option) []option {
+	return append([]option{{"", q.t("clusters.choose_broker")}}, options[1:]...)
+}
+
 func (q *request) clusterForm(options []option) form {
 	fields := []field{{Name: "clustername", Kind: kindText, Required: true},
 		{Name: "syncmode", Kind: kindRadio, Required: true, Value: "full", Options: []option{{"full", q.t("clusters.mode.full.what")}, {"dynsec", q.t("clusters.mode.dynsec.what")}, {"hp", q.t("clusters.mode.hp.what")}}}}
 	for i := range min(maxNodes, max(3, len(options)-1)) {
-		at := fmt.Sprintf("nodes/%d/", i)
+		at, first, choices := fmt.Sprintf("nodes/%d/", i), i == 0, options // a cluster has at least one node
+		if first {
+			choices = q.mustChoose(options)
+		}
 		fields = append(fields,
-			field{Name: at + "broker_id", Kind: kindSelect, Options: options, Label: q.t("clusters.node.broker", i+1)},
-			field{Name: at + "address", Kind: kindText, Label: q.t("clusters.node.address", i+1), Hint: q.t("hint.address")},
-			field{Name: at + "port", Kind: kindNumber, Min: "1", Max: "65535", Label: q.t("clusters.node.port", i+1)})
+			field{Name: at + "broker_id", Kind: kindSelect, Required: first, Options: choices, Label: q.t("clusters.node.broker", i+1)},
+			field{Name: at + "address", Kind: kindText, Required: first, Label: q.t("clusters.node.address", i+1), Hint: q.t("hint.address")},
+			field{Name: at + "port", Kind: kindNumber, Required: first, Min: "1", Max: "65535", Label: q.t("clusters.node.port", i+1)})
 	}
 	return q.newForm("", "clusters.add", fields...)
 }
 
 func viewClusterNew(q *request) (view, error) {
 	options, _ := q.brokerOptions()
-	return &formView{Intro: []string{q.t("clusters.new.what")}, Form: q.clusterForm(options), Back: q.backInProject("clusters")}, nil
+	return &formView{Warnings: []string{q.t("clusters.new.what")}, Form: q.clusterForm(options), Back: q.backInProject("clusters")}, nil
 }
 
 func createCluster(q *request) (string, error) {
@@ -238,7 +243,7 @@ func createCluster(q *request) (string, error) {
 func (q *request) joinForm() form {
 	options, _ := q.brokerOptions()
 	return q.newForm("", "clusters.join",
-		field{Name: "broker_id", Kind: kindSelect, Required: true, Options: options, Label: q.t("field.broker")},
+		field{Name: "broker_id", Kind: kindSelect, Required: true, Options: q.mustChoose(options), Label: q.t("field.broker")},
 		field{Name: "nodeid", Kind: kindNumber, Required: true, Min: "1"},
 		field{Name: "name", Kind: kindText},
 		field{Name: "address", Kind: kindText, Required: true},
@@ -246,7 +251,7 @@ func (q *request) joinForm() form {
 }
 
 func viewJoin(q *request) (view, error) {
-	return &formView{Intro: []string{q.t("clusters.join.what")}, Form: q.joinForm(), Back: q.backInProject("clusters")}, nil
+	return &formView{Warnings: []string{q.t("clusters.join.what")}, Form: q.joinForm(), Back: q.backInProject("clusters")}, nil
 }
 
 func joinCluster(q *request) (string, error) {
@@ -274,11 +279,21 @@ func (q *request) toCluster() string {
 func viewLeave(q *request) (view, error) {
 	c, n, err := q.node()
 	v := &formView{Intro: []string{q.t("clusters.leave.what", show(n.label()), show(c.Name))}, Form: q.confirmForm("clusters.leave", "", q.toCluster())}
-	if rest := len(c.Nodes) - 1; rest > 0 {
+	rest := len(c.Nodes) - 1
+	if rest > 0 {
 		v.Intro = append(v.Intro, q.t("clusters.leave.rest", rest))
 	}
-	if n.Leader {
+	switch {
+	case n.Leader && rest == 1:
+		v.Intro = append(v.Intro, q.t("clusters.leave.last"))
+	case n.Leader:
 		v.Intro = append(v.Intro, q.t("clusters.leave.leader"))
+	}
+	switch rest {
+	case 1:
+		v.Warnings = []string{q.t("clusters.leave.single")}
+	case 2:
+		v.Warnings = []string{q.t("clusters.leave.no_loss")}
 	}
 	return v, err
 }

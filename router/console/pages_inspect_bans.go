@@ -78,7 +78,7 @@ func addBan(q *request) (string, error) {
 func viewLiftBan(q *request) (view, error) {
 	kind, value := q.query.Get("kind"), q.query.Get("value")
 	return &formView{Intro: []string{q.t("bans.lift_effect")}, Facts: []fact{of(q.known("bans.kind."+kind, kind), value)},
-		Form: q.deletion("lift", "bans.lift", q.linkInBroker("bans"))}, nil
+		Form: q.actionForm("lift", "bans.lift", q.linkInBroker("bans"))}, nil
 }
 
 func liftBan(q *request) (string, error) {

@@ -244,7 +244,7 @@ func putMember(q *request) (string, error) {
 func viewMemberRemove(q *request) (view, error) {
 	v := &formView{Intro: []string{q.t("members.remove.what", show(q.query.Get("name")))}, Form: q.confirmForm("title.member-remove", "", q.root+"/"+q.inProject("members"))}
 	if q.query.Get("user") == q.me.ID {
-		v.Intro = append(v.Intro, q.t("members.remove.own"))
+		v.Warnings = []string{q.t("members.remove.own")}
 	}
 	return v, nil
 }
@@ -259,6 +259,8 @@ type tokenRecord struct {
 	ID        string   `json:"id"`
 	Name      string   `json:"name"`
 	Issuer    string   `json:"issuer"`
+	OwnerID   string   `json:"owner_id"`
+	ParentID  string   `json:"parent_id"`
 	Role      string   `json:"role_id"`
 	Effective string   `json:"effective_role_id"`
 	Type      string   `json:"type"`
@@ -296,8 +298,10 @@ func (q *request) tokenRow(t tokenRecord) row {
 	}
 	r := row{Cells: []cell{{Text: t.Name}, role, reach, {Text: t.Issuer}, {Time: t.Issued}, q.expiry(t.Valid, time.Now()), {Time: t.LastUsed}}}
 	if q.role() >= admin {
-		r.Actions = []link{{Text: q.t("tokens.owner"), To: q.inProject("tokens/" + t.ID + "/owner"), Dialog: true},
-			{Text: q.t("tokens.revoke"), To: q.inProject("tokens/" + t.ID + "/revoke"), Dialog: true}}
+		if t.OwnerID != q.me.ID || t.ParentID != "" {
+			r.Actions = []link{{Text: q.t("tokens.owner"), To: q.inProject("tokens/" + t.ID + "/owner"), Dialog: true}}
+		}
+		r.Actions = append(r.Actions, link{Text: q.t("tokens.revoke"), To: q.inProject("tokens/" + t.ID + "/revoke"), Dialog: true})
 	}
 	return r
 }

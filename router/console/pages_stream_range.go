@@ -144,11 +144,11 @@ func (q *request) periodFields() []field {
 }
 
 func (q *request) replayForm() form {
-	f := q.newForm("", "streams.replay", append([]field{{Name: "replaytopic", Kind: kindText, Required: true}}, append(q.periodFields(),
+	f := q.newForm("", "timeline.count", append([]field{{Name: "replaytopic", Kind: kindText, Required: true}}, append(q.periodFields(),
 		field{Name: "speed", Kind: kindSelect, Value: "1", Options: []option{{"1", q.t("streams.speed.original")}, {"10", q.t("streams.speed.10")}, {"100", q.t("streams.speed.100")}, {"0", q.t("streams.speed.fastest")}}},
 		field{Name: "limit", Kind: kindNumber, Min: "1"},
 		field{Name: "reverse", Kind: kindCheckbox})...)...)
-	f.Also = []button{{Do: "count", Text: q.t("timeline.count"), Part: "range", Partial: true}}
+	f.Do, f.Part, f.Partial, f.Also = "count", "range", true, []button{{Text: q.t("streams.replay")}}
 	return f
 }
 

@@ -29,7 +29,7 @@ func userPages() []*page {
 			view: func(q *request) (view, error) {
 				v := &formView{Intro: []string{q.t("administrators.remove.what", show(q.query.Get("email")))}, Form: q.confirmForm("administrators.remove", "", q.root+"/administrators")}
 				if strings.EqualFold(q.query.Get("email"), q.me.Email) {
-					v.Intro = append(v.Intro, q.t("administrators.remove.own"))
+					v.Warnings = []string{q.t("administrators.remove.own")}
 				}
 				return v, nil
 			},
@@ -109,6 +109,9 @@ func viewUser(q *request) (view, error) {
 	}
 	v := &formView{Form: q.userChange(u), Back: q.back("users"), Facts: []fact{{q.t("field.access"), access},
 		{q.t("col.created"), cell{Time: u.CreatedAt}}, {q.t("col.projects"), cell{Text: q.lang.number(u.Projects)}}}}
+	if u.ID == q.me.ID {
+		v.Warnings = []string{q.t("users.access.own")}
+	}
 	v.Title = q.t("user.of", u.Name)
 	return v, nil
 }
@@ -150,11 +153,11 @@ func viewUserDelete(q *request) (view, error) {
 		return nil, err
 	}
 	if len(owned) > 0 {
-		return &formView{Intro: []string{q.t("users.delete.owner", show(u.Name), show(u.Email))}, Facts: owned, Back: q.back("users")}, nil
+		return &formView{Intro: []string{q.t("users.delete.owner", show(u.Name), show(u.Email))}, Facts: append(owned, fact{q.t("field.access"), cell{Text: q.t("users.delete.block"), To: "users/" + u.ID}}), Back: q.back("users")}, nil
 	}
 	v := &formView{Intro: []string{q.t("users.delete.what", show(u.Name), show(u.Email))}, Form: q.confirmForm("users.delete", "", q.root+"/users")}
 	if u.ID == q.me.ID {
-		v.Intro = append(v.Intro, q.t("users.delete.own"))
+		v.Warnings = []string{q.t("users.delete.own")}
 	}
 	return v, nil
 }
