@@ -78,9 +78,6 @@ func beginRead(ctx context.Context, conn *sql.Conn) error {
 	return conn.QueryRowContext(ctx, `SELECT count(*) FROM sqlite_schema`).Scan(&n)
 }
 
-// Conn returns the connection that reads the database at path as it was at the moment.
-func (m *Moment) Conn(path string) *sql.Conn { return m.conns[path] }
-
 // Copy writes the database at path, as it was at the moment, to a new file. The file is
 // complete, durable and readable by its owner only if there is no error.
 func (m *Moment) Copy(ctx context.Context, path, target string) error {

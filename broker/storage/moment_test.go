@@ -100,7 +100,7 @@ func TestMomentHoldsWriters(t *testing.T) {
 	_, err = tx.Exec(`INSERT INTO n (i) VALUES (1)`)
 	must(t, err, tx.Commit(), <-begun)
 	var count int
-	must(t, m.Conn(paths[1]).QueryRowContext(t.Context(), `SELECT count(*) FROM n`).Scan(&count), m.Close())
+	must(t, m.conns[paths[1]].QueryRowContext(t.Context(), `SELECT count(*) FROM n`).Scan(&count), m.Close())
 	if count != 1 {
 		t.Errorf("got %d rows, want the one that was committed", count)
 	}
