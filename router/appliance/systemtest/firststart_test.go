@@ -79,8 +79,11 @@ func TestFirstStartIsPrivate(t *testing.T) {
 		t.Helper()
 		for path, what := range snapshot(t, dir) {
 			want := fs.FileMode(0o600).String()
-			if what[0] == 'd' {
+			switch {
+			case what[0] == 'd':
 				want = (fs.ModeDir | 0o700).String()
+			case filepath.Base(path) == "diagnostics.sock":
+				want = (fs.ModeSocket | 0o600).String()
 			}
 			if !strings.HasPrefix(what, want) {
 				t.Errorf("%s: got %.10s, want %s", filepath.Base(path), what, want)
