@@ -99,7 +99,7 @@ func TestConsoleBans(t *testing.T) {
 	if len(bans) != 2 || bans[0].Value != "10.0.0.0/8" || !bans[0].ExpiresAt.IsZero() || bans[1].Value != hostileID || bans[1].ExpiresAt.IsZero() {
 		t.Errorf("bans: %+v", bans)
 	}
-	v.page("bans", "10.0.0.0/8", "&lt;script&gt;", "without end", " minutes</time>")
+	v.page("bans", "10.0.0.0/8", "&lt;script&gt;", "Without end", " minutes</time>")
 	lift := withQuery("bans/lift", "kind", "clientid", "value", hostileID)
 	v.page(lift, "&lt;script&gt;")
 	v.post(lift, doing("lift"))

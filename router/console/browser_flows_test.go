@@ -72,7 +72,6 @@ var flows = []flow{
 		k.enter(`main .heading a[href$="/clients/new"]`, `[name="username"]`)
 		k.fill(`[name="username"]`, "valve-1")
 		k.fill(`[name="password"]`, secret)
-		k.fill(`[name="repeated"]`, secret)
 		k.enter(`form[method="post"] .primary`, `a[href*="/clients/edit?username=valve-1"]`)
 	}},
 	{"allow what was denied", "b/denials", func(k *keyboard) {

@@ -83,7 +83,7 @@ func (q *request) clientForm(c accessClient, isNew bool) form {
 	}
 	fields := append([]field{
 		{Name: "username", Kind: kindText, Label: q.t("access.username"), Hint: q.t("access.username.hint"), Required: true},
-		q.passwordField(false), q.repeatedField(false)}, texts...)
+		q.passwordField(false)}, texts...)
 	return q.newFormOf("create", "client.create", append(fields,
 		field{Name: "groups/0/groupname", Kind: kindText, Label: q.t("client.group"), Hint: q.t("client.group.hint"), Suggest: "group-names"},
 		field{Name: "roles/0/rolename", Kind: kindText, Label: q.t("client.role"), Hint: q.t("client.role.hint"), Suggest: "role-names"})...)
@@ -98,9 +98,6 @@ func (q *request) passwordField(required bool) field {
 }
 
 func createClient(q *request) (string, error) {
-	if err := q.checkRepeated("password"); err != nil {
-		return "", err
-	}
 	body := q.clientForm(accessClient{}, true).body(q.http.PostForm)
 	if err := q.do("createClient", nil, body); err != nil {
 		return "", err
