@@ -81,9 +81,14 @@ func (a *Appliance) describeAll(ctx context.Context, l net.Listener, started tim
 		if errors.Is(err, net.ErrClosed) || ctx.Err() != nil {
 			return
 		}
-		if err != nil {
+		if err != nil { // such as too many open files, which is when the description is wanted
 			a.log.Warn("a connection to the diagnostics socket failed", "error", err)
-			return
+			select {
+			case <-time.After(diagnosticsTime):
+				continue
+			case <-ctx.Done():
+				return
+			}
 		}
 		stop := context.AfterFunc(ctx, func() { conn.Close() }) //nolint:errcheck // the service ends
 		conn.SetDeadline(time.Now().Add(diagnosticsTime))       //nolint:errcheck // then writing takes as long as it takes
