@@ -24,36 +24,47 @@ func lastKnown(values []*float64) float64 {
 	return last
 }
 
+// highestKnown returns the highest value that is known, -1 for none.
+func highestKnown(values []*float64) float64 {
+	highest := -1.0
+	for _, v := range values {
+		if v != nil {
+			highest = max(highest, *v)
+		}
+	}
+	return highest
+}
+
 // TestMetricHistory waits for a sample of the embedded broker, and finds it after a restart.
 func TestMetricHistory(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	api := apitest.New(t, withAdminPassword, apitest.In(dir))
 	d := join(t, api, 5, "d", asAdmin)
-	d.Subscribe(0, "a", "b")
 	d.Publish("kept", "12345", 1, retained)
+	d.Subscribe(0, "a", "b")
 	viewer := api.Token("viewer")
 	var got broker.MetricHistory
-	waitFor(t, "a sample with the client, and a rate", func() bool {
+	waitFor(t, "a sample with the client and its subscriptions, and a rate", func() bool { // one before may have seen it connected only
 		got = metricHistory(viewer, api.At(""), "")
-		return lastKnown(got.Series.Connected.Mean) == 1 && lastKnown(got.Series.MessagesIn.Mean) >= 0
+		return lastKnown(got.Series.Connected.Mean) == 1 && lastKnown(got.Series.Subscriptions.Mean) == 2 && lastKnown(got.Series.MessagesIn.Mean) >= 0
 	})
 	if got.Step != 10 || got.To-got.From < 3600_000 || got.To-got.From > 3620_000 || len(got.Series.Connected.Mean) != int(got.To-got.From)/10_000 {
 		t.Errorf("one hour: %d intervals of %d s from %d to %d", len(got.Series.Connected.Mean), got.Step, got.From, got.To)
 	}
-	if s, r := lastKnown(got.Series.Subscriptions.Mean), lastKnown(got.Series.Retained.Mean); s != 2 || r < 1 {
-		t.Errorf("%v subscriptions and %v retained messages, want 2, and at least the one", s, r)
+	if r := lastKnown(got.Series.Retained.Mean); r < 1 {
+		t.Errorf("%v retained messages, want at least the one", r)
 	}
 	api.Stop()
 
 	api = apitest.New(t, withAdminPassword, apitest.In(dir))
 	for _, query := range []string{"?range=1h", "?range=1d", "?step=300", "?range=30d"} {
 		got := metricHistory(api.Root, api.At(""), query)
-		if n := lastKnown(got.Series.Subscriptions.Mean); n <= 0 || n > 2 {
+		if n := highestKnown(got.Series.Subscriptions.Mean); n <= 0 || n > 2 { // the last may be a sample since the restart
 			t.Errorf("%s after a restart: %v subscriptions", query, n)
 		}
-		if most := got.Series.Subscriptions.Max; (most == nil) != (query == "?range=1h") || most != nil && lastKnown(most) != 2 {
-			t.Errorf("%s after a restart: at most %v subscriptions", query, lastKnown(most))
+		if most := got.Series.Subscriptions.Max; (most == nil) != (query == "?range=1h") || most != nil && highestKnown(most) != 2 {
+			t.Errorf("%s after a restart: at most %v subscriptions", query, highestKnown(most))
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package browsertest_test
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -10,6 +11,11 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/dom"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
 
 	"signalbox/router/console/browsertest"
 )
@@ -278,6 +284,27 @@ func TestFill(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// TestAct_while_the_page_changes looks an element up, and another page is loaded before it
+// is used: it is looked up once more.
+func TestAct_while_the_page_changes(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	p := browsertest.Open(t, s.page("before", "<button>Before</button>", ""))
+	after := s.page("after", "<button>After</button>", "")
+	tries := 0
+	p.Act(chromedp.QueryAfter("button", func(ctx context.Context, _ runtime.ExecutionContextID, nodes ...*cdp.Node) error {
+		if tries++; tries == 1 {
+			if err := chromedp.Navigate(after).Do(ctx); err != nil {
+				return err
+			}
+		}
+		return dom.ScrollIntoViewIfNeeded().WithNodeID(nodes[0].NodeID).Do(ctx)
+	}, chromedp.ByQuery))
+	if tries != 2 {
+		t.Errorf("looked up %d times", tries)
 	}
 }
 

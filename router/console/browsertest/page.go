@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/chromedp/cdproto"
 	"github.com/chromedp/cdproto/audits"
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
@@ -101,6 +102,27 @@ func (p *Page) do(actions ...chromedp.Action) {
 	}
 }
 
+// staleNode is what DevTools respond if a node went with its document: another page was
+// being loaded while chromedp searched it.
+const staleNode = "Could not find node with given id"
+
+// act looks an element up and acts on it, in one of the two documents if the page changes
+// meanwhile.
+func (p *Page) act(actions ...chromedp.Action) {
+	p.t.Helper()
+	suite.Eventually(p.t, func() error {
+		err := p.try(actions...)
+		var response *cdproto.Error
+		if errors.As(err, &response) && response.Message == staleNode {
+			return err // before anything was clicked or typed, which needs no node
+		}
+		if err != nil {
+			p.t.Fatalf("%sthe browser: %v", p.tag, err)
+		}
+		return nil
+	})
+}
+
 func (p *Page) try(actions ...chromedp.Action) error {
 	ctx, cancel := context.WithTimeout(p.ctx, suite.HangLimit)
 	defer cancel()
@@ -188,7 +210,7 @@ func (p *Page) WaitFor(expression string) {
 // visible.
 func (p *Page) Click(selector string) {
 	p.t.Helper()
-	p.do(chromedp.Click(selector, chromedp.ByQuery))
+	p.act(chromedp.Click(selector, chromedp.ByQuery))
 }
 
 // Drag presses the mouse on an element, moves it and releases it. The places are parts of the
@@ -206,17 +228,16 @@ func (p *Page) Drag(selector string, from, to float64) {
 // Submit clicks like Click and waits until the page that this leads to is loaded.
 func (p *Page) Submit(selector string) {
 	p.t.Helper()
-	ctx, cancel := context.WithTimeout(p.ctx, suite.HangLimit)
-	defer cancel()
-	if _, err := chromedp.RunResponse(ctx, chromedp.Click(selector, chromedp.ByQuery)); err != nil {
-		p.t.Fatalf("%sclick %s: %v", p.tag, selector, err)
-	}
+	p.act(chromedp.ActionFunc(func(ctx context.Context) error {
+		_, err := chromedp.RunResponse(ctx, chromedp.Click(selector, chromedp.ByQuery))
+		return err
+	}))
 }
 
 // Fill replaces the content of a field, key by key.
 func (p *Page) Fill(selector, text string) {
 	p.t.Helper()
-	p.do(chromedp.WaitVisible(selector, chromedp.ByQuery),
+	p.act(chromedp.WaitVisible(selector, chromedp.ByQuery),
 		chromedp.Evaluate(fmt.Sprintf("document.querySelector(%q).value = ''", selector), nil), // chromedp.Clear leaves what was typed
 		chromedp.SendKeys(selector, text, chromedp.ByQuery))
 }
