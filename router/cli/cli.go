@@ -99,7 +99,7 @@ func (t *tree) addTo(root *cobra.Command) error {
 	}
 	describeParents(parents)
 	root.AddCommand(t.contextCommand(), t.statusCommand(), t.checkCommand(),
-		t.tailCommand(), t.pubCommand(), t.topCommand(),
+		t.tailCommand(), t.pubCommand(), t.topCommand(), t.benchCommand(),
 		t.applyCommand(), t.diffCommand(), t.exportCommand(), t.mirrorCommand())
 	return nil
 }

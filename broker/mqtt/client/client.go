@@ -147,7 +147,11 @@ func New(o Options) *Client {
 // left when it returns.
 func (c *Client) Run(ctx context.Context) {
 	defer c.goroutines.Wait()
-	c.goroutines.Go(func() { c.publisher.run(ctx) })
+	if c.options.Session.ReceiveOnly {
+		c.publisher.attempted.Store(true)
+	} else {
+		c.goroutines.Go(func() { c.publisher.run(ctx) })
+	}
 	retry, linger := time.NewTicker(c.timing.Retry), time.NewTimer(c.timing.IdleTimeout)
 	defer retry.Stop()
 	defer linger.Stop()

@@ -11,9 +11,11 @@ import (
 // SessionOptions determines how a Client appears to its broker. The zero value is that of
 // streams.
 type SessionOptions struct {
-	Version    byte   // of MQTT, if only one is to be tried
-	CleanStart bool   // no session outlives its connection
-	Expiry     uint32 // Session Expiry Interval in seconds; 0 for an hour
+	Version    byte // of MQTT, if only one is to be tried
+	CleanStart bool // no session outlives its connection
+	// ReceiveOnly makes no connection to publish on: nothing can be published.
+	ReceiveOnly bool
+	Expiry      uint32 // Session Expiry Interval in seconds; 0 for an hour
 	// KeepInFlight keeps messages in flight for the next connection as long as Run runs,
 	// instead of giving them up.
 	KeepInFlight   bool
@@ -47,7 +49,7 @@ var ErrNotConnectedYet = errors.New("the first attempt to connect has not ended 
 
 // ConnectionError returns why a required connection is down, or nil if all are up.
 func (c *Client) ConnectionError() error {
-	if err := c.publisher.currentError(); err != nil {
+	if err := c.publisher.currentError(); err != nil && !c.options.Session.ReceiveOnly {
 		return err
 	}
 	c.mu.Lock()
