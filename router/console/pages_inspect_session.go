@@ -5,6 +5,8 @@ import (
 	"encoding/base64"
 	"encoding/pem"
 	"net/url"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -206,8 +208,13 @@ func decodePayload(payload, encoding string) []byte {
 	return []byte(payload)
 }
 
+// viewSubscribe leaves out what only MQTT 5 has for a client with an older version.
 func viewSubscribe(q *request) (view, error) {
-	return q.sessionAction(q.t("session.subscribe_effect"), q.subscribeForm())
+	v, d, err := q.sessionAction(q.t("session.subscribe_effect"), q.subscribeForm())
+	if err == nil && strings.HasPrefix(d.ProtocolVersion, "v3") {
+		v.Form.Fields = slices.DeleteFunc(v.Form.Fields, func(f field) bool { return !slices.Contains([]string{"topic", "qos"}, f.Name) })
+	}
+	return v, err
 }
 
 func (q *request) subscribeForm() form {

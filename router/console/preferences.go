@@ -35,6 +35,7 @@ func (q *request) preferencesForm() form {
 	return q.newFormOf("preferences", "save",
 		field{Name: "theme", Kind: kindSelect, Value: q.prefs.Theme, Options: options("theme", "system", "light", "dark")},
 		field{Name: "language", Kind: kindSelect, Value: q.prefs.Language, Options: languages},
+		field{Name: "time_zone", Kind: kindText, Value: q.prefs.TimeZone},
 		field{Name: "density", Kind: kindSelect, Value: q.prefs.Density, Options: options("density", "compact", "normal", "comfortable")},
 		field{Name: "page_size", Kind: kindSelect, Value: fmt.Sprint(q.prefs.PageSize), Options: sizes},
 		field{Name: "shortcuts", Kind: kindCheckbox, Checked: q.prefs.Shortcuts})
@@ -42,7 +43,7 @@ func (q *request) preferencesForm() form {
 
 // savePreferences stores the posted preferences.
 func savePreferences(q *request) (string, error) {
-	body := q.preferencesForm().body(q.http.PostForm, "language")
+	body := q.preferencesForm().body(q.http.PostForm, "language", "time_zone")
 	for _, size := range pageSizes {
 		if q.posted("page_size") == fmt.Sprint(size) {
 			body["page_size"] = size

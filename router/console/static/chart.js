@@ -1,7 +1,7 @@
 // Reads the values of charts that the server drew, and adds samples of events. The
 // geometry is that of chart.go.
 
-import { all, number, on, utc } from './main.js'
+import { all, local, number, on } from './main.js'
 
 const width = 600, height = 100
 
@@ -29,6 +29,7 @@ class Chart {
 		range.oninput = () => this.read(range.valueAsNumber)
 		range.onpointermove = event => this.point(event)
 		range.onpointerleave = range.onblur = () => this.leave()
+		this.axis()
 		if (range.matches(':focus')) this.read(range.value = Math.min(held, range.max))
 	}
 
@@ -38,7 +39,7 @@ class Chart {
 
 	clock(time) {
 		const { step } = this.data
-		return this.length * step > 86400 ? utc(time, 0, 16) : utc(time, 11, step < 60 ? 19 : 16)
+		return this.length * step > 86400 ? local(time, 0, 16) : local(time, 11, step < 60 ? 19 : 16)
 	}
 
 	each(selector, change) { this.figure.querySelectorAll(selector).forEach(change) }
@@ -91,6 +92,11 @@ class Chart {
 		this.each('.plot .line', (e, i) => e.setAttribute('d', path(series[i], top, false)))
 		this.each('.plot .point', (e, i) => e.setAttribute('d', path(series[i], top, true)))
 		this.each('.y li', (e, i) => { e.textContent = this.text(top * i / 2) })
+		this.axis()
+	}
+
+	// axis writes the times, which the server has in UTC.
+	axis() {
 		this.each('.x time', (e, i) => {
 			const time = this.time(Math.floor((this.length - 1) * i / 2))
 			e.dateTime = time.toISOString()
@@ -117,5 +123,5 @@ function ceiling(highest) {
 }
 
 on('sample', event => {
-	for (const figure of document.querySelectorAll('[data-points]')) charts.get(figure)?.add(event.detail)
+	for (const figure of all(document, '[data-points]')) charts.get(figure)?.add(event.detail)
 })
