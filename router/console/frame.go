@@ -13,7 +13,7 @@ type frame struct {
 	Lang    string
 	Theme   string // system, light or dark
 	Density string
-	Zone    string // time zone of the user, "" for that of the browser
+	Zone    string // time zone of the user, "" for UTC
 	Me      *caller
 	Role    role
 	Project *projectRecord // nil outside of a project

@@ -1,6 +1,9 @@
 package console
 
-import "fmt"
+import (
+	"fmt"
+	"time"
+)
 
 // preferences are the settings of a user for the console.
 type preferences struct {
@@ -19,6 +22,16 @@ func (q *request) loadPreferences() {
 	if err := q.get("getPreferences", nil, &q.prefs); err != nil {
 		q.console.log.DebugContext(q.http.Context(), "the preferences of a user cannot be read", "error", err)
 	}
+}
+
+// zone returns the time zone in which the caller reads times: UTC, unless another one was chosen.
+// Forms, and what streams store over time, stay in UTC.
+func (q *request) zone() *time.Location {
+	zone, err := time.LoadLocation(q.prefs.TimeZone)
+	if err != nil { // it was checked when it was stored
+		return time.UTC
+	}
+	return zone
 }
 
 // preferencesForm changes the caller's preferences.

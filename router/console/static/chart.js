@@ -29,7 +29,6 @@ class Chart {
 		range.oninput = () => this.read(range.valueAsNumber)
 		range.onpointermove = event => this.point(event)
 		range.onpointerleave = range.onblur = () => this.leave()
-		this.axis()
 		if (range.matches(':focus')) this.read(range.value = Math.min(held, range.max))
 	}
 
@@ -92,11 +91,6 @@ class Chart {
 		this.each('.plot .line', (e, i) => e.setAttribute('d', path(series[i], top, false)))
 		this.each('.plot .point', (e, i) => e.setAttribute('d', path(series[i], top, true)))
 		this.each('.y li', (e, i) => { e.textContent = this.text(top * i / 2) })
-		this.axis()
-	}
-
-	// axis writes the times, which the server has in UTC.
-	axis() {
 		this.each('.x time', (e, i) => {
 			const time = this.time(Math.floor((this.length - 1) * i / 2))
 			e.dateTime = time.toISOString()

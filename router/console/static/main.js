@@ -65,9 +65,8 @@ export const visible = (text, keep = '') => text.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{
 // number returns a number as text, with one decimal below 10.
 export const number = value => new Intl.NumberFormat(language, { maximumFractionDigits: value < 10 ? 1 : 0 }).format(value)
 
-// local returns a time, or a part of it, in the time zone of the user or else of the browser. Sweden
-// writes times as ISO 8601 does.
-const zone = { timeZone: document.body.dataset.zone, timeZoneName: 'short' }
+// local returns a time, or a part of it, in the time zone of the user. Sweden writes times as ISO 8601.
+const zone = { timeZone: document.body.dataset.zone, dateStyle: 'short', timeStyle: 'long' }
 export const local = (time, from = 0, to = 19) => new Date(time).toLocaleString('sv', zone).replace(/.{19}/, text => text.slice(from, to))
 
 // all returns the elements of a part that match, the root of the part included.
