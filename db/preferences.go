@@ -11,8 +11,8 @@ import (
 // MaxColumns bounds the columns of a user's preferences as they are stored, in bytes.
 const MaxColumns = 16 << 10
 
-// Preferences are how a user wants the console shown. An empty Language or TimeZone is that
-// of the browser. Columns are the columns shown, by the name of the table; it is never nil.
+// Preferences are how a user wants the console shown. An empty Language is that of the browser, an
+// empty TimeZone is UTC. Columns are the columns shown, by the name of the table; it is never nil.
 type Preferences struct {
 	Theme               string
 	Language            string

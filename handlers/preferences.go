@@ -17,7 +17,7 @@ import (
 type PreferencesRecord struct {
 	Theme               string              `json:"theme" enum:"system|light|dark" doc:"Colours: light, dark, or as the system has them." example:"dark"`
 	Language            string              `json:"language" enum:"|en|de|fr|es" doc:"Language; empty for that of the browser." example:"de"`
-	TimeZone            string              `json:"time_zone" doc:"IANA name of the time zone; empty for that of the browser." example:"Europe/Berlin"`
+	TimeZone            string              `json:"time_zone" doc:"IANA name of the time zone in which the console writes times; empty for UTC." example:"Europe/Berlin"`
 	Density             string              `json:"density" enum:"compact|normal|comfortable" doc:"Height of rows and controls." example:"compact"`
 	PageSize            int                 `json:"page_size" enum:"25|50|100" doc:"Rows per page of a table." example:"100"`
 	Shortcuts           bool                `json:"shortcuts" doc:"True if keyboard shortcuts are on." example:"true"`
@@ -39,7 +39,7 @@ type SetPreferencesRequest struct {
 	Body struct {
 		Theme               Opt[string]              `json:"theme" nullable:"true" enum:"system|light|dark" doc:"Colours: light, dark, or as the system has them; null resets it to system." example:"dark"`
 		Language            Opt[string]              `json:"language" nullable:"true" enum:"|en|de|fr|es" doc:"Language; empty for that of the browser, to which null resets it." example:"de"`
-		TimeZone            Opt[string]              `json:"time_zone" nullable:"true" doc:"IANA name of the time zone; empty for that of the browser, to which null resets it." example:"Europe/Berlin"`
+		TimeZone            Opt[string]              `json:"time_zone" nullable:"true" doc:"IANA name of the time zone in which the console writes times; empty for UTC, to which null resets it." example:"Europe/Berlin"`
 		Density             Opt[string]              `json:"density" nullable:"true" enum:"compact|normal|comfortable" doc:"Height of rows and controls; null resets it to normal." example:"compact"`
 		PageSize            Opt[int]                 `json:"page_size" nullable:"true" enum:"25|50|100" doc:"Rows per page of a table; null resets it to 50." example:"100"`
 		Shortcuts           Opt[bool]                `json:"shortcuts" nullable:"true" doc:"True switches keyboard shortcuts on, to which null resets it." example:"true"`

@@ -27,6 +27,7 @@ func TestConsoleClients(t *testing.T) {
 	mqtttest.Join(t, api.MQTT, name, "secret")
 	client := c.at("client", "username", name)
 	c.has(client, "127.0.0.1", "plant/#", "sensor", "pumps")
+	c.has(c.at("clients/remove", "username", name, "groupname", "pumps"), "1 connection of the client is closed")
 	c.has(c.at("clients", "filterValue", "b \"c", "filterTarget", "username", "filterMode", "contains"), "a&amp;b &#34;c&#34;/ü?#")
 
 	c.do(client, "do", "add_role", "rolename", "sensor", "priority", "7")
@@ -36,8 +37,8 @@ func TestConsoleClients(t *testing.T) {
 	if got.ClientID != "only" || *got.TextName != "" || *got.TextDescription != "D" || len(got.Roles) != 1 || got.Roles[0].Priority != 7 || len(got.Groups) != 1 {
 		t.Errorf("changed: %+v", got)
 	}
-	c.do(client, "do", "remove_role", "rolename", "sensor")
-	c.do(client, "do", "remove_group", "groupname", "pumps")
+	c.do(c.at("clients/remove", "username", name, "rolename", "sensor"), "do", "remove_role")
+	c.do(c.at("clients/remove", "username", name, "groupname", "pumps"), "do", "remove_group")
 	c.do(client, "do", "disable")
 	if got, _ = one[broker.Client](api, "/clients", "username", name); !got.Disabled || len(got.Roles)+len(got.Groups) != 0 {
 		t.Errorf("disabled: %+v", got)
@@ -108,8 +109,10 @@ func TestConsoleGroups(t *testing.T) {
 	if page := c.page(c.at("group", "groupname", "g +1", "size", "25", "offset", "50")); !strings.Contains(page, "motor</a>") || !strings.Contains(page, "1 to 3 of 3") {
 		t.Errorf("the page past the last member:\n%s", page)
 	}
-	c.do(group, "do", "remove_member", "username", "motor")
-	c.do(group, "do", "remove_role", "rolename", "sensor")
+	c.has(c.at("groups/remove", "groupname", "g +1", "username", "motor"), "motor from group g &#43;1")
+	c.do(c.at("groups/remove", "groupname", "g +1", "username", "motor"), "do", "remove_member")
+	c.has(c.at("groups/remove", "groupname", "g +1", "rolename", "sensor"), "2 members of the group", "valve-1, valve-2")
+	c.do(c.at("groups/remove", "groupname", "g +1", "rolename", "sensor"), "do", "remove_role")
 	c.do(group, "do", "add_role", "rolename", "sensor", "priority", "2")
 	got, _ = one[broker.Group](api, "/groups", "groupname", "g +1")
 	if len(got.Clients) != 2 || len(got.Roles) != 1 || got.Roles[0].Priority != 2 {

@@ -28,8 +28,10 @@ func TestConsoleOwnRights(t *testing.T) {
 	b.Lacks(b.Get("/administrators/remove?email=ada%40example.com"), "your own")
 
 	remove := b.Project("/members/remove?name=Ada&user=" + other.ID)
-	ada.Want(ada.Get(remove), 200, "your own membership")
-	b.Lacks(b.Want(b.Get(remove), 200, "Ada can no longer use"), "your own")
+	ada.Lacks(ada.Want(ada.Get(remove), 200, "Ada is a platform administrator and can still use"), "can no longer")
+	b.Lacks(b.Want(b.Get(remove), 200, "Ada is a platform administrator and can still use"), "can no longer")
+	a.Root.Delete("/api/users/admins?email=ada%40example.com").Want(204)
+	b.Lacks(b.Want(b.Get(remove), 200, "Ada can no longer use"), "your own", "still")
 }
 
 // TestConsoleLeave_of_the_leader checks that the console states what it means to remove the

@@ -22,7 +22,8 @@ type chartData struct {
 	Fit   bool   // the axis fits the values instead of beginning at zero, and lines span gaps
 	Whole bool   // the values are counts: the lines of the axis are whole numbers
 
-	digits int // after the decimal point, on an axis that fits
+	digits int            // after the decimal point, on an axis that fits
+	zone   *time.Location // of its times
 
 	Series []chartSeries
 }
@@ -72,7 +73,7 @@ const (
 // of several is their mean, an interval of which none is known stays a gap. The sentences are
 // about what is drawn.
 func (q *request) newChart(d chartData) chart {
-	d.Series = d.Series[:min(len(d.Series), maxSeries)]
+	d.Series, d.zone = d.Series[:min(len(d.Series), maxSeries)], q.zone()
 	all := d
 	d = d.merged(maxPoints)
 	bottom, top := 0.0, chartTop(d.highest(), d.Whole)
@@ -300,15 +301,15 @@ func (q *request) points(d chartData) string {
 
 // clock returns the time at which an interval starts, as the script writes it, too.
 func (d chartData) clock(interval int) chartClock {
-	at := time.UnixMilli(d.From + int64(interval)*int64(d.Step)*1000).UTC()
-	layout := "15:04:05 UTC"
+	at := time.UnixMilli(d.From + int64(interval)*int64(d.Step)*1000).In(d.zone)
+	layout := "15:04:05 MST"
 	switch {
 	case d.length()*d.Step > int((24 * time.Hour).Seconds()):
-		layout = "2006-01-02 15:04 UTC"
+		layout = "2006-01-02 15:04 MST"
 	case d.Step >= 60:
-		layout = "15:04 UTC"
+		layout = "15:04 MST"
 	}
-	return chartClock{at.Format(time.RFC3339), at.Format(layout)}
+	return chartClock{at.UTC().Format(time.RFC3339), at.Format(layout)}
 }
 
 func (q *request) chartRow(d chartData, interval int) chartRow {

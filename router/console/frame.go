@@ -13,6 +13,7 @@ type frame struct {
 	Lang    string
 	Theme   string // system, light or dark
 	Density string
+	Zone    string // time zone of the user, "" for UTC
 	Me      *caller
 	Role    role
 	Project *projectRecord // nil outside of a project
@@ -51,7 +52,7 @@ func (f *frame) Away() bool { return f.Broker != nil && !f.Broker.Status.Connect
 // fillFrame completes the frame of a view.
 func (c *Console) fillFrame(q *request, p *page, f *frame) {
 	f.Lang = q.lang.Tag
-	f.Theme, f.Density = q.prefs.Theme, q.prefs.Density
+	f.Theme, f.Density, f.Zone = q.prefs.Theme, q.prefs.Density, q.prefs.TimeZone
 	f.Me, f.Role, f.Failure = q.me, q.role(), q.failure
 	c.fillScripts(q, p, f)
 	f.Help = p.help

@@ -13,6 +13,7 @@ type clientView struct {
 	Rights     []right
 	MoreRights int // that are not shown
 	RightsErr  *apiError
+	Closes     string // what a change means for the connections
 	AddRole    form
 	AddGroup   form
 	Groups     part[[]string] // names that the forms suggest
@@ -27,7 +28,7 @@ func viewClient(q *request) (view, error) {
 		}
 		return nil, err
 	}
-	v := &clientView{Client: c, AddRole: q.membershipForm("add_role", "rolename", "role-names"),
+	v := &clientView{Client: c, Closes: q.closes(c), AddRole: q.membershipForm("add_role", "rolename", "role-names"),
 		AddGroup: q.membershipForm("add_group", "groupname", "group-names")}
 	v.Title = q.t("client.of", c.Username)
 	var g parts
@@ -74,7 +75,7 @@ func removeClientRole(q *request) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	roles := withEntries(slices.DeleteFunc(c.Roles, func(r roleRef) bool { return r.Name == q.posted("rolename") }))
+	roles := withEntries(slices.DeleteFunc(c.Roles, func(r roleRef) bool { return r.Name == q.query.Get("rolename") }))
 	return q.modifyClient(map[string]any{"roles": roles}, "client_changed")
 }
 
@@ -94,7 +95,7 @@ func removeClientGroup(q *request) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return q.modifyClient(map[string]any{"groups": withEntries(c.withoutGroup(q.posted("groupname")))}, "client_changed")
+	return q.modifyClient(map[string]any{"groups": withEntries(c.withoutGroup(q.query.Get("groupname")))}, "client_changed")
 }
 
 // withoutGroup returns the other groups of the client.

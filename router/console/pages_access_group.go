@@ -114,7 +114,7 @@ func (q *request) stoppedAt(err error, name string, before int) error {
 }
 
 func removeGroupMember(q *request) (string, error) {
-	group, name := q.query.Get("groupname"), q.posted("username")
+	group, name := q.query.Get("groupname"), q.query.Get("username")
 	c, err := findOne[accessClient](q, clientsByName, name)
 	if err != nil {
 		return "", err

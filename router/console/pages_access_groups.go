@@ -18,8 +18,10 @@ func groupPages() []*page {
 			actions: map[string]action{"create": createGroup}},
 		{path: brokerPath + "group", name: "group", group: "groups", role: viewer, change: editor, help: help,
 			calls: []string{"listGroups", "getAnonymousGroup", "listClients", "listRoles", "modifyGroup", "modifyClient"}, view: viewGroup, fragments: []string{"members"},
-			actions: map[string]action{"add_role": addGroupRole, "remove_role": removeGroupRole,
-				"add_members": addGroupMembers, "remove_member": removeGroupMember}},
+			actions: map[string]action{"add_role": addGroupRole, "add_members": addGroupMembers}},
+		{path: brokerPath + "groups/remove", name: "group-remove", template: "form", group: "groups", role: editor, help: help,
+			calls: []string{"listGroups", "getAnonymousGroup", "listClients", "listRoles", "modifyGroup", "modifyClient"}, view: viewGroupRemove,
+			actions: map[string]action{"remove_role": removeGroupRole, "remove_member": removeGroupMember}},
 		{path: brokerPath + "groups/edit", name: "group-edit", group: "groups", role: editor, help: help,
 			calls: []string{"listGroups", "modifyGroup"}, view: viewGroupEdit,
 			actions: map[string]action{"edit": editGroup}},
@@ -186,7 +188,7 @@ func removeGroupRole(q *request) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return q.modifyGroup(map[string]any{"roles": withEntries(g.withoutRole(q.posted("rolename")))}, "group_changed")
+	return q.modifyGroup(map[string]any{"roles": withEntries(g.withoutRole(q.query.Get("rolename")))}, "group_changed")
 }
 
 // withoutRole returns the other roles of the group.

@@ -10,8 +10,8 @@ import (
 // auditPages show the audit log of the service and that of a project.
 func auditPages() []*page {
 	return []*page{
-		{path: "/ui/audit", name: "audit", role: root, help: "audit", calls: []string{"listAudit", "listAuditSinks"}, view: viewAudit, fragments: []string{"list"}},
-		{path: "/ui/p/{projectId}/audit", name: "project-audit", template: "audit", role: admin, help: "audit", calls: []string{"listProjectAudit"},
+		{path: "/ui/audit", name: "audit", role: root, help: "audit", calls: []string{"listAudit", "listAuditSinks", "listMembers", "listBrokers"}, view: viewAudit, fragments: []string{"list"}},
+		{path: "/ui/p/{projectId}/audit", name: "project-audit", template: "audit", role: admin, help: "audit", calls: []string{"listProjectAudit", "listMembers", "listBrokers"},
 			view: viewProjectAudit, fragments: []string{"list"}},
 		{path: "/ui/audit/checkpoint", name: "audit-checkpoint", template: "document", group: "audit", role: root, help: "audit",
 			calls: []string{"getAuditCheckpoint"}, view: viewAuditCheckpoint},
@@ -80,8 +80,9 @@ type auditView struct {
 	query    url.Values // of the operation
 	Events   part[auditPage]
 	Sinks    part[[]auditSink]
-	Rows     []auditEvent
+	Rows     []shownEvent
 	Filter   []auditFilter
+	Known    []option // operations
 	Outcomes []option
 	Outcome  string
 	Active   bool
@@ -149,7 +150,7 @@ func (q *request) newAuditView() *auditView {
 func (v *auditView) completed(q *request, g *parts) *auditView {
 	g.wait()
 	page := v.Events.Value
-	v.Rows = append(page.Open, page.Events...)
+	v.Rows, v.Known = q.shownEvents(append(page.Open, page.Events...)), q.operationOptions()
 	if page.Next > 0 {
 		v.Older = q.withQuery("before", strconv.FormatInt(page.Next, 10))
 	}

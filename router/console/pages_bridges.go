@@ -4,6 +4,7 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 )
 
@@ -16,7 +17,7 @@ func bridgePages() []*page {
 		{path: base + "/{bridgeId}/config", name: "bridge-config", group: "bridges", role: editor, help: "bridges", calls: []string{"getBridgeConfig", "getBridgeSchema", "setBridgeConfig", "testBridge", "previewBridge"},
 			view: viewBridgeConfig, actions: map[string]action{"edit": editBridgeConfig}},
 		{path: base + "/{bridgeId}/letters", name: "dead-letters", group: "bridges", role: viewer, change: editor, help: "bridges", calls: []string{"listDeadLetters", "retryDeadLetters", "deleteDeadLetters"},
-			view: viewDeadLetters, actions: map[string]action{"retry": retrySelectedLetters, "retry-all": retryAllLetters, "delete": deleteSelectedLetters}, fragments: []string{"letters"}},
+			view: viewDeadLetters, actions: map[string]action{"retry": retrySelectedLetters, "retry-all": retryAllLetters, "ask-delete": askLetters, "delete": deleteSelectedLetters}, fragments: []string{"letters"}},
 		{path: base + "/{bridgeId}/letters/delete", name: "dead-letters-delete", template: "form", group: "bridges", role: editor, help: "bridges", calls: []string{"listDeadLetters", "deleteDeadLetters"},
 			view: viewDeadLettersDelete, actions: map[string]action{"": deleteAllLetters}},
 	}
@@ -139,7 +140,8 @@ type deadLettersView struct {
 	Letters    []deadLetter
 	Paging     paging
 	Back       link
-	DeleteAll  string // path of the page that deletes all of them
+	DeleteAll  string    // path of the page that deletes all of them
+	Ask        *formView // asks whether the selected ones are deleted, nil if none was selected
 }
 
 // deadLetter is a dead letter as the API returns it.
@@ -177,6 +179,9 @@ func viewDeadLetters(q *request) (view, error) {
 		return nil, err
 	}
 	v.Letters, v.Paging = list.Value, q.paging(list.Total)
+	if q.shown != "" {
+		v.Ask = q.lettersForm(v.Letters)
+	}
 	return v, nil
 }
 
@@ -205,6 +210,36 @@ func (q *request) selectedLetters() ([]string, error) {
 		return nil, &apiError{Status: http.StatusBadRequest, Code: "INVALID_REQUEST", Message: q.t("letters.none_selected")}
 	}
 	return ids, nil
+}
+
+// askLetters shows how many of the dead letters were selected, and asks for their deletion.
+func askLetters(q *request) (string, error) {
+	if _, err := q.selectedLetters(); err != nil {
+		return "", err
+	}
+	q.shown = "delete"
+	return "", errShow
+}
+
+// lettersForm deletes the posted dead letters, and names the topics of those that are shown.
+func (q *request) lettersForm(shown []deadLetter) *formView {
+	ids := q.http.PostForm["id"]
+	v := q.lettersDeletion("delete", len(ids))
+	for _, id := range ids {
+		v.Form.Fields = append(v.Form.Fields, field{Name: "id", Kind: kindHidden, Value: id})
+	}
+	for _, l := range shown {
+		if slices.Contains(ids, l.ID) {
+			v.Facts = append(v.Facts, of(q.t("col.topic"), l.Topic))
+		}
+	}
+	return v
+}
+
+// lettersDeletion asks whether a number of dead letters of the connection is deleted.
+func (q *request) lettersDeletion(do string, n int) *formView {
+	return &formView{Intro: []string{q.t("letters.delete.what", n, show(q.query.Get("connection")))},
+		Form: form{Do: do, Submit: q.t("letters.delete.submit", n), Danger: true, Cancel: q.root + "/" + q.ofLetters("")}}
 }
 
 func retrySelectedLetters(q *request) (string, error) {
@@ -241,8 +276,7 @@ func viewDeadLettersDelete(q *request) (view, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &formView{Intro: []string{q.t("letters.delete_all.what", list.Total, show(q.query.Get("connection")))},
-		Form: q.confirmForm("letters.delete_all", "", q.root+"/"+q.ofLetters(""))}, nil
+	return q.lettersDeletion("", list.Total), nil
 }
 
 func deleteAllLetters(q *request) (string, error) { return q.deleteLetters(nil) }

@@ -34,7 +34,6 @@ type connectView struct {
 	frame
 	Form  form
 	Trial *trialView // nil before a test
-	Back  link
 }
 
 // connectForm is the form of a connection that is not stored yet.
@@ -57,7 +56,9 @@ func (q *request) connectForm() form {
 
 func viewConnect(q *request) (view, error) {
 	f := q.connectForm()
-	return &connectView{Form: f, Trial: q.shownTrial(f), Back: q.backInProject("brokers")}, nil
+	v := &connectView{Form: f, Trial: q.shownTrial(f)}
+	v.Form.Cancel = q.root + "/" + q.inProject("brokers")
+	return v, nil
 }
 
 // testBroker shows the page again with the outcome of a test.

@@ -83,7 +83,7 @@ func viewFirstSteps(q *request) (view, error) {
 	v.add(q, role)
 	v.add(q, client)
 	v.add(q, step{Name: "device", Command: deviceCommand(b.URL)})
-	v.add(q, step{Name: "backup"})
+	v.add(q, step{Name: "backup", To: "../docs/backup"})
 	return v, nil
 }
 

@@ -179,17 +179,18 @@ func (q *request) sessionPage() string {
 
 // sessionAction returns a page that does something with the session of a client, which
 // must exist.
-func (q *request) sessionAction(text string, f form) (view, error) {
+func (q *request) sessionAction(text string, f form) (*formView, *sessionDetail, error) {
 	var d sessionDetail
 	if err := q.get("inspectClient", q.about(), &d); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	facts := []fact{of(q.t("sessions.clientid"), d.ClientID), of(q.t("sessions.username"), d.Username), of(q.t("sessions.address"), d.Address)}
-	return &formView{Intro: []string{text}, Facts: facts, Form: f}, nil
+	return &formView{Intro: []string{text}, Facts: facts, Form: f}, &d, nil
 }
 
 func viewDisconnect(q *request) (view, error) {
-	return q.sessionAction(q.t("session.disconnect_effect"), q.deletion("disconnect", "session.disconnect", q.toSession()))
+	v, _, err := q.sessionAction(q.t("session.disconnect_effect"), q.deletion("disconnect", "session.disconnect", q.toSession()))
+	return v, err
 }
 
 func disconnect(q *request) (string, error) {

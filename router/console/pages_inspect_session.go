@@ -5,6 +5,8 @@ import (
 	"encoding/base64"
 	"encoding/pem"
 	"net/url"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -184,16 +186,16 @@ const soonExpired = 30 * 24 * time.Hour
 
 // validity returns the sentence about the end of a certificate, relative to now and as a time.
 func (q *request) validity(end, now time.Time) cell {
-	key, state := "session.expires", "good"
+	key, state, zone := "session.expires", "good", q.zone()
 	switch {
 	case !end.After(now):
 		key, state = "session.expired", "bad"
-	case clockAt(end.UnixMilli()).Text[:len(time.DateOnly)] == clockAt(now.UnixMilli()).Text[:len(time.DateOnly)]:
+	case end.In(zone).Format(time.DateOnly) == now.In(zone).Format(time.DateOnly):
 		key, state = "session.expires_today", "warn"
 	case end.Sub(now) < soonExpired:
 		state = "warn"
 	}
-	return cell{Text: q.t(key, q.lang.relative(now.Sub(end)), clockAt(end.UnixMilli()).Text), State: state}
+	return cell{Text: q.t(key, q.lang.relative(now.Sub(end)), end.In(zone).Format("2006-01-02 15:04:05 MST")), State: state}
 }
 
 // decodePayload returns the bytes of a payload that is text, or base64 if that is its encoding.
@@ -206,8 +208,13 @@ func decodePayload(payload, encoding string) []byte {
 	return []byte(payload)
 }
 
+// viewSubscribe leaves out what only MQTT 5 has for a client with an older version.
 func viewSubscribe(q *request) (view, error) {
-	return q.sessionAction(q.t("session.subscribe_effect"), q.subscribeForm())
+	v, d, err := q.sessionAction(q.t("session.subscribe_effect"), q.subscribeForm())
+	if err == nil && strings.HasPrefix(d.ProtocolVersion, "v3") {
+		v.Form.Fields = slices.DeleteFunc(v.Form.Fields, func(f field) bool { return !slices.Contains([]string{"topic", "qos"}, f.Name) })
+	}
+	return v, err
 }
 
 func (q *request) subscribeForm() form {

@@ -122,7 +122,8 @@ func (q *request) createJob(body map[string]any) (string, error) {
 // bulkForm asks whether something is done with sessions, of which the first are named.
 func (q *request) bulkForm(do string, total int, ids []string) *formView {
 	v := &formView{Intro: []string{q.t("session." + do + "_effect"), q.t("sessions.selected", total)},
-		Form: form{Do: do, Submit: q.t("sessions." + do + "_selected"), Danger: true, Cancel: q.linkInBroker("sessions")}}
+		Form: form{Do: do, Submit: q.t("sessions."+do+"_selected", total), Danger: true, Cancel: q.linkInBroker("sessions")}}
+	v.Title = q.t("jobs.action." + sessionJobs[do])
 	for _, id := range ids {
 		v.Facts = append(v.Facts, of(q.t("sessions.clientid"), id))
 	}

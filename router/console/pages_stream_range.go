@@ -120,15 +120,15 @@ type streamRangeView struct {
 	Intro    string
 	Kept     timelineCard
 	Form     form
-	Back     link
 	Affected string // what the chosen period has, "" before it was asked for
 	Confirm  *form  // does it, nil if the form itself does
 }
 
 // rangeView returns the view of a page about a period.
 func (q *request) rangeView(intro, title string, f form) *streamRangeView {
-	v := &streamRangeView{Intro: q.t(intro), Kept: q.loadTimeline(), Form: f, Back: q.backInBroker("streams")}
-	v.Title = q.t(title, show(q.query.Get("streamname")))
+	v := &streamRangeView{Intro: q.t(intro), Kept: q.loadTimeline(), Form: f}
+	name := q.query.Get("streamname")
+	v.Title, v.Form.Cancel = q.t(title, show(name)), q.linkInBroker("streams/detail", "streamname", name)
 	if gte, lte, err := q.period(); err == nil {
 		v.Kept.choose(gte, lte)
 	}

@@ -26,11 +26,6 @@ func streamPages() []*page {
 	}
 }
 
-// backInBroker returns the link to a list of the broker.
-func (q *request) backInBroker(page string) link {
-	return link{Text: q.t("back." + page), To: q.inBroker(page)}
-}
-
 // streamRecord is a stream as the API returns it.
 type streamRecord struct {
 	Name        string          `json:"streamname"`

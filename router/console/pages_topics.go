@@ -308,7 +308,7 @@ func viewTTL(q *request) (view, error) {
 }
 
 func (q *request) ttlForm(value string) form {
-	return q.newForm("set", "ttl.set", q.labelled("ttl",
+	return q.newForm("set", "save", q.labelled("ttl",
 		field{Name: "ttl_sec", Kind: kindNumber, Required: true, Min: "0", Max: "315360000", Value: value})...)
 }
 

@@ -87,7 +87,7 @@ func (q *request) userForm() form {
 	return q.newForm("", "users.add",
 		field{Name: "email", Kind: kindText, Required: true},
 		field{Name: "firstname", Kind: kindText}, field{Name: "lastname", Kind: kindText},
-		field{Name: "password", Kind: kindPassword, Required: true, Autocomplete: "new-password"}, q.repeatedField(true),
+		field{Name: "password", Kind: kindPassword, Required: true, Autocomplete: "new-password", Hint: q.t("hint.least")}, q.repeatedField(true),
 		field{Name: "verified", Kind: kindCheckbox, Checked: true})
 }
 

@@ -73,7 +73,7 @@ func (c *Console) post(name string, form url.Values) *httptest.ResponseRecorder 
 }
 
 // TestDeadLetters_are_selected_first posts the form of dead letters with none selected,
-// which must not become an operation on all of them.
+// which must not become an operation on all of them. The deletion of selected ones is asked for.
 func TestDeadLetters_are_selected_first(t *testing.T) {
 	t.Parallel()
 	service := &calledService{}
@@ -85,6 +85,22 @@ func TestDeadLetters_are_selected_first(t *testing.T) {
 		if w := c.post("dead-letters", url.Values{"do": {do}, "id": {"1", "2"}}); w.Code != http.StatusSeeOther || !service.did(operation) {
 			t.Errorf("%s of two: %d", do, w.Code)
 		}
+	}
+	asked := c.post("dead-letters", url.Values{"do": {"ask-delete"}, "id": {"1", "2"}})
+	if service.did("deleteDeadLetters") || asked.Code != http.StatusOK {
+		t.Errorf("deleted before the answer, with the status %d", asked.Code)
+	}
+	for _, text := range []string{"2 dead letters of ", "cannot be delivered any more", `name="id" value="1"`, `name="id" value="2"`, `name="do" value="delete"`, "Delete 2 dead letters"} {
+		if !strings.Contains(asked.Body.String(), text) {
+			t.Errorf("the question lacks %q:\n%s", text, asked.Body)
+		}
+	}
+	if w := c.post("dead-letters", url.Values{"do": {"ask-delete"}}); w.Code != http.StatusBadRequest {
+		t.Errorf("deletion of none is asked for: %d", w.Code)
+	}
+	service.responses = map[string]*Response{"listDeadLetters": {Status: http.StatusOK, Header: http.Header{"X-Total-Count": {"7"}}, Body: []byte(`[{"id":"1","topic":"in/x"}]`)}}
+	if page := c.open("dead-letters").Body.String(); strings.Contains(page, `value="delete"`) || !strings.Contains(page, `value="ask-delete"`) || !strings.Contains(page, "Delete all 7") {
+		t.Errorf("the list deletes at once, or does not name the number:\n%s", page)
 	}
 	if w := c.post("dead-letters-delete", url.Values{}); w.Code != http.StatusSeeOther || !service.did("deleteDeadLetters") {
 		t.Errorf("deletion of all: %d", w.Code)

@@ -1,6 +1,9 @@
 package console
 
-import "fmt"
+import (
+	"fmt"
+	"time"
+)
 
 // preferences are the settings of a user for the console.
 type preferences struct {
@@ -21,6 +24,16 @@ func (q *request) loadPreferences() {
 	}
 }
 
+// zone returns the time zone in which the caller reads times: UTC, unless another one was chosen.
+// Forms, and what streams store over time, stay in UTC.
+func (q *request) zone() *time.Location {
+	zone, err := time.LoadLocation(q.prefs.TimeZone)
+	if err != nil { // it was checked when it was stored
+		return time.UTC
+	}
+	return zone
+}
+
 // preferencesForm changes the caller's preferences.
 func (q *request) preferencesForm() form {
 	options := func(key string, values ...string) []option {
@@ -35,6 +48,7 @@ func (q *request) preferencesForm() form {
 	return q.newFormOf("preferences", "save",
 		field{Name: "theme", Kind: kindSelect, Value: q.prefs.Theme, Options: options("theme", "system", "light", "dark")},
 		field{Name: "language", Kind: kindSelect, Value: q.prefs.Language, Options: languages},
+		field{Name: "time_zone", Kind: kindText, Value: q.prefs.TimeZone},
 		field{Name: "density", Kind: kindSelect, Value: q.prefs.Density, Options: options("density", "compact", "normal", "comfortable")},
 		field{Name: "page_size", Kind: kindSelect, Value: fmt.Sprint(q.prefs.PageSize), Options: sizes},
 		field{Name: "shortcuts", Kind: kindCheckbox, Checked: q.prefs.Shortcuts})
@@ -42,7 +56,7 @@ func (q *request) preferencesForm() form {
 
 // savePreferences stores the posted preferences.
 func savePreferences(q *request) (string, error) {
-	body := q.preferencesForm().body(q.http.PostForm, "language")
+	body := q.preferencesForm().body(q.http.PostForm, "language", "time_zone")
 	for _, size := range pageSizes {
 		if q.posted("page_size") == fmt.Sprint(size) {
 			body["page_size"] = size

@@ -1,7 +1,7 @@
 // Reads the values of charts that the server drew, and adds samples of events. The
 // geometry is that of chart.go.
 
-import { all, number, on, utc } from './main.js'
+import { all, local, number, on } from './main.js'
 
 const width = 600, height = 100
 
@@ -38,7 +38,7 @@ class Chart {
 
 	clock(time) {
 		const { step } = this.data
-		return this.length * step > 86400 ? utc(time, 0, 16) : utc(time, 11, step < 60 ? 19 : 16)
+		return this.length * step > 86400 ? local(time, 0, 16) : local(time, 11, step < 60 ? 19 : 16)
 	}
 
 	each(selector, change) { this.figure.querySelectorAll(selector).forEach(change) }
@@ -117,5 +117,5 @@ function ceiling(highest) {
 }
 
 on('sample', event => {
-	for (const figure of document.querySelectorAll('[data-points]')) charts.get(figure)?.add(event.detail)
+	for (const figure of all(document, '[data-points]')) charts.get(figure)?.add(event.detail)
 })

@@ -2,7 +2,8 @@
 
 import { byId, main } from './main.js'
 
-let gone = 0 // when g was pressed
+// gone is when g was pressed.
+let gone = 0
 
 // press does what a key stands for.
 export function press(key) {

@@ -1,9 +1,10 @@
 // Shows messages as they are published, the newest first. It rests while the page is hidden:
 // a browser has few connections to a service.
 
-import { all, fail, main, make, number, on, texts, utc, visible } from './main.js'
+import { all, fail, local, main, make, number, on, texts, visible } from './main.js'
 
-const kept = 200 // rows
+// kept is the number of rows.
+const kept = 200
 
 // prepare makes the form of a part listen.
 export function prepare(root) {
@@ -22,7 +23,7 @@ function listen(form) {
 		messages.unshift(message)
 		const row = make('tr')
 		const cell = (textContent, className = '') => make('td', { textContent, className })
-		row.append(cell(utc(message.at, 11)), make('th', { scope: 'row', textContent: visible(message.topic) }),
+		row.append(cell(local(message.at, 11)), make('th', { scope: 'row', textContent: visible(message.topic) }),
 			cell(visible(message.payload, '\n\t') + (message.truncated ? ' …' : '') + (message.encoding ? ' · ' + message.encoding : ''), 'payload'),
 			cell(message.qos + (message.retain ? ' R' : '')), cell(properties(message), 'payload'))
 		rows.prepend(row)
@@ -37,6 +38,7 @@ function listen(form) {
 	}
 	form.onsubmit = event => {
 		event.preventDefault()
+		pause.parentElement.hidden = false
 		const filters = new FormData(form).get('filters').split('\n').map(f => f.trim()).filter(Boolean)
 		address = form.dataset.listen + '?' + new URLSearchParams(filters.map(f => ['filter', f]))
 		start()

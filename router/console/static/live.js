@@ -81,7 +81,7 @@ function asOf(at) {
 
 // sample shows the values of an event: in elements with data-metric, and in charts.
 function sample(values) {
-	for (const e of document.querySelectorAll('[data-metric]')) {
+	for (const e of all(document, '[data-metric]')) {
 		const value = values[e.dataset.metric]
 		if (value !== undefined) e.textContent = value === null ? '–' : number(value)
 	}
@@ -91,10 +91,11 @@ function sample(values) {
 
 function show(now) {
 	state = now
-	for (const e of document.querySelectorAll('[data-state]')) e.hidden = e.dataset.state !== state
+	for (const e of all(document, '[data-state]')) e.hidden = e.dataset.state !== state
 }
 
 on('visibilitychange', () => {
 	if (document.hidden || (stream() ? paused : !seconds)) start()
-	else refresh() // what was missed
+	// Or what was missed would never be shown.
+	else refresh()
 })

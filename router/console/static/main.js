@@ -65,8 +65,9 @@ export const visible = (text, keep = '') => text.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{
 // number returns a number as text, with one decimal below 10.
 export const number = value => new Intl.NumberFormat(language, { maximumFractionDigits: value < 10 ? 1 : 0 }).format(value)
 
-// utc returns a time as text, or a part of it.
-export const utc = (time, from = 0, to = 19) => new Date(time).toISOString().slice(from, to).replace('T', ' ') + ' UTC'
+// local returns a time, or a part of it, in the time zone of the user. Sweden writes times as ISO 8601.
+const zone = { timeZone: document.body.dataset.zone, dateStyle: 'short', timeStyle: 'long' }
+export const local = (time, from = 0, to = 19) => new Date(time).toLocaleString('sv', zone).replace(/.{19}/, text => text.slice(from, to))
 
 // all returns the elements of a part that match, the root of the part included.
 export function all(root, selector) {
@@ -113,6 +114,7 @@ export function showTimes(root) {
 	for (const e of all(root, 'time[title]')) {
 		const at = Date.parse(e.dateTime)
 		if (Number.isNaN(at)) continue
+		e.title = local(at)
 		const seconds = (at - Date.now() + skew) / 1000
 		const [unit, size] = units.find(([, size]) => Math.abs(seconds) >= size) ?? units[3]
 		e.textContent = Math.abs(seconds) < 5 ? now : relative.format(Math.trunc(seconds / size), unit)
@@ -126,7 +128,8 @@ async function copy(button) {
 	const text = source.matches('.message') ? shown.textContent.replace(/\s+/g, ' ').trim() : shown.textContent
 	try {
 		await navigator.clipboard.writeText(text)
-	} catch { // not over plain HTTP
+	// Not over plain HTTP.
+	} catch {
 		getSelection().selectAllChildren(source)
 		if (!document.execCommand('copy')) return
 	}
@@ -241,7 +244,7 @@ export async function swap(link, mode) {
 	if (mode === 'push') history.pushState(null, '', url)
 	if (mode === 'replace') history.replaceState(null, '', url)
 	shown = address()
-	if (!quiet) for (const e of document.querySelectorAll('#messages .good, main > .failed')) e.remove()
+	if (!quiet) for (const e of all(document, '#messages .good, main > .failed')) e.remove()
 	for (const part of [...parse(response.text).children]) replace(part, mode)
 	if (mode === 'push') fillFilters()
 	if (!quiet) say(['.paging > span', '.empty p', 'h1'].map(s => main.querySelector(s)).find(Boolean).textContent)
@@ -301,7 +304,8 @@ function keepState(old, part) {
 function refocus(part, focused) {
 	const name = ['id', 'rel', 'href'].find(name => focused.getAttribute(name))
 	const target = name && part.querySelector(`[${name}="${CSS.escape(focused.getAttribute(name))}"]`)
-	if (target) target.hidden = false // as its script will do
+	// As its script will do.
+	if (target) target.hidden = false
 	else part.tabIndex = -1
 	;(target ?? part).focus({ preventScroll: true })
 }
@@ -330,7 +334,7 @@ function filter(form, wait) {
 // fillFilters makes the fields of the filters those of the address.
 function fillFilters() {
 	const values = new URLSearchParams(location.search)
-	for (const e of document.querySelectorAll('form[data-filter] :is(input, select)')) {
+	for (const e of all(document, 'form[data-filter] :is(input, select)')) {
 		if (e.type === 'checkbox') e.checked = values.getAll(e.name).includes(e.value)
 		else if (e.name) e.value = values.get(e.name) ?? e.querySelector('option')?.value ?? ''
 	}

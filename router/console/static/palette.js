@@ -65,7 +65,8 @@ async function search(text, found) {
 		const response = await load(dialog.dataset.search + '?q=' + encodeURIComponent(text), '', { signal: searching.signal })
 		const { results, incomplete, not_asked } = JSON.parse(response.text)
 		draw([...found, ...results.map(entry)], incomplete.length + not_asked)
-	} catch { /* aborted, or refused: the pages stay */ }
+	// Aborted, or refused: the pages stay.
+	} catch {}
 }
 
 function entry(result) {
