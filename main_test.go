@@ -28,10 +28,10 @@ import (
 // mayImport is the dependency diagram of this module: each package, and the packages of
 // ours that it may import. A new package must be added here.
 var mayImport = map[string][]string{
-	"": {"broker", "broker/dynsec", "router/appliance", "router/appliance/backup", "router/appliance/doctor", "router/cli", "router/client", "router/components", "router/manual"},
+	"": {"broker", "broker/dynsec", "router/appliance", "router/appliance/backup", "router/appliance/doctor", "router/appliance/upgrade", "router/cli", "router/client", "router/components", "router/manual"},
 	"router/appliance": {"broker", "broker/clusters", "broker/embedded", "broker/embedded/access", "broker/embedded/cluster/sessions", "broker/embedded/listen", "broker/embedded/cluster/mesh",
 		"broker/bridges", "broker/bridges/http", "broker/bridges/influxdb", "broker/bridges/kafka", "broker/bridges/mqtt", "broker/bridges/nats", "broker/bridges/sql", "broker/bridges/store",
-		"broker/clock", "broker/storage", "broker/messaging", "broker/outbound", "broker/remote", "broker/streams", "broker/streams/store", "db", "handlers", "handlers/audit", "handlers/audit/sinks", "handlers/auth", "handlers/jobs", "handlers/vault", "router", "router/appliance/backup", "router/appliance/datadir", "router/appliance/doctor", "broker/monitor"},
+		"broker/clock", "broker/storage", "broker/messaging", "broker/outbound", "broker/remote", "broker/streams", "broker/streams/store", "db", "handlers", "handlers/audit", "handlers/audit/sinks", "handlers/auth", "handlers/jobs", "handlers/vault", "router", "router/appliance/backup", "router/appliance/datadir", "router/appliance/doctor", "router/appliance/upgrade", "broker/monitor"},
 	"router/cli":                      {"broker", "broker/mqtt/dial", "router", "router/client", "router/loadtest", "router/site"},
 	"router/loadtest":                 {"broker", "broker/messaging", "broker/mqtt/client", "broker/mqtt/dial"},
 	"router/site":                     {"broker", "broker/dynsec"},
@@ -99,6 +99,7 @@ var mayImport = map[string][]string{
 	"router/appliance/backup":  {"broker/storage"},
 	"router/appliance/datadir": {"broker/storage"},
 	"router/appliance/doctor":  {"broker/storage"},
+	"router/appliance/upgrade": {"broker/storage"},
 
 	// Packages for tests and the gate only.
 	"broker/clock/clocktest":      {"broker/clock"},
@@ -163,6 +164,7 @@ var onlyIn = map[string][]string{
 	"golang.org/x/text":                        {"router/console"},
 	"github.com/gofrs/flock":                   {"router/appliance"},
 	"filippo.io/age":                           {"router/appliance/backup"},
+	"aead.dev/minisign":                        {"router/appliance/upgrade"},
 	"github.com/klauspost/compress":            {"router/appliance/backup"},
 	"log":                                      {""}, // to silence it
 	"github.com/jba/templatecheck":             {},   // for tests

@@ -2,6 +2,7 @@ package appliance
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"time"
@@ -39,7 +40,12 @@ type Config struct {
 // LogConfig is the configuration under "log.".
 type LogConfig struct {
 	// File is the path of the log; empty for standard error.
-	File   string `mapstructure:"file"`
+	File string `mapstructure:"file"`
+	// MaxSize is the size in bytes at which a new file is begun; 0 is never.
+	MaxSize int64 `mapstructure:"max_size"`
+	// MaxFiles is the number of files that are kept, with the one that is written to.
+	MaxFiles int `mapstructure:"max_files"`
+
 	Level  string `mapstructure:"level"`
 	Format string `mapstructure:"format"`
 	// Slow is the time from which on a request, and a command to a broker, is logged as a
@@ -47,12 +53,18 @@ type LogConfig struct {
 	Slow time.Duration `mapstructure:"slow"`
 }
 
+// Bounds of the rotation of the log.
+const (
+	minLogSize  = 64 << 10
+	maxLogFiles = 1000
+)
+
 // DefaultConfig returns the configuration of an empty file.
 func DefaultConfig() Config {
 	return Config{DataDir: "./data", DataCheckInterval: time.Minute, HTTP: router.DefaultConfig(), Admin: handlers.DefaultAdmin(),
 		Auth: auth.DefaultConfig(), Audit: audit.DefaultConfig(), Broker: embedded.DefaultConfig(), Streams: streams.DefaultConfig(), Bridges: bridges.DefaultConfig(),
 		Outbound: outbound.DefaultConfig(), Cluster: embedded.DefaultClusterConfig(),
-		Log: LogConfig{Level: "info", Format: "text", Slow: time.Second}}
+		Log: LogConfig{MaxSize: 100 << 20, MaxFiles: 5, Level: "info", Format: "text", Slow: time.Second}}
 }
 
 // Validate returns an error that names every key with an invalid value.
@@ -72,6 +84,12 @@ func (c Config) Validate() error {
 	}
 	if c.Log.Format != "text" && c.Log.Format != "json" {
 		errs = append(errs, errors.New("log.format: must be text or json"))
+	}
+	if c.Log.MaxSize != 0 && c.Log.MaxSize < minLogSize {
+		errs = append(errs, fmt.Errorf("log.max_size: must be 0 or at least %d", minLogSize))
+	}
+	if c.Log.MaxFiles < 1 || c.Log.MaxFiles > maxLogFiles {
+		errs = append(errs, fmt.Errorf("log.max_files: must be 1 to %d", maxLogFiles))
 	}
 	if c.Log.Slow < 0 {
 		errs = append(errs, errors.New("log.slow: must not be negative"))

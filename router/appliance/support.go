@@ -89,12 +89,19 @@ func addLog(b *doctor.Bundle, s *doctor.Scrubber, path string, now time.Time) er
 	if path == "" {
 		return nil
 	}
-	text, err := tail(path, now.Add(-logTime))
-	if errors.Is(err, fs.ErrNotExist) {
+	var text []byte
+	for _, part := range []string{path + ".1", path} { // the first one is what was rotated last
+		more, err := tail(part, now.Add(-logTime))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("log.file: %w", err)
+		}
+		text = append(text, more...)
+	}
+	if text == nil {
 		return nil // the service has never run
 	}
-	if err != nil {
-		return fmt.Errorf("log.file: %w", err)
+	if excess := len(text) - maxLog; excess > 0 {
+		_, text, _ = bytes.Cut(text[excess:], []byte("\n"))
 	}
 	b.Add(s, "log.txt", "the last day of the log, at most 32 MiB", text)
 	return nil

@@ -31,6 +31,37 @@ func TestCampaignRelease(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) { c.test(t, dist) })
 	}
 	t.Run("signature", func(t *testing.T) { signature(t, dist, public) })
+	t.Run("bundle", func(t *testing.T) { bundle(t, dist) })
+}
+
+// bundle has the program verify the bundle with the key that was built in, and refuse one that
+// was changed.
+func bundle(t *testing.T, dist string) {
+	file := filepath.Join(dist, program+".bundle.tar")
+	listed := strings.Fields(run(t, nil, "tar", "-tf", file))
+	if diff := cmp.Diff([]string{"SHA256SUMS", "SHA256SUMS.minisig"}, listed[:2]); diff != "" {
+		t.Errorf("first entries (-want +got):\n%s", diff)
+	}
+	for _, name := range []string{program, program + ".minisig", program + ".oci.tar", program + ".sbom.cdx.json", program + ".licenses.txt",
+		"signalbox_1.2.3-1_amd64.deb", "signalbox-1.2.3-1.x86_64.rpm", "manual/install.md", "CHANGELOG.md", "LICENSE"} {
+		if !slices.Contains(listed, name) {
+			t.Errorf("the bundle lacks %s: %q", name, listed)
+		}
+	}
+	installed := filepath.Join(t.TempDir(), "signalbox")
+	run(t, nil, "cp", filepath.Join(dist, program), installed)
+	env := []string{"SIGNALBOX_DATA_DIR=" + filepath.Join(t.TempDir(), "data"), "SIGNALBOX_HTTP_LISTEN=127.0.0.1:0", "SIGNALBOX_BROKER_LISTEN=127.0.0.1:0"}
+	run(t, env, "bash", "-c", `"$0" serve & until "$0" healthcheck 2>/dev/null; do sleep 0.2; done; kill $! && wait $!`, installed)
+	for _, release := range []string{file, filepath.Join(dist, program)} {
+		if got := run(t, env, installed, "upgrade", release); !strings.Contains(got, "is installed already") {
+			t.Errorf("%s: got %s", release, got)
+		}
+	}
+	changed := filepath.Join(t.TempDir(), "changed.tar")
+	run(t, nil, "bash", "-c", `sed 's/docker run/docker RUN/' "$0" >"$1"`, file, changed)
+	if out, err := try(t, env, installed, "upgrade", changed); err == nil || !strings.Contains(out, "another checksum") {
+		t.Errorf("a changed bundle: %v, %s", err, out)
+	}
 }
 
 // TestCampaignReproducible builds the program in two directories.

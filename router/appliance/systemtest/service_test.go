@@ -66,7 +66,13 @@ type service struct {
 // permissive one: the program itself has to protect private files.
 func launch(t testing.TB, dir string, s settings) *service {
 	t.Helper()
-	args := []string{"-c", `umask 0; exec "$0" serve "$@"`, process.Program}
+	return launchProgram(t, process.Program, dir, s)
+}
+
+// launchProgram is launch of another build.
+func launchProgram(t testing.TB, program, dir string, s settings) *service {
+	t.Helper()
+	args := []string{"-c", `umask 0; exec "$0" serve "$@"`, program}
 	if file := s[configFile]; file != "" {
 		args = append(args, "--config", file)
 	}

@@ -1,0 +1,221 @@
+package systemtest
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"aead.dev/minisign"
+
+	"signalbox/broker/brokertest"
+	"signalbox/scripts/process"
+	"signalbox/scripts/suite"
+)
+
+// TestUpgradeNeedsAKey refuses a file while no key is trusted, and one with a wrong key.
+func TestUpgradeNeedsAKey(t *testing.T) {
+	t.Parallel()
+	dir, env := dataDir(t), configured(nil)
+	serve(t, dir, env).stop(t)
+	before := stored(t, dir)
+	program := filepath.Join(t.TempDir(), "signalbox")
+	if err := os.Link(process.Program, program); err != nil {
+		t.Skip("the temporary folders have no links")
+	}
+	public, _, err := minisign.GenerateKey(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, file := filepath.Join(t.TempDir(), "key"), filepath.Join(t.TempDir(), "release")
+	write(t, key, public.String())
+	write(t, file, read(t, process.Program))
+	wantRefused(t, finish(t, programCommand(program, env.environ(dir), "upgrade", file)), "there is no signature")
+	write(t, file+".minisig", "damaged")
+	wantRefused(t, finish(t, programCommand(program, env.environ(dir), "upgrade", file)), "--key")
+	wantRefused(t, finish(t, programCommand(program, env.environ(dir), "upgrade", "--key", key, file)), "damaged")
+	wantRefused(t, finish(t, programCommand(program, env.environ(dir), "upgrade", "rollback")), "no upgrade")
+	if got := finish(t, programCommand(program, env.environ(dir), "upgrade", "status")); got.code != 0 || !strings.Contains(got.stdout, "none is recorded") {
+		t.Errorf("status: %+v", got)
+	}
+	after := stored(t, dir)
+	delete(after, filepath.Join(dir, "upgrade"))
+	if fmt.Sprint(after) != fmt.Sprint(before) {
+		t.Errorf("the data directory was changed: %v, before %v", after, before)
+	}
+}
+
+func programCommand(program string, env []string, args ...string) *exec.Cmd {
+	cmd := exec.Command(program, args...)
+	cmd.Env = env
+	cmd.SysProcAttr = process.DieWithParent()
+	return cmd
+}
+
+// upgradeKills is how often TestCampaignUpgrade kills an upgrade.
+const upgradeKills = 20
+
+// TestCampaignUpgrade upgrades a service, which clients publish to, from one build to the next, kills
+// the upgrade at many moments of it, and rolls back. Nothing that was acknowledged is lost.
+func TestCampaignUpgrade(t *testing.T) {
+	s := newUpgradeSite(t)
+	s.start(t)
+	tr := newTraffic(t, s.machine)
+	at := clientAddresses(s.machine)
+	tr.subscribe(t, "reader", "traffic/#", 1, at)
+	absent := tr.subscribe(t, "absent", "traffic/#", 1, at)
+	tr.publish(1, false, at)
+	tr.publish(1, true, at)
+	tr.awaitAcknowledged(t, 200)
+	absent.disconnect()
+
+	wantRefused(t, s.run(t, "upgrade", s.damaged), "the signature is wrong")
+	if got := s.run(t, "upgrade", "--dry-run", s.next); got.code != 0 || !strings.Contains(got.stdout, "would replace version v1.0.0") {
+		t.Fatalf("dry run: %+v", got)
+	}
+	began := time.Now()
+	if got := s.run(t, "upgrade", s.next); got.code != 0 || !strings.Contains(got.stdout, "restart it") {
+		t.Fatalf("upgrade: %+v", got)
+	}
+	took := time.Since(began)
+	s.restart(t, "v1.0.1")
+	absent.reconnect()
+	wantRefused(t, s.run(t, "upgrade", s.previous), "is older than")
+	for i := range upgradeKills {
+		s.rollBack(t, "--keep-data")
+		s.killed(t, took*time.Duration(i+1)*3/(2*upgradeKills)) // the last ones at its end
+		if got := s.run(t, "upgrade", s.next); got.code != 0 {
+			t.Fatalf("after kill %d: %+v", i, got)
+		}
+		s.restart(t, "v1.0.1")
+		tr.awaitAcknowledged(t, 20)
+	}
+	tr.check(t)
+	t.Logf("%d messages were acknowledged; an upgrade takes %v", tr.acknowledged(), took.Round(time.Millisecond))
+	s.stop(t)
+	s.wantRolledBack(t)
+}
+
+// upgradeSite is a machine with a program of its own, and releases.
+type upgradeSite struct {
+	*machine
+	program                 string
+	previous, next, damaged string // releases
+}
+
+func newUpgradeSite(t *testing.T) *upgradeSite {
+	t.Helper()
+	public, private, err := minisign.GenerateKey(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder := t.TempDir()
+	s := &upgradeSite{machine: &machine{dir: dataDir(t), mqtt: brokertest.FreePort(t, suite.Host()), id: 1}, program: filepath.Join(t.TempDir(), "signalbox")}
+	s.previous, s.next, s.damaged = filepath.Join(folder, "v1.0.0"), filepath.Join(folder, "v1.0.1"), filepath.Join(folder, "damaged")
+	for _, path := range []string{s.previous, s.next} {
+		buildVersion(t, path, filepath.Base(path), public.String())
+		write(t, path+".minisig", string(minisign.Sign(private, []byte(read(t, path)))))
+	}
+	text := []byte(read(t, s.next))
+	write(t, s.damaged+".minisig", read(t, s.next+".minisig"))
+	text[len(text)/2] ^= 1
+	write(t, s.damaged, string(text))
+	write(t, s.program, read(t, s.previous))
+	if err := os.Chmod(s.program, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// buildVersion builds the program as a version that trusts a release key.
+func buildVersion(t *testing.T, path, version, key string) {
+	t.Helper()
+	build := exec.Command(filepath.Join("..", "..", "..", "scripts", "build"))
+	build.Env = append(os.Environ(), "OUT="+path, "VERSION="+version, "COMMIT=abc", "DATE=2026-01-01T00:00:00Z", "RELEASE_KEY="+key)
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+}
+
+func (s *upgradeSite) settings() settings { return configured(settings{"BROKER_LISTEN": s.mqtt}) }
+
+func (s *upgradeSite) run(t *testing.T, args ...string) outcome {
+	t.Helper()
+	return finish(t, programCommand(s.program, s.settings().environ(s.dir), args...))
+}
+
+// start runs the program that is installed.
+func (s *upgradeSite) start(t *testing.T) {
+	t.Helper()
+	s.machine.run = launchProgram(t, s.program, s.dir, s.settings())
+	s.machine.run.awaitReady(t)
+	s.api = root(t, s.machine.run)
+}
+
+func (s *upgradeSite) stop(t *testing.T) {
+	t.Helper()
+	s.machine.run.stop(t)
+}
+
+// restart starts the program that is installed, which must be of a version.
+func (s *upgradeSite) restart(t *testing.T, version string) {
+	t.Helper()
+	s.stop(t)
+	s.start(t)
+	if got := s.run(t, "upgrade", "status"); got.code != 0 || !strings.Contains(got.stdout, "service runs  "+version+" ") {
+		t.Errorf("status: %+v, want %s", got, version)
+	}
+}
+
+func (s *upgradeSite) rollBack(t *testing.T, args ...string) {
+	t.Helper()
+	s.stop(t)
+	if got := s.run(t, append([]string{"upgrade", "rollback"}, args...)...); got.code != 0 {
+		t.Fatalf("rollback: %+v", got)
+	}
+	s.start(t)
+}
+
+// killed kills an upgrade, with the processes that it has started, after a time. What is installed
+// must be one of the versions, and the service must start with it.
+func (s *upgradeSite) killed(t *testing.T, after time.Duration) {
+	t.Helper()
+	cmd := programCommand(s.program, s.settings().environ(s.dir), "upgrade", s.next)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	kill := time.AfterFunc(after, func() { syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }) //nolint:errcheck // it may have ended
+	cmd.Wait()                                                                                //nolint:errcheck // it was killed
+	kill.Stop()
+	got := s.run(t, "version")
+	t.Logf("killed after %v: %s%s", after.Round(time.Millisecond), got.stdout, out.String())
+	if got.code != 0 || !strings.Contains(got.stdout, " v1.0.") {
+		t.Fatalf("no program can be run: %+v", got)
+	}
+	s.stop(t)
+	s.start(t)
+}
+
+// wantRolledBack rolls back with the data: a client that was created after the upgrade does not exist.
+func (s *upgradeSite) wantRolledBack(t *testing.T) {
+	t.Helper()
+	s.start(t)
+	s.api.must(t, "POST", s.api.at("/clients"), object{"username": "later", "password": passwordOf("later")}, nil)
+	wantRefused(t, s.run(t, "upgrade", "rollback"), "stop it for the rollback")
+	s.rollBack(t)
+	if got := s.run(t, "upgrade", "status"); !strings.Contains(got.stdout, "rolled back") || !strings.Contains(got.stdout, "service runs  v1.0.0 ") {
+		t.Errorf("status: %+v", got)
+	}
+	if s.knows(t, "later") || !s.knows(t, worker) {
+		t.Errorf("clients after the rollback: %q", s.clients(t))
+	}
+	s.stop(t)
+}
