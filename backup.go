@@ -15,21 +15,25 @@ import (
 	"signalbox/router/cli"
 )
 
-// backupCommand has the commands that write and verify backups.
+// backupCommand has the commands that write, verify and remove backups.
 func backupCommand(load configLoader) *cobra.Command {
-	parent := &cobra.Command{Use: "backup", Short: "Creates and verifies backups of the data directory"}
-	parent.AddCommand(backupCreate(load), backupVerify())
+	parent := &cobra.Command{Use: "backup", Short: "Creates, verifies, lists and removes backups of the data directory"}
+	parent.AddCommand(backupCreate(load), backupVerify(), backupList(load), backupPrune(load))
 	return parent
 }
 
 func backupCreate(load configLoader) *cobra.Command {
 	var recipient, passphrase string
 	var o backup.Options
-	cmd := &cobra.Command{Use: "create FILE", Short: "Writes a backup of the data directory to a new file, also while the service runs", Args: cobra.ExactArgs(1),
+	cmd := &cobra.Command{Use: "create [FILE]", Short: "Writes a backup of the data directory to a new file, by default in backup.directory, also while the service runs",
+		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := load(cmd)
 			if err != nil {
 				return err
+			}
+			if len(args) == 0 {
+				return createInDirectory(cmd, c)
 			}
 			o.Version = versionText()
 			if o.To, err = recipientOf(recipient, passphrase); err != nil {
@@ -63,7 +67,7 @@ func recipientOf(key, passphrase string) (backup.Recipient, error) {
 	case key != "":
 		r, err := backup.ParseRecipient(key)
 		if err != nil {
-			return r, cli.UsageError{Err: err}
+			return r, cli.UsageError{Err: fmt.Errorf("--recipient: %w", err)}
 		}
 		return r, nil
 	case passphrase != "":

@@ -27,7 +27,7 @@ func TestPrivateKeys(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, o := range map[string]Options{"encrypted": {To: Recipient{identity.Recipient()}}, "not encrypted": {}} {
+	for name, o := range map[string]Options{"encrypted": {To: Recipient{[]age.Recipient{identity.Recipient()}}}, "not encrypted": {}} {
 		m, err := Extract(t.Context(), fixture(t, o), filepath.Join(t.TempDir(), "x"), Identities{[]age.Identity{identity}})
 		if err != nil {
 			t.Fatal(err)
@@ -54,22 +54,22 @@ func fixture(t *testing.T, o Options) string {
 		}
 	}
 	c := &creation{dir: dir, stage: stage, options: o, manifest: Manifest{Format: format, Version: "test"}}
-	if err := c.addFile("signalbox.db"); err != nil {
+	if err := c.addFile(t.Context(), "signalbox.db"); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.addIdentity([]string{"signalbox.db"}); err != nil {
+	if err := c.addIdentity(t.Context(), []string{"signalbox.db"}); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.addCertificates(); err != nil {
+	if err := c.addCertificates(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if o.Config != nil {
-		if err := c.add(ConfigName, o.Config); err != nil {
+		if err := c.add(t.Context(), ConfigName, o.Config); err != nil {
 			t.Fatal(err)
 		}
 	}
 	file := filepath.Join(stage, "archive")
-	if err := c.writeFile(file); err != nil {
+	if err := c.writeFile(t.Context(), file); err != nil {
 		t.Fatal(err)
 	}
 	return file
