@@ -121,6 +121,9 @@ func (c *creation) copyDatabases(ctx context.Context) (names []string, err error
 	if len(names) == 0 || names[0] != databaseNames[0] {
 		return nil, fmt.Errorf("%s is not a data directory, since it has no %s: give the right one with --data_dir", c.dir, databaseNames[0])
 	}
+	if c.manifest.Node, err = isNode(ctx, c.dir); err != nil {
+		return nil, err
+	}
 	m, err := storage.BeginMoment(ctx, paths)
 	if err != nil {
 		return nil, err
@@ -140,6 +143,17 @@ func (c *creation) copyDatabases(ctx context.Context) (names []string, err error
 		}
 	}
 	return names, nil
+}
+
+// isNode reports whether the broker of a data directory is a node of a cluster: whether the
+// database of that, which a backup does not contain, has the credentials of a node.
+func isNode(ctx context.Context, dir string) (bool, error) {
+	path := filepath.Join(dir, filepath.FromSlash(clusterName))
+	if info, err := os.Stat(path); err != nil || info.Size() == 0 {
+		return false, nil //nolint:nilerr // it never was one
+	}
+	n, err := storage.Scan(ctx, path, `SELECT count(*) FROM kept WHERE name = 'cluster/identity' AND length(value) > 0`)
+	return n == "1", err
 }
 
 // directory is the content of the file with the identity of a data directory.
