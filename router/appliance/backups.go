@@ -24,9 +24,14 @@ type backups struct {
 	options   backup.Options
 	now       func() time.Time // time of day
 	log       *slog.Logger
-	working   sync.WaitGroup
+
+	ctx     context.Context // done when the service stops
+	cancel  context.CancelFunc
+	working sync.WaitGroup
 
 	mu       sync.Mutex // guards what follows
+	current  *backupTask
+	failed   *backupTask // the last one that made a backup, if it failed
 	all      []backup.Entry
 	tried    time.Time // when the schedule made or tried the last one
 	failures int64
@@ -36,6 +41,7 @@ type backups struct {
 func newBackups(c Config, version string, now func() time.Time, log *slog.Logger) *backups {
 	b := &backups{directory: backup.Directory{Path: c.Backup.Directory, DataDir: c.DataDir}, now: now, log: log,
 		options: backup.Options{Version: version, Config: c.Backup.Settings, WithKey: c.Backup.WithKey, Now: now}}
+	b.ctx, b.cancel = context.WithCancel(context.Background())
 	b.schedule, _ = backup.ParseSchedule(c.Backup.Schedule)       //nolint:errcheck // validated
 	b.keep, _ = backup.ParseKeep(c.Backup.Keep)                   //nolint:errcheck // validated
 	b.options.To, _ = backup.ParseRecipients(c.Backup.Recipients) //nolint:errcheck // validated
@@ -45,32 +51,36 @@ func newBackups(c Config, version string, now func() time.Time, log *slog.Logger
 // isSet reports whether backups have a directory.
 func (b *backups) isSet() bool { return b.directory.Path != "" }
 
-// run makes the backups that are due until ctx is done.
-func (b *backups) run(ctx context.Context) {
+// run makes the backups that are due until the service stops.
+func (b *backups) run() {
 	again := time.NewTicker(backupCheckInterval)
 	defer again.Stop()
-	for ctx.Err() == nil {
-		b.look(ctx)
+	for b.ctx.Err() == nil {
+		b.look()
 		select {
 		case <-again.C:
-		case <-ctx.Done():
+		case <-b.ctx.Done():
 		}
 	}
 }
 
 // look makes a backup if one is due.
-func (b *backups) look(ctx context.Context) {
+func (b *backups) look() {
 	b.refresh()
-	if !b.begin(b.now()) {
+	if !b.demanded(b.now()) {
 		return
 	}
-	if _, err := b.create(ctx); err == nil {
+	t, err := b.begin("", stateCreating)
+	if err != nil {
+		return // the one that is being made counts, and otherwise the next look makes one
+	}
+	if b.create(t); t.err == nil {
 		b.prune()
 	}
 }
 
-// begin reports whether the schedule demands a backup now, and notes the attempt.
-func (b *backups) begin(now time.Time) bool {
+// demanded reports whether the schedule demands a backup now, and notes the attempt.
+func (b *backups) demanded(now time.Time) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	since := now.Sub(b.tried)
@@ -105,20 +115,23 @@ func (b *backups) refresh() {
 	b.all = all
 }
 
-// create makes a backup. It logs and counts the failure, too.
-func (b *backups) create(ctx context.Context) (backup.Entry, error) {
-	e, err := b.directory.Create(ctx, b.options, verifyIn)
-	defer b.refresh()
+// create makes the backup of a task. It logs and counts a failure, too.
+func (b *backups) create(t *backupTask) {
+	t.entry, t.err = b.directory.Create(b.ctx, b.options, verifyIn)
+	var failed *backupTask
 	switch {
-	case err == nil:
-		b.log.Info("a backup was made and verified", "name", e.Name, "bytes", e.Size, "duration", e.Duration.Round(time.Millisecond))
-	case ctx.Err() == nil && !errors.Is(err, backup.ErrBusy):
-		b.log.Error("no backup was made", "directory", b.directory.Path, "error", err)
-		b.mu.Lock()
-		b.failures++
-		b.mu.Unlock()
+	case t.err == nil:
+		b.log.Info("a backup was made and verified", "name", t.entry.Name, "bytes", t.entry.Size, "duration", t.entry.Duration.Round(time.Millisecond))
+	case b.ctx.Err() == nil && !errors.Is(t.err, backup.ErrBusy):
+		failed = t
+		b.log.Error("no backup was made", "directory", b.directory.Path, "error", t.err)
 	}
-	return e, err
+	b.mu.Lock()
+	if b.failed = failed; failed != nil {
+		b.failures++
+	}
+	b.mu.Unlock()
+	b.end(t)
 }
 
 // prune removes the backups that are not to be kept.
@@ -138,10 +151,9 @@ func (a *Appliance) startBackups(context.Context) error {
 	if !a.backups.isSet() {
 		return nil
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	a.backups.working.Go(func() { a.backups.run(ctx) })
+	a.backups.working.Go(a.backups.run)
 	a.undo.add(func() error {
-		cancel()
+		a.backups.cancel()
 		a.backups.working.Wait()
 		return nil
 	})

@@ -2,6 +2,7 @@ package appliance
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"log/slog"
 	"os"
@@ -85,7 +86,7 @@ func (b *backups) names(t *testing.T) (all []string) {
 func TestSchedule(t *testing.T) {
 	t.Parallel()
 	b, m := scheduled(t, func(c *Config) { c.Backup.Schedule, c.Backup.Keep = "daily 03:00", "3d" })
-	b.look(t.Context())
+	b.look()
 	if got := b.names(t); len(got) != 2 {
 		t.Fatalf("after the start: %q", got)
 	}
@@ -103,7 +104,7 @@ func TestSchedule(t *testing.T) {
 	}
 	for range 5 * 24 {
 		m.Pass(time.Hour)
-		b.look(t.Context())
+		b.look()
 	}
 	all, err := b.directory.List()
 	if err != nil {
@@ -159,7 +160,7 @@ func otherDirectory(t *testing.T) string {
 func TestScheduleAfterFailures(t *testing.T) {
 	t.Parallel()
 	b, m := scheduled(t, func(c *Config) { c.Backup.Schedule, c.Backup.Keep = "24h", "1d" })
-	b.look(t.Context())
+	b.look()
 	first := b.names(t)
 	identity := filepath.Join(b.directory.DataDir, "identity")
 	if err := os.Rename(identity, identity+".away"); err != nil {
@@ -167,7 +168,7 @@ func TestScheduleAfterFailures(t *testing.T) {
 	}
 	m.Pass(24 * time.Hour)
 	for range 3 {
-		b.look(t.Context())
+		b.look()
 		m.Pass(backupRetryInterval / 2)
 	}
 	if b.failures != 2 || !slices.Equal(b.names(t), first) {
@@ -180,7 +181,7 @@ func TestScheduleAfterFailures(t *testing.T) {
 		t.Fatal(err)
 	}
 	m.Pass(backupRetryInterval)
-	b.look(t.Context())
+	b.look()
 	if got := b.names(t); len(got) != 2 || got[0] == first[0] {
 		t.Errorf("files %q after %q", got, first)
 	}
@@ -201,9 +202,14 @@ func TestBackupsForRecipients(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(b.directory.DataDir, keyFile), []byte("key"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	e, err := b.create(t.Context())
-	if err != nil || !e.Encrypted || !e.WithKey || e.State != backup.Verified {
-		t.Fatalf("%+v, %v", e, err)
+	task, err := b.begin("", stateCreating)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.create(task)
+	e := task.entry
+	if task.err != nil || !e.Encrypted || !e.WithKey || e.State != backup.Verified {
+		t.Fatalf("%+v, %v", e, task.err)
 	}
 	file := filepath.Join(b.directory.Path, e.Name)
 	if _, err := VerifyBackup(t.Context(), file, backup.Identities{}); err == nil {
@@ -239,6 +245,36 @@ func flip(t *testing.T, file string) {
 	text[len(text)/2] ^= 1
 	if err := os.WriteFile(file, text, 0o600); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestBackupOfANewerRelease is refused before anything in it is counted.
+func TestBackupOfANewerRelease(t *testing.T) {
+	t.Parallel()
+	b, _ := scheduled(t, func(*Config) {})
+	path := filepath.Join(b.directory.DataDir, brokerFile)
+	d, err := sql.Open("sqlite", path)
+	if err == nil {
+		_, err = d.Exec(`INSERT INTO goose_db_version (version_id, is_applied) VALUES (9999, 1)`)
+	}
+	file := filepath.Join(t.TempDir(), "newer")
+	if err = errors.Join(err, d.Close()); err == nil {
+		_, err = backup.Create(t.Context(), b.directory.DataDir, file, backup.Options{Version: "99.0"})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = "the backup was written by a newer release (version 99.0)"
+	if _, err := VerifyBackup(t.Context(), file, backup.Identities{}); err == nil || !strings.HasPrefix(err.Error(), want) {
+		t.Errorf("verify: %v", err)
+	}
+	c := Config{DataDir: b.directory.DataDir}
+	before := b.directory.DataDir
+	if _, err := Restore(t.Context(), c, file, backup.Identities{}, RestoreOptions{}); err == nil || !strings.HasPrefix(err.Error(), want) {
+		t.Errorf("restore: %v", err)
+	}
+	if left, _ := filepath.Glob(before + ".*"); len(left) > 0 {
+		t.Errorf("left %q", left)
 	}
 }
 

@@ -18,8 +18,8 @@ import (
 	"signalbox/broker/storage"
 )
 
-// Directory is where a service keeps its backups: each is a file and a record about it.
-// Whoever writes or removes one holds the lock of the directory.
+// Directory is where a service keeps its backups: each is a file and a record about it. A process
+// that writes or removes one holds the lock of the directory.
 type Directory struct {
 	Path string
 	// DataDir is the data directory that the backups are of.
@@ -163,14 +163,26 @@ func (d Directory) isEncrypted(name string) bool {
 	return err == nil && string(intro) == ageIntro
 }
 
-// Open opens a backup for reading.
-func (d Directory) Open(name string) (*os.File, Entry, error) {
-	e, err := d.entry(name)
-	if err != nil {
-		return nil, e, err
+// Exists returns nil if there is a backup with a name.
+func (d Directory) Exists(name string) error {
+	_, err := d.entry(name)
+	return err
+}
+
+// Open opens a backup for reading, and returns its size.
+func (d Directory) Open(name string) (*os.File, int64, error) {
+	if err := d.Exists(name); err != nil {
+		return nil, 0, err
 	}
 	f, err := os.Open(filepath.Join(d.Path, name))
-	return f, e, err
+	if err != nil {
+		return nil, 0, err
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return nil, 0, errors.Join(err, f.Close())
+	}
+	return f, info.Size(), nil
 }
 
 // locked calls do while no other process changes the directory, with an empty directory for

@@ -78,7 +78,7 @@ func recordOf(m *Manifest) Record {
 	return Record{Directory: m.Directory, Version: m.Version, Time: m.Time, WithKey: m.Has(KeyName), Counts: m.Counts}
 }
 
-// publish gives a backup its name, after its record: a record without a file is ignored.
+// publish moves a backup to its name, after its record: a record without a file is ignored.
 func (d Directory) publish(work, file string, e Entry) error {
 	if err := d.store(work, e.Name, e.Record); err != nil {
 		return err
