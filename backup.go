@@ -15,21 +15,25 @@ import (
 	"signalbox/router/cli"
 )
 
-// backupCommand has the commands that write and verify backups.
+// backupCommand has the commands that write, verify and remove backups.
 func backupCommand(load configLoader) *cobra.Command {
-	parent := &cobra.Command{Use: "backup", Short: "Creates and verifies backups of the data directory"}
-	parent.AddCommand(backupCreate(load), backupVerify())
+	parent := &cobra.Command{Use: "backup", Short: "Creates, verifies, lists and removes backups of the data directory"}
+	parent.AddCommand(backupCreate(load), backupVerify(), backupList(load), backupPrune(load))
 	return parent
 }
 
 func backupCreate(load configLoader) *cobra.Command {
 	var recipient, passphrase string
 	var o backup.Options
-	cmd := &cobra.Command{Use: "create FILE", Short: "Writes a backup of the data directory to a new file, also while the service runs", Args: cobra.ExactArgs(1),
+	cmd := &cobra.Command{Use: "create [FILE]", Short: "Writes a backup of the data directory to a new file, by default in backup.directory, also while the service runs",
+		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := load(cmd)
 			if err != nil {
 				return err
+			}
+			if len(args) == 0 {
+				return createInDirectory(cmd, c)
 			}
 			o.Version = versionText()
 			if o.To, err = recipientOf(recipient, passphrase); err != nil {
@@ -63,7 +67,7 @@ func recipientOf(key, passphrase string) (backup.Recipient, error) {
 	case key != "":
 		r, err := backup.ParseRecipient(key)
 		if err != nil {
-			return r, cli.UsageError{Err: err}
+			return r, cli.UsageError{Err: fmt.Errorf("--recipient: %w", err)}
 		}
 		return r, nil
 	case passphrase != "":
@@ -112,7 +116,7 @@ func backupVerify() *cobra.Command {
 
 func restoreCommand(load configLoader) *cobra.Command {
 	var d decryption
-	var dryRun bool
+	var o appliance.RestoreOptions
 	cmd := &cobra.Command{Use: "restore FILE", Short: "Puts a backup in the place of the data directory, which is kept; the service must be stopped", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := load(cmd)
@@ -123,15 +127,16 @@ func restoreCommand(load configLoader) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			r, err := appliance.Restore(cmd.Context(), c, args[0], with, dryRun)
+			r, err := appliance.Restore(cmd.Context(), c, args[0], with, o)
 			if err != nil {
 				return fmt.Errorf("%s: %w", args[0], err)
 			}
-			report(cmd, c.DataDir, r, dryRun)
+			report(cmd, c.DataDir, r, o.DryRun)
 			return nil
 		}}
 	d.flags(cmd)
-	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "verify the backup and report what would be restored, and change nothing")
+	cmd.Flags().BoolVar(&o.DryRun, "dry-run", false, "verify the backup and report what would be restored, and change nothing")
+	cmd.Flags().StringVar(&o.Cluster, "cluster", "", "of a backup of a node of a cluster: `what` happens to the broker: rejoin leaves it out, so that it joins again; alone restores the broker too, if all nodes were lost")
 	return cmd
 }
 
@@ -146,6 +151,9 @@ func report(cmd *cobra.Command, dir string, r *appliance.Restored, dryRun bool) 
 	}
 	if r.Previous != "" {
 		fmt.Fprintf(out, "the previous data is in %s; delete it when you no longer need it\n", r.Previous)
+	}
+	if r.NoBroker {
+		fmt.Fprintln(out, "the broker was not restored: start the service, and let the broker join its cluster again with the same nodeid and address")
 	}
 	for _, name := range r.Manifest.Omitted {
 		fmt.Fprintf(out, "the backup has no %s: put your copy of it into %s before the start\n", name, dir)

@@ -2,9 +2,11 @@ package main
 
 import (
 	"encoding/json"
+	"path/filepath"
 	"strings"
 	"testing"
 
+	"signalbox/router/appliance"
 	"signalbox/scripts/suite"
 )
 
@@ -52,6 +54,7 @@ func TestCheck(t *testing.T) {
 	want(0, "QUEUES OK - no messages wait | queue=0;1000;10000;0", "queues")
 	want(1, "QUEUES WARNING - ", "queues", "--warn", "0")
 	want(2, "QUEUES CRITICAL - ", "queues", "--crit", "0")
+	want(3, "BACKUP UNKNOWN - the service makes no backups: backup.directory is not set", "backup")
 	want(0, "CERTIFICATES OK - no certificates are stored | days=U;31:;8:", "certificates")
 	u.done("broker", "create", "dead", "--url", "mqtt://127.0.0.1:1")
 	want(2, "BROKER CRITICAL - 1 of 2 brokers connected; default/dead: ", "broker")
@@ -61,4 +64,20 @@ func TestCheck(t *testing.T) {
 	want(3, "UNKNOWN - the service cannot be reached", "broker", "--server", "http://127.0.0.1:1")
 	want(3, "UNKNOWN - ", "queues", "--warn", "x")
 	want(3, "UNKNOWN - ", "queues", "extra")
+}
+
+// TestCheckBackup is CRITICAL while there is no verified backup, or none that is young enough.
+func TestCheckBackup(t *testing.T) {
+	t.Parallel()
+	u := newTerminal(t, func(c *appliance.Config) { c.Backup.Directory = filepath.Join(t.TempDir(), "backups") })
+	if got := u.run("check", "backup"); got.code != 2 || !strings.Contains(got.out, "BACKUP CRITICAL - there is no verified backup | age=U;93600;93600;0") {
+		t.Errorf("none: %+v", got)
+	}
+	u.done("service", "create-backup")
+	if got := u.run("check", "backup", "--max-age", "1h"); got.code != 0 || !strings.Contains(got.out, "BACKUP OK - the last verified backup is ") || !strings.Contains(got.out, ";3600;3600;0") {
+		t.Errorf("one: %+v", got)
+	}
+	if got := u.run("check", "backup", "--max-age", "0s"); got.code != 2 {
+		t.Errorf("too old: %+v", got)
+	}
 }

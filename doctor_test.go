@@ -153,6 +153,7 @@ var brokenSettings = []broken{
 	{"unknown key", nil, "http: {lissten: x}\n", found{Level: "error", Check: "configuration", Text: "http.lissten"}, nil},
 	{"invalid value", nil, "log: {level: loud}\n", found{Level: "error", Check: "configuration", Text: "log.level"}, nil},
 	{"disk nearly full", nil, anyPort + "cluster: {min_free_disk: 1125899906842624}\n", found{Level: "error", Check: "disk", Text: "fewer than the 1.0 PiB"}, nil},
+	{"no backup was made", nil, anyPort + "backup: {directory: nowhere, schedule: 6h}\n", found{Level: "warning", Check: "backups", Object: "nowhere", Text: "no verified backup"}, nil},
 	{"all callers are proxies", nil, "http: {listen: '127.0.0.1:0', trusted_proxies: ['0.0.0.0/0']}\n" + anyMQTT, found{Level: "error", Check: "proxies", Object: "http.trusted_proxies", Text: "every caller"}, nil},
 	{"passwords without TLS", nil, "http: {listen: '0.0.0.0:0'}\n" + anyMQTT, found{Level: "warning", Check: "proxies", Object: "http.listen", Text: "without TLS"}, nil},
 }

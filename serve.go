@@ -26,6 +26,9 @@ func serveCommand(load configLoader) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if c.Backup.Settings, err = maskedConfig(cmd); err != nil {
+				return err
+			}
 			to, err := appliance.OpenLog(c.Log, cmd.ErrOrStderr())
 			if err != nil {
 				return err

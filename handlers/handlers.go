@@ -12,8 +12,8 @@
 // format, required, nullable, alone and default are enforced and documented; doc is a
 // sentence for the document. A request with Resolve looks up what its path names before
 // query and body are checked; one with Locate does so if these are invalid; one with
-// Validate adds what tags cannot state. A result may be a [List], a [Raw] document, or
-// carry a session cookie; a type with OneOf is documented as a choice.
+// Validate adds what tags cannot state. A result may be a [List], a [Raw] document, a
+// [File], or carry a session cookie; a type with OneOf is documented as a choice.
 package handlers
 
 import (
@@ -34,7 +34,7 @@ import (
 	"signalbox/handlers/vault"
 )
 
-// API has the dependencies of the operations. All exported fields are required.
+// API has the dependencies of the operations. All exported fields but Backups are required.
 type API struct {
 	*Connections
 	Clusters broker.Clusters
@@ -43,6 +43,8 @@ type API struct {
 	// AuditSinks are the destinations to which the audit log is copied.
 	AuditSinks *sinks.Sinks
 	Jobs       *jobs.Runner
+	// Backups is nil if no directory for them is configured.
+	Backups Backups
 	// SearchTime bounds the time of a search.
 	SearchTime time.Duration
 	History    *monitor.History

@@ -25,6 +25,7 @@ const (
 	auditChanges  auditing = iota
 	auditRepeated          // a change that is made very often: rows with a count
 	auditNothing           // no change, although its method could make one
+	auditRead              // no change, but as important as one
 )
 
 // auditedRequest is a request on its way into the audit log.
@@ -65,8 +66,10 @@ func (a *auditedRequest) event(r *http.Request) audit.Event {
 	return e
 }
 
-// changes reports whether the request may change something.
-func (a *auditedRequest) changes() bool { return a.row.writes() && a.row.Audit != auditNothing }
+// changes reports whether the request may change something, or is audited as if it did.
+func (a *auditedRequest) changes() bool {
+	return a.row.writes() && a.row.Audit != auditNothing || a.row.Audit == auditRead
+}
 
 // begin stores that the operation begins, if it changes what is not in our database, and
 // returns the context in which it runs.
@@ -82,7 +85,7 @@ func (a *auditedRequest) begin(ctx context.Context, r *http.Request, body []byte
 	if a.row.Audit == auditRepeated {
 		return ctx, nil
 	}
-	if !a.row.inBroker() && a.row.Tag != tagClusters {
+	if !a.row.inBroker() && a.row.Tag != tagClusters && a.row.Tag != tagBackups {
 		return started, nil
 	}
 	if err := a.rt.api.Audit.Begin(started, opened); err != nil {
@@ -143,7 +146,7 @@ func (a *auditedRequest) outcomeOf(ctx context.Context, e *handlers.Error) strin
 func (a *auditedRequest) describe(ctx context.Context, e *audit.Event, query string, body []byte) {
 	values, _ := url.ParseQuery(query) //nolint:errcheck // what is not valid is refused
 	change := audit.Change{Parameters: a.row.plan.maskedQuery(values)}
-	if b := a.row.plan.body; a.row.Large {
+	if b := a.row.plan.body; b != nil && a.row.Large {
 		change.After = map[string]any{"bytes": len(body), "sha256": fmt.Sprintf("%x", sha256.Sum256(body))}
 	} else if b != nil {
 		change.After, _ = b.shape.masked(body, &b.rules).(map[string]any)

@@ -28,6 +28,7 @@ func (rt *router) extensions() []*route {
 		tagged(tagAccess, accessExtensions(h)),
 		tagged(tagJobs, jobExtensions(h)),
 		tagged(tagAudit, rt.auditExtensions(h)),
+		tagged(tagBackups, backupExtensions(h)),
 		tagged(tagService, rt.serviceRoutes()),
 	)
 	for _, row := range rows {

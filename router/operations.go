@@ -110,6 +110,10 @@ func (op *Operation) addResult(row *route, types shapes) error {
 		op.Media = eventMedia
 		return nil
 	}
+	if t == typeOf[handlers.File]() {
+		op.Media = fileMedia
+		return nil
+	}
 	op.Media = "application/json"
 	if t == typeOf[handlers.Raw]() {
 		return nil

@@ -334,6 +334,7 @@ var withoutPage = map[string]string{
 	"getManual":      "a page of its own, to which every page links",
 	"getManualPage":  "as above",
 	"exportAudit":    "for programs",
+	"downloadBackup": "the page of backups links to it",
 	"getMetrics":     "for Prometheus",
 	"search":         "called by the script of the palette",
 	"streamEvents":   "called by the script of the overview",

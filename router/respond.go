@@ -46,6 +46,8 @@ func (rt *router) respond(w http.ResponseWriter, r *http.Request, row *route, an
 	switch a := answer.(type) {
 	case streamed:
 		return rt.respondList(w, r, row.Status, a)
+	case handlers.File:
+		return rt.respondFile(w, r, a)
 	case handlers.Raw:
 		writeBody(w, row.Status, a.ContentType, a.Body)
 		return nil

@@ -91,7 +91,7 @@ func (row *route) check() error {
 		return errors.New("needs either Do, or Serve and Produces")
 	case row.Status < 200 || row.Status > 299:
 		return errors.New("has no success status")
-	case !row.writes() && (row.Before != "" || row.Audit != auditChanges):
+	case !row.writes() && (row.Before != "" || row.Audit != auditChanges && row.Audit != auditRead), row.writes() && row.Audit == auditRead:
 		return errors.New("changes nothing to be audited")
 	case row.needsProject() && !row.inProject():
 		return errors.New("asks for a role in a project, but its path names none")

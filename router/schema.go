@@ -228,6 +228,9 @@ func (s *schemas) success(row *route) (*response, error) {
 	case row.Do.result.Implements(typeOf[eventStream]()):
 		out.Content = map[string]docMedia{eventMedia: {Schema: &schema{Type: "string"}}}
 		return out, nil
+	case row.Do.result == typeOf[handlers.File]():
+		out.Content = map[string]docMedia{fileMedia: {Schema: &schema{}}}
+		return out, nil
 	case row.Do.result == typeOf[handlers.Raw]():
 		out.Content = jsonMedia(&schema{Type: "object"})
 		return out, nil

@@ -17,6 +17,7 @@ const (
 	tagUsers      = "Users"
 	tagJobs       = "Jobs"
 	tagAudit      = "Audit log"
+	tagBackups    = "Backups"
 	tagService    = "Service"
 )
 
@@ -45,5 +46,7 @@ var tags = []docTag{
 	{tagTokens, "Project tokens, with which programs call this API. A token has a role in one project."},
 	{tagUsers, "The users of the platform and its administrators. Only administrators may call these operations."},
 	{tagAudit, "Who changed what, who was refused and who logged in, in a chain of hashes."},
+	{tagBackups, "The backups that the service keeps. Only administrators may call these operations; to restore one, there is the command " +
+		"`signalbox restore`."},
 	{tagService, "Health, metrics, this document and the manual."},
 }

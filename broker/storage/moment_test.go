@@ -3,10 +3,14 @@ package storage
 import (
 	"context"
 	"database/sql"
+	"errors"
+	"log/slog"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 )
 
 // TestMoment writes each number to one database and then to another, while both are
@@ -104,4 +108,54 @@ func TestMomentHoldsWriters(t *testing.T) {
 	if count != 1 {
 		t.Errorf("got %d rows, want the one that was committed", count)
 	}
+}
+
+// TestMomentWaitsForTheLock has a moment wait in the order of the writers of an open file:
+// SQLite itself would let a writer win for ever that begins again as soon as it has ended.
+func TestMomentWaitsForTheLock(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "a.db")
+	f, err := Open(t.Context(), path, notes, slog.New(slog.DiscardHandler))
+	must(t, err, f.Lock(t.Context()))
+	ctx, cancel := context.WithCancel(t.Context())
+	begun := make(chan error, 1)
+	go func() {
+		m, err := BeginMoment(ctx, []string{path})
+		if err == nil {
+			err = m.Close()
+		}
+		begun <- err
+	}()
+	select {
+	case err := <-begun:
+		t.Fatalf("the moment began beside a writer: %v", err)
+	case <-time.After(200 * time.Millisecond): // in which it begins if it does not wait
+	}
+	cancel()
+	if err := <-begun; !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+	f.Unlock()
+	m, err := BeginMoment(t.Context(), []string{path})
+	must(t, err, m.Close(), f.Lock(t.Context()))
+	f.Unlock()
+	must(t, f.Close())
+}
+
+// TestMomentBoundsTheLog ends a copy while which too much is written.
+func TestMomentBoundsTheLog(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	path := filepath.Join(dir, "a.db")
+	execute(t, path, `PRAGMA journal_mode = WAL`, `CREATE TABLE n (i INTEGER PRIMARY KEY)`)
+	m, err := BeginMoment(t.Context(), []string{path})
+	must(t, err)
+	m.maxLog = 1 << 10
+	w := OpenPool(path, 1, forAll+forWriter)
+	_, err = w.Exec(`INSERT INTO n (i) VALUES (1)`)
+	must(t, err)
+	if err := m.Copy(t.Context(), path, filepath.Join(dir, "copy")); err == nil || !strings.Contains(err.Error(), "write-ahead log") {
+		t.Errorf("got %v", err)
+	}
+	must(t, m.Close(), w.Close())
 }

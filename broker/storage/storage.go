@@ -83,6 +83,7 @@ func Open(ctx context.Context, path string, l Layout, log *slog.Logger) (*File, 
 	if f.db, err = OpenWriter(ctx, abs, l, forAll+forWriter+synchronous[Full], log); err != nil {
 		return nil, err
 	}
+	openFiles.add(f)
 	return f, nil
 }
 
@@ -187,6 +188,7 @@ func (f *File) Unlock() { <-f.write }
 // Close checkpoints the WAL and closes the file. All pools must be closed
 // before.
 func (f *File) Close() (err error) {
+	openFiles.remove(f)
 	for _, q := range []string{`PRAGMA optimize`, `PRAGMA wal_checkpoint(TRUNCATE)`} {
 		if _, e := f.db.Exec(q); e != nil {
 			err = errors.Join(err, fmt.Errorf("%s: %w", q, e))

@@ -36,6 +36,12 @@ func Summarise(ctx context.Context, path string, queries map[string]string) (s S
 	return s, OpenError(path, err)
 }
 
+// Scan reads one value from the database at path, which may be open elsewhere.
+func Scan(ctx context.Context, path, query string) (value string, err error) {
+	err = View(ctx, path, func(db *sql.DB) error { return db.QueryRowContext(ctx, query).Scan(&value) })
+	return value, OpenError(path, err)
+}
+
 // integrityCheck compares the indexes with their tables too, which quickCheck does not.
 func integrityCheck(ctx context.Context, db *sql.DB, path string) error {
 	var verdict string

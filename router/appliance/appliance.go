@@ -57,6 +57,7 @@ type Appliance struct {
 	bridges  *bridges.Host
 	history  *monitor.History
 	outbound *outbound.Policy
+	backups  *backups
 	files    *datadir.Watcher
 	server   *router.Server
 	broker   *embedded.Broker // nil if it is disabled
@@ -121,9 +122,10 @@ func (a *Appliance) start(ctx context.Context) error {
 	stop := a.clock.Start()
 	a.undo.add(func() error { stop(); return nil })
 	begin := a.clock.Defer()
-	a.metrics = append(a.metrics, clockMetrics{a.clock})
+	a.backups = newBackups(a.cfg, a.program.Version, func() time.Time { return a.clock.Wall(a.clock.Now()) }, a.log)
+	a.metrics = append(a.metrics, clockMetrics{a.clock}, backupMetrics{a.backups})
 	for _, step := range []func(context.Context) error{
-		a.openAPI, a.firstStart, a.startBroker, a.watchFiles, a.startHistory, a.startAuditSinks, a.startServer, a.startDiagnostics, func(ctx context.Context) error { return a.API.ConnectAll(ctx) },
+		a.openAPI, a.firstStart, a.startBroker, a.watchFiles, a.startHistory, a.startAuditSinks, a.startServer, a.startDiagnostics, a.startBackups, func(ctx context.Context) error { return a.API.ConnectAll(ctx) },
 	} {
 		if err := step(ctx); err != nil {
 			return err
@@ -205,6 +207,9 @@ func (a *Appliance) openAPI(ctx context.Context) error {
 	a.API = &handlers.API{Connections: connections, Clusters: clusters.New(connections.ClusterRows(), a.log), Auth: users, Audit: trail, AuditSinks: copies,
 		Jobs: jobs.New(jobs.DefaultLimits(), time.Now, a.log), SearchTime: handlers.DefaultSearchTime, History: a.history,
 		Events: a.openEvents(pool)}
+	if a.backups.isSet() {
+		a.API.Backups = servedBackups{a.backups}
+	}
 	a.metrics = append(a.metrics, remoteMetrics{a.API, a.history})
 	return nil
 }

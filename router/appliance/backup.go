@@ -3,12 +3,14 @@ package appliance
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
 
 	bridgestore "signalbox/broker/bridges/store"
 	"signalbox/broker/embedded/access"
+	"signalbox/broker/storage"
 	"signalbox/broker/streams/store"
 	"signalbox/db"
 	"signalbox/router/appliance/backup"
@@ -34,20 +36,27 @@ func verifyIn(ctx context.Context, parent, file string, with backup.Identities) 
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(temp)) }()
 	dir := filepath.Join(temp, "data")
-	if m, err = backup.Verify(ctx, file, dir, with); err != nil {
+	known := func(m *backup.Manifest) error { return checkVersion(ctx, dir, m) }
+	if m, err = backup.Verify(ctx, file, dir, with, known); err != nil {
 		return nil, err
 	}
 	return m, openRestored(ctx, dir)
 }
 
+// checkVersion refuses a backup whose databases are newer than this program.
+func checkVersion(ctx context.Context, dir string, m *backup.Manifest) error {
+	c := Config{DataDir: dir}
+	c.Broker.Enabled = true
+	err := checkDatabases(ctx, c)
+	if errors.Is(err, storage.ErrNewer) {
+		return fmt.Errorf("the backup was written by a newer release (version %s), whose databases this one does not know: restore it with that release or a later one", m.Version)
+	}
+	return err
+}
+
 // openRestored opens the databases in a directory that is only used for this, so that
 // their schemas are brought up to date.
 func openRestored(ctx context.Context, dir string) error {
-	c := Config{DataDir: dir}
-	c.Broker.Enabled = true
-	if err := checkDatabases(ctx, c); err != nil { // newer ones, before any is changed
-		return err
-	}
 	in, log := func(name string) string { return filepath.Join(dir, name) }, slog.New(slog.DiscardHandler)
 	d, err := db.Open(ctx, in(databaseFile), log)
 	if err != nil {

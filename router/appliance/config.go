@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"path/filepath"
 	"time"
 
 	"signalbox/broker/bridges"
@@ -15,6 +16,7 @@ import (
 	"signalbox/handlers/audit"
 	"signalbox/handlers/auth"
 	"signalbox/router"
+	"signalbox/router/appliance/backup"
 )
 
 // Config is the whole configuration; each part belongs to the package that
@@ -34,6 +36,7 @@ type Config struct {
 	Bridges  bridges.Config         `mapstructure:"bridges"`
 	Outbound outbound.Config        `mapstructure:"outbound"`
 	Cluster  embedded.ClusterConfig `mapstructure:"cluster"`
+	Backup   backup.Config          `mapstructure:"backup"`
 	Log      LogConfig              `mapstructure:"log"`
 }
 
@@ -63,15 +66,18 @@ const (
 func DefaultConfig() Config {
 	return Config{DataDir: "./data", DataCheckInterval: time.Minute, HTTP: router.DefaultConfig(), Admin: handlers.DefaultAdmin(),
 		Auth: auth.DefaultConfig(), Audit: audit.DefaultConfig(), Broker: embedded.DefaultConfig(), Streams: streams.DefaultConfig(), Bridges: bridges.DefaultConfig(),
-		Outbound: outbound.DefaultConfig(), Cluster: embedded.DefaultClusterConfig(),
+		Outbound: outbound.DefaultConfig(), Cluster: embedded.DefaultClusterConfig(), Backup: backup.DefaultConfig(),
 		Log: LogConfig{MaxSize: 100 << 20, MaxFiles: 5, Level: "info", Format: "text", Slow: time.Second}}
 }
 
 // Validate returns an error that names every key with an invalid value.
 func (c Config) Validate() error {
-	errs := []error{c.HTTP.Validate(), c.Admin.Validate(), c.Auth.Validate(), c.Audit.Validate(), c.Broker.Validate(), c.Streams.Validate(), c.Bridges.Validate(), c.Outbound.Validate(), c.Cluster.Validate()}
+	errs := []error{c.HTTP.Validate(), c.Admin.Validate(), c.Auth.Validate(), c.Audit.Validate(), c.Broker.Validate(), c.Streams.Validate(), c.Bridges.Validate(), c.Outbound.Validate(), c.Cluster.Validate(), c.Backup.Validate()}
 	if c.DataDir == "" {
 		errs = append(errs, errors.New("data_dir: must not be empty"))
+	}
+	if d := c.Backup.Directory; d != "" && isWithin(d, c.DataDir) {
+		errs = append(errs, errors.New("backup.directory: must not be in data_dir, which a restore replaces"))
 	}
 	if c.Audit.Sinks.MQTTTopic != "" && !c.Broker.Enabled {
 		errs = append(errs, errors.New("audit.sinks.mqtt_topic: needs the broker in this process, which broker.enabled turns off"))
@@ -95,6 +101,19 @@ func (c Config) Validate() error {
 		errs = append(errs, errors.New("log.slow: must not be negative"))
 	}
 	return errors.Join(errs...)
+}
+
+// isWithin reports whether a path is a directory or below it.
+func isWithin(path, dir string) bool {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return false
+	}
+	if dir, err = filepath.Abs(dir); err != nil {
+		return false
+	}
+	rest, err := filepath.Rel(dir, path)
+	return err == nil && filepath.IsLocal(rest)
 }
 
 // logger returns the logger of a valid configuration.

@@ -59,7 +59,7 @@ func Examine(ctx context.Context, c Config, o Examination) *doctor.Report {
 func (e *examination) checks() []func(context.Context) []doctor.Finding {
 	all := []func(context.Context) []doctor.Finding{e.configuration, e.directory}
 	if e.exists {
-		all = append(all, e.serviceItself, e.files, e.disk, e.databases, e.identity, e.secrets, e.audit, e.clock)
+		all = append(all, e.serviceItself, e.files, e.disk, e.databases, e.identity, e.secrets, e.audit, e.backups, e.clock)
 	}
 	all = append(all, e.ports, e.certificates, e.limits, e.proxies)
 	if e.exists && !e.Offline {

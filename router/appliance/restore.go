@@ -30,37 +30,69 @@ type Restored struct {
 	Previous string // where the previous data is; empty if there was none
 	NeedsKey bool   // the directory has no secret.key
 	KeptKey  bool   // the secret.key is that of the previous data
+	NoBroker bool   // the broker starts empty, to join its cluster again
+}
+
+// RestoreOptions are those of a restore.
+type RestoreOptions struct {
+	DryRun bool // change nothing
+	// Cluster is what happens to the broker of a backup of a node of a cluster: RestoreRejoin or
+	// RestoreAlone. It must be given for such a backup.
+	Cluster string
+}
+
+// The values of RestoreOptions.Cluster.
+const (
+	// RestoreRejoin leaves the broker's database out: the access control of the backup is not in
+	// force for a moment, and the node gets that of the cluster when it joins again.
+	RestoreRejoin = "rejoin"
+	// RestoreAlone restores the broker's database: all nodes were lost.
+	RestoreAlone = "alone"
+)
+
+// checkCluster returns an error unless the options say what happens to a node of a cluster.
+func (o RestoreOptions) checkCluster(m *backup.Manifest) error {
+	switch {
+	case o.Cluster != "" && o.Cluster != RestoreRejoin && o.Cluster != RestoreAlone:
+		return fmt.Errorf("--cluster: must be %s or %s", RestoreRejoin, RestoreAlone)
+	case m.Node && o.Cluster == "":
+		return fmt.Errorf("the backup is of a node of a cluster, whose other nodes may have later access control: give --cluster %s to restore all but the broker and join again, or --cluster %s if all nodes were lost", RestoreRejoin, RestoreAlone)
+	case !m.Node && o.Cluster != "":
+		return errors.New("--cluster: the backup is not of a node of a cluster: leave the flag out")
+	}
+	return nil
 }
 
 // Restore puts the content of a backup in the place of the data directory while no
 // service uses that, and keeps the previous data beside it. Whenever it is interrupted,
 // the directory is either the previous or the restored one, or does not exist, and then
 // the next start names both.
-func Restore(ctx context.Context, c Config, file string, with backup.Identities, dryRun bool) (*Restored, error) {
-	return newRestore(c, file, with).run(ctx, dryRun)
+func Restore(ctx context.Context, c Config, file string, with backup.Identities, o RestoreOptions) (*Restored, error) {
+	return newRestore(c, file, with, o).run(ctx)
 }
 
 // restore is a restore that is in progress.
 type restore struct {
-	file string
-	with backup.Identities
-	dir  string // absolute
-	time string
-	step func(name string) error // called before each step, for tests
+	file    string
+	with    backup.Identities
+	options RestoreOptions
+	dir     string // absolute
+	time    string
+	step    func(name string) error // called before each step, for tests
 
 	manifest *backup.Manifest
 	existed  bool
 	keptKey  bool
 }
 
-func newRestore(c Config, file string, with backup.Identities) *restore {
-	return &restore{file: file, with: with, dir: c.DataDir, time: time.Now().UTC().Format("20060102T150405.000Z"),
+func newRestore(c Config, file string, with backup.Identities, o RestoreOptions) *restore {
+	return &restore{file: file, with: with, options: o, dir: c.DataDir, time: time.Now().UTC().Format("20060102T150405.000Z"),
 		step: func(string) error { return nil }}
 }
 
 func (r *restore) beside(mark string) string { return r.dir + mark + r.time }
 
-func (r *restore) run(ctx context.Context, dryRun bool) (out *Restored, err error) {
+func (r *restore) run(ctx context.Context) (out *Restored, err error) {
 	if r.dir, err = filepath.Abs(r.dir); err != nil {
 		return nil, err
 	}
@@ -73,7 +105,7 @@ func (r *restore) run(ctx context.Context, dryRun bool) (out *Restored, err erro
 	if _, err := os.Stat(r.dir); err == nil {
 		r.existed = true
 	}
-	if r.existed || !dryRun {
+	if r.existed || !r.options.DryRun {
 		unlock, err := lockData(r.dir)
 		if err != nil {
 			return nil, err
@@ -83,7 +115,10 @@ func (r *restore) run(ctx context.Context, dryRun bool) (out *Restored, err erro
 	if r.manifest, err = verifyIn(ctx, filepath.Dir(r.dir), r.file, r.with); err != nil {
 		return nil, err
 	}
-	if !dryRun {
+	if err := r.options.checkCluster(r.manifest); err != nil {
+		return nil, err
+	}
+	if !r.options.DryRun {
 		if err := r.replace(ctx); err != nil {
 			return nil, err
 		}
@@ -92,7 +127,8 @@ func (r *restore) run(ctx context.Context, dryRun bool) (out *Restored, err erro
 }
 
 func (r *restore) outcome() *Restored {
-	out := &Restored{Manifest: r.manifest, KeptKey: r.keptKey, NeedsKey: !r.manifest.Has(backup.KeyName) && !r.keptKey}
+	out := &Restored{Manifest: r.manifest, KeptKey: r.keptKey, NeedsKey: !r.manifest.Has(backup.KeyName) && !r.keptKey,
+		NoBroker: r.options.Cluster == RestoreRejoin}
 	if r.existed {
 		out.Previous = r.beside(previousMark)
 	}
@@ -154,6 +190,11 @@ func (r *restore) extract(ctx context.Context, partial string) error {
 	if err := os.Remove(filepath.Join(partial, backup.ConfigName)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err // it is for reading: the service has its configuration elsewhere
 	}
+	if r.options.Cluster == RestoreRejoin {
+		if err := leaveBrokerOut(ctx, partial); err != nil {
+			return err
+		}
+	}
 	if !m.Has(backup.KeyName) && r.sameDirectory() {
 		text, err := os.ReadFile(filepath.Join(r.dir, keyFile))
 		if err == nil {
@@ -165,6 +206,14 @@ func (r *restore) extract(ctx context.Context, partial string) error {
 		}
 	}
 	return storage.SyncDir(partial)
+}
+
+// leaveBrokerOut makes the next start create the broker's database anew.
+func leaveBrokerOut(ctx context.Context, dir string) error {
+	if err := os.Remove(filepath.Join(dir, brokerFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return Config{DataDir: dir}.allDatabases().Forget(ctx, []string{brokerFile})
 }
 
 // sameDirectory reports whether the backup is one of the present data directory.

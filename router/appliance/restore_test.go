@@ -39,7 +39,7 @@ func TestRestoreFailsAtEachStep(t *testing.T) {
 		t.Run(name, func(t *testing.T) { failAt(t, c, file, name, mark) })
 		t.Run("killed: "+name, func(t *testing.T) { killAt(t, c, file, name, mark) })
 	}
-	if _, err := Restore(context.Background(), c, file, backup.Identities{}, false); err != nil {
+	if _, err := Restore(context.Background(), c, file, backup.Identities{}, RestoreOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(mark); !os.IsNotExist(err) {
@@ -48,14 +48,14 @@ func TestRestoreFailsAtEachStep(t *testing.T) {
 }
 
 func failAt(t *testing.T, c Config, file, name, mark string) {
-	r := newRestore(c, file, backup.Identities{})
+	r := newRestore(c, file, backup.Identities{}, RestoreOptions{})
 	r.step = func(step string) error {
 		if step == name {
 			return errStep
 		}
 		return nil
 	}
-	if _, err := r.run(t.Context(), false); !errors.Is(err, errStep) {
+	if _, err := r.run(t.Context()); !errors.Is(err, errStep) {
 		t.Fatalf("got %v", err)
 	}
 	if _, err := os.Stat(mark); err != nil {
@@ -68,7 +68,7 @@ func failAt(t *testing.T, c Config, file, name, mark string) {
 
 // killAt leaves the directories as they are when the process is killed before a step.
 func killAt(t *testing.T, c Config, file, name, mark string) {
-	r := newRestore(c, file, backup.Identities{})
+	r := newRestore(c, file, backup.Identities{}, RestoreOptions{})
 	defer func() {
 		if recover() == nil {
 			t.Fatal("the step was not reached")
@@ -99,6 +99,6 @@ func killAt(t *testing.T, c Config, file, name, mark string) {
 		}
 		return nil
 	}
-	_, err := r.run(t.Context(), false)
+	_, err := r.run(t.Context())
 	t.Errorf("the restore ended: %v", err)
 }

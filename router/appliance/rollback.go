@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -200,10 +201,16 @@ func (r *rollingBack) stop(ctx context.Context) error {
 	return r.service.systemctl(ctx, "stop")
 }
 
+// unitName is what the name of a service of systemd looks like (systemd.unit(5)).
+var unitName = regexp.MustCompile(`^[A-Za-z0-9:_.@][A-Za-z0-9:_.\\@-]*\.service$`)
+
 // start starts the unit that was stopped, maybe before an interruption.
 func (r *rollingBack) start(ctx context.Context) error {
 	if r.record.Unit == "" {
 		return nil
+	}
+	if !unitName.MatchString(r.record.Unit) { // the service may write to its record
+		return fmt.Errorf("the record of the upgrade names no service of systemd but %q: start the service yourself", r.record.Unit)
 	}
 	r.service.Unit, r.service.user, r.service.Restarted = r.record.Unit, r.record.UserUnit, true
 	return r.service.systemctl(ctx, "start")
@@ -237,7 +244,7 @@ func (r *rollingBack) restore(ctx context.Context) error {
 		}
 		return errors.Join(os.Rename(restored, r.c.DataDir), storage.SyncDir(filepath.Dir(r.c.DataDir)))
 	}
-	restored, err := Restore(ctx, r.c, filepath.Join(r.c.DataDir, r.record.Backup), backup.Identities{}, false)
+	restored, err := Restore(ctx, r.c, filepath.Join(r.c.DataDir, r.record.Backup), backup.Identities{}, RestoreOptions{})
 	if err != nil {
 		return err
 	}

@@ -347,3 +347,13 @@ func TestUnit(t *testing.T) {
 		}
 	}
 }
+
+// TestUnitNames accepts names of services only: root passes them to systemctl.
+func TestUnitNames(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]bool{"signalbox.service": true, `plant\x2da@1.service`: true, "-Hother.service": false, "rescue.target": false, "a b.service": false, "": false} {
+		if got := unitName.MatchString(name); got != want {
+			t.Errorf("%q: %v", name, got)
+		}
+	}
+}

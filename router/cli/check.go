@@ -32,18 +32,20 @@ type check struct {
 	name, short, label, unit string
 	warn, crit               int64 // by default
 	low                      bool  // small numbers are bad
+	seconds                  bool  // the number is an age: --max-age sets both thresholds
 	measure                  func(context.Context, *tree, *place) (value int64, text string, err error)
 }
 
 var checks = []check{
 	{name: "broker", short: "Check that the brokers are connected, or the one of --broker", label: "down", unit: "brokers that are not connected", warn: 1, crit: 1, measure: measureBrokers},
+	{name: "backup", short: "Check the age of the last verified backup of the service", label: "age", unit: "seconds since the last verified backup", warn: 26 * 3600, crit: 26 * 3600, seconds: true, measure: measureBackup},
 	{name: "certificates", short: "Check when the certificates that are stored with broker connections expire", label: "days", unit: "days until the first one expires", warn: 30, crit: 7, low: true, measure: measureCertificates},
 	{name: "queues", short: "Check the longest queue of a client of a broker", label: "queue", unit: "messages in the longest queue", warn: 1000, crit: 10000, measure: measureQueues},
 }
 
 // checkCommand has the checks for monitoring systems.
 func (t *tree) checkCommand() *cobra.Command {
-	parent := &cobra.Command{Use: "check", Short: "broker, certificates, queues: checks for monitoring systems", GroupID: group,
+	parent := &cobra.Command{Use: "check", Short: "backup, broker, certificates, queues: checks for monitoring systems", GroupID: group,
 		Long: wrap("Checks for monitoring systems, as a Nagios plugin: one line with performance data, and exit code 0 (OK), 1 (WARNING), 2 (CRITICAL) or 3 (UNKNOWN).")}
 	for i := range checks {
 		parent.AddCommand(t.oneCheck(&checks[i]))
@@ -52,7 +54,7 @@ func (t *tree) checkCommand() *cobra.Command {
 }
 
 func (t *tree) oneCheck(c *check) *cobra.Command {
-	p, warn, crit := &place{}, c.warn, c.crit
+	p, warn, crit, maxAge := &place{}, c.warn, c.crit, time.Duration(c.crit)*time.Second
 	report := func(cmd *cobra.Command, state int, text string) error {
 		line := strings.ToUpper(c.name) + " " + checkWords[state] + " - " + text
 		if _, err := fmt.Fprintln(cmd.OutOrStdout(), line); err != nil || state == checkOK {
@@ -69,12 +71,18 @@ func (t *tree) oneCheck(c *check) *cobra.Command {
 	}}
 	cmd.Flags().Int64Var(&warn, "warn", c.warn, "`NUMBER` of "+c.unit+" from which the state is WARNING")
 	cmd.Flags().Int64Var(&crit, "crit", c.crit, "`NUMBER` of "+c.unit+" from which the state is CRITICAL")
+	if c.seconds {
+		cmd.Flags().DurationVar(&maxAge, "max-age", maxAge, "`AGE` from which the state is CRITICAL, as in 26h; instead of --warn and --crit")
+	}
 	p.add(cmd, t)
 	p.timeoutFlag.DefValue, p.timeout = checkTime.String(), checkTime
 	cmd.SetFlagErrorFunc(unknown)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		ctx, cancel := context.WithTimeout(cmd.Context(), p.timeout)
 		defer cancel()
+		if cmd.Flags().Changed("max-age") {
+			warn, crit = int64(maxAge.Seconds()), int64(maxAge.Seconds())
+		}
 		value, text, err := c.measure(ctx, t, p)
 		if err != nil {
 			return unknown(cmd, err)

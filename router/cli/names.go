@@ -17,6 +17,8 @@ var irregular = map[string]string{
 	"streamEvents": "broker events", "getMetricHistory": "broker history", "getLicense": "broker license",
 	"publish": "message publish",
 	"getTTL":  "topic ttl", "setTTL": "topic set-ttl",
+	"listBackups": "service backups", "createBackup": "service create-backup", "verifyBackup": "service verify-backup",
+	"downloadBackup": "service download-backup", "deleteBackup": "service delete-backup",
 	"getHealth": "service health", "getReadiness": "service readiness", "getMetrics": "service metrics", "getOpenAPI": "service openapi",
 }
 

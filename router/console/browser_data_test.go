@@ -62,6 +62,7 @@ func newPlant(t *testing.T, name naming) *plant {
 		pair := ca.Issue(t, brokertest.CertOptions{Subject: name("broker"), Names: []string{"127.0.0.1"}})
 		c.Broker.Listeners = append(c.Broker.Listeners, listen.Config{Protocol: "mqtts", Address: "127.0.0.1:0",
 			CertFile: file("cert.pem", pair.Cert), KeyFile: file("key.pem", pair.Key), CAFile: file("ca.pem", ca.PEM)})
+		c.Backup.Directory = filepath.Join(t.TempDir(), "backups")
 	}
 	p, second := &plant{newNode(t, firstAddress, withTLS), t, name, ca, map[string]string{}}, newNode(t, secondAddress)
 	far := p.addBroker("far", second.MQTT)
@@ -77,6 +78,7 @@ func newPlant(t *testing.T, name naming) *plant {
 	p.addAccess()
 	p.connectDevices()
 	p.addFlow()
+	p.Root.Post("/api/backups", nil).Want(200)
 	return p
 }
 

@@ -46,7 +46,7 @@ type navItem struct {
 var (
 	platformNav = []navSection{
 		{"", []navItem{{page: "home", icon: "brokers"}, {page: "projects", icon: "project"}, {page: "first-steps", icon: "check"}}},
-		{"platform", []navItem{{page: "users", icon: "users", role: root}, {page: "administrators", icon: "shield", role: root}, {page: "audit", icon: "clock", role: root}}},
+		{"platform", []navItem{{page: "users", icon: "users", role: root}, {page: "administrators", icon: "shield", role: root}, {page: "audit", icon: "clock", role: root}, {page: "backups", icon: "download", role: root}}},
 	}
 	projectNav = []navSection{
 		{"", []navItem{{page: "brokers", icon: "brokers"}, {page: "clusters", icon: "cluster"}}},

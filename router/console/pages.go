@@ -10,6 +10,7 @@ func pages() []*page {
 		firstStepsPages(),
 		userPages(),
 		auditPages(),
+		backupPages(),
 		projectPages(),
 		connectPages(),
 		clusterPages(),

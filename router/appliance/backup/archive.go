@@ -3,6 +3,7 @@ package backup
 import (
 	"archive/tar"
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -14,39 +15,39 @@ import (
 )
 
 // writeFile writes the manifest and the parts from the stage to a file, durably.
-func (c *creation) writeFile(path string) error {
+func (c *creation) writeFile(ctx context.Context, path string) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
 	}
-	return errors.Join(c.write(f), f.Sync(), f.Close())
+	return errors.Join(c.write(ctx, f), f.Sync(), f.Close())
 }
 
-func (c *creation) write(to io.Writer) error {
+func (c *creation) write(ctx context.Context, to io.Writer) error {
 	if r := c.options.To.age; r != nil {
-		encrypted, err := age.Encrypt(to, r)
+		encrypted, err := age.Encrypt(to, r...)
 		if err != nil {
 			return err
 		}
-		if err := c.writeSealed(encrypted); err != nil {
+		if err := c.writeSealed(ctx, encrypted); err != nil {
 			return err
 		}
 		return encrypted.Close()
 	}
-	return c.writeSealed(to)
+	return c.writeSealed(ctx, to)
 }
 
-func (c *creation) writeSealed(to io.Writer) error {
+func (c *creation) writeSealed(ctx context.Context, to io.Writer) error {
 	sealed := newSealWriter(to)
 	compressed, err := zstd.NewWriter(sealed, zstd.WithEncoderConcurrency(1))
 	if err != nil {
 		return err
 	}
 	archive := tar.NewWriter(compressed)
-	return errors.Join(c.writeParts(archive), archive.Close(), compressed.Close(), sealed.Close())
+	return errors.Join(c.writeParts(ctx, archive), archive.Close(), compressed.Close(), sealed.Close())
 }
 
-func (c *creation) writeParts(archive *tar.Writer) error {
+func (c *creation) writeParts(ctx context.Context, archive *tar.Writer) error {
 	manifest, err := json.MarshalIndent(c.manifest, "", "  ")
 	if err != nil {
 		return err
@@ -59,7 +60,7 @@ func (c *creation) writeParts(archive *tar.Writer) error {
 		if err != nil {
 			return err
 		}
-		if err := errors.Join(c.writePart(archive, p.Name, p.Size, f), f.Close()); err != nil {
+		if err := errors.Join(c.writePart(archive, p.Name, p.Size, cancellable{ctx, f}), f.Close()); err != nil {
 			return err
 		}
 	}
@@ -73,4 +74,18 @@ func (c *creation) writePart(archive *tar.Writer, name string, size int64, from 
 	}
 	_, err := io.CopyN(archive, from, size)
 	return err
+}
+
+// cancellable is a reader that fails when its context is done.
+type cancellable struct {
+	ctx  context.Context
+	from io.Reader
+}
+
+// Read implements [io.Reader].
+func (c cancellable) Read(b []byte) (int, error) {
+	if err := c.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return c.from.Read(b)
 }

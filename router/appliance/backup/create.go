@@ -24,6 +24,15 @@ type Options struct {
 	Config  []byte // the configuration without secrets; nil for none
 	WithKey bool   // include the key of the stored secrets; needs To
 	To      Recipient
+	// Now returns the time of day; nil for that of the machine.
+	Now func() time.Time
+}
+
+func (o Options) now() time.Time {
+	if o.Now == nil {
+		return time.Now().UTC()
+	}
+	return o.Now().UTC()
 }
 
 // Create writes a backup of a data directory, of which a service may be running, to a
@@ -45,7 +54,7 @@ func Create(ctx context.Context, dir, file string, o Options) (m *Manifest, err 
 		return nil, err
 	}
 	archive := filepath.Join(stage, "archive")
-	if err := c.writeFile(archive); err != nil {
+	if err := c.writeFile(ctx, archive); err != nil {
 		return nil, fmt.Errorf("write the backup %s: %w", file, err)
 	}
 	if err := os.Link(archive, file); err != nil { // unlike a rename it does not replace a file
@@ -72,7 +81,7 @@ func (c *creation) collect(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := c.addIdentity(names); err != nil {
+	if err := c.addIdentity(ctx, names); err != nil {
 		return err
 	}
 	x, err := examine(ctx, c.stage, names)
@@ -83,19 +92,19 @@ func (c *creation) collect(ctx context.Context) error {
 	for i, p := range c.manifest.Parts {
 		c.manifest.Parts[i].Schema = x.schema[p.Name]
 	}
-	if err := c.addCertificates(); err != nil {
+	if err := c.addCertificates(ctx); err != nil {
 		return err
 	}
 	if c.options.WithKey {
-		if err := c.addFile(KeyName); err != nil {
+		if err := c.addFile(ctx, KeyName); err != nil {
 			return fmt.Errorf("read the key of the stored secrets: %w", err)
 		}
-		if err := c.addFile(nextKeyName); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := c.addFile(ctx, nextKeyName); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}
 	if c.options.Config != nil {
-		return c.add(ConfigName, c.options.Config)
+		return c.add(ctx, ConfigName, c.options.Config)
 	}
 	return nil
 }
@@ -112,11 +121,14 @@ func (c *creation) copyDatabases(ctx context.Context) (names []string, err error
 	if len(names) == 0 || names[0] != databaseNames[0] {
 		return nil, fmt.Errorf("%s is not a data directory, since it has no %s: give the right one with --data_dir", c.dir, databaseNames[0])
 	}
+	if c.manifest.Node, err = isNode(ctx, c.dir); err != nil {
+		return nil, err
+	}
 	m, err := storage.BeginMoment(ctx, paths)
 	if err != nil {
 		return nil, err
 	}
-	c.manifest.Time = time.Now().UTC()
+	c.manifest.Time = c.options.now()
 	for i, name := range names {
 		if err == nil {
 			err = m.Copy(ctx, paths[i], filepath.Join(c.stage, name))
@@ -126,11 +138,22 @@ func (c *creation) copyDatabases(ctx context.Context) (names []string, err error
 		return nil, err
 	}
 	for _, name := range names {
-		if err := c.describe(name); err != nil {
+		if err := c.describe(ctx, name); err != nil {
 			return nil, err
 		}
 	}
 	return names, nil
+}
+
+// isNode reports whether the broker of a data directory is a node of a cluster: whether the
+// database of that, which a backup does not contain, has the credentials of a node.
+func isNode(ctx context.Context, dir string) (bool, error) {
+	path := filepath.Join(dir, filepath.FromSlash(clusterName))
+	if info, err := os.Stat(path); err != nil || info.Size() == 0 {
+		return false, nil //nolint:nilerr // it never was one
+	}
+	n, err := storage.Scan(ctx, path, `SELECT count(*) FROM kept WHERE name = 'cluster/identity' AND length(value) > 0`)
+	return n == "1", err
 }
 
 // directory is the content of the file with the identity of a data directory.
@@ -139,26 +162,34 @@ type directory struct {
 	Databases []string `json:"databases"`
 }
 
-// addIdentity adds the identity of the directory with the databases of the backup: a
-// restored directory does not have the others.
-func (c *creation) addIdentity(names []string) error {
-	var d directory
-	text, err := os.ReadFile(filepath.Join(c.dir, identityName))
+func readIdentity(dir string) (d directory, err error) {
+	text, err := os.ReadFile(filepath.Join(dir, identityName))
 	if err == nil {
 		err = json.Unmarshal(text, &d)
 	}
 	if err != nil {
-		return fmt.Errorf("read the identity of the data directory, which the first start of the service writes: %w", err)
+		return d, fmt.Errorf("read the identity of the data directory, which the first start of the service writes: %w", err)
 	}
-	d.Databases, c.manifest.Directory = names, d.ID
-	if text, err = json.MarshalIndent(d, "", "  "); err != nil {
+	return d, nil
+}
+
+// addIdentity adds the identity of the directory with the databases of the backup: a
+// restored directory does not have the others.
+func (c *creation) addIdentity(ctx context.Context, names []string) error {
+	d, err := readIdentity(c.dir)
+	if err != nil {
 		return err
 	}
-	return c.add(identityName, append(text, '\n'))
+	d.Databases, c.manifest.Directory = names, d.ID
+	text, err := json.MarshalIndent(d, "", "  ")
+	if err != nil {
+		return err
+	}
+	return c.add(ctx, identityName, append(text, '\n'))
 }
 
 // addCertificates adds the files in the directory of certificates.
-func (c *creation) addCertificates() error {
+func (c *creation) addCertificates(ctx context.Context) error {
 	root := filepath.Join(c.dir, certsDir)
 	return filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
 		if path == root && errors.Is(err, fs.ErrNotExist) {
@@ -174,13 +205,13 @@ func (c *creation) addCertificates() error {
 		if err != nil {
 			return err
 		}
-		return c.addCertificate(filepath.ToSlash(name))
+		return c.addCertificate(ctx, filepath.ToSlash(name))
 	})
 }
 
 // addCertificate adds a file of the directory of certificates. One that may contain a
 // private key is only written to an encrypted backup.
-func (c *creation) addCertificate(name string) error {
+func (c *creation) addCertificate(ctx context.Context, name string) error {
 	if c.options.To.age == nil {
 		text, err := os.ReadFile(filepath.Join(c.dir, filepath.FromSlash(name)))
 		if err != nil {
@@ -191,7 +222,7 @@ func (c *creation) addCertificate(name string) error {
 			return nil
 		}
 	}
-	return c.addFile(name)
+	return c.addFile(ctx, name)
 }
 
 // onlyCertificates reports whether text is nothing but certificates and revocation lists
@@ -211,7 +242,7 @@ func onlyCertificates(text []byte) bool {
 }
 
 // addFile adds a file of the data directory that is not a database.
-func (c *creation) addFile(name string) error {
+func (c *creation) addFile(ctx context.Context, name string) error {
 	text, err := os.ReadFile(filepath.Join(c.dir, filepath.FromSlash(name)))
 	if err != nil {
 		return err
@@ -219,10 +250,10 @@ func (c *creation) addFile(name string) error {
 	if !allowed(name) {
 		return fmt.Errorf("the file %s in the data directory %s has a name that a backup cannot contain: rename it", name, c.dir)
 	}
-	return c.add(name, text)
+	return c.add(ctx, name, text)
 }
 
-func (c *creation) add(name string, text []byte) error {
+func (c *creation) add(ctx context.Context, name string, text []byte) error {
 	path := filepath.Join(c.stage, filepath.FromSlash(name))
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
@@ -230,17 +261,17 @@ func (c *creation) add(name string, text []byte) error {
 	if err := os.WriteFile(path, text, 0o600); err != nil {
 		return err
 	}
-	return c.describe(name)
+	return c.describe(ctx, name)
 }
 
 // describe adds a part that is in the stage to the manifest.
-func (c *creation) describe(name string) error {
+func (c *creation) describe(ctx context.Context, name string) error {
 	f, err := os.Open(filepath.Join(c.stage, filepath.FromSlash(name)))
 	if err != nil {
 		return err
 	}
 	sum := sha256.New()
-	n, err := io.Copy(sum, f)
+	n, err := io.Copy(sum, cancellable{ctx, f})
 	c.manifest.Parts = append(c.manifest.Parts, Part{Name: name, Size: n, SHA256: hex.EncodeToString(sum.Sum(nil))})
 	return errors.Join(err, f.Close())
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"filippo.io/age"
@@ -14,7 +15,7 @@ import (
 const maxSecretBytes = 64 << 10
 
 // Recipient is who can decrypt a backup; the zero value is anybody, without encryption.
-type Recipient struct{ age age.Recipient }
+type Recipient struct{ age []age.Recipient }
 
 // Identities decrypt a backup; the zero value decrypts none.
 type Identities struct{ age []age.Identity }
@@ -23,9 +24,35 @@ type Identities struct{ age []age.Identity }
 func ParseRecipient(text string) (Recipient, error) {
 	r, err := age.ParseX25519Recipient(strings.TrimSpace(text))
 	if err != nil {
-		return Recipient{}, errors.New("--recipient: must be a public key of age, which begins with age1, as \"age-keygen\" prints it")
+		return Recipient{}, errors.New("must be a public key of age, which begins with age1, as \"age-keygen\" prints it")
 	}
-	return Recipient{r}, nil
+	return Recipient{[]age.Recipient{r}}, nil
+}
+
+// ParseRecipients parses public keys of age; a backup is decrypted with the private key of
+// any of them. None is no encryption.
+func ParseRecipients(texts []string) (all Recipient, err error) {
+	for _, text := range texts {
+		r, err := ParseRecipient(text)
+		if err != nil {
+			return Recipient{}, err
+		}
+		all.age = append(all.age, r.age...)
+	}
+	return all, nil
+}
+
+// withTemporary adds a recipient whose private key exists only in memory: a service that
+// has public keys only verifies with it what it has written.
+func (r Recipient) withTemporary() (Recipient, Identities, error) {
+	if r.age == nil {
+		return r, Identities{}, nil
+	}
+	key, err := age.GenerateX25519Identity()
+	if err != nil {
+		return r, Identities{}, err
+	}
+	return Recipient{append(slices.Clone(r.age), key.Recipient())}, Identities{[]age.Identity{key}}, nil
 }
 
 // PassphraseRecipient encrypts with the pass phrase in the first line of a file.
@@ -35,7 +62,7 @@ func PassphraseRecipient(file string) (Recipient, error) {
 		return Recipient{}, err
 	}
 	r, err := age.NewScryptRecipient(phrase)
-	return Recipient{r}, err
+	return Recipient{[]age.Recipient{r}}, err
 }
 
 // PassphraseIdentity decrypts with the pass phrase in the first line of a file.

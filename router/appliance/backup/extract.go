@@ -169,10 +169,14 @@ func (t *tracked) Read(b []byte) (int, error) {
 }
 
 // Verify extracts a backup to a new directory, checks the databases for damage, and
-// compares their rows with the manifest.
-func Verify(ctx context.Context, file, dir string, with Identities) (*Manifest, error) {
+// compares their rows with the manifest. Before these are counted, check is called, which
+// refuses databases that this program does not know.
+func Verify(ctx context.Context, file, dir string, with Identities, check func(*Manifest) error) (*Manifest, error) {
 	m, err := Extract(ctx, file, dir, with)
 	if err != nil {
+		return nil, err
+	}
+	if err := check(m); err != nil {
 		return nil, err
 	}
 	var names []string

@@ -33,6 +33,7 @@ const (
 	ConfigName  = "config.yaml"
 	nextKeyName = "secret.key.next" // of a rotation that was interrupted
 	certsDir    = "certs"
+	clusterName = "cluster/cluster.db"
 )
 
 // Bounds of what is read from a file before it is verified.
@@ -54,6 +55,8 @@ type Manifest struct {
 	Omitted   []string         `json:"omitted,omitempty"` // files that may contain private keys, in a backup that is not encrypted
 	Counts    map[string]int64 `json:"counts"`
 	Audit     AuditHead        `json:"audit"`
+	// Node reports whether the broker was a node of a cluster.
+	Node bool `json:"node,omitempty"`
 }
 
 // Part is a file of the data directory, or the configuration.

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/klauspost/compress/zstd"
+
+	"signalbox/scripts/suite"
 )
 
 // TestBackupAndRestore changes a service after a backup, and restores: the objects of
@@ -42,6 +44,37 @@ func TestBackupAndRestore(t *testing.T) {
 	if previous, err := filepath.Glob(dir + ".before-restore-*"); err != nil || len(previous) != 1 {
 		t.Errorf("previous data: %q, %v", previous, err)
 	}
+}
+
+// TestScheduledBackup has a service that makes its first backup when it starts. The commands
+// list it and others, and remove those that need not be kept, while the service runs.
+func TestScheduledBackup(t *testing.T) {
+	t.Parallel()
+	dir := dataDir(t)
+	backups := filepath.Join(filepath.Dir(dir), "backups")
+	env := configured(settings{"BACKUP_DIRECTORY": backups, "BACKUP_SCHEDULE": "daily 03:00"})
+	p := serve(t, dir, env)
+	suite.WaitFor(t, "the first backup", func() bool { return strings.Contains(p.Stderr.String(), "a backup was made and verified") })
+	list := func() []string {
+		got := command(t, env.environ(dir), "backup", "list")
+		if got.code != 0 || strings.Contains(got.stdout, "unverified") {
+			t.Errorf("list: %+v", got)
+		}
+		return strings.Split(strings.TrimSpace(got.stdout), "\n")[1:]
+	}
+	if got := command(t, env.environ(dir), "backup", "create"); got.code != 0 || len(list()) != 2 {
+		t.Errorf("create: %+v, list %q", got, list())
+	}
+	if got := command(t, env.environ(dir), "backup", "create", "--with-key"); got.code != 2 || !strings.Contains(got.stderr, "backup.with_key") {
+		t.Errorf("create --with-key: %+v", got)
+	}
+	if got := command(t, env.environ(dir), "backup", "prune", "--dry-run", "--keep", "1d"); got.code != 0 || !strings.HasPrefix(got.stdout, "would remove signalbox-") || len(list()) != 2 {
+		t.Errorf("dry run: %+v", got)
+	}
+	if got := command(t, env.environ(dir), "backup", "prune", "--keep", "1d"); got.code != 0 || len(list()) != 1 {
+		t.Errorf("prune: %+v, list %q", got, list())
+	}
+	p.stop(t)
 }
 
 // TestEncryptedBackup restores into an empty directory with the key, which only an

@@ -1,0 +1,179 @@
+package appliance
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"signalbox/router/appliance/backup"
+)
+
+const (
+	backupCheckInterval = 10 * time.Second // between two looks at the schedule
+	backupRetryInterval = 10 * time.Minute // after a failure
+)
+
+// backups are those in backup.directory: the service makes them on the schedule and by
+// request, one at a time.
+type backups struct {
+	directory backup.Directory
+	schedule  backup.Schedule
+	keep      backup.Keep
+	options   backup.Options
+	now       func() time.Time // time of day
+	log       *slog.Logger
+
+	ctx     context.Context // done when the service stops
+	cancel  context.CancelFunc
+	working sync.WaitGroup
+
+	mu       sync.Mutex // guards what follows
+	current  *backupTask
+	failed   *backupTask // the last one that made a backup, if it failed
+	all      []backup.Entry
+	tried    time.Time // when the schedule made or tried the last one
+	failures int64
+}
+
+// newBackups returns the backups of a valid configuration.
+func newBackups(c Config, version string, now func() time.Time, log *slog.Logger) *backups {
+	b := &backups{directory: backup.Directory{Path: c.Backup.Directory, DataDir: c.DataDir}, now: now, log: log,
+		options: backup.Options{Version: version, Config: c.Backup.Settings, WithKey: c.Backup.WithKey, Now: now}}
+	b.ctx, b.cancel = context.WithCancel(context.Background())
+	b.schedule, _ = backup.ParseSchedule(c.Backup.Schedule)       //nolint:errcheck // validated
+	b.keep, _ = backup.ParseKeep(c.Backup.Keep)                   //nolint:errcheck // validated
+	b.options.To, _ = backup.ParseRecipients(c.Backup.Recipients) //nolint:errcheck // validated
+	return b
+}
+
+// isSet reports whether backups have a directory.
+func (b *backups) isSet() bool { return b.directory.Path != "" }
+
+// run makes the backups that are due until the service stops.
+func (b *backups) run() {
+	again := time.NewTicker(backupCheckInterval)
+	defer again.Stop()
+	for b.ctx.Err() == nil {
+		b.look()
+		select {
+		case <-again.C:
+		case <-b.ctx.Done():
+		}
+	}
+}
+
+// look makes a backup if one is due.
+func (b *backups) look() {
+	b.refresh()
+	if !b.demanded(b.now()) {
+		return
+	}
+	t, err := b.begin("", stateCreating)
+	if err != nil {
+		return // the one that is being made counts, and otherwise the next look makes one
+	}
+	if b.create(t); t.err == nil {
+		b.prune()
+	}
+}
+
+// demanded reports whether the schedule demands a backup now, and notes the attempt.
+func (b *backups) demanded(now time.Time) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	since := now.Sub(b.tried)
+	wait := min(backupRetryInterval, b.schedule.Interval())
+	if since >= 0 && since < wait || !b.schedule.Due(b.lastLocked(now).Time, now) {
+		return false
+	}
+	b.tried = now
+	return true
+}
+
+// lastLocked returns the newest verified backup that is not from the future, as after the
+// clock was set back.
+func (b *backups) lastLocked(now time.Time) (last backup.Entry) {
+	for _, e := range b.all {
+		if e.State == backup.Verified && !e.Time.After(now) {
+			return e
+		}
+	}
+	return backup.Entry{}
+}
+
+// refresh reads the directory, whose files may be removed at any time.
+func (b *backups) refresh() {
+	all, err := b.directory.List()
+	if err != nil {
+		b.log.Warn("the backups cannot be listed", "directory", b.directory.Path, "error", err)
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.all = all
+}
+
+// create makes the backup of a task. It logs and counts a failure, too.
+func (b *backups) create(t *backupTask) {
+	t.entry, t.err = b.directory.Create(b.ctx, b.options, verifyIn)
+	var failed *backupTask
+	switch {
+	case t.err == nil:
+		b.log.Info("a backup was made and verified", "name", t.entry.Name, "bytes", t.entry.Size, "duration", t.entry.Duration.Round(time.Millisecond))
+	case b.ctx.Err() == nil && !errors.Is(t.err, backup.ErrBusy):
+		failed = t
+		b.log.Error("no backup was made", "directory", b.directory.Path, "error", t.err)
+	}
+	b.mu.Lock()
+	if b.failed = failed; failed != nil {
+		b.failures++
+	}
+	b.mu.Unlock()
+	b.end(t)
+}
+
+// prune removes the backups that are not to be kept.
+func (b *backups) prune() {
+	removed, err := b.directory.Prune(b.keep, false)
+	for _, e := range removed {
+		b.log.Info("a backup was removed, as backup.keep demands", "name", e.Name)
+	}
+	if err != nil {
+		b.log.Warn("older backups could not be removed", "directory", b.directory.Path, "error", err)
+	}
+	b.refresh()
+}
+
+// startBackups starts to make backups.
+func (a *Appliance) startBackups(context.Context) error {
+	if !a.backups.isSet() {
+		return nil
+	}
+	a.backups.working.Go(a.backups.run)
+	a.undo.add(func() error {
+		a.backups.cancel()
+		a.backups.working.Wait()
+		return nil
+	})
+	return nil
+}
+
+// BackupDirectory returns the directory of the backups of a configuration.
+func BackupDirectory(c Config) (backup.Directory, error) {
+	if c.Backup.Directory == "" {
+		return backup.Directory{}, errors.New("backup.directory: is not set: name the directory of the backups, as in --backup.directory /srv/backup")
+	}
+	return backup.Directory{Path: c.Backup.Directory, DataDir: c.DataDir}, nil
+}
+
+// CreateBackup makes a backup in the directory of a configuration, also while the service
+// runs.
+func CreateBackup(ctx context.Context, c Config, version string) (backup.Entry, error) {
+	d, err := BackupDirectory(c)
+	if err != nil {
+		return backup.Entry{}, err
+	}
+	return d.Create(ctx, newBackups(c, version, time.Now, nil).options, verifyIn)
+}
