@@ -43,7 +43,7 @@ func TestBuckets(t *testing.T) {
 	}
 }
 
-// TestSeries tells messages that come again from those that come late.
+// TestSeries separates messages that come again from those that come late.
 func TestSeries(t *testing.T) {
 	t.Parallel()
 	var s series

@@ -74,7 +74,7 @@ func (p *publisher) publishAll(ctx, living context.Context) {
 	<-settled
 }
 
-// awaitDue waits until messages are due and the window has room for them, and returns when
+// awaitDue waits until messages are due and the window has space for them, and returns when
 // they were due; none if the context has ended.
 func (p *publisher) awaitDue(ctx context.Context) []time.Duration {
 	if !p.reserve(ctx) {
@@ -97,7 +97,7 @@ func (p *publisher) awaitDue(ctx context.Context) []time.Duration {
 	return due
 }
 
-// fill returns as many as the window has room for, all due now.
+// fill returns as many as the window has space for, all due now.
 func (p *publisher) fill() []time.Duration {
 	due := []time.Duration{p.now()}
 	for len(due) < maxBatch && p.tryReserve() {

@@ -43,7 +43,7 @@ func (s *subscriber) Take(m messaging.Message, notifier messaging.CommitNotifier
 	now := s.now()
 	number, err := strconv.Atoi(strings.TrimPrefix(m.Topic, s.Topic+"/"))
 	if err != nil || number < 0 || number >= len(s.from) || len(m.Payload) < MinSize {
-		return // of somebody else
+		return // it is not one of this load
 	}
 	n, due := binary.BigEndian.Uint64(m.Payload), time.Duration(binary.BigEndian.Uint64(m.Payload[8:]))
 	s.mu.Lock()
