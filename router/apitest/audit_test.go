@@ -380,6 +380,6 @@ func TestConsoleAudit(t *testing.T) {
 		api.Root.Get(auditPath + "/sinks").Want(200).Decode(&all)
 		return len(all) == 2 && all[0].Error == "" && all[1].Error != ""
 	})
-	b.Lacks(b.Want(b.Get("/audit?operation=login"), 200, "<code>"+apitest.RootEmail+"</code>", "Copies of the log", "audit.jsonl", "http://127.0.0.1:1<", "Does not receive", "connection refused"),
+	b.Lacks(b.Want(b.Get("/audit?operation=login"), 200, "<td>"+apitest.RootEmail+"</td>", ">Sign in</span>", "Copies of the log", "audit.jsonl", "http://127.0.0.1:1<", "Does not receive", "connection refused"),
 		"secret-path", "<td>***</td>")
 }

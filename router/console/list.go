@@ -2,6 +2,7 @@ package console
 
 import (
 	"net/url"
+	"slices"
 	"time"
 )
 
@@ -15,6 +16,11 @@ type listView struct {
 	Paging paging
 	Err    *apiError
 	More   []link // what deletes several objects
+}
+
+// HasActions reports whether something can be done with one of the objects.
+func (v *listView) HasActions() bool {
+	return slices.ContainsFunc(v.Rows, func(r row) bool { return len(r.Actions) > 0 })
 }
 
 // link leads to a page of the console, relative to the root of the console.

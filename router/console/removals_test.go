@@ -35,13 +35,13 @@ func (c *Console) request(path string, form url.Values) *httptest.ResponseRecord
 }
 
 // TestRemovals_ask_first takes roles, groups and members away: each page leads to a question,
-// which says whose connections are closed, and only its answer changes something.
+// which states whose connections are closed, and only its answer changes something.
 func TestRemovals_ask_first(t *testing.T) {
 	t.Parallel()
 	const broker = "/ui/p/1/b/1/"
 	for name, x := range map[string]struct {
 		from, to, do, operation, sent string
-		says                          []string
+		wants                         []string
 	}{
 		"role of a client": {"client?username=x", "clients/remove?username=x&rolename=x", "remove_role", "modifyClient", `{"roles":[],"username":"x"}`,
 			[]string{"Remove role x from client x", "1 connection of the client is closed", "no longer apply to the client"}},
@@ -64,7 +64,7 @@ func TestRemovals_ask_first(t *testing.T) {
 				t.Errorf("the page acts with the status %d", w.Code)
 			}
 			asks := c.request(broker+x.to, nil).Body.String()
-			for _, text := range append(x.says, `class="danger"`, "data-cancel") {
+			for _, text := range append(x.wants, `class="danger"`, "data-cancel") {
 				if !strings.Contains(asks, text) {
 					t.Errorf("the question lacks %q:\n%s", text, asks)
 				}

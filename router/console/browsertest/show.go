@@ -104,7 +104,8 @@ func (p *Page) Screenshot(name string) {
 		return
 	}
 	var picture []byte
-	p.do(chromedp.FullScreenshot(&picture, 100))
+	// What lies beyond the viewport may not have been drawn yet when the first one is taken.
+	p.do(chromedp.FullScreenshot(&picture, 100), chromedp.FullScreenshot(&picture, 100))
 	name = strings.NewReplacer("/", "-", " ", "-", ":", "").Replace(name) + ".png"
 	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // nothing in it is secret
 		p.t.Fatal(err)
