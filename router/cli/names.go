@@ -18,6 +18,7 @@ var irregular = map[string]string{
 	"publish": "message publish",
 	"getTTL":  "topic ttl", "setTTL": "topic set-ttl",
 	"getHealth": "service health", "getReadiness": "service readiness", "getMetrics": "service metrics", "getOpenAPI": "service openapi",
+	"getLogLevel": "log get-level", "setLogLevel": "log level",
 }
 
 // without are the operations that have no command, each with the reason.
