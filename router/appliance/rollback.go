@@ -130,8 +130,6 @@ func (r *rollingBack) check(ctx context.Context) (err error) {
 	}
 	switch now {
 	case r.record.From.SHA256: // an interrupted rollback has put it back
-	default:
-		return fmt.Errorf("%s is neither the program of the last upgrade nor the one before it: it was replaced since then", r.files.Program)
 	case r.record.To.SHA256:
 		previous, err := upgrade.Sum(r.files.Previous)
 		if err != nil {
@@ -140,6 +138,8 @@ func (r *rollingBack) check(ctx context.Context) (err error) {
 		if previous != r.record.From.SHA256 {
 			return fmt.Errorf("%s is not the program of version %s, which was replaced", r.files.Previous, r.record.From.Version)
 		}
+	default:
+		return fmt.Errorf("%s is neither the program of the last upgrade nor the one before it: it was replaced since then", r.files.Program)
 	}
 	if r.record.State == upgrade.RollingBack {
 		r.options.KeepData = r.record.KeepData
