@@ -121,6 +121,25 @@ func (r *rollingBack) check(ctx context.Context) (err error) {
 	if r.service.Running && (r.service.Unit == "" || r.options.NoRestart) && !r.options.DryRun {
 		return fmt.Errorf("%w on %s; stop it for the rollback", ErrRunning, r.c.DataDir)
 	}
+	if err := r.checkPrograms(); err != nil {
+		return err
+	}
+	if r.record.State == upgrade.RollingBack {
+		r.options.KeepData = r.record.KeepData
+		return nil
+	}
+	if r.options.KeepData {
+		return r.checkSchemas(ctx)
+	}
+	if _, err := os.Stat(filepath.Join(r.c.DataDir, clusterFile)); err == nil {
+		return errors.New("the broker is a node of a cluster, whose data must not be put back: keep the data with --keep-data, or leave the cluster before")
+	}
+	return nil
+}
+
+// checkPrograms refuses to replace a program that is not that of the upgrade, or to put back one that is
+// not the previous one.
+func (r *rollingBack) checkPrograms() error {
 	now, err := upgrade.Sum(r.files.Program)
 	if err != nil {
 		return err
@@ -140,16 +159,6 @@ func (r *rollingBack) check(ctx context.Context) (err error) {
 		}
 	default:
 		return fmt.Errorf("%s is neither the program of the last upgrade nor the one before it: it was replaced since then", r.files.Program)
-	}
-	if r.record.State == upgrade.RollingBack {
-		r.options.KeepData = r.record.KeepData
-		return nil
-	}
-	if r.options.KeepData {
-		return r.checkSchemas(ctx)
-	}
-	if _, err := os.Stat(filepath.Join(r.c.DataDir, clusterFile)); err == nil {
-		return errors.New("the broker is a node of a cluster, whose data must not be put back: keep the data with --keep-data, or leave the cluster before")
 	}
 	return nil
 }
