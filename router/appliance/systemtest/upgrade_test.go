@@ -50,6 +50,22 @@ func TestUpgradeNeedsAKey(t *testing.T) {
 	}
 }
 
+// TestUpgradeWithoutSpace refuses to begin where the new program would not fit beside the present one.
+func TestUpgradeWithoutSpace(t *testing.T) {
+	t.Parallel()
+	dir, env, small := dataDir(t), configured(nil), t.TempDir()
+	serve(t, dir, env).stop(t)
+	cmd := exec.Command("/bin/sh", "-c", `mount -t tmpfs -o size=100m none "$1" && cp "$0" "$1/signalbox" && exec "$1/signalbox" upgrade "$0"`, process.Program, small)
+	cmd.Env, cmd.SysProcAttr = env.environ(dir), ownMounts()
+	if err := exec.Command("unshare", "--mount", "true").Run(); err != nil {
+		t.Skip("this user may not mount, so there is no full disk")
+	}
+	wantRefused(t, finish(t, cmd), "free some space")
+	if got := command(t, env.environ(dir), "upgrade", "status"); got.code != 0 || !strings.Contains(got.stdout, "none is recorded") {
+		t.Errorf("status: %+v", got)
+	}
+}
+
 func programCommand(program string, env []string, args ...string) *exec.Cmd {
 	cmd := exec.Command(program, args...)
 	cmd.Env = env
