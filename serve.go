@@ -33,6 +33,7 @@ func serveCommand(load configLoader) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			c.Log.Leveler = to.Level
 			defer to.Close() //nolint:errcheck // nothing more is logged
 			err = serve(cmd.Context(), c, cmd.OutOrStdout(), to)
 			if err != nil && c.Log.File != "" {

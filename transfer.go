@@ -60,7 +60,7 @@ func (t *transfer) with(do func(cmd *cobra.Command, file string, a broker.Access
 	}
 }
 
-// addExport adds the command that writes access control as a file for Mosquitto.
+// addExport adds the commands that write access control as a file for Mosquitto, and dashboards.
 func addExport(root *cobra.Command, load configLoader, environ []string) error {
 	parent, _, err := root.Find([]string{"export"})
 	if err != nil {
@@ -72,7 +72,7 @@ func addExport(root *cobra.Command, load configLoader, environ []string) error {
 	t.flags(cmd)
 	addConfigFlags(cmd)
 	cmd.GroupID = ""
-	parent.AddCommand(cmd)
+	parent.AddCommand(cmd, exportDashboards())
 	return nil
 }
 

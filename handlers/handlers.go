@@ -49,6 +49,7 @@ type API struct {
 	SearchTime time.Duration
 	History    *monitor.History
 	Events     *monitor.Events
+	LogLevel   *LogLevel
 
 	searches searches
 }

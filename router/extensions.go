@@ -29,7 +29,7 @@ func (rt *router) extensions() []*route {
 		tagged(tagJobs, jobExtensions(h)),
 		tagged(tagAudit, rt.auditExtensions(h)),
 		tagged(tagBackups, backupExtensions(h)),
-		tagged(tagService, rt.serviceRoutes()),
+		tagged(tagService, slices.Concat(rt.serviceRoutes(), logExtensions(h))),
 	)
 	for _, row := range rows {
 		row.Extension = true
@@ -389,6 +389,18 @@ func (rt *router) serviceRoutes() []route {
 			Summary: "Get the metrics in Prometheus' text format", Produces: "text/plain", Serve: rt.metrics.handler(),
 			Description: "For platform administrators, or with the token `http.metrics_token` of the configuration.",
 			Example:     `"# TYPE signalbox_http_requests_total counter\n"`},
+	}
+}
+
+// logExtensions change the log of the service.
+func logExtensions(h *handlers.API) []route {
+	return []route{
+		{ID: "getLogLevel", Method: "GET", Path: "/api/log/level", Role: auth.Root, Status: 200,
+			Summary: "Get the level of the log", Do: query(h.GetLogLevel),
+			Description: "What is logged now, and until when."},
+		{ID: "setLogLevel", Method: "PUT", Path: "/api/log/level", Role: auth.Root, Status: 204,
+			Summary: "Change the level of the log for ten minutes", Before: "getLogLevel", Do: command(h.SetLogLevel),
+			Description: "After ten minutes, or a restart, the level of the configuration applies again."},
 	}
 }
 

@@ -202,11 +202,15 @@ func (a *Appliance) openAPI(ctx context.Context) error {
 	pool := broker.NewPool(dialer.Dial)
 	a.undo.addBounded(pool.Close)
 	connections := &handlers.Connections{DB: d, Brokers: pool, BrokerData: a.brokerData(), Vault: v, CertDir: in("certs"), Now: time.Now, Log: a.log}
+	level := a.cfg.Log.Leveler
+	if level == nil {
+		level = a.cfg.Log.newLevel()
+	}
 	copies := sinks.New(d, a.cfg.Audit.Sinks, sinks.Options{Encode: handlers.EncodeAuditEvent, Publish: a.publish, Log: a.log, Now: time.Now})
 	a.metrics = append(a.metrics, auditMetrics{copies})
 	a.API = &handlers.API{Connections: connections, Clusters: clusters.New(connections.ClusterRows(), a.log), Auth: users, Audit: trail, AuditSinks: copies,
 		Jobs: jobs.New(jobs.DefaultLimits(), time.Now, a.log), SearchTime: handlers.DefaultSearchTime, History: a.history,
-		Events: a.openEvents(pool)}
+		Events: a.openEvents(pool), LogLevel: level}
 	if a.backups.isSet() {
 		a.API.Backups = servedBackups{a.backups}
 	}

@@ -54,6 +54,8 @@ type LogConfig struct {
 	// Slow is the time from which on a request, and a command to a broker, is logged as a
 	// warning; 0 is never.
 	Slow time.Duration `mapstructure:"slow"`
+	// Leveler is the level of an open log, which the API changes; nil if it cannot.
+	Leveler *handlers.LogLevel `mapstructure:"-"`
 }
 
 // Bounds of the rotation of the log.
@@ -116,16 +118,24 @@ func isWithin(path, dir string) bool {
 	return err == nil && filepath.IsLocal(rest)
 }
 
-// logger returns the logger of a valid configuration.
-func (c LogConfig) logger(w io.Writer) *slog.Logger {
-	var level slog.Level
-	_ = level.UnmarshalText([]byte(c.Level)) // validated
-	o := &slog.HandlerOptions{Level: level}
+// logger returns the log of a valid configuration, which is written to w.
+func (c LogConfig) logger(w io.Writer) *Log {
+	l := &Log{Level: c.newLevel()}
+	o := &slog.HandlerOptions{Level: l.Level}
 	if c.Format == "json" {
 		o.ReplaceAttr = withUnit
-		return slog.New(slog.NewJSONHandler(w, o))
+		l.Logger = slog.New(slog.NewJSONHandler(w, o))
+	} else {
+		l.Logger = slog.New(slog.NewTextHandler(w, o))
 	}
-	return slog.New(slog.NewTextHandler(w, o))
+	return l
+}
+
+// newLevel returns the level of a valid configuration.
+func (c LogConfig) newLevel() *handlers.LogLevel {
+	var level slog.Level
+	_ = level.UnmarshalText([]byte(c.Level)) // validated
+	return handlers.NewLogLevel(level)
 }
 
 // withUnit writes durations with their unit, as text has them: JSON would have a number of

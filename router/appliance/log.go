@@ -8,25 +8,30 @@ import (
 	"log/slog"
 	"os"
 	"sync"
+
+	"signalbox/handlers"
 )
 
 // Log is the destination of the service's log. It is closed after the service has
 // ended.
 type Log struct {
 	Logger *slog.Logger
+	Level  *handlers.LogLevel
 	file   *logFile // nil for standard error
 }
 
 // OpenLog opens the log of a valid configuration: its file, or else stderr.
 func OpenLog(c LogConfig, stderr io.Writer) (*Log, error) {
 	if c.File == "" {
-		return &Log{Logger: c.logger(stderr)}, nil
+		return c.logger(stderr), nil
 	}
 	f := &logFile{path: c.File, maxSize: c.MaxSize, maxFiles: c.MaxFiles}
 	if err := f.reopen(); err != nil {
 		return nil, fmt.Errorf("log.file: %w; make its folder writable, or configure another file", err)
 	}
-	return &Log{Logger: c.logger(f), file: f}, nil
+	l := c.logger(f)
+	l.file = f
+	return l, nil
 }
 
 // Reopen opens the file again, as after it was renamed. If that fails, the previous

@@ -122,25 +122,8 @@ func (r *rollingBack) check(ctx context.Context) (err error) {
 	if r.service.Running && (r.service.Unit == "" || r.options.NoRestart) && !r.options.DryRun {
 		return fmt.Errorf("%w on %s; stop it for the rollback", ErrRunning, r.c.DataDir)
 	}
-	now, err := upgrade.Sum(r.files.Program)
-	if err != nil {
+	if err := r.checkPrograms(); err != nil {
 		return err
-	}
-	if now == r.record.From.SHA256 && r.record.State == upgrade.Replacing {
-		return errors.New("the upgrade was interrupted before the program was replaced: there is nothing to roll back")
-	}
-	switch now {
-	case r.record.From.SHA256: // an interrupted rollback has put it back
-	default:
-		return fmt.Errorf("%s is neither the program of the last upgrade nor the one before it: it was replaced since then", r.files.Program)
-	case r.record.To.SHA256:
-		previous, err := upgrade.Sum(r.files.Previous)
-		if err != nil {
-			return fmt.Errorf("the previous program is missing: %w", err)
-		}
-		if previous != r.record.From.SHA256 {
-			return fmt.Errorf("%s is not the program of version %s, which was replaced", r.files.Previous, r.record.From.Version)
-		}
 	}
 	if r.record.State == upgrade.RollingBack {
 		r.options.KeepData = r.record.KeepData
@@ -151,6 +134,32 @@ func (r *rollingBack) check(ctx context.Context) (err error) {
 	}
 	if _, err := os.Stat(filepath.Join(r.c.DataDir, clusterFile)); err == nil {
 		return errors.New("the broker is a node of a cluster, whose data must not be put back: keep the data with --keep-data, or leave the cluster before")
+	}
+	return nil
+}
+
+// checkPrograms refuses to replace a program that is not that of the upgrade, or to put back one that is
+// not the previous one.
+func (r *rollingBack) checkPrograms() error {
+	now, err := upgrade.Sum(r.files.Program)
+	if err != nil {
+		return err
+	}
+	if now == r.record.From.SHA256 && r.record.State == upgrade.Replacing {
+		return errors.New("the upgrade was interrupted before the program was replaced: there is nothing to roll back")
+	}
+	switch now {
+	case r.record.From.SHA256: // an interrupted rollback has put it back
+	case r.record.To.SHA256:
+		previous, err := upgrade.Sum(r.files.Previous)
+		if err != nil {
+			return fmt.Errorf("the previous program is missing: %w", err)
+		}
+		if previous != r.record.From.SHA256 {
+			return fmt.Errorf("%s is not the program of version %s, which was replaced", r.files.Previous, r.record.From.Version)
+		}
+	default:
+		return fmt.Errorf("%s is neither the program of the last upgrade nor the one before it: it was replaced since then", r.files.Program)
 	}
 	return nil
 }

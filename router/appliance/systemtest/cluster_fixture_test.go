@@ -13,6 +13,7 @@ import (
 
 	"signalbox/broker/brokertest"
 	"signalbox/broker/mqtt/mqtttest"
+	"signalbox/scripts/process"
 	"signalbox/scripts/suite"
 )
 
@@ -28,6 +29,7 @@ type machine struct {
 	cluster         string // host:port of the cluster port
 	advertised      string // host:port under which the other machines connect to that
 	electionTimeout string // election timeout of the node
+	program         string // that is run; "" for the one under test
 	id              int    // number as a node
 }
 
@@ -50,12 +52,17 @@ func (m *machine) start(t testing.TB) {
 func startAll(t testing.TB, machines ...*machine) {
 	t.Helper()
 	for _, m := range machines {
-		m.run = launch(t, m.dir, configured(settings{"BROKER_LISTEN": m.mqtt, "CLUSTER_LISTEN": m.cluster, "CLUSTER_ELECTION_TIMEOUT": m.electionTimeout, configFile: m.config}))
+		m.run = launchProgram(t, cmp.Or(m.program, process.Program), m.dir, m.settings())
 	}
 	for _, m := range machines {
 		m.run.awaitReady(t)
 		m.api = root(t, m.run)
 	}
+}
+
+// settings returns what the program is run with.
+func (m *machine) settings() settings {
+	return configured(settings{"BROKER_LISTEN": m.mqtt, "CLUSTER_LISTEN": m.cluster, "CLUSTER_ELECTION_TIMEOUT": m.electionTimeout, configFile: m.config})
 }
 
 // withSteadyLeader lets a machine keep its leader, however slow the nodes are: it is for

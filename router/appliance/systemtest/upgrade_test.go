@@ -50,6 +50,22 @@ func TestUpgradeNeedsAKey(t *testing.T) {
 	}
 }
 
+// TestUpgradeWithoutSpace refuses to begin where the new program would not fit beside the present one.
+func TestUpgradeWithoutSpace(t *testing.T) {
+	t.Parallel()
+	dir, env, small := dataDir(t), configured(nil), t.TempDir()
+	serve(t, dir, env).stop(t)
+	cmd := exec.Command("/bin/sh", "-c", `mount -t tmpfs -o size=100m none "$1" && cp "$0" "$1/signalbox" && exec "$1/signalbox" upgrade "$0"`, process.Program, small)
+	cmd.Env, cmd.SysProcAttr = env.environ(dir), ownMounts()
+	if err := exec.Command("unshare", "--mount", "true").Run(); err != nil {
+		t.Skip("this user may not mount, so there is no full disk")
+	}
+	wantRefused(t, finish(t, cmd), "free some space")
+	if got := command(t, env.environ(dir), "upgrade", "status"); got.code != 0 || !strings.Contains(got.stdout, "none is recorded") {
+		t.Errorf("status: %+v", got)
+	}
+}
+
 func programCommand(program string, env []string, args ...string) *exec.Cmd {
 	cmd := exec.Command(program, args...)
 	cmd.Env = env
@@ -63,6 +79,7 @@ const upgradeKills = 20
 // TestCampaignUpgrade upgrades a service, which clients publish to, from one build to the next, kills
 // the upgrade at many moments of it, and rolls back. Nothing that was acknowledged is lost.
 func TestCampaignUpgrade(t *testing.T) {
+	t.Parallel()
 	s := newUpgradeSite(t)
 	s.start(t)
 	tr := newTraffic(t, s.machine)
@@ -74,22 +91,22 @@ func TestCampaignUpgrade(t *testing.T) {
 	tr.awaitAcknowledged(t, 200)
 	absent.disconnect()
 
-	wantRefused(t, s.run(t, "upgrade", s.damaged), "the signature is wrong")
-	if got := s.run(t, "upgrade", "--dry-run", s.next); got.code != 0 || !strings.Contains(got.stdout, "would replace version v1.0.0") {
+	wantRefused(t, s.command(t, "upgrade", s.damaged), "the signature is wrong")
+	if got := s.command(t, "upgrade", "--dry-run", s.next); got.code != 0 || !strings.Contains(got.stdout, "would replace version v1.0.0") {
 		t.Fatalf("dry run: %+v", got)
 	}
 	began := time.Now()
-	if got := s.run(t, "upgrade", s.next); got.code != 0 || !strings.Contains(got.stdout, "restart it") {
+	if got := s.command(t, "upgrade", s.next); got.code != 0 || !strings.Contains(got.stdout, "restart it") {
 		t.Fatalf("upgrade: %+v", got)
 	}
 	took := time.Since(began)
 	s.restart(t, "v1.0.1")
 	absent.reconnect()
-	wantRefused(t, s.run(t, "upgrade", s.previous), "is older than")
+	wantRefused(t, s.command(t, "upgrade", s.previous), "is older than")
 	for i := range upgradeKills {
 		s.rollBack(t, "--keep-data")
 		s.killed(t, took*time.Duration(i+1)*3/(2*upgradeKills)) // the last ones at its end
-		if got := s.run(t, "upgrade", s.next); got.code != 0 {
+		if got := s.command(t, "upgrade", s.next); got.code != 0 {
 			t.Fatalf("after kill %d: %+v", i, got)
 		}
 		s.restart(t, "v1.0.1")
@@ -97,39 +114,41 @@ func TestCampaignUpgrade(t *testing.T) {
 	}
 	tr.check(t)
 	t.Logf("%d messages were acknowledged; an upgrade takes %v", tr.acknowledged(), took.Round(time.Millisecond))
-	s.stop(t)
+	s.run.stop(t)
 	s.wantRolledBack(t)
 }
 
-// upgradeSite is a machine with a program of its own, and releases.
-type upgradeSite struct {
-	*machine
-	program                 string
-	previous, next, damaged string // releases
-}
+// releases are two versions of the program with their signatures, and a damaged one.
+type releases struct{ previous, next, damaged string }
 
-func newUpgradeSite(t *testing.T) *upgradeSite {
+func buildReleases(t *testing.T) (r releases) {
 	t.Helper()
 	public, private, err := minisign.GenerateKey(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	folder := t.TempDir()
-	s := &upgradeSite{machine: &machine{dir: dataDir(t), mqtt: brokertest.FreePort(t, suite.Host()), id: 1}, program: filepath.Join(t.TempDir(), "signalbox")}
-	s.previous, s.next, s.damaged = filepath.Join(folder, "v1.0.0"), filepath.Join(folder, "v1.0.1"), filepath.Join(folder, "damaged")
-	for _, path := range []string{s.previous, s.next} {
+	r = releases{filepath.Join(folder, "v1.0.0"), filepath.Join(folder, "v1.0.1"), filepath.Join(folder, "damaged")}
+	for _, path := range []string{r.previous, r.next} {
 		buildVersion(t, path, filepath.Base(path), public.String())
 		write(t, path+".minisig", string(minisign.Sign(private, []byte(read(t, path)))))
 	}
-	text := []byte(read(t, s.next))
-	write(t, s.damaged+".minisig", read(t, s.next+".minisig"))
+	text := []byte(read(t, r.next))
+	write(t, r.damaged+".minisig", read(t, r.next+".minisig"))
 	text[len(text)/2] ^= 1
-	write(t, s.damaged, string(text))
-	write(t, s.program, read(t, s.previous))
-	if err := os.Chmod(s.program, 0o755); err != nil {
+	write(t, r.damaged, string(text))
+	return r
+}
+
+// install returns the path of a copy of the previous version.
+func (r releases) install(t testing.TB) (program string) {
+	t.Helper()
+	program = filepath.Join(t.TempDir(), "signalbox")
+	write(t, program, read(t, r.previous))
+	if err := os.Chmod(program, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	return s
+	return program
 }
 
 // buildVersion builds the program as a version that trusts a release key.
@@ -142,40 +161,38 @@ func buildVersion(t *testing.T, path, version, key string) {
 	}
 }
 
-func (s *upgradeSite) settings() settings { return configured(settings{"BROKER_LISTEN": s.mqtt}) }
-
-func (s *upgradeSite) run(t *testing.T, args ...string) outcome {
-	t.Helper()
-	return finish(t, programCommand(s.program, s.settings().environ(s.dir), args...))
+// upgradeSite is a machine with a program of its own, and releases.
+type upgradeSite struct {
+	*machine
+	releases
 }
 
-// start runs the program that is installed.
-func (s *upgradeSite) start(t *testing.T) {
+func newUpgradeSite(t *testing.T) *upgradeSite {
 	t.Helper()
-	s.machine.run = launchProgram(t, s.program, s.dir, s.settings())
-	s.machine.run.awaitReady(t)
-	s.api = root(t, s.machine.run)
+	r := buildReleases(t)
+	return &upgradeSite{releases: r, machine: &machine{dir: dataDir(t), mqtt: brokertest.FreePort(t, suite.Host()), electionTimeout: "2s", id: 1, program: r.install(t)}}
 }
 
-func (s *upgradeSite) stop(t *testing.T) {
+// command runs a command of the program that is installed.
+func (m *machine) command(t *testing.T, args ...string) outcome {
 	t.Helper()
-	s.machine.run.stop(t)
+	return finish(t, programCommand(m.program, m.settings().environ(m.dir), args...))
 }
 
 // restart starts the program that is installed, which must be of a version.
-func (s *upgradeSite) restart(t *testing.T, version string) {
+func (m *machine) restart(t *testing.T, version string) {
 	t.Helper()
-	s.stop(t)
-	s.start(t)
-	if got := s.run(t, "upgrade", "status"); got.code != 0 || !strings.Contains(got.stdout, "service runs  "+version+" ") {
+	m.run.stop(t)
+	m.start(t)
+	if got := m.command(t, "upgrade", "status"); got.code != 0 || !strings.Contains(got.stdout, "service runs  "+version+" ") {
 		t.Errorf("status: %+v, want %s", got, version)
 	}
 }
 
 func (s *upgradeSite) rollBack(t *testing.T, args ...string) {
 	t.Helper()
-	s.stop(t)
-	if got := s.run(t, append([]string{"upgrade", "rollback"}, args...)...); got.code != 0 {
+	s.run.stop(t)
+	if got := s.command(t, append([]string{"upgrade", "rollback"}, args...)...); got.code != 0 {
 		t.Fatalf("rollback: %+v", got)
 	}
 	s.start(t)
@@ -185,7 +202,7 @@ func (s *upgradeSite) rollBack(t *testing.T, args ...string) {
 // must be one of the versions, and the service must start with it.
 func (s *upgradeSite) killed(t *testing.T, after time.Duration) {
 	t.Helper()
-	cmd := programCommand(s.program, s.settings().environ(s.dir), "upgrade", s.next)
+	cmd := programCommand(s.program, s.machine.settings().environ(s.dir), "upgrade", s.next)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
@@ -195,12 +212,12 @@ func (s *upgradeSite) killed(t *testing.T, after time.Duration) {
 	kill := time.AfterFunc(after, func() { syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }) //nolint:errcheck // it may have ended
 	cmd.Wait()                                                                                //nolint:errcheck // it was killed
 	kill.Stop()
-	got := s.run(t, "version")
+	got := s.command(t, "version")
 	t.Logf("killed after %v: %s%s", after.Round(time.Millisecond), got.stdout, out.String())
 	if got.code != 0 || !strings.Contains(got.stdout, " v1.0.") {
 		t.Fatalf("no program can be run: %+v", got)
 	}
-	s.stop(t)
+	s.run.stop(t)
 	s.start(t)
 }
 
@@ -209,13 +226,65 @@ func (s *upgradeSite) wantRolledBack(t *testing.T) {
 	t.Helper()
 	s.start(t)
 	s.api.must(t, "POST", s.api.at("/clients"), object{"username": "later", "password": passwordOf("later")}, nil)
-	wantRefused(t, s.run(t, "upgrade", "rollback"), "stop it for the rollback")
+	wantRefused(t, s.command(t, "upgrade", "rollback"), "stop it for the rollback")
 	s.rollBack(t)
-	if got := s.run(t, "upgrade", "status"); !strings.Contains(got.stdout, "rolled back") || !strings.Contains(got.stdout, "service runs  v1.0.0 ") {
+	if got := s.command(t, "upgrade", "status"); !strings.Contains(got.stdout, "rolled back") || !strings.Contains(got.stdout, "service runs  v1.0.0 ") {
 		t.Errorf("status: %+v", got)
 	}
 	if s.knows(t, "later") || !s.knows(t, worker) {
 		t.Errorf("clients after the rollback: %q", s.clients(t))
 	}
-	s.stop(t)
+	s.run.stop(t)
+}
+
+// TestCampaignRollingUpgrade upgrades a cluster, which clients publish to, node by node: nodes of
+// both versions work together, and nothing that was acknowledged is lost. A node goes back
+// without its data.
+func TestCampaignRollingUpgrade(t *testing.T) {
+	t.Parallel()
+	r := buildReleases(t)
+	c := startExternalCluster(t, 3, func(t testing.TB, m *machine) { m.program = r.install(t) })
+	c.mode = "hp"
+	c.create(t)
+	tr := newTraffic(t, c.machines[0], c.machines...)
+	tr.allowDuplicates = true
+	for _, m := range c.machines {
+		tr.subscribe(t, fmt.Sprint("reader-", m.id), "traffic/#", 1, clientAddresses(m))
+	}
+	tr.publishAtEach(c.machines)
+	tr.awaitAcknowledged(t, 100)
+	leader, others := c.leading(t)
+	for _, m := range append(others, leader) {
+		if got := m.command(t, "upgrade", r.next); got.code != 0 {
+			t.Fatalf("node %d: %+v", m.id, got)
+		}
+		m.restart(t, "v1.0.1")
+		c.wantTogether(t, fmt.Sprint("after-", m.id))
+		tr.awaitAcknowledged(t, 100)
+	}
+	m := others[0]
+	m.run.stop(t)
+	wantRefused(t, m.command(t, "upgrade", "rollback"), "--keep-data")
+	if got := m.command(t, "upgrade", "rollback", "--keep-data"); got.code != 0 {
+		t.Fatalf("rollback of node %d: %+v", m.id, got)
+	}
+	m.start(t)
+	c.wantTogether(t, "rolled-back")
+	tr.awaitAcknowledged(t, 100)
+	tr.check(t)
+}
+
+// wantTogether waits until the cluster is complete, and adds a client through each node that all have.
+func (c *cluster) wantTogether(t *testing.T, name string) {
+	t.Helper()
+	c.await(t, "active", c.machines...)
+	for _, m := range c.machines {
+		username := fmt.Sprint(name, "-at-", m.id)
+		body := object{"username": username, "password": passwordOf(username)}
+		suite.WaitFor(t, "a client is added", func() bool { // there may be no leader at this moment
+			status := m.api.status(t, "POST", m.api.at("/clients"), body)
+			return status < 300 || m.knows(t, username)
+		})
+		wantEverywhere(t, username, c.machines...)
+	}
 }
