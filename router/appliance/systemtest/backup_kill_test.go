@@ -120,7 +120,7 @@ func TestCampaignRestoreIsKilled(t *testing.T) {
 }
 
 // afterKill returns which data a killed restore has left, and completes one that was interrupted
-// between its renames, as its message says.
+// between its renames, as its message demands.
 func afterKill(t *testing.T, env settings, dir string, later func(string) bool) string {
 	t.Helper()
 	if _, err := os.Stat(dir); err != nil {

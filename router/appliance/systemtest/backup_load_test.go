@@ -13,9 +13,9 @@ import (
 	"signalbox/scripts/suite"
 )
 
-// load changes a service: each client is created after its role, and each message after the
+// sequence changes a service: each client is created after its role, and each message after the
 // one before it.
-type load struct {
+type sequence struct {
 	clients, messages written
 	ends              atomic.Bool
 	running           sync.WaitGroup
@@ -24,10 +24,10 @@ type load struct {
 // written counts what was sent and what was acknowledged.
 type written struct{ sent, acknowledged atomic.Int64 }
 
-// startLoad starts to change a service, whose first administrators are those of configured.
-func startLoad(t *testing.T, p *service) *load {
+// startSequence starts to change a service, whose first administrators are those of configured.
+func startSequence(t *testing.T, p *service) *sequence {
 	t.Helper()
-	l, r, d := &load{}, root(t, p), mqtttest.Join(t, p.MQTT, mqttAdmin, mqttPassword)
+	l, r, d := &sequence{}, root(t, p), mqtttest.Join(t, p.MQTT, mqttAdmin, mqttPassword)
 	l.running.Go(func() {
 		l.until(&l.clients, func(i int64) bool {
 			return r.status(t, "POST", r.at("/roles"), object{"rolename": fmt.Sprint("r-", i)}) < 300 &&
@@ -43,7 +43,7 @@ func startLoad(t *testing.T, p *service) *load {
 	return l
 }
 
-func (l *load) until(w *written, change func(i int64) bool) {
+func (l *sequence) until(w *written, change func(i int64) bool) {
 	for i := int64(1); !l.ends.Load(); i++ {
 		w.sent.Store(i)
 		if !change(i) {
@@ -59,7 +59,7 @@ func (l *load) until(w *written, change func(i int64) bool) {
 func TestCampaignBackupUnderLoad(t *testing.T) {
 	dir, env := dataDir(t), configured(nil)
 	p := serve(t, dir, env)
-	l := startLoad(t, p)
+	l := startSequence(t, p)
 	rounds := suite.FromEnvironment(t, "SIGNALBOX_TEST_BACKUPS", 100)
 	for round := range rounds {
 		least := [2]int64{l.clients.acknowledged.Load(), l.messages.acknowledged.Load()}
@@ -85,7 +85,7 @@ func TestCampaignBackupUnderLoad(t *testing.T) {
 	p.stop(t)
 }
 
-// completeClients returns the number of clients of a load in a data directory. None is missing,
+// completeClients returns the number of clients of a sequence in a data directory. None is missing,
 // and each has its role.
 func completeClients(t *testing.T, env []string) (n int64) {
 	t.Helper()
@@ -116,7 +116,7 @@ func completeClients(t *testing.T, env []string) (n int64) {
 	return n
 }
 
-// completeMessages returns the number of retained messages of a load in a data directory. None
+// completeMessages returns the number of retained messages of a sequence in a data directory. None
 // is missing.
 func completeMessages(t *testing.T, dir string) (n int64) {
 	t.Helper()
