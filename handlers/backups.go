@@ -107,7 +107,7 @@ func NoBackup(cause error) *Error {
 
 // BackupConflict is the error for what cannot be done with backups now.
 func BackupConflict(message string, cause error) *Error {
-	return &Error{Status: 409, Code: CodeConflict, Message: message, Cause: cause}
+	return &Error{Status: 400, Code: CodeConflict, Message: message, Cause: cause}
 }
 
 // BackupFailed is the error for a backup that could not be made, verified or deleted. Only

@@ -15,16 +15,16 @@ import (
 // backupExtensions are about the backups in the directory of the service. Restoring is a
 // command: it needs the service stopped.
 func backupExtensions(h *handlers.API) []route {
-	const path, busy = "/api/backups", "One backup is made, verified or deleted at a time (409, CONFLICT)."
+	const path, busy = "/api/backups", "One backup is made, verified or deleted at a time (CONFLICT)."
 	return []route{
 		{ID: "listBackups", Method: "GET", Path: path, Role: auth.Root, Status: 200,
 			Summary: "List the backups of the service", Do: query(h.ListBackups),
 			Description: "Those in the directory `backup.directory` of the configuration, the newest first; none if that is not set."},
-		{ID: "createBackup", Method: "POST", Path: path, Role: auth.Root, Status: 200, Errors: []int{409}, Large: true,
+		{ID: "createBackup", Method: "POST", Path: path, Role: auth.Root, Status: 200, Errors: []int{400}, Large: true,
 			Summary: "Make a backup of the service", Do: query(h.CreateBackup),
 			Description: "Returns when the backup was made and verified, or after 30 seconds with the state creating: listBackups then has " +
 				"its outcome. The configuration (`backup`) determines for whom it is encrypted. " + busy},
-		{ID: "verifyBackup", Method: "POST", Path: path + "/{backupId}/verify", Role: auth.Root, Status: 200, Errors: []int{409}, Large: true,
+		{ID: "verifyBackup", Method: "POST", Path: path + "/{backupId}/verify", Role: auth.Root, Status: 200, Errors: []int{400}, Large: true,
 			Summary: "Verify a backup", Do: query(h.VerifyBackup),
 			Description: "Reads the whole file, checks the databases in it and opens them with this version. Of an encrypted one, which the " +
 				"service cannot decrypt, it compares the sum of the file with that of the time at which it was made and verified. Returns " +
@@ -33,7 +33,7 @@ func backupExtensions(h *handlers.API) []route {
 			Summary: "Download a backup", Do: query(h.DownloadBackup),
 			Description: "The file as it is. One that is not encrypted contains the hashes of passwords and all stored messages.",
 			Example:     `"age-encryption.org/v1 ..."`},
-		{ID: "deleteBackup", Method: "DELETE", Path: path + "/{backupId}", Role: auth.Root, Status: 204, Errors: []int{409},
+		{ID: "deleteBackup", Method: "DELETE", Path: path + "/{backupId}", Role: auth.Root, Status: 204, Errors: []int{400},
 			Summary: "Delete a backup", Do: command(h.DeleteBackup), Description: busy},
 	}
 }

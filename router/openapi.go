@@ -95,8 +95,6 @@ var failures = map[int]struct{ meaning, code, message string }{
 		handlers.CodeNotFound, "the project has no broker with this id"},
 	http.StatusMethodNotAllowed: {"The broker does not have this feature; `info.feature` names it. The message says what to change at the broker.",
 		handlers.CodeNotSupported, "the broker has no dynamic security: load the plugin"},
-	http.StatusConflict: {"Something else of the kind is in progress, or not configured.",
-		handlers.CodeConflict, "another backup is being written or verified: wait until that is done"},
 	http.StatusTooManyRequests: {"Too many failed attempts, or too many open event streams of the caller. The header Retry-After holds the number of seconds to wait.",
 		handlers.CodeTooManyAttempts, "too many failed attempts; try again later"},
 	http.StatusInternalServerError: {"The service or the broker failed. `info.requestId` finds the cause in the log.",

@@ -82,9 +82,9 @@ func backupsOnlyForRoot(t *testing.T, a *apitest.API, at, dir string) {
 func backupsOneAtATime(t *testing.T, a *apitest.API, at string, d backup.Directory) {
 	t.Helper()
 	_, err := d.Create(t.Context(), backup.Options{}, func(context.Context, string, string, backup.Identities) (*backup.Manifest, error) {
-		a.Root.Post("/api/backups", nil).WantError(409, "CONFLICT")
-		a.Root.Post(at+"/verify", nil).WantError(409, "CONFLICT")
-		a.Root.Delete(at).WantError(409, "CONFLICT")
+		a.Root.Post("/api/backups", nil).WantError(400, "CONFLICT")
+		a.Root.Post(at+"/verify", nil).WantError(400, "CONFLICT")
+		a.Root.Delete(at).WantError(400, "CONFLICT")
 		return nil, backup.ErrDamaged
 	})
 	if err == nil {
@@ -100,6 +100,6 @@ func TestNoBackups(t *testing.T) {
 	if a.Root.Get("/api/backups").Want(200).Decode(&all); len(all) != 0 {
 		t.Errorf("got %+v", all)
 	}
-	a.Root.Post("/api/backups", nil).WantError(409, "CONFLICT")
+	a.Root.Post("/api/backups", nil).WantError(400, "CONFLICT")
 	a.Root.Get("/api/backups/signalbox-20260131T030000.000Z.backup/content").WantError(404, "NOT_FOUND")
 }

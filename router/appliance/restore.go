@@ -112,7 +112,7 @@ func (r *restore) run(ctx context.Context) (out *Restored, err error) {
 		}
 		defer func() { err = errors.Join(err, unlock()) }()
 	}
-	if r.manifest, err = verifyIn(ctx, filepath.Dir(r.dir), r.file, r.with); err != nil {
+	if err := r.verify(ctx); err != nil {
 		return nil, err
 	}
 	if err := r.options.checkCluster(r.manifest); err != nil {
@@ -124,6 +124,31 @@ func (r *restore) run(ctx context.Context) (out *Restored, err error) {
 		}
 	}
 	return r.outcome(), nil
+}
+
+// verify verifies the backup in a directory that the next restore removes if this one is killed.
+func (r *restore) verify(ctx context.Context) (err error) {
+	left, err := filepath.Glob(globEscaped(r.dir) + partialMark + "*")
+	if err != nil {
+		return err
+	}
+	for _, path := range left {
+		if err := os.RemoveAll(path); err != nil {
+			return err
+		}
+	}
+	temp := r.beside(partialMark)
+	if err := os.Mkdir(temp, 0o700); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(temp)) }()
+	r.manifest, err = verifyIn(ctx, temp, r.file, r.with)
+	return err
+}
+
+// globEscaped returns a path as a pattern that matches it only.
+func globEscaped(path string) string {
+	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(path)
 }
 
 func (r *restore) outcome() *Restored {

@@ -91,7 +91,7 @@ func (b *bench) run(cmd *cobra.Command, url string) error {
 	if err := b.print(cmd.OutOrStdout(), r); err != nil {
 		return err
 	}
-	return b.judge(cmd.Context(), r)
+	return b.failures(cmd.Context(), r)
 }
 
 // check returns every flag that is not valid.
@@ -151,8 +151,8 @@ func (b *bench) addCredentials() error {
 	return err
 }
 
-// judge returns an error if the broker did not keep what it has promised.
-func (b *bench) judge(ctx context.Context, r *loadtest.Result) error {
+// failures returns an error if the broker did not keep what it has promised.
+func (b *bench) failures(ctx context.Context, r *loadtest.Result) error {
 	switch lost := r.Lost(); {
 	case ctx.Err() != nil:
 		return &failure{code: CodeInterrupted, err: errors.New("interrupted: the figures are those until then")}

@@ -64,7 +64,7 @@ type run struct {
 }
 
 // Run connects all, publishes for the duration or until the context ends, and waits until all
-// messages have arrived, or none has for Patience. The error says why nothing was measured.
+// messages have arrived, or none has for Patience. An error is why nothing was measured.
 func Run(ctx context.Context, o Options) (*Result, error) {
 	r := &run{Options: o, epoch: time.Now()}
 	living, end := context.WithCancel(context.WithoutCancel(ctx))

@@ -97,7 +97,7 @@ func (d Directory) List() ([]Entry, error) {
 		return nil, fmt.Errorf("list the backups: %w", err)
 	}
 	var all []Entry
-	for _, f := range files {
+	for _, f := range slices.Backward(files) { // sorted by names, which have the time
 		if !fileName.MatchString(f.Name()) || !f.Type().IsRegular() {
 			continue
 		}
@@ -105,7 +105,6 @@ func (d Directory) List() ([]Entry, error) {
 			all = append(all, e)
 		}
 	}
-	slices.SortFunc(all, func(a, b Entry) int { return b.Time.Compare(a.Time) })
 	return all, nil
 }
 
@@ -201,7 +200,7 @@ func (d Directory) locked(do func(work string) error) (err error) {
 	}
 	defer func() { err = errors.Join(err, lock.Unlock()) }()
 	work := filepath.Join(d.Path, workDir)
-	if err := os.RemoveAll(work); err != nil {
+	if err := errors.Join(os.RemoveAll(work), d.removeRecords()); err != nil {
 		return err
 	}
 	if err := os.Mkdir(work, 0o700); err != nil {

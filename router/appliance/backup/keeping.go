@@ -201,7 +201,7 @@ func (d Directory) Prune(keep Keep, dryRun bool) (removed []Entry, err error) {
 				return fmt.Errorf("remove the backup %s: %w", e.Name, err)
 			}
 		}
-		return d.removeRecords()
+		return nil
 	})
 	return removed, err
 }

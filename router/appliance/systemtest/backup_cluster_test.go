@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"filippo.io/age"
+
 	"signalbox/broker/mqtt/mqtttest"
 )
 
@@ -20,10 +22,14 @@ func TestRestoreOfANode(t *testing.T) {
 	first.add(t, "deleted-later")
 	wantEverywhere(t, "deleted-later", c.machines...)
 	lost.api.must(t, "POST", lost.api.at("/streams"), object{"streamname": "own", "sourceTopic": "a/#", "targetTopic": "b"}, nil)
-	phrase, file := filepath.Join(t.TempDir(), "phrase"), filepath.Join(t.TempDir(), "backup")
-	write(t, phrase, "five words of a phrase\n")
+	key, err := age.GenerateX25519Identity()
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret, file := filepath.Join(t.TempDir(), "key"), filepath.Join(t.TempDir(), "backup")
+	write(t, secret, key.String()+"\n")
 	env := configured(nil).environ(lost.dir)
-	if got := command(t, env, "backup", "create", "--with-key", "--passphrase-file", phrase, file); got.code != 0 {
+	if got := command(t, env, "backup", "create", "--with-key", "--recipient", key.Recipient().String(), file); got.code != 0 {
 		t.Fatalf("create: %+v", got)
 	}
 	first.api.must(t, "DELETE", first.api.at("/clients?username=deleted-later"), nil, nil)
@@ -32,8 +38,8 @@ func TestRestoreOfANode(t *testing.T) {
 	if err := os.RemoveAll(lost.dir); err != nil {
 		t.Fatal(err)
 	}
-	wantRefused(t, command(t, env, "restore", "--passphrase-file", phrase, file), "--cluster rejoin")
-	got := command(t, env, "restore", "--cluster", "rejoin", "--passphrase-file", phrase, file)
+	wantRefused(t, command(t, env, "restore", "--identity", secret, file), "--cluster rejoin")
+	got := command(t, env, "restore", "--cluster", "rejoin", "--identity", secret, file)
 	if got.code != 0 || !strings.Contains(got.stdout, "join its cluster again") {
 		t.Fatalf("restore: %+v", got)
 	}
