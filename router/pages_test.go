@@ -231,8 +231,8 @@ func TestConsole_projects(t *testing.T) {
 // broker, which is away, is asked for it.
 var statusWithoutObject = map[int][]string{
 	http.StatusBadRequest: {"/streams/detail", "/streams/edit", "/denials/allow", "/connection/delete", "/session", "/session/disconnect", "/session/end", "/session/subscribe"},
-	http.StatusNotFound: {"/revoke", "/owner", "/leave", "/leader", "clusters/{clusterId}", "{clusterId}/delete", "/letters", "/letters/delete", "/jobs/{jobId}", "/client", "/clients/edit", "/clients/password", "/clients/delete",
-		"/group", "/groups/edit", "/groups/delete", "/role", "/roles/edit", "/roles/delete"},
+	http.StatusNotFound: {"/revoke", "/owner", "/leave", "/leader", "clusters/{clusterId}", "{clusterId}/delete", "/letters", "/letters/delete", "/jobs/{jobId}", "/client", "/clients/edit", "/clients/password", "/clients/delete", "/clients/remove",
+		"/group", "/groups/edit", "/groups/delete", "/groups/remove", "/role", "/roles/edit", "/roles/delete"},
 	http.StatusServiceUnavailable: {"/sessions/matching", "/config", "/import/export", "/retained/message", "/retained/delete", "/retained/delete-matching"},
 }
 
@@ -335,6 +335,8 @@ var withoutPage = map[string]string{
 	"getManualPage":  "as above",
 	"exportAudit":    "for programs",
 	"downloadBackup": "the page of backups links to it",
+	"getLogLevel":    "for who reads the log, at the command line",
+	"setLogLevel":    "as above; it ends by itself after minutes",
 	"getMetrics":     "for Prometheus",
 	"search":         "called by the script of the palette",
 	"streamEvents":   "called by the script of the overview",
