@@ -91,12 +91,20 @@ func (row *route) check() error {
 		return errors.New("needs either Do, or Serve and Produces")
 	case row.Status < 200 || row.Status > 299:
 		return errors.New("has no success status")
-	case !row.writes() && (row.Before != "" || row.Audit != auditChanges && row.Audit != auditRead), row.writes() && row.Audit == auditRead:
+	case row.isWronglyAudited():
 		return errors.New("changes nothing to be audited")
 	case row.needsProject() && !row.inProject():
 		return errors.New("asks for a role in a project, but its path names none")
 	}
 	return nil
+}
+
+// isWronglyAudited reports whether the row is to be audited as what it is not.
+func (row *route) isWronglyAudited() bool {
+	if row.writes() {
+		return row.Audit == auditRead
+	}
+	return row.Before != "" || row.Audit != auditChanges && row.Audit != auditRead
 }
 
 // needsProject reports whether the role exists in a project only. A viewer of the list
