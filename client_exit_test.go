@@ -178,6 +178,7 @@ func TestClientCompletion(t *testing.T) {
 		"embedded\n:4\n": {"client", "list", "--broker", ""},
 		"viewer\n:4\n":   {"token", "create", "x", "--role", "v"},
 		"plant\n:4\n":    {"context", "use", ""},
+		"debug\n:4\n":    {"log", "level", "d"},
 		":4\n":           {"client", "create", ""},
 		"clear-messages\tDelete all messages of a stream\nclear-range\tDelete the messages of a stream in a time range\n:4\n": {"stream", "cl"},
 	} {

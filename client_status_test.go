@@ -81,3 +81,19 @@ func TestCheckBackup(t *testing.T) {
 		t.Errorf("too old: %+v", got)
 	}
 }
+
+// TestLogLevel changes the level of the log of a running service.
+func TestLogLevel(t *testing.T) {
+	t.Parallel()
+	u := newTerminal(t)
+	u.done("log", "level", "debug")
+	if got := u.done("log", "get-level", "-o", "json"); !strings.Contains(got, `"level":"debug","configured":"info","until":"2`) {
+		t.Errorf("after the change: %s", got)
+	}
+	u.refused(2, "INVALID_REQUEST", "log", "level", "loud")
+	u.refused(2, "expects LEVEL", "log", "level")
+	u.done("log", "level", "info")
+	if got := u.done("log", "get-level", "-o", "json"); !strings.Contains(got, `"level":"info","configured":"info","until":null`) {
+		t.Errorf("back to the configured one: %s", got)
+	}
+}

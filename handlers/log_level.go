@@ -39,13 +39,12 @@ func (l *LogLevel) set(to slog.Level, during time.Duration) {
 		l.end.Stop()
 	}
 	l.current.Set(to)
-	l.until, l.end = time.Now().Add(during), nil
-	until := l.until
-	l.end = time.AfterFunc(during, func() { l.reset(until) })
+	l.until = time.Time{}
 	if to == l.configured {
-		l.end.Stop()
-		l.until = time.Time{}
+		return
 	}
+	until := time.Now().Add(during)
+	l.until, l.end = until, time.AfterFunc(during, func() { l.reset(until) })
 }
 
 // reset ends the change that was to end at a time, unless there was another one since.
@@ -84,16 +83,8 @@ func (a *API) GetLogLevel(context.Context, *GetLogLevelRequest) (LogLevelRecord,
 // SetLogLevelRequest has another level.
 type SetLogLevelRequest struct {
 	Body struct {
-		Level string `json:"level" required:"true" doc:"Least level that is logged: debug, info, warn or error." example:"debug"`
+		Level string `json:"level" required:"true" enum:"debug|info|warn|error" doc:"Least level that is logged." example:"debug"`
 	}
-}
-
-// Validate checks the level.
-func (r *SetLogLevelRequest) Validate() (bad []FieldError) {
-	if _, ok := logLevels[r.Body.Level]; !ok {
-		bad = append(bad, FieldError{Field: "level", Message: "must be debug, info, warn or error"})
-	}
-	return bad
 }
 
 var logLevels = map[string]slog.Level{"debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError}

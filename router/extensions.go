@@ -392,18 +392,6 @@ func (rt *router) serviceRoutes() []route {
 	}
 }
 
-// logExtensions change the log of the service.
-func logExtensions(h *handlers.API) []route {
-	return []route{
-		{ID: "getLogLevel", Method: "GET", Path: "/api/log/level", Role: auth.Root, Status: 200,
-			Summary: "Get the level of the log", Do: query(h.GetLogLevel),
-			Description: "What is logged now, and until when."},
-		{ID: "setLogLevel", Method: "PUT", Path: "/api/log/level", Role: auth.Root, Status: 204,
-			Summary: "Change the level of the log for ten minutes", Before: "getLogLevel", Do: command(h.SetLogLevel),
-			Description: "After ten minutes, or a restart, the level of the configuration applies again."},
-	}
-}
-
 // accessExample is an access-control configuration.
 const accessExample = `{"defaultACLAccess":{"publishClientSend":false,"publishClientReceive":true,"subscribe":false,"unsubscribe":true},` +
 	`"clients":[{"username":"meter-7","roles":[{"rolename":"sensors"}]}],"groups":[],` +

@@ -39,13 +39,17 @@ type backups struct {
 
 // newBackups returns the backups of a valid configuration.
 func newBackups(c Config, version string, now func() time.Time, log *slog.Logger) *backups {
-	b := &backups{directory: backup.Directory{Path: c.Backup.Directory, DataDir: c.DataDir}, now: now, log: log,
-		options: backup.Options{Version: version, Config: c.Backup.Settings, WithKey: c.Backup.WithKey, Now: now}}
+	b := &backups{directory: backup.Directory{Path: c.Backup.Directory, DataDir: c.DataDir}, now: now, log: log, options: backupOptions(c, version, now)}
 	b.ctx, b.cancel = context.WithCancel(context.Background())
-	b.schedule, _ = backup.ParseSchedule(c.Backup.Schedule)       //nolint:errcheck // validated
-	b.keep, _ = backup.ParseKeep(c.Backup.Keep)                   //nolint:errcheck // validated
-	b.options.To, _ = backup.ParseRecipients(c.Backup.Recipients) //nolint:errcheck // validated
+	b.schedule, _ = backup.ParseSchedule(c.Backup.Schedule) //nolint:errcheck // validated
+	b.keep, _ = backup.ParseKeep(c.Backup.Keep)             //nolint:errcheck // validated
 	return b
+}
+
+// backupOptions returns how a valid configuration has backups made.
+func backupOptions(c Config, version string, now func() time.Time) backup.Options {
+	to, _ := backup.ParseRecipients(c.Backup.Recipients) //nolint:errcheck // validated
+	return backup.Options{Version: version, Config: c.Backup.Settings, To: to, WithKey: c.Backup.WithKey, Now: now}
 }
 
 // isSet reports whether backups have a directory.
@@ -175,5 +179,5 @@ func CreateBackup(ctx context.Context, c Config, version string) (backup.Entry, 
 	if err != nil {
 		return backup.Entry{}, err
 	}
-	return d.Create(ctx, newBackups(c, version, time.Now, nil).options, verifyIn)
+	return d.Create(ctx, backupOptions(c, version, time.Now), verifyIn)
 }

@@ -42,7 +42,7 @@ func (t *tree) benchCommand() *cobra.Command {
 	b := &bench{env: t.env}
 	cmd := &cobra.Command{Use: "bench URL [flags]", Short: "Measure a broker under load: rate, latency, lost messages", DisableFlagsInUseLine: true,
 		GroupID: group, ValidArgsFunction: cobra.NoFileCompletions,
-		Long: wrap("Connects publishers and subscribers to a broker, such as mqtt://host:1883, publishes for a time, and prints how many messages arrived and how long they took. It calls no API, and publishes below a topic of its own that no other client is likely to use. A latency begins when the message was due by the rate, not when it could be sent, so that a broker that stalls is not shown better than it is. Publishers, subscribers and what they measure share the processors of this machine: run it beside the broker only to compare. Exit code 1 means that messages were lost, repeated or never acknowledged."),
+		Long: wrap("Connects publishers and subscribers to a broker, such as mqtt://host:1883, publishes for a time, and prints how many messages arrived and how long they took. It calls no API, and publishes below a topic of its own that no other client is likely to use. A latency begins when the message was due by the rate, not when it could be sent, so that a broker that stalls is not shown better than it is. Publishers, subscribers and what they measure share the processors of this machine: run it beside the broker only to compare. Exit code 1 means that messages were lost, refused or never acknowledged, or repeated at another QoS than 1."),
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 {
 				return usage("%s expects URL; see \"%s --help\"", cmd.CommandPath(), cmd.CommandPath())
@@ -59,7 +59,7 @@ func (b *bench) addFlags(cmd *cobra.Command) {
 	flags.IntVar(&o.Publishers, "publishers", 1, "`NUMBER` of publishers, each with a topic of its own")
 	flags.IntVar(&o.Subscribers, "subscribers", 1, "`NUMBER` of subscribers, each of which receives all messages")
 	flags.BoolVar(&o.Own, "own", false, "Have each subscriber receive the messages of one publisher only, the first those of the first")
-	flags.Float64Var(&o.Rate, "rate", 0, "Messages a second of all publishers together; 0 publishes as fast as the broker accepts them")
+	flags.Float64Var(&o.Rate, "rate", 0, "`NUMBER` of messages a second of all publishers together; 0 publishes as fast as the broker accepts them")
 	flags.DurationVar(&o.Duration, "duration", 10*time.Second, "`TIME` for which messages are published")
 	flags.IntVar(&b.qos, "qos", 0, "QoS of the `NUMBER` 0, 1 or 2")
 	flags.IntVar(&o.Size, "size", 100, "`BYTES` of a payload")

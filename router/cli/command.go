@@ -80,6 +80,8 @@ func (c *command) collect() {
 	if len(c.arguments) == 0 {
 		if i := slices.IndexFunc(inputs, c.identifies); i >= 0 {
 			c.arguments = inputs[i : i+1]
+		} else if len(inputs) == 1 && isNeeded(inputs[0]) {
+			c.arguments = inputs
 		}
 	}
 	for _, in := range inputs {
@@ -102,12 +104,16 @@ func (c *command) named(parameter string) bool {
 	return true
 }
 
-// identifies reports whether an input is the name of the object: the first required text
-// that is neither a choice nor a secret, or a list of texts in the query.
-func (c *command) identifies(in *input) bool {
+// identifies reports whether an input is the name of the object: the first that is needed
+// and not a choice.
+func (c *command) identifies(in *input) bool { return isNeeded(in) && len(in.field.Enum) == 0 }
+
+// isNeeded reports whether an input is a required text that is not a secret, or a list of
+// texts in the query.
+func isNeeded(in *input) bool {
 	f := in.field
 	text := f.Kind == router.Text || in.in == inQuery && f.Kind == router.List
-	return in.in != inPath && f.Required && text && len(f.Enum) == 0 && !isSecret(f)
+	return in.in != inPath && f.Required && text && !isSecret(f)
 }
 
 func (c *command) use() string {

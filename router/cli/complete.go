@@ -29,6 +29,9 @@ func (c *command) completeArgument(cmd *cobra.Command, args []string, begun stri
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	in := c.arguments[len(args)]
+	if len(in.field.Enum) > 0 {
+		return begunWith(in.field.Enum, begun), cobra.ShellCompDirectiveNoFileComp
+	}
 	if in.in == inPath {
 		return c.names(cmd, c.listOf(in), begun), cobra.ShellCompDirectiveNoFileComp
 	}
