@@ -190,7 +190,7 @@ type upgradeStep struct {
 	do   func() error
 }
 
-// replaced is the number of the step with which the new program is in its place: up to it, a
+// replaced is the number of the step with which the new program is in its place: until it is, a
 // failure leaves everything as it was.
 const replaced = 6
 
@@ -226,9 +226,10 @@ func (u *upgrading) execute(ctx context.Context) error {
 	return nil
 }
 
-// undo removes what was written until step i, in which the program was not replaced yet.
+// undo removes what was written until step i, unless the program was replaced: then a rollback
+// needs it.
 func (u *upgrading) undo(i int) error {
-	if i > replaced {
+	if _, err := os.Stat(u.files.New); i > replaced || i == replaced && errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
 	paths := []string{u.files.New}

@@ -209,6 +209,31 @@ func TestUpgradeFailsAtEachStep(t *testing.T) {
 	}
 }
 
+// TestUpgradeFailsAfterReplacing fails once the program was replaced, as when its folder cannot be
+// synchronised: what a rollback needs is kept, and the upgrade can be repeated.
+func TestUpgradeFailsAfterReplacing(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, "v1.0.1")
+	u := s.upgrading("v1.0.1", never)
+	u.step = func(name string) error {
+		if name == "replace the program" {
+			return errors.Join(u.files.Replace(), errStep)
+		}
+		return nil
+	}
+	interrupted(t, func() error { _, err := u.run(t.Context()); return err })
+	s.wantVersion(t, "v1.0.1")
+	s.wantState(t, upgrade.Replacing)
+	if left := s.left(t); len(left) != 1 { // the backup
+		t.Errorf("left %q, want the backup", left)
+	}
+	if _, err := s.upgrading("v1.0.1", never).run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s.wantState(t, upgrade.Installed)
+	s.reset(t)
+}
+
 // reset rolls back without the data.
 func (s *site) reset(t *testing.T) {
 	t.Helper()
