@@ -159,17 +159,14 @@ func hostedClientID(id string) string {
 
 // explainFlow explains why the client has no connection.
 func (b *Broker) explainFlow(err error) *broker.Error {
-	f, opening := errors.AsType[*failure](err)
-	refusal, refused := errors.AsType[*client.ConnackError](err)
+	f := dial.FailureOf(err)
 	ended, isDisconnect := errors.AsType[*client.DisconnectError](err)
 	known, explained := errors.AsType[*broker.Error](err)
 	switch {
 	case explained:
 		return known
-	case opening:
+	case f != nil:
 		return b.explain(f)
-	case refused:
-		return b.explain(&failure{Stage: dial.StageConnect, Err: &dial.ConnackError{Code: refusal.V311Code(), Err: err}})
 	case isDisconnect && ended.TakenOver():
 		return &broker.Error{Kind: broker.Unavailable, Op: "connect", Err: err,
 			Msg: "another client connects with the client id of this service's streams; make sure that the service runs only once"}

@@ -89,11 +89,9 @@ func (r *run) open(ctx context.Context) (net.Conn, error) {
 }
 
 func (r *run) explain(err error) *broker.Error {
-	if f, ok := errors.AsType[*dial.Failure](err); ok {
-		return r.Endpoint.Explain(f, r.Username)
+	f := dial.FailureOf(err)
+	if f == nil {
+		f = &dial.Failure{Stage: dial.StageConnected, Err: err}
 	}
-	if refusal, ok := errors.AsType[*client.ConnackError](err); ok {
-		err = &dial.ConnackError{Code: refusal.V311Code(), Err: err}
-	}
-	return r.Endpoint.Explain(&dial.Failure{Stage: dial.StageConnect, Err: err}, r.Username)
+	return r.Endpoint.Explain(f, r.Username)
 }

@@ -34,14 +34,11 @@ func (c *connector) cause(err error) *broker.Error {
 	if s := c.document.Connection.Credentials; s != nil {
 		username = s.Username
 	}
-	f, opening := errors.AsType[*dial.Failure](err)
-	refusal, refused := errors.AsType[*client.ConnackError](err)
+	f := dial.FailureOf(err)
 	ended, hasReason := errors.AsType[*client.DisconnectError](err)
 	switch {
-	case opening:
+	case f != nil:
 		return ep.Explain(f, username)
-	case refused:
-		return ep.Explain(&dial.Failure{Stage: dial.StageConnect, Err: &dial.ConnackError{Code: refusal.V311Code(), Err: err}}, username)
 	case hasReason && ended.TakenOver():
 		return &broker.Error{Kind: broker.Unavailable, Op: "connect", Err: err,
 			Msg: c.clientIDConflict("another client connects to the broker with client ids that begin with %q: give each bridge a clientId of its own; " + usernameHint)}

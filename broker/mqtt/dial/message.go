@@ -76,6 +76,22 @@ func (r *ConnackError) Error() string {
 // Unwrap returns the cause.
 func (r *ConnackError) Unwrap() error { return r.Err }
 
+// FailureOf returns the failure behind an error of an MQTT client, nil if it comes neither from
+// [Endpoint.Open] nor from a CONNACK that refuses the connection.
+func FailureOf(err error) *Failure {
+	if f, ok := errors.AsType[*Failure](err); ok {
+		return f
+	}
+	refused, ok := errors.AsType[interface {
+		error
+		V311Code() byte
+	}](err)
+	if !ok {
+		return nil
+	}
+	return &Failure{Stage: StageConnect, Err: &ConnackError{Code: refused.V311Code(), Err: err}}
+}
+
 func (r *ConnackError) reason(username string) reason {
 	switch r.Code {
 	case 1:
