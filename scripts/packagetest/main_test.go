@@ -6,10 +6,12 @@ package packagetest
 
 import (
 	"bytes"
+	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"signalbox/scripts/suite"
@@ -21,7 +23,7 @@ func TestMain(m *testing.M) { suite.Main(m) }
 var root = filepath.Join("..", "..")
 
 // run runs a program with variables added to the environment. It fails the test if the
-// program does, and returns what it has printed.
+// program does, or does not end, and returns what it has printed.
 func run(t *testing.T, env []string, name string, args ...string) string {
 	t.Helper()
 	out, err := try(t, env, name, args...)
@@ -31,13 +33,21 @@ func run(t *testing.T, env []string, name string, args ...string) string {
 	return out
 }
 
+// endLimit is how long a program may run. It only ends those that would not end: a whole release
+// of one platform takes a minute where nothing else runs.
+const endLimit = 5 * suite.HangLimit
+
 // try is run for a program that may fail. Of one that succeeds it returns the standard
 // output only.
 func try(t *testing.T, env []string, name string, args ...string) (string, error) {
 	t.Helper()
 	var out, errs bytes.Buffer
-	cmd := exec.CommandContext(t.Context(), name, args...)
-	cmd.Env = append(os.Environ(), env...)
+	ctx, cancel := context.WithTimeout(t.Context(), endLimit)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Env = append(suite.Environment(), env...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) } // what it has started, too
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	if err := cmd.Run(); err != nil {
 		return out.String() + errs.String(), err

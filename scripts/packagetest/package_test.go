@@ -3,12 +3,17 @@ package packagetest
 import (
 	"encoding/json"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"signalbox/scripts/process"
+	"signalbox/scripts/suite"
 )
 
 const (
@@ -51,7 +56,7 @@ func bundle(t *testing.T, dist string) {
 	installed := filepath.Join(t.TempDir(), "signalbox")
 	run(t, nil, "cp", filepath.Join(dist, program), installed)
 	env := []string{"SIGNALBOX_DATA_DIR=" + filepath.Join(t.TempDir(), "data"), "SIGNALBOX_HTTP_LISTEN=127.0.0.1:0", "SIGNALBOX_BROKER_LISTEN=127.0.0.1:0"}
-	run(t, env, "bash", "-c", `"$0" serve & until "$0" healthcheck 2>/dev/null; do sleep 0.2; done; kill $! && wait $!`, installed)
+	startOnce(t, installed, env)
 	for _, release := range []string{file, filepath.Join(dist, program)} {
 		if got := run(t, env, installed, "upgrade", release); !strings.Contains(got, "is installed already") {
 			t.Errorf("%s: got %s", release, got)
@@ -61,6 +66,24 @@ func bundle(t *testing.T, dist string) {
 	run(t, nil, "bash", "-c", `sed 's/docker run/docker RUN/' "$0" >"$1"`, file, changed)
 	if out, err := try(t, env, installed, "upgrade", changed); err == nil || !strings.Contains(out, "another checksum") {
 		t.Errorf("a changed bundle: %v, %s", err, out)
+	}
+}
+
+// startOnce starts the service of a program, so that there is a data directory, and stops it.
+func startOnce(t *testing.T, installed string, env []string) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), installed, "serve")
+	cmd.Env = append(suite.Environment(), env...)
+	p, err := process.Serve(cmd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Kill)
+	if err := p.AwaitReady(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.End(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
 	}
 }
 

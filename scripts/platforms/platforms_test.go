@@ -59,10 +59,6 @@ func runner(system, arch string) []string {
 	return []string{emulator}
 }
 
-// isSetting reports whether a variable is a setting of the service, or one of the tests,
-// which the service would refuse.
-func isSetting(variable string) bool { return strings.HasPrefix(variable, "SIGNALBOX_") }
-
 // start runs the service on an empty directory until healthcheck finds it well, and ends
 // it.
 func start(t *testing.T, command []string) {
@@ -72,7 +68,7 @@ func start(t *testing.T, command []string) {
 		args := slices.Concat(command[1:], []string{arg})
 		c := exec.CommandContext(t.Context(), command[0], args...)
 		c.Dir = dir
-		c.Env = append(slices.DeleteFunc(os.Environ(), isSetting), "SIGNALBOX_HTTP_LISTEN=127.0.0.1:0", "SIGNALBOX_BROKER_LISTEN=127.0.0.1:0")
+		c.Env = append(suite.Environment(), "SIGNALBOX_HTTP_LISTEN=127.0.0.1:0", "SIGNALBOX_BROKER_LISTEN=127.0.0.1:0")
 		return c
 	}
 	service, log := run("serve"), new(strings.Builder)

@@ -10,6 +10,7 @@ import (
 	"hash/fnv"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -77,6 +78,12 @@ func Panic(output string) string {
 		}
 	}
 	return ""
+}
+
+// Environment returns the environment of this process for one of the product: without the
+// variables of the tests, which the product would refuse as settings that it does not have.
+func Environment() []string {
+	return slices.DeleteFunc(os.Environ(), func(variable string) bool { return strings.HasPrefix(variable, "SIGNALBOX_") })
 }
 
 // FromEnvironment returns the number in an environment variable, otherwise if it is not

@@ -133,9 +133,16 @@ func (a *applied) run(t *testing.T, kill int, after bool, args ...string) (got o
 	cmd := prepare(a.env, append(args, "--prune", "--state", filepath.Join(a.dir, "created.json"))...)
 	a.mu.Lock()
 	a.changes, a.kill, a.after, a.command = 0, kill, after, cmd
-	a.mu.Unlock()
+	var err error
 	if kill > 0 {
-		if err := cmd.Run(); err == nil {
+		err = cmd.Start() // before the lock is released, because forward uses its process
+	}
+	a.mu.Unlock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if kill > 0 {
+		if err := cmd.Wait(); err == nil {
 			t.Fatalf("%v ended before change %d", args, kill)
 		}
 	} else if got = finish(t, cmd); got.code != 0 {
