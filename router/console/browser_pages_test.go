@@ -11,7 +11,7 @@ import (
 
 // thorough are the pages that every run shows in all of browsertest.Some: each has parts
 // that no other has.
-var thorough = []string{"login", "home", "overview", "sessions", "role-edit", "check", "users", "topics", "bridge-config"}
+var thorough = []string{"login", "home", "overview", "sessions", "role-edit", "check", "users", "topics", "bridge-config", "client"}
 
 // strange are pages of brokers that are not connected, which show the reason.
 var strange = []string{"overview unreachable", "topics unreachable", "clients unreachable"}
