@@ -98,7 +98,7 @@ type selection struct {
 	posted []string
 }
 
-// selection returns the rows that were posted as a field, or all rows if the query says so.
+// selection returns the rows that were posted as a field, or all rows if the query requests them.
 // part is the element with the list.
 func (q *request) selection(name, part string) selection {
 	s := selection{posted: q.http.PostForm[name], All: q.http.Method != http.MethodPost && q.query.Get("select") == "all"}
