@@ -43,7 +43,7 @@ func hostileName(name string) string { return name + hostile }
 const secret = "correct horse battery"
 
 // plant is a service with one or more of each object: its broker is a node of a cluster,
-// devices have sessions and certificates, and a bridge has a dead letter.
+// devices have sessions and certificates, and a bridge has dead letters.
 type plant struct {
 	*apitest.API
 	t    *testing.T
@@ -226,10 +226,12 @@ func (p *plant) addFlow() {
 	p.Root.Post(p.At("/streams"), object{"streamname": p.name("states"), "textdescription": p.name("of the plant"), "sourceTopic": p.topic("state"), "targetTopic": p.topic("average"),
 		"persist": true, "active": true}).Want(204)
 	p.Root.Post(p.At("/messages"), object{"topic": p.topic("state"), "payload": p.name("on"), "qos": 1}).Want(204)
-	p.Root.Post(p.At("/messages"), object{"topic": "in/x", "payload": p.name("refused"), "qos": 1}).Want(204)
-	suite.WaitFor(p.t, "a dead letter", func() bool {
+	for _, payload := range []string{"refused", "refused, too"} {
+		p.Root.Post(p.At("/messages"), object{"topic": "in/x", "payload": p.name(payload), "qos": 1}).Want(204)
+	}
+	suite.WaitFor(p.t, "dead letters", func() bool {
 		var status []struct{ Stats struct{ DeadLetters int } }
 		p.Root.Get(bridge + "/status").Want(200).Decode(&status)
-		return len(status) == 1 && status[0].Stats.DeadLetters == 1
+		return len(status) == 1 && status[0].Stats.DeadLetters == 2
 	})
 }

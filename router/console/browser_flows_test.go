@@ -118,9 +118,18 @@ var flows = []flow{
 		k.fill(`[name="name"]`, "report")
 		k.enter(`form[method="post"] .primary`, ".secret code")
 	}},
-	{"retry a dead letter", "b/bridges", func(k *keyboard) {
+	{"select dead letters", "b/bridges", func(k *keyboard) {
 		k.enter(`main tbody a[href$="/bridges/http-bridge"]`, "#connections tbody")
 		k.enter(`main a[href*="/letters?"]`, "#letters tbody")
+		k.enter(`#letters thead a[href*="select=all"]`, `#letters thead a[href*="select=none"]`)
+		if n := k.Count("#letters tbody :checked"); n != 2 || k.scripts == strings.Contains(k.URL(), "select=") {
+			k.plant.t.Errorf("of 2 dead letters %d are selected at %s", n, k.URL())
+		}
+		k.enter(`button[value="ask-delete"]:enabled`, "#ask")
+		if asked := k.Text("[aria-labelledby=ask]"); !strings.Contains(asked, "2 dead letters of history are deleted") || !strings.Contains(asked, "in/x × 2") {
+			k.plant.t.Errorf("the question does not name the number: %s", asked)
+		}
+		k.enter("[aria-labelledby=ask] [data-cancel]", "main:not(:has(#ask)) #letters tbody")
 		k.TabTo("#letters tbody [type=checkbox]")
 		k.Press(" ")
 		k.enter(`button[value="retry"]`, ".message.good")

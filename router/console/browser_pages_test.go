@@ -43,13 +43,27 @@ func checkPages(t *testing.T, kind string, p *plant, show func(name string) []br
 				t.Errorf("the page has no data: %s", tab.Text(".empty"))
 			}
 			tab.CheckKeyboard()
-			tab.Check(kind+" "+name, variants...)
-			for _, v := range widths {
-				if !slices.Contains(variants, v) {
-					tab.CheckWidths(kind+" "+name, v)
-				}
+			checkVariants(tab, kind+" "+name, variants, widths)
+			if ask := questions[name]; ask != "" {
+				tab.Go(address + "&select=all")
+				tab.Click(`[value="` + ask + `"]`)
+				tab.WaitFor("document.readyState === 'complete' && document.querySelector('#ask')")
+				checkVariants(tab, kind+" "+name+" question", variants, widths)
 			}
 		})
+	}
+}
+
+// questions are the buttons that ask whether something is done with selected rows, by page.
+var questions = map[string]string{"dead-letters": "ask-delete"}
+
+// checkVariants checks a page in variants, and its widths in more.
+func checkVariants(tab *browsertest.Page, name string, variants, widths []browsertest.Variant) {
+	tab.Check(name, variants...)
+	for _, v := range widths {
+		if !slices.Contains(variants, v) {
+			tab.CheckWidths(name, v)
+		}
 	}
 }
 

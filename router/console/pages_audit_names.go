@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -11,6 +12,16 @@ type shownEvent struct {
 	auditEvent
 	What  string // the operation, "" if this version of the console has no text for it
 	Named string // the name of an object of which the log has the id only
+}
+
+// operationTexts are the keys of texts that an operation shares with another one or with a page.
+// Commands that exist only over MQTT have their own names for what the API does.
+var operationTexts = map[string]string{
+	"setTtl": "operation.setTTL", "updateConfig": "operation.setBridgeConfig", "disableClient": "operation.enableClient",
+	"enableStream": "operation.modifyStream", "disableStream": "operation.modifyStream",
+	"addNode": "operation.joinCluster", "removeNode": "operation.leaveCluster", "setLeader": "operation.setClusterLeader",
+	"addFilter": "operation.setLimits", "removeFilter": "operation.setLimits", "clearFilters": "operation.setLimits",
+	"createBackup": "title.backup-new", "verifyBackup": "title.backup-verify", "deleteBackup": "title.backup-delete",
 }
 
 // auditNames are the names of objects by their ids.
@@ -56,7 +67,7 @@ func (q *request) shownEvents(events []auditEvent) []shownEvent {
 	shown := make([]shownEvent, len(events))
 	for i, e := range events {
 		shown[i] = shownEvent{auditEvent: e, Named: q.objectName(e, names)}
-		if key := "operation." + e.Operation; q.lang.has(key) {
+		if key := cmp.Or(operationTexts[e.Operation], "operation."+e.Operation); q.lang.has(key) {
 			shown[i].What = q.t(key)
 		}
 	}
@@ -92,6 +103,11 @@ func (q *request) operationOptions() []option {
 			all = append(all, option{name, q.t(key)})
 		}
 	}
-	slices.SortFunc(all, func(a, b option) int { return strings.Compare(a.Text, b.Text) })
+	for name, key := range operationTexts {
+		all = append(all, option{name, q.t(key)})
+	}
+	slices.SortFunc(all, func(a, b option) int {
+		return cmp.Or(strings.Compare(a.Text, b.Text), strings.Compare(a.Value, b.Value))
+	})
 	return all
 }

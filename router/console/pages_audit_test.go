@@ -1,11 +1,18 @@
 package console
 
 import (
+	"encoding/json"
 	"net/http"
+	"os"
+	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"signalbox/broker/control"
+	"signalbox/broker/dynsec"
 )
 
 // TestAudit_shows_names checks that rows of the audit log have texts and names where the log has
@@ -18,7 +25,8 @@ func TestAudit_shows_names(t *testing.T) {
 			{"operation":"createJob","project_id":"p","broker_id":"b-1","object":"j-1","outcome":"done","count":1,"change":{"after":{"action":"forgetSession"}}},
 			{"operation":"setTTL","project_id":"p","broker_id":"b-1","outcome":"done","count":1},
 			{"operation":"deleteClient","project_id":"p","broker_id":"b-1","object":"pump-7","outcome":"failed","code":"NOT_FOUND","count":1},
-			{"operation":"addRoleACL","project_id":"p","object":"pump","outcome":"done","count":1}]}`),
+			{"operation":"addRoleACL","project_id":"p","object":"pump","outcome":"done","count":1},
+			{"operation":"ofALaterVersion","project_id":"p","object":"pump","outcome":"done","count":1}]}`),
 		"listMembers": success(`[{"userId":"u-ada","name":"Ada"}]`),
 		"listBrokers": success(`[{"id":"b-1","name":"gate"}]`),
 	}}
@@ -28,7 +36,11 @@ func TestAudit_shows_names(t *testing.T) {
 		`<span title="createJob">Start job</span></th><td>End sessions</td>`,
 		`<span title="setTTL">Change the time to live of topics</span></th><td>gate</td>`,
 		`<span title="deleteClient">Delete client</span></th><td>pump-7</td>`,
-		`<code>addRoleACL</code></th><td>pump</td>`,
+		`<span title="addRoleACL">Add rule to role</span></th><td>pump</td>`,
+		`<code>ofALaterVersion</code></th><td>pump</td>`,
+		`<option value="setTtl">Change the time to live of topics</option>`,
+		`<span class="state bad"><svg class="icon"`,
+		`<span class="state good">Done`,
 		`<option value="createClient">Create client</option>`,
 	} {
 		if !strings.Contains(text, want) {
@@ -41,6 +53,81 @@ func TestAudit_shows_names(t *testing.T) {
 			t.Errorf("%s is not in the details, or not only there:\n%s", id, text)
 		}
 	}
+}
+
+// TestAudit_has_texts checks that the log has words for every operation of the API and every
+// command of the control topics that it may record.
+func TestAudit_has_texts(t *testing.T) {
+	t.Parallel()
+	names := append(changingCommands(t), changingOperations(t)...)
+	if len(names) < 100 || !slices.Contains(names, "addRoleACL") || !slices.Contains(names, "setTtl") || !slices.Contains(names, "createBackup") {
+		t.Fatalf("the operations that are recorded are %q", names)
+	}
+	var events []map[string]any
+	for _, name := range names {
+		events = append(events, map[string]any{"operation": name, "outcome": "done", "count": 1})
+	}
+	list, err := json.Marshal(map[string]any{"events": events})
+	if err != nil {
+		t.Fatal(err)
+	}
+	service := &calledService{responses: map[string]*Response{"listAudit": success(string(list))}}
+	text := newTestConsole(t, service.call).open("audit").Body.String()
+	for _, name := range names {
+		if !strings.Contains(text, `<th scope="row"><span title="`+name+`">`) || !strings.Contains(text, `<option value="`+name+`">`) {
+			t.Errorf("the audit log has no words for %s, or its filter does not suggest it", name)
+		}
+	}
+}
+
+// changingCommands returns the commands of the control topics that change something: of the
+// texts in the source of these topics, those that are recorded.
+func changingCommands(t *testing.T) (names []string) {
+	t.Helper()
+	for topic, files := range map[string]string{dynsec.Topic: "../../broker/dynsec/*.go", control.StreamTopic: "../../broker/control/*.go"} {
+		paths, err := filepath.Glob(files)
+		if err != nil || len(paths) == 0 {
+			t.Fatalf("%s: %d files, %v", files, len(paths), err)
+		}
+		for _, path := range paths {
+			source, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, m := range regexp.MustCompile(`"([a-z][A-Za-z]+)"`).FindAllStringSubmatch(string(source), -1) {
+				recorded, _ := control.Changes(topic, []byte(`{"commands":[{"command":"`+m[1]+`"}]}`))
+				for _, c := range recorded {
+					names = append(names, c.Name)
+				}
+			}
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// changingOperations returns the operations of the API that are not requested with GET.
+func changingOperations(t *testing.T) (names []string) {
+	t.Helper()
+	source, err := os.ReadFile("../testdata/openapi.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var document struct {
+		Paths map[string]map[string]json.RawMessage
+	}
+	if err := json.Unmarshal(source, &document); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range document.Paths {
+		for method, text := range path {
+			var o struct{ OperationID string }
+			if json.Unmarshal(text, &o) == nil && o.OperationID != "" && method != "get" {
+				names = append(names, o.OperationID)
+			}
+		}
+	}
+	return names
 }
 
 // TestJob_shows_no_code checks that the failures of a job are sentences.

@@ -31,7 +31,7 @@ func viewBackups(q *request) (view, error) {
 		return nil, err
 	}
 	v := &listView{Intro: q.t("backups.empty"), Add: link{Text: q.t("backups.create"), To: "backups/new", Dialog: true},
-		Head: []string{q.t("col.name"), q.t("backups.time"), q.t("backups.size"), q.t("backups.state"), q.t("backups.encryption")}}
+		Head: []string{q.t("col.name"), q.t("backups.state"), q.t("backups.time"), q.t("backups.size"), q.t("backups.encryption")}}
 	for _, b := range all {
 		v.Rows = append(v.Rows, q.backupRow(b))
 	}
@@ -42,7 +42,7 @@ func (q *request) backupRow(b backupRecord) row {
 	state := cell{Text: q.known("backups.state."+b.State, b.State), Warn: b.Problem,
 		State: map[string]string{"verified": "good", "damaged": "bad", "failed": "bad", "unverified": "warn"}[b.State]}
 	if b.ID == "" { // it does not exist yet, or could not be made
-		return row{Cells: []cell{{Text: q.t("backups.none")}, {Time: b.Time}, {Text: "–", Number: true}, state, {Text: "–"}}}
+		return row{Cells: []cell{{Text: q.t("backups.none")}, state, {Time: b.Time}, {Text: "–", Number: true}, {Text: "–"}}}
 	}
 	encryption := cell{Text: q.t("backups.unencrypted")}
 	if b.Encrypted {
@@ -53,7 +53,7 @@ func (q *request) backupRow(b backupRecord) row {
 	}
 	at := "backups/" + b.ID
 	return row{
-		Cells: []cell{{Text: b.ID, Code: true}, {Time: b.Time}, {Text: q.lang.bytes(b.Size), Number: true}, state, encryption},
+		Cells: []cell{{Text: b.ID, Code: true}, state, {Time: b.Time}, {Text: q.lang.bytes(b.Size), Number: true}, encryption},
 		Actions: []link{{Text: q.t("backups.verify"), To: at + "/verify", Dialog: true}, {Text: q.t("backups.download"), To: "../api/" + at + "/content"},
 			{Text: q.t("delete"), To: at + "/delete", Dialog: true}},
 	}

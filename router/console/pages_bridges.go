@@ -138,6 +138,7 @@ type deadLettersView struct {
 	frame
 	Connection string
 	Letters    []deadLetter
+	Selected   selection
 	Paging     paging
 	Back       link
 	DeleteAll  string    // path of the page that deletes all of them
@@ -178,7 +179,7 @@ func viewDeadLetters(q *request) (view, error) {
 	if err != nil {
 		return nil, err
 	}
-	v.Letters, v.Paging = list.Value, q.paging(list.Total)
+	v.Letters, v.Selected, v.Paging = list.Value, q.selection("id", "letters"), q.paging(list.Total)
 	if q.shown != "" {
 		v.Ask = q.lettersForm(v.Letters)
 	}
@@ -228,10 +229,18 @@ func (q *request) lettersForm(shown []deadLetter) *formView {
 	for _, id := range ids {
 		v.Form.Fields = append(v.Form.Fields, field{Name: "id", Kind: kindHidden, Value: id})
 	}
+	letters := map[string]int{} // by topic
 	for _, l := range shown {
 		if slices.Contains(ids, l.ID) {
-			v.Facts = append(v.Facts, of(q.t("col.topic"), l.Topic))
+			letters[l.Topic]++
 		}
+	}
+	for _, topic := range slices.Sorted(maps.Keys(letters)) {
+		text := topic
+		if n := letters[topic]; n > 1 {
+			text += " × " + q.lang.number(n)
+		}
+		v.Facts = append(v.Facts, of(q.t("col.topic"), text))
 	}
 	return v
 }

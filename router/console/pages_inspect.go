@@ -51,7 +51,8 @@ type sessionsView struct {
 	Rows     []topRow
 	Matching string       // link to what can be done with all that match the filter
 	Bulk     []bulkAction // what can be done with selected sessions
-	Ask      *formView    // asks whether to do it, nil if nothing was selected
+	Selected selection
+	Ask      *formView // asks whether to do it, nil if nothing was selected
 }
 
 // order is a way to list the sessions.
@@ -155,6 +156,7 @@ func (v *sessionsView) fillBulk(q *request) {
 	if q.role() < editor {
 		return
 	}
+	v.Selected = q.selection("selected", "list")
 	v.Bulk = []bulkAction{{Do: "ask-disconnect", Text: q.t("sessions.bulk.disconnect")}, {Do: "ask-end", Text: q.t("sessions.bulk.end"), Danger: true}}
 	if v.Filter.Active && !v.Queued {
 		v.Matching = q.linkInBroker("sessions/matching", "filterTarget", v.Filter.Target, "filterValue", v.Filter.Value, "state", v.State)

@@ -57,9 +57,12 @@ func success(body string) *Response {
 }
 
 // open loads the page with a name.
-func (c *Console) open(name string) *httptest.ResponseRecorder {
+func (c *Console) open(name string) *httptest.ResponseRecorder { return c.at(name, "") }
+
+// at opens the page with a name and more in its query.
+func (c *Console) at(name, query string) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
-	c.ServeHTTP(w, httptest.NewRequest(http.MethodGet, c.pageNamed(name).testPath(), nil))
+	c.ServeHTTP(w, httptest.NewRequest(http.MethodGet, c.pageNamed(name).testPath()+query, nil))
 	return w
 }
 
@@ -101,6 +104,15 @@ func TestDeadLetters_are_selected_first(t *testing.T) {
 	service.responses = map[string]*Response{"listDeadLetters": {Status: http.StatusOK, Header: http.Header{"X-Total-Count": {"7"}}, Body: []byte(`[{"id":"1","topic":"in/x"}]`)}}
 	if page := c.open("dead-letters").Body.String(); strings.Contains(page, `value="delete"`) || !strings.Contains(page, `value="ask-delete"`) || !strings.Contains(page, "Delete all 7") {
 		t.Errorf("the list deletes at once, or does not name the number:\n%s", page)
+	}
+	if page := c.post("dead-letters", url.Values{"do": {"ask-delete"}, "id": {"1"}}).Body.String(); strings.Contains(page, `value="ask-delete"`) || !strings.Contains(page, `value="1" checked`) {
+		t.Errorf("other buttons are beside the question, or what is selected is not shown:\n%s", page)
+	}
+	if page := c.open("dead-letters").Body.String(); strings.Contains(page, " checked") || !strings.Contains(page, `#letters"><span class="hidden-text">Select: </span>All</a>`) {
+		t.Errorf("the list has a selection, or no link to one:\n%s", page)
+	}
+	if page := c.at("dead-letters", "&select=all").Body.String(); !strings.Contains(page, `name="id" value="1" checked`) || !strings.Contains(page, `#letters"><span class="hidden-text">Select: </span>None</a>`) {
+		t.Errorf("not everything is selected:\n%s", page)
 	}
 	if w := c.post("dead-letters-delete", url.Values{}); w.Code != http.StatusSeeOther || !service.did("deleteDeadLetters") {
 		t.Errorf("deletion of all: %d", w.Code)

@@ -120,7 +120,7 @@ func done(page, key, name string) string {
 func (q *request) redirect(next string) {
 	link := q.root + "/" + next
 	if next == "" {
-		next = q.withoutDone()
+		next = q.withoutOnce()
 	}
 	if next == "" || strings.HasPrefix(next, "?") {
 		link = q.http.URL.Path[strings.LastIndexByte(q.http.URL.Path, '/')+1:] + next
@@ -136,7 +136,7 @@ func (q *request) redirect(next string) {
 
 // toLogin sends the browser to the log-in, from where it returns to the page.
 func (q *request) toLogin() {
-	here := strings.TrimPrefix(strings.TrimPrefix(q.http.URL.Path, Path), "/") + q.withoutDone()
+	here := strings.TrimPrefix(strings.TrimPrefix(q.http.URL.Path, Path), "/") + q.withoutOnce()
 	link := "login"
 	if here != "" {
 		link += "?" + url.Values{"next": {here}}.Encode()

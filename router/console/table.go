@@ -2,6 +2,7 @@ package console
 
 import (
 	"maps"
+	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
@@ -61,12 +62,17 @@ func (q *request) paging(total int) paging {
 	return p
 }
 
-// withoutDone returns the query of the page with its question mark, without the message
-// that something succeeded; "" if nothing else is in it.
-func (q *request) withoutDone() string {
+// once are the parameters of a query that no link to the page keeps: of the message that
+// something succeeded, and of the selection. The scripts remove them from the address.
+var once = []string{"done", "of", "select"}
+
+// withoutOnce returns the query of the page with its question mark, without what belongs to
+// one visit; "" if nothing else is in it.
+func (q *request) withoutOnce() string {
 	query := maps.Clone(q.query)
-	delete(query, "done")
-	delete(query, "of")
+	for _, name := range once {
+		delete(query, name)
+	}
 	if len(query) == 0 {
 		return ""
 	}
@@ -77,10 +83,32 @@ func (q *request) withoutDone() string {
 func (q *request) withQuery(name, value string) string {
 	query := url.Values{}
 	for k, v := range q.query {
-		if k != "done" && k != "of" {
+		if !slices.Contains(once, k) {
 			query[k] = v
 		}
 	}
 	query.Set(name, value)
 	return "?" + query.Encode()
 }
+
+// selection is which rows of a list are selected, as the template "select-all" writes it.
+type selection struct {
+	All    bool   // every row is
+	Link   string // selects all rows that the page shows, or none if all are selected
+	posted []string
+}
+
+// selection returns the rows that were posted as a field, or all rows if the query requests them.
+// part is the element with the list.
+func (q *request) selection(name, part string) selection {
+	s := selection{posted: q.http.PostForm[name], All: q.http.Method != http.MethodPost && q.query.Get("select") == "all"}
+	other := "all"
+	if s.All {
+		other = "none"
+	}
+	s.Link = q.withQuery("select", other) + "#" + part
+	return s
+}
+
+// Has reports whether a row is selected.
+func (s selection) Has(name string) bool { return s.All || slices.Contains(s.posted, name) }

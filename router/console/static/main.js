@@ -195,11 +195,10 @@ let running
 // again repeats the swap that failed, until something newer is wanted.
 let again
 
-// The message that something was done belongs to one visit.
+// What was done, and a selection, belong to one visit.
 const here = new URL(location.href)
-if (here.searchParams.has('done')) {
-	here.searchParams.delete('done')
-	here.searchParams.delete('of')
+for (const name of ['done', 'of', 'select']) if (here.searchParams.has(name)) {
+	here.searchParams.delete(name)
 	history.replaceState(null, '', here)
 }
 const address = () => location.href.split('#')[0]
