@@ -43,6 +43,9 @@ func commands(environ []string, stdin io.Reader) (*cobra.Command, error) {
 	if err := addVerify(root, load); err != nil {
 		return nil, err
 	}
+	if err := addCheckDisk(root, load); err != nil {
+		return nil, err
+	}
 	if err := addResetPassword(root, load, environ, stdin); err != nil {
 		return nil, err
 	}
