@@ -29,7 +29,7 @@ func commands(environ []string, stdin io.Reader) (*cobra.Command, error) {
 	root.AddGroup(&cobra.Group{ID: localGroup, Title: "Commands for this machine:"})
 	for _, cmd := range []*cobra.Command{serve, configCommand(load), healthcheck(load),
 		importCommand(load, environ), dataCommand(load), secretCommand(load), backupCommand(load), restoreCommand(load),
-		doctorCommand(load), supportCommand(load, stdin), upgradeCommand(load)} {
+		doctorCommand(load), logsCommand(load), supportCommand(load, stdin), upgradeCommand(load)} {
 		addConfigFlags(cmd)
 		root.AddCommand(cmd)
 	}
