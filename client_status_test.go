@@ -64,6 +64,13 @@ func TestCheck(t *testing.T) {
 	want(3, "UNKNOWN - the service cannot be reached", "broker", "--server", "http://127.0.0.1:1")
 	want(3, "UNKNOWN - ", "queues", "--warn", "x")
 	want(3, "UNKNOWN - ", "queues", "extra")
+	here := "--data_dir=" + t.TempDir()
+	want(0, " MiB are free on the disk of ", "disk", here, "--warn", "-1", "--crit", "-1")
+	want(1, "DISK WARNING - ", "disk", here, "--warn", "999999999", "--crit", "-1")
+	want(2, ";1000000000:;1000000000:", "disk", here, "--warn", "999999999", "--crit", "999999999")
+	want(3, "DISK UNKNOWN - data_dir: the free space on the disk of /does/not/exist cannot be determined; name", "disk", "--data_dir=/does/not/exist")
+	want(3, "DISK UNKNOWN - ", "disk", "--log.level=loud")
+	want(3, "DISK UNKNOWN - ", "disk", "--warn", "x")
 }
 
 // TestCheckBackup is CRITICAL while there is no verified backup, or none that is young enough.

@@ -29,7 +29,7 @@ func commands(environ []string, stdin io.Reader) (*cobra.Command, error) {
 	root.AddGroup(&cobra.Group{ID: localGroup, Title: "Commands for this machine:"})
 	for _, cmd := range []*cobra.Command{serve, configCommand(load), healthcheck(load),
 		importCommand(load, environ), dataCommand(load), secretCommand(load), backupCommand(load), restoreCommand(load),
-		doctorCommand(load), supportCommand(load, stdin), upgradeCommand(load)} {
+		doctorCommand(load), logsCommand(load), supportCommand(load, stdin), upgradeCommand(load)} {
 		addConfigFlags(cmd)
 		root.AddCommand(cmd)
 	}
@@ -41,6 +41,9 @@ func commands(environ []string, stdin io.Reader) (*cobra.Command, error) {
 		return nil, err
 	}
 	if err := addVerify(root, load); err != nil {
+		return nil, err
+	}
+	if err := addCheckDisk(root, load); err != nil {
 		return nil, err
 	}
 	if err := addResetPassword(root, load, environ, stdin); err != nil {

@@ -27,6 +27,10 @@ func (e *examination) files(context.Context) []doctor.Finding {
 		}}.Files(e.running)
 }
 
+// DiskFree returns how many bytes are free on the disk of the data directory, -1 if that cannot
+// be determined.
+func DiskFree(c Config) int64 { return storage.DiskFree(c.DataDir) }
+
 // disk needs as much free space as a node of a cluster, also without one.
 func (e *examination) disk(context.Context) []doctor.Finding {
 	return doctor.Disk(e.c.DataDir, e.c.Cluster.MinFreeDisk)

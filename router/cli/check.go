@@ -45,7 +45,7 @@ var checks = []check{
 
 // checkCommand has the checks for monitoring systems.
 func (t *tree) checkCommand() *cobra.Command {
-	parent := &cobra.Command{Use: "check", Short: "backup, broker, certificates, queues: checks for monitoring systems", GroupID: group,
+	parent := &cobra.Command{Use: "check", Short: "backup, broker, certificates, disk, queues: checks for monitoring systems", GroupID: group,
 		Long: wrap("Checks for monitoring systems, as a Nagios plugin: one line with performance data, and exit code 0 (OK), 1 (WARNING), 2 (CRITICAL) or 3 (UNKNOWN).")}
 	for i := range checks {
 		parent.AddCommand(t.oneCheck(&checks[i]))
@@ -54,7 +54,17 @@ func (t *tree) checkCommand() *cobra.Command {
 }
 
 func (t *tree) oneCheck(c *check) *cobra.Command {
-	p, warn, crit, maxAge := &place{}, c.warn, c.crit, time.Duration(c.crit)*time.Second
+	p := &place{}
+	cmd := c.command(&p.timeout, func(ctx context.Context, _ *cobra.Command) (int64, string, error) { return c.measure(ctx, t, p) })
+	p.add(cmd, t)
+	p.timeoutFlag.DefValue, p.timeout = checkTime.String(), checkTime
+	return cmd
+}
+
+// command returns the command of a check, with the flags of its thresholds. A measurement has the
+// time of timeout.
+func (c *check) command(timeout *time.Duration, measure func(context.Context, *cobra.Command) (value int64, text string, err error)) *cobra.Command {
+	warn, crit, maxAge := c.warn, c.crit, time.Duration(c.crit)*time.Second
 	report := func(cmd *cobra.Command, state int, text string) error {
 		line := strings.ToUpper(c.name) + " " + checkWords[state] + " - " + text
 		if _, err := fmt.Fprintln(cmd.OutOrStdout(), line); err != nil || state == checkOK {
@@ -74,16 +84,14 @@ func (t *tree) oneCheck(c *check) *cobra.Command {
 	if c.seconds {
 		cmd.Flags().DurationVar(&maxAge, "max-age", maxAge, "`AGE` from which the state is CRITICAL, as in 26h; instead of --warn and --crit")
 	}
-	p.add(cmd, t)
-	p.timeoutFlag.DefValue, p.timeout = checkTime.String(), checkTime
 	cmd.SetFlagErrorFunc(unknown)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		ctx, cancel := context.WithTimeout(cmd.Context(), p.timeout)
+		ctx, cancel := context.WithTimeout(cmd.Context(), *timeout)
 		defer cancel()
 		if cmd.Flags().Changed("max-age") {
 			warn, crit = int64(maxAge.Seconds()), int64(maxAge.Seconds())
 		}
-		value, text, err := c.measure(ctx, t, p)
+		value, text, err := measure(ctx, cmd)
 		if err != nil {
 			return unknown(cmd, err)
 		}

@@ -122,7 +122,7 @@ func (c *command) names(cmd *cobra.Command, list *router.Operation, begun string
 	}
 	defer resp.Body.Close() //nolint:errcheck // it was only read
 	var b strings.Builder
-	p := &printer{w: &b, format: asNames, schema: itemSchema(list.Result)}
+	p := &printer{w: &b, format: asNames, operation: list.ID, schema: itemSchema(list.Result)}
 	if p.response(resp.Body) != nil {
 		return nil
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/pflag"
 
@@ -37,8 +38,14 @@ var _ pflag.Value = (*input)(nil)
 // many reports whether the flag may be repeated.
 func (i *input) many() bool { return i.field.Kind == router.List }
 
-// Set takes a value from the command line.
+// isPast reports whether the value is a time from which, or until which, records are asked for.
+func (i *input) isPast() bool { return i.in == inQuery && i.field.Format == "date-time" }
+
+// Set takes a value from the command line. A time may be an age, such as 12h.
 func (i *input) Set(text string) error {
+	if age, err := time.ParseDuration(text); err == nil && i.isPast() {
+		text = time.Now().UTC().Add(-age).Format(time.RFC3339)
+	}
 	if _, err := i.value(text); err != nil {
 		return err
 	}
@@ -165,6 +172,9 @@ func (i *input) usage() string {
 	}
 	if n := len(i.field.Enum); n > 0 {
 		text += " One of: " + strings.Trim(strings.Join(i.field.Enum, ", "), ", ") + "."
+	}
+	if i.isPast() {
+		text = strings.TrimSuffix(text, ".") + ", or an age, such as 12h."
 	}
 	if i.many() {
 		text += " May be repeated."

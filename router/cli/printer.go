@@ -9,6 +9,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"time"
 
 	"go.yaml.in/yaml/v3"
 
@@ -126,7 +127,7 @@ func (p *printer) entry(text json.RawMessage) error {
 	case asYAML:
 		return p.yaml(text)
 	case asNames:
-		return p.line(nameOfEntry(text, p.schema))
+		return p.line(p.nameOfEntry(text))
 	}
 	var b bytes.Buffer
 	if err := json.Compact(&b, text); err != nil {
@@ -173,7 +174,28 @@ func (p *printer) row(text json.RawMessage) error {
 	if p.table == nil {
 		p.table = newTable(p.w, p.chooseColumns(value), p.header)
 	}
+	p.convertTimes(value)
 	return p.table.add(value)
+}
+
+// convertTimes replaces the members of an entry that are times in milliseconds by texts, and
+// by "" if there was none yet.
+func (p *printer) convertTimes(entry any) {
+	object, ok := entry.(map[string]any)
+	if !ok || p.schema == nil {
+		return
+	}
+	for _, m := range p.schema.Members {
+		number, _ := object[m.Name].(json.Number)
+		ms, err := number.Int64()
+		if err != nil || !strings.Contains(m.Doc, "epoch milliseconds") {
+			continue
+		}
+		object[m.Name] = ""
+		if ms != 0 {
+			object[m.Name] = time.UnixMilli(ms).UTC().Format(time.RFC3339)
+		}
+	}
 }
 
 // finish prints what is left of the table, or its header if it has no rows.
@@ -198,6 +220,7 @@ func (p *printer) properties(text []byte) error {
 	if !ok {
 		return p.line(cell(value))
 	}
+	p.convertTimes(object)
 	t := newTable(p.w, nil, false)
 	for _, name := range p.memberNames(object) {
 		if v, present := object[name]; present {

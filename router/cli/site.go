@@ -168,7 +168,7 @@ func performed(cmd *cobra.Command, report io.Writer, e *Env, plan *site.Plan, no
 	if err != nil {
 		return fmt.Errorf("%d of %d changes were made; repeat the command to make the others: %w", done, plan.Changes(), err)
 	}
-	fmt.Fprintf(report, "%d changes were made\n", done)
+	fmt.Fprintf(report, "changes made: %d\n", done)
 	return nil
 }
 

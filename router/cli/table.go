@@ -135,7 +135,7 @@ func nameIn(object map[string]any) string {
 }
 
 // nameOfEntry returns the name of an entry for -o name.
-func nameOfEntry(text json.RawMessage, schema *router.Schema) string {
+func (p *printer) nameOfEntry(text json.RawMessage) string {
 	value, err := decodeJSON(text)
 	if err != nil {
 		return ""
@@ -144,19 +144,21 @@ func nameOfEntry(text json.RawMessage, schema *router.Schema) string {
 	if !ok {
 		return cell(value)
 	}
-	if name, ok := object[nameColumn(schema)].(string); ok && name != "" {
-		return printable(name)
+	if name := cell(object[p.nameColumn()]); name != "-" {
+		return name
 	}
 	return printable(nameIn(object))
 }
 
-// nameColumn returns the member that names the entries of a schema, "" if there is none.
-func nameColumn(s *router.Schema) string {
+// nameColumn returns the member that names the entries, "" if there is none.
+func (p *printer) nameColumn() string {
+	s := p.schema
+	if usual, ok := usualColumns[p.operation]; ok {
+		return usual[0]
+	}
 	if s == nil {
 		return ""
 	}
-	// Connected clients have a username as well, which does not identify them: the order
-	// of the type decides.
 	identifies := func(m router.Field) bool {
 		return m.Name != "id" && m.Name != "value" && slices.Contains(nameMembers, m.Name)
 	}
@@ -171,7 +173,8 @@ func nameColumn(s *router.Schema) string {
 	return ""
 }
 
-// usualColumns are those of lists whose schema does not begin with what matters most.
+// usualColumns are those of lists whose schema does not begin with what matters most. The first
+// one names an entry.
 var usualColumns = map[string][]string{
 	"listBrokers": {"name", "id", "type", "url", "status.connected"},
 	"listUsers":   {"email", "name", "id", "project_count", "created_at"},
@@ -179,6 +182,11 @@ var usualColumns = map[string][]string{
 
 	"listAudit":        {"seq", "time", "actor_name", "operation", "object", "outcome", "code", "count"},
 	"listProjectAudit": {"seq", "time", "actor_name", "operation", "object", "outcome", "code", "count"},
+
+	"inspectClients":  {"clientid", "username", "address", "connected", "protocolVersion", "lastConnect", "lastDisconnect"},
+	"getBridgeStatus": {"connectionName", "isConnected", "queuedMessages", "stats.delivered", "stats.deadLetters", "error"},
+	"listDeadLetters": {"id", "topic", "payload", "attempts", "reason"},
+	"listTokens":      {"name", "id", "role_id", "issuer", "valid_date", "last_used_date"},
 }
 
 // chooseColumns returns the columns of --columns, or else the name, the scalars and the
@@ -198,7 +206,7 @@ func (p *printer) chooseColumns(first any) []string {
 		return slices.Sorted(maps.Keys(object))
 	}
 	var columns []string
-	if name := nameColumn(p.schema); name != "" {
+	if name := p.nameColumn(); name != "" {
 		columns = []string{name}
 	}
 	for _, m := range p.schema.Members {

@@ -18,7 +18,7 @@ var files embed.FS
 
 // order is the order of the pages in lists. A test compares it with the files.
 var order = []string{
-	"first-steps", "install", "brokers", "embedded-broker", "access-control", "streams", "bridges", "clusters",
+	"first-steps", "day", "install", "brokers", "embedded-broker", "access-control", "streams", "bridges", "clusters",
 	"command-line", "declared-state", "configuration", "errors", "metrics", "backup", "upgrade", "troubleshooting", "audit", "migration", "security", "glossary",
 }
 

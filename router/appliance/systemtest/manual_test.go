@@ -2,10 +2,12 @@ package systemtest
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -20,10 +22,27 @@ const usesFirstSteps = "The commands use what [First steps](first-steps.md) has 
 // started is what the commands of the README need, which begins with "go run . serve".
 const started = "signalbox serve >signalbox.log 2>&1 &\nuntil curl -sf http://127.0.0.1:8080/readyz >ready.txt; do sleep 0.2; done\n"
 
-var shellBlock = regexp.MustCompile("(?ms)^```sh\n(.*?)^```$")
+// usualDay is what an operator finds in the morning, after the first steps: another Mosquitto that
+// is to be managed, a client that is connected, and one that is not and has a message waiting.
+const usualDay = `sed 's/1884/1885/; s/mosquitto.json/hall-4.json/' mosquitto.conf >hall-4.conf
+mosquitto_ctrl dynsec init hall-4.json admin trial-password
+mosquitto -c hall-4.conf >hall-4.log 2>&1 &
+mosquitto_sub -u pump-7 -P secret -i archive -c -q 1 -t 'plant/#' -E
+mosquitto_pub -u pump-7 -P secret -t plant/7/speed -m 2.9 -q 1
+mosquitto_sub -u pump-7 -P secret -i pump-7 -t 'plant/#' >pump-7.txt &
+until [ -s pump-7.txt ]; do sleep 0.1; done
+`
+
+// dayVariables are the configuration of the service, and of the commands, of the page on a day's
+// work, as it states.
+const dayVariables = "export SIGNALBOX_BACKUP_DIRECTORY=backups SIGNALBOX_LOG_FILE=service.log\n"
+
+// shellBlock is a block of commands, with the block of what they print if one follows.
+var shellBlock = regexp.MustCompile("(?ms)^```sh\n(.*?)^```$(?:\n\n```text\n(.*?)^```$)?")
 
 // TestManual runs the commands of every page of the manual, and of the README, exactly
-// as printed, in an empty directory. Every page has a network namespace of its own, so
+// as printed, in an empty directory, and compares what they print with what a page shows below
+// them. Every page has a network namespace of its own, so
 // ports are as printed, too.
 func TestManual(t *testing.T) {
 	t.Parallel()
@@ -45,13 +64,20 @@ func TestManual(t *testing.T) {
 		if filepath.Base(path) == "README.md" {
 			script = started + script
 		}
+		if filepath.Base(path) == "day.md" {
+			script = usualDay + script
+		}
 		if strings.Contains(strings.Join(strings.Fields(page), " "), usesFirstSteps) {
 			script = commandsOf(firstSteps) + script
+		}
+		if filepath.Base(path) == "day.md" {
+			script = dayVariables + script
 		}
 		ran++
 		t.Run(filepath.Base(path), func(t *testing.T) {
 			t.Parallel()
-			runInNamespace(t, script)
+			dir := runInNamespace(t, script)
+			wantShown(t, page, dir)
 		})
 	}
 	if ran < 2 {
@@ -77,18 +103,48 @@ func needNamespace(t *testing.T) {
 	}
 }
 
-// commandsOf returns the shell commands of a page.
+// commandsOf returns the shell commands of a page. What those of a block print is also in a file,
+// if the page shows it.
 func commandsOf(page string) string {
 	var b strings.Builder
-	for _, m := range shellBlock.FindAllStringSubmatch(page, -1) {
-		b.WriteString(m[1])
+	for n, m := range shellBlock.FindAllStringSubmatch(page, -1) {
+		if m[2] == "" {
+			b.WriteString(m[1])
+			continue
+		}
+		fmt.Fprintf(&b, "{\n%s} >%s\ncat %[2]s\n", m[1], printedFile(n))
 	}
 	return b.String()
 }
 
+// printedFile returns the name of the file with what a block of commands has printed.
+func printedFile(block int) string { return fmt.Sprintf("block-%d.printed", block) }
+
+// wantShown compares what the commands of a page have printed with what the page shows. The
+// widths of columns do not count, and an ellipsis stands for any text of one line.
+func wantShown(t *testing.T, page, dir string) {
+	t.Helper()
+	for n, m := range shellBlock.FindAllStringSubmatch(page, -1) {
+		if m[2] == "" || t.Failed() {
+			continue
+		}
+		got := strings.Split(strings.TrimSpace(read(t, filepath.Join(dir, printedFile(n)))), "\n")
+		want := strings.Split(strings.TrimSpace(m[2]), "\n")
+		if !slices.EqualFunc(got, want, isShownAs) {
+			t.Errorf("the page shows\n%s\nfor\n%s\nwhich printed\n%s", m[2], m[1], strings.Join(got, "\n"))
+		}
+	}
+}
+
+// isShownAs reports whether a line of a page stands for a line that was printed.
+func isShownAs(printed, shown string) bool {
+	shown = regexp.QuoteMeta(strings.Join(strings.Fields(shown), " "))
+	return regexp.MustCompile("^" + strings.ReplaceAll(shown, "…", ".*") + "$").MatchString(strings.Join(strings.Fields(printed), " "))
+}
+
 // runInNamespace runs a script, which must succeed, in an empty directory and in
-// namespaces of its own; the processes that it has started end with it.
-func runInNamespace(t *testing.T, script string) {
+// namespaces of its own; the processes that it has started end with it. It returns the directory.
+func runInNamespace(t *testing.T, script string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*suite.HangLimit)
 	defer cancel()
@@ -113,4 +169,5 @@ func runInNamespace(t *testing.T, script string) {
 			t.Logf("%s:\n%s", filepath.Base(log), lastLines(text))
 		}
 	}
+	return dir
 }

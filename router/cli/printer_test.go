@@ -1,0 +1,54 @@
+package cli
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"signalbox/router"
+)
+
+// printed returns what a response of an operation is printed as.
+func printed(t *testing.T, id, format, response string) string {
+	t.Helper()
+	ops, err := router.Operations()
+	must(t, err)
+	op := (&tree{ops: ops}).operation(id)
+	var b strings.Builder
+	p := &printer{w: &b, format: format, operation: id, schema: itemSchema(op.Result)}
+	must(t, p.response(strings.NewReader(response)))
+	return strings.Join(strings.Fields(b.String()), " ")
+}
+
+// TestTimes prints times in milliseconds as dates, and names by what identifies an entry.
+func TestTimes(t *testing.T) {
+	t.Parallel()
+	const sessions = `[{"username":"u","clientid":"c","address":"a","connected":true,"protocolVersion":"v5","lastConnect":1769860800000,"lastDisconnect":null}]`
+	const tokens = `[{"name":"n","id":"i","role_id":"viewer","issuer":"I","valid_date":1769860800000,"last_used_date":0}]`
+	for _, c := range []struct{ id, format, response, want string }{
+		{"inspectClients", asTable, sessions, "c u a true v5 2026-01-31T12:00:00Z -"},
+		{"inspectClients", asNames, sessions, "c"},
+		{"listTokens", asTable, tokens, "n i viewer I 2026-01-31T12:00:00Z -"},
+		{"listAudit", asNames, `{"events":[{"seq":7}],"next":0}`, "7"},
+	} {
+		if got := printed(t, c.id, c.format, c.response); got != c.want {
+			t.Errorf("%s as %s: got %q, want %q", c.id, c.format, got, c.want)
+		}
+	}
+}
+
+// TestSet_age accepts an age where records since or until a time are asked for.
+func TestSet_age(t *testing.T) {
+	t.Parallel()
+	since := &input{in: inQuery, field: router.Field{Schema: router.Schema{Kind: router.Text, Format: "date-time"}}}
+	must(t, since.Set("12h"))
+	at, err := time.Parse(time.RFC3339, since.String())
+	must(t, err)
+	if age := time.Since(at); age < 12*time.Hour || age > 13*time.Hour {
+		t.Errorf("12h is %s ago", age)
+	}
+	name := &input{in: inQuery, field: router.Field{Schema: router.Schema{Kind: router.Text}}}
+	if must(t, name.Set("12h")); name.String() != "12h" {
+		t.Errorf("a name became %s", name)
+	}
+}
