@@ -1,6 +1,8 @@
 package systemtest
 
 import (
+	"crypto/pbkdf2"
+	"crypto/sha512"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -11,15 +13,21 @@ import (
 	"signalbox/broker/mqtt/mqtttest/packet"
 )
 
-// writeManyClients writes a dynamic-security.json of Mosquitto whose clients have no
-// passwords.
+// writeManyClients writes a dynamic-security.json of Mosquitto whose clients have passwords of
+// their own, which are cheap to check.
 func writeManyClients(t *testing.T, n int) (path string) {
 	t.Helper()
 	const lines = 100
 	clients, members := make([]object, n), make([][]object, lines)
 	for i := range clients {
 		name := fmt.Sprintf("client-%06d", i)
-		clients[i] = object{"username": name, "textname": fmt.Sprint("Meter ", i), "roles": []object{{"rolename": "meter"}}}
+		salt := sha512.Sum512([]byte(name))
+		hash, err := pbkdf2.Key(sha512.New, passwordOf(name), salt[:12], 1, sha512.Size)
+		if err != nil {
+			t.Fatal(err)
+		}
+		clients[i] = object{"username": name, "textname": fmt.Sprint("Meter ", i), "roles": []object{{"rolename": "meter"}},
+			"salt": salt[:12], "password": hash, "iterations": 1}
 		members[i%lines] = append(members[i%lines], object{"username": name})
 	}
 	groups := make([]object, lines)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"signalbox/broker/mqtt/mqtttest"
 	"signalbox/scripts/suite"
 )
 
@@ -93,6 +94,7 @@ func (r *rehearsal) wantRecords(t *testing.T, want map[string]int) {
 			strings.Join(clip(lost), "\n"), strings.Join(clip(stray), "\n"))
 	}
 	r.api.wantPopulated(t, r.run, r.made)
+	mqtttest.Join(t, r.mqtt, "client-000000", passwordOf("client-000000"))
 	t.Logf("%d objects are as before", len(want)-len(lost))
 }
 
