@@ -47,6 +47,7 @@ type rehearsal struct {
 	publisher endpoint
 	target    string // address of the server
 	made      populated
+	before    map[string]int // all objects, as records returns them
 	streams   map[string]int // the last number of each topic that streams have, of earlier phases
 }
 
@@ -61,6 +62,7 @@ func newRehearsal(t *testing.T) *rehearsal {
 	})
 	timed(t, "the service starts with them", func() { r.start(t) })
 	timed(t, "everything else is created", func() { r.fill(t) })
+	r.before = r.records(t)
 	return r
 }
 
@@ -122,7 +124,7 @@ func (r *rehearsal) backUpAndRestore(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	folder, before, session := t.TempDir(), r.records(t), r.api
+	folder, session := t.TempDir(), r.api
 	key, file := filepath.Join(folder, "key"), filepath.Join(folder, "backup")
 	write(t, key, identity.String()+"\n")
 	p := r.publish(t, "backup")
@@ -144,7 +146,7 @@ func (r *rehearsal) backUpAndRestore(t *testing.T) {
 	timed(t, "the service starts again", func() { r.start(t) })
 	session.url = r.run.API
 	session.must(t, "GET", "/api/auth/me", nil, nil)
-	timed(t, "all objects are compared", func() { r.wantRecords(t, before) })
+	timed(t, "all objects are compared", func() { r.wantRecords(t) })
 	timed(t, "all streams are compared", func() { r.streams = r.wantInStreams(t, acknowledged, atMost) })
 	timed(t, "all queues are compared", func() { r.wantInQueues(t, acknowledged, atMost) })
 }
@@ -153,14 +155,13 @@ func (r *rehearsal) backUpAndRestore(t *testing.T) {
 // It then rolls back to the state before the upgrade.
 func (r *rehearsal) upgradeAndRollBack(t *testing.T) {
 	t.Helper()
-	before := r.records(t)
 	p := r.publish(t, "upgrade")
 	acknowledged := p.last()
 	timed(t, "an upgrade under load", func() { r.must(t, "upgrade", r.next) })
 	atMost := notBeyond(p.last())
 	timed(t, "the service restarts as v1.0.1", func() { r.restart(t, "v1.0.1") })
 	all := p.finish(t, p.acknowledged()+10*rehearsalStreams)
-	r.wantRecords(t, before)
+	r.wantRecords(t)
 	r.wantInStreams(t, plus(r.streams, all), plus(r.streams, all))
 	r.wantInQueues(t, all, all)
 
@@ -169,7 +170,7 @@ func (r *rehearsal) upgradeAndRollBack(t *testing.T) {
 	if got := r.command(t, "upgrade", "status"); !strings.Contains(got.stdout, "service runs  v1.0.0 ") {
 		t.Errorf("status: %+v", got)
 	}
-	r.wantRecords(t, before)
+	r.wantRecords(t)
 	r.wantInStreams(t, plus(r.streams, acknowledged), plus(r.streams, atMost))
 	r.wantInQueues(t, acknowledged, atMost)
 	r.run.stop(t)
