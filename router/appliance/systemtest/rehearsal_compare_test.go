@@ -16,36 +16,32 @@ import (
 func (r *rehearsal) records(t *testing.T) map[string]int {
 	t.Helper()
 	all, in := map[string]int{}, r.api
-	for _, path := range append(in.lists(), in.at("/access/export"), in.at("/streams"), in.at("/bridges/http-bridge/config"),
-		in.at("/messages/retained"), in.inProject("/tokens")) {
-		if path != in.at("/clients") && path != in.at("/groups") {
-			addRecords(t, all, path, in.text(t, path))
-		}
-	}
-	return all
-}
-
-// addRecords adds the objects of a list, or the members of an object, which may be lists.
-func addRecords(t *testing.T, all map[string]int, path, text string) {
-	t.Helper()
-	var list []json.RawMessage
-	if json.Unmarshal([]byte(text), &list) == nil {
+	add := func(path string, list ...json.RawMessage) {
 		for _, one := range list {
 			all[path+" "+withoutState(t, one)]++
 		}
-		return
 	}
-	var members map[string]json.RawMessage
-	if err := json.Unmarshal([]byte(text), &members); err != nil {
-		t.Fatalf("%s: %v: %.200s", path, err, text)
+	var access struct { // a large document, which is decoded once
+		Clients, Groups, Roles           []json.RawMessage
+		DefaultACLAccess, AnonymousGroup json.RawMessage
 	}
-	for name, value := range members {
-		if err := json.Unmarshal(value, &list); err == nil && len(list) > 0 {
-			addRecords(t, all, path+" "+name, string(value))
-		} else {
-			all[path+" "+name+" "+string(value)]++
+	in.must(t, "GET", in.at("/access/export"), nil, &access)
+	add("clients", access.Clients...)
+	add("groups", access.Groups...)
+	add("roles", access.Roles...)
+	add("access", access.DefaultACLAccess, access.AnonymousGroup)
+	for _, path := range append(in.lists(), in.at("/streams"), in.at("/messages/retained"), in.inProject("/tokens"), in.at("/bridges/http-bridge/config")) {
+		if path == in.at("/clients") || path == in.at("/groups") {
+			continue
 		}
+		var list []json.RawMessage
+		text := in.text(t, path)
+		if json.Unmarshal([]byte(text), &list) != nil {
+			list = []json.RawMessage{json.RawMessage(text)} // one object
+		}
+		add(path, list...)
 	}
+	return all
 }
 
 // withoutState returns a record without the counters of a stream and the last use of a token.
@@ -103,6 +99,7 @@ func (r *rehearsal) wantInQueues(t *testing.T, least, most map[string]int) {
 	server := &httpPeer{address: r.target}
 	server.start(t)
 	defer server.stop(t)
+	defer func() { wantWithin(t, "the queues", server.all(t), least, most) }() // also where the wait ends the test
 	suite.WaitFor(t, "nothing is queued", func() bool {
 		return !slices.ContainsFunc(r.bridgeStatus(t), func(s bridgeStatus) bool { return s.QueuedMessages > 0 })
 	})
@@ -114,7 +111,6 @@ func (r *rehearsal) wantInQueues(t *testing.T, least, most map[string]int) {
 	if n := server.count(t); n != queued {
 		t.Errorf("%d messages arrived, and %d were queued", n, queued)
 	}
-	wantWithin(t, "the queues", server.all(t), least, most)
 }
 
 func (r *rehearsal) bridgeStatus(t *testing.T) (list []bridgeStatus) {

@@ -237,13 +237,14 @@ const replayReader = "replay-reader"
 
 // wantInStreams replays all streams. Each has the messages of its topics from the first one to at
 // least one and at most another. It returns the last ones.
-func (r *rehearsal) wantInStreams(t *testing.T, least, most map[string]int) map[string]int {
+func (r *rehearsal) wantInStreams(t *testing.T, least, most map[string]int) (last map[string]int) {
 	t.Helper()
 	reader := mqtttest.Dial(t, "mqtt://"+r.mqtt, nil, 4)
 	reader.Connect(mqtttest.WithID(replayReader), mqtttest.As(replayReader, passwordOf(replayReader)), mqtttest.KeepAlive(0))
 	defer reader.Disconnect()
 	reader.Subscribe(1, "replay/#")
 	var list []arrival
+	defer func() { last = wantWithin(t, "the streams", list, least, most) }() // also where a wait ends the test
 	for i := range rehearsalStreams {
 		var kept struct{ Count int }
 		r.api.must(t, "GET", r.api.at("/streams/messages/count?streamname="+streamName(i)), nil, &kept)
@@ -258,5 +259,5 @@ func (r *rehearsal) wantInStreams(t *testing.T, least, most map[string]int) map[
 			list = append(list, a)
 		}
 	}
-	return wantWithin(t, "the streams", list, least, most)
+	return last
 }
