@@ -1,6 +1,7 @@
 package systemtest
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"sync"
@@ -15,6 +16,14 @@ type arrival struct {
 	N       int    `json:"n"`
 	Attempt int    `json:"attempt"`
 	ID      string `json:"id,omitempty"` // of the bridge, "" if the peer does not receive one
+}
+
+// readArrival decodes the payload of a message of publishers. The zero value stands for any other.
+func readArrival(payload []byte) (a arrival) {
+	if json.Unmarshal(payload, &a) != nil {
+		return arrival{}
+	}
+	return a
 }
 
 // arrivals are the messages that have reached a peer, in order. It is for peers that

@@ -2,7 +2,6 @@ package systemtest
 
 import (
 	"context"
-	"encoding/json"
 	"sync"
 	"testing"
 	"time"
@@ -116,8 +115,8 @@ func (c *collector) connect(ctx context.Context) {
 }
 
 func (c *collector) message(_ mqtt.Client, m mqtt.Message) {
-	var a arrival
-	if json.Unmarshal(m.Payload(), &a) != nil || a.Topic != m.Topic() {
+	a := readArrival(m.Payload())
+	if a.Topic != m.Topic() {
 		a = arrival{Topic: "damaged: " + m.Topic()}
 	}
 	c.take(a)

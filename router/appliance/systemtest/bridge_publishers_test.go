@@ -26,6 +26,7 @@ type publishers struct {
 	work sync.WaitGroup
 	done chan struct{} // closed when there are enough
 	once sync.Once
+	end  context.CancelFunc
 }
 
 const (
@@ -40,21 +41,34 @@ const (
 // newPublishers starts them. They end with the test at the latest.
 func newPublishers(t testing.TB, e endpoint) *publishers {
 	t.Helper()
-	p := &publishers{done: make(chan struct{})}
-	ctx, cancel := context.WithCancel(context.Background())
-	t.Cleanup(func() {
-		cancel()
-		p.work.Wait()
-	})
-	for i := range publisherCount {
-		one := &publisher{endpoint: e, enough: p.done, numbers: map[string]int{}}
+	var topics [publisherCount][]string
+	for i := range topics {
 		for n := range topicsOfAPublisher {
-			one.topics = append(one.topics, fmt.Sprintf("plant/%d/%d", i, n))
+			topics[i] = append(topics[i], fmt.Sprintf("plant/%d/%d", i, n))
 		}
+	}
+	return publishTo(t, e, sentOnTick, topics[:]...)
+}
+
+// publishTo is newPublishers with the topics of each, and another rate.
+func publishTo(t testing.TB, e endpoint, onTick int, topics ...[]string) *publishers {
+	t.Helper()
+	p := &publishers{done: make(chan struct{})}
+	var ctx context.Context
+	ctx, p.end = context.WithCancel(context.Background())
+	t.Cleanup(p.stop)
+	for _, own := range topics {
+		one := &publisher{endpoint: e, topics: own, onTick: onTick, enough: p.done, numbers: map[string]int{}}
 		p.list = append(p.list, one)
 		p.work.Go(func() { one.run(ctx) })
 	}
 	return p
+}
+
+// stop ends them, whatever is in flight.
+func (p *publishers) stop() {
+	p.end()
+	p.work.Wait()
 }
 
 // acknowledged returns how many messages are acknowledged.
@@ -63,6 +77,19 @@ func (p *publishers) acknowledged() (n int) {
 		n += int(one.acknowledged.Load())
 	}
 	return n
+}
+
+// last returns the last number of each topic that is acknowledged. A publisher takes its topics
+// in turn, and its messages are acknowledged in their order.
+func (p *publishers) last() map[string]int {
+	last := map[string]int{}
+	for _, one := range p.list {
+		n, all := int(one.acknowledged.Load()), len(one.topics)
+		for i, topic := range one.topics {
+			last[topic] = (n + all - 1 - i) / all
+		}
+	}
+	return last
 }
 
 // finish waits until that many messages are acknowledged and none is in flight, and
@@ -92,6 +119,7 @@ func (p *publishers) finish(t testing.TB, n int) map[string]int {
 type publisher struct {
 	endpoint
 	topics       []string
+	onTick       int
 	enough       <-chan struct{}
 	acknowledged atomic.Int64
 
@@ -181,7 +209,7 @@ func (p *publisher) stream(ctx context.Context, d *mqtttest.Paho) {
 // portion sends what the rate and the window allow. It returns false if the connection
 // was lost.
 func (p *publisher) portion(d *mqtttest.Paho) bool {
-	for n := 0; n < sentOnTick && len(p.open) < underWay && !p.isEnough(); n++ {
+	for n := 0; n < p.onTick && len(p.open) < underWay && !p.isEnough(); n++ {
 		topic := p.topics[p.turn%len(p.topics)]
 		p.turn++
 		p.numbers[topic]++

@@ -80,7 +80,7 @@ func newBridgeCampaign(t testing.TB, newPeer func(testing.TB, endpoint) peer) *b
 	c := &bridgeCampaign{settings: configured(settings{"BROKER_LISTEN": own.address, "LOG_LEVEL": "info"})}
 	c.service = serve(t, dataDir(t), c.settings)
 	c.api = root(t, c.service)
-	c.createClient(t, own)
+	c.api.createClient(t, own)
 	c.peer = newPeer(t, own)
 	var document object
 	c.bridge, document = c.peer.bridge()
@@ -95,15 +95,15 @@ func newBridgeCampaign(t testing.TB, newPeer func(testing.TB, endpoint) peer) *b
 
 // createClient creates a client that may publish and subscribe to the messages of the
 // bridge.
-func (c *bridgeCampaign) createClient(t testing.TB, e endpoint) {
+func (c *caller) createClient(t testing.TB, e endpoint) {
 	t.Helper()
 	var acls []object
 	for _, kind := range []string{"publishClientSend", "publishClientReceive", "subscribePattern"} {
 		acls = append(acls, object{"acltype": kind, "topic": "plant/#", "priority": 0, "allow": true})
 	}
-	c.api.must(t, "POST", c.api.at("/roles"), object{"rolename": "plant"}, nil)
-	c.api.must(t, "PUT", c.api.at("/roles"), object{"rolename": "plant", "acls": acls}, nil)
-	c.api.must(t, "POST", c.api.at("/clients"), object{"username": e.username, "password": e.password,
+	c.must(t, "POST", c.at("/roles"), object{"rolename": "plant"}, nil)
+	c.must(t, "PUT", c.at("/roles"), object{"rolename": "plant", "acls": acls}, nil)
+	c.must(t, "POST", c.at("/clients"), object{"username": e.username, "password": e.password,
 		"roles": []object{{"rolename": "plant"}}}, nil)
 }
 

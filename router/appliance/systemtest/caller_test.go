@@ -159,14 +159,18 @@ func (c *caller) sensor(t testing.TB, username, password string) {
 		"groups": []object{{"groupname": "pumps"}}}, nil)
 }
 
+// lists returns the paths of what is stored, and shown without what a restart may change.
+func (c *caller) lists() []string {
+	return []string{"/api/users", "/api/users/admins", "/api/projects", c.inProject(""), c.inProject("/members"),
+		c.at("/clients"), c.at("/groups"), c.at("/roles"), c.at("/acldefault")}
+}
+
 // describe returns what the API shows of the stored state, without what a restart may
 // change.
 func (c *caller) describe(t testing.TB) string {
 	t.Helper()
 	var all strings.Builder
-	project := "/api/projects/" + c.project
-	for _, path := range []string{"/api/users", "/api/users/admins", "/api/projects", project, project + "/members",
-		c.at("/clients"), c.at("/groups"), c.at("/roles"), c.at("/acldefault")} {
+	for _, path := range c.lists() {
 		fmt.Fprintf(&all, "%s\n%s\n", path, c.text(t, path))
 	}
 	return all.String()

@@ -1,11 +1,8 @@
 package systemtest
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
-	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -14,8 +11,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"signalbox/broker/mqtt/mqtttest"
-	"signalbox/broker/mqtt/mqtttest/packet"
 	"signalbox/scripts/suite"
 )
 
@@ -44,7 +39,7 @@ func TestCampaignConsoleAtSize(t *testing.T) {
 	s := &pagesAtSize{t: t, p: p, caller: root(t, p)}
 	s.must(t, "PUT", s.at("/topictree/ttl"), object{"ttl_sec": 86400}, nil)
 	s.must(t, "GET", s.at("/topictree?count=0"), nil, nil) // from now on every topic is tracked
-	s.retain(retained)
+	s.retain(t, p.MQTT, retained)
 
 	const site = "site%2F000007"
 	for _, page := range []string{"overview", "sessions", "sessions?filterValue=publisher", "subscriptions", "denials", "roles", "groups",
@@ -65,33 +60,6 @@ func TestCampaignConsoleAtSize(t *testing.T) {
 	}
 }
 
-// writeManyClients writes a dynamic-security.json of Mosquitto whose clients have no
-// passwords.
-func writeManyClients(t *testing.T, n int) (path string) {
-	t.Helper()
-	const lines = 100
-	clients, members := make([]object, n), make([][]object, lines)
-	for i := range clients {
-		name := fmt.Sprintf("client-%06d", i)
-		clients[i] = object{"username": name, "textname": fmt.Sprint("Meter ", i), "roles": []object{{"rolename": "meter"}}}
-		members[i%lines] = append(members[i%lines], object{"username": name})
-	}
-	groups := make([]object, lines)
-	for i := range groups {
-		groups[i] = object{"groupname": fmt.Sprint("line-", i), "clients": members[i]}
-	}
-	text, err := json.Marshal(object{"clients": clients, "groups": groups, "roles": []object{{"rolename": "meter",
-		"acls": []object{{"acltype": "publishClientSend", "topic": "#", "allow": true}}}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	path = filepath.Join(t.TempDir(), "dynamic-security.json")
-	if err := os.WriteFile(path, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
-
 // pagesAtSize opens the pages of a service, whose processor time it measures.
 type pagesAtSize struct {
 	*caller
@@ -102,33 +70,6 @@ type pagesAtSize struct {
 // page returns the path of a page of the embedded broker.
 func (s *pagesAtSize) page(name string) string {
 	return "/ui/p/" + s.project + "/b/" + s.embedded + "/" + name
-}
-
-// retain stores retained messages, a thousand for each site. They have several publishers,
-// since each has a quota.
-func (s *pagesAtSize) retain(n int) {
-	s.t.Helper()
-	const each, together = 400_000, 1000
-	var publisher *mqtttest.Client
-	for i := 0; i < n; i += together {
-		if i%each == 0 {
-			name := fmt.Sprint("publisher-", i/each)
-			s.must(s.t, "POST", s.at("/clients"), object{"username": name, "password": mqttPassword, "roles": []object{{"rolename": "meter"}}}, nil)
-			publisher = mqtttest.Dial(s.t, "mqtt://"+s.p.MQTT, nil, 4)
-			publisher.Connect(mqtttest.WithID(name), mqtttest.As(name, mqttPassword), mqtttest.KeepAlive(0))
-		}
-		var sent []byte
-		for k := range min(together, n-i) {
-			sent = packet.AppendPublish(sent, packet.Message{Topic: fmt.Appendf(nil, "site/%06d/%d", i/together, k), Payload: []byte(`{"pressure": 4.2}`),
-				ID: uint16(1 + k), QoS: 1, Retain: true})
-		}
-		if err := publisher.TrySend(sent); err != nil {
-			s.t.Fatal(err)
-		}
-		for range min(together, n-i) {
-			publisher.Want(packet.Puback)
-		}
-	}
 }
 
 // tracked returns the number of topics in the topic tree, which is bounded.

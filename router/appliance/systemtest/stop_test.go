@@ -216,16 +216,7 @@ func TestRestartKeepsEverything(t *testing.T) {
 	dir := dataDir(t)
 	p := serve(t, dir, configured(nil))
 	r := root(t, p)
-	r.sensor(t, "pump-7", "secret")
-	r.must(t, "PUT", r.at("/clients/enable"), object{"username": "pump-7", "enable": false}, nil)
-	r.must(t, "PUT", r.at("/acldefault"), []object{{"acltype": "subscribe", "allow": true}}, nil)
-	r.must(t, "POST", "/api/users", object{"firstname": "Ada", "lastname": "L", "email": "ada@example.com", "password": "engine no. 1"}, nil)
-	r.must(t, "POST", "/api/projects", object{"name": "second", "description": "of two"}, nil)
-	var token struct{ Token string }
-	r.must(t, "POST", "/api/projects/"+r.project+"/tokens", object{"name": "ci", "role": "viewer", "type": "unrestricted", "brokers": []string{}}, &token)
-	connection := object{"name": "plant", "url": "mqtt://127.0.0.1:1", "username": "u", "password": "hush", "description": "far away"}
-	var id struct{ ID string }
-	r.must(t, "POST", "/api/projects/"+r.project+"/brokers", connection, &id)
+	made := r.populate(t)
 	before := r.describe(t)
 	p.stop(t)
 
@@ -239,21 +230,7 @@ func TestRestartKeepsEverything(t *testing.T) {
 	if diff := cmp.Diff(before, r.describe(t)); diff != "" {
 		t.Errorf("after a restart (-before +after):\n%s", diff)
 	}
-	signIn(t, p, "ada@example.com", "engine no. 1")
-	viewer := *r
-	viewer.token = token.Token
-	viewer.must(t, "GET", r.at("/clients"), nil, nil)
-	var record struct {
-		Name, URL, Description string
-		HasPassword            bool
-	}
-	r.must(t, "GET", "/api/projects/"+r.project+"/brokers/"+id.ID, nil, &record)
-	if record.Name != "plant" || record.URL != "mqtt://127.0.0.1:1" || record.Description != "far away" || !record.HasPassword {
-		t.Errorf("broker connection: got %+v, want %v", record, connection)
-	}
-	if mqtttest.Accepts(t, p.MQTT, "pump-7", "secret") {
-		t.Error("a disabled client gets in after a restart")
-	}
+	r.wantPopulated(t, p, made)
 }
 
 // TestBrokerSwitchedOff starts without the broker, between two starts with it.
