@@ -101,8 +101,8 @@ type PresentedCertificate struct {
 	Subject     string               `json:"subject" doc:"Distinguished name of the holder; may be empty." example:"CN=broker.example"`
 	Issuer      string               `json:"issuer" doc:"Distinguished name of the authority that signed it." example:"CN=Plant CA"`
 	Names       []string             `json:"names" doc:"Host names and IP addresses that it is for, at most 100." example:"broker.example"`
-	NotBefore   int64                `json:"notBefore" doc:"Start of its validity, in epoch milliseconds." example:"1769860800000"`
-	NotAfter    int64                `json:"notAfter" doc:"End of its validity, in epoch milliseconds." example:"1801396800000"`
+	NotBefore   int64                `json:"notBefore" format:"epoch-ms" doc:"Start of its validity, in epoch milliseconds." example:"1769860800000"`
+	NotAfter    int64                `json:"notAfter" format:"epoch-ms" doc:"End of its validity, in epoch milliseconds." example:"1801396800000"`
 	Fingerprint string               `json:"fingerprint" doc:"SHA-256 fingerprint. That of the first certificate can be pinned as server_fingerprint." example:"5E:C6:0C:4D:7A:26:1B:9F:0A:7B:5D:4C:2F:F3:10:88:3E:93:7D:6B:1C:55:0E:AA:41:9D:C2:77:60:F8:2B:13"`
 	Problems    []CertificateProblem `json:"problems" doc:"Why it is not trusted; empty if it is, or if it is the pinned one."`
 }

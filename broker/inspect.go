@@ -19,8 +19,8 @@ type ConnectedClient struct {
 	Protocol        string       `json:"protocol" doc:"Protocol: MQTT, MQTT-SN or MQTT-WS." example:"MQTT"`
 	ProtocolVersion string       `json:"protocolVersion" doc:"Version: v3.1, v3.1.1 or v5." example:"v5"`
 	Connected       bool         `json:"connected" doc:"True if the client is connected; false for a session without a connection." example:"true"`
-	LastConnect     int64        `json:"lastConnect" doc:"Time of the last connect, in epoch milliseconds." example:"1769860800000"`
-	LastDisconnect  *int64       `json:"lastDisconnect" doc:"Time of the last disconnect, in epoch milliseconds; null if the client never disconnected." example:"null"`
+	LastConnect     int64        `json:"lastConnect" format:"epoch-ms" doc:"Time of the last connect, in epoch milliseconds." example:"1769860800000"`
+	LastDisconnect  *int64       `json:"lastDisconnect" format:"epoch-ms" doc:"Time of the last disconnect, in epoch milliseconds; null if the client never disconnected." example:"null"`
 	Queues          ClientQueues `json:"queues" doc:"Messages that wait for the client."`
 }
 
@@ -49,8 +49,8 @@ type ConnectedClientDetail struct {
 	BytesPublished   int64             `json:"bytesPublished" doc:"Payload bytes received from the client." example:"48000"`
 	BytesSubscribed  int64             `json:"bytesSubscribed" doc:"Payload bytes sent to the client." example:"10240"`
 	Connected        bool              `json:"connected" doc:"True if the client is connected; false for a session without a connection." example:"true"`
-	LastConnect      int64             `json:"lastConnect" doc:"Time of the last connect, in epoch milliseconds." example:"1769860800000"`
-	LastDisconnect   *int64            `json:"lastDisconnect" doc:"Time of the last disconnect, in epoch milliseconds; null if the client never disconnected." example:"null"`
+	LastConnect      int64             `json:"lastConnect" format:"epoch-ms" doc:"Time of the last connect, in epoch milliseconds." example:"1769860800000"`
+	LastDisconnect   *int64            `json:"lastDisconnect" format:"epoch-ms" doc:"Time of the last disconnect, in epoch milliseconds; null if the client never disconnected." example:"null"`
 	Keepalive        int               `json:"keepalive" doc:"Keep-alive interval, in seconds; 0 means none." example:"60"`
 	CleanSession     bool              `json:"cleanSession" doc:"True if the session ends with the connection." example:"false"`
 	TLS              *ClientTLS        `json:"tls,omitempty" doc:"Encryption of the connection. Absent without TLS."`

@@ -3,8 +3,8 @@ package broker
 // MetricHistory is the load of a broker over time, as equally long intervals without a
 // gap between them. From and To are epoch milliseconds.
 type MetricHistory struct {
-	From   int64      `json:"from" doc:"Start of the first interval, in epoch milliseconds." example:"1769860800000"`
-	To     int64      `json:"to" doc:"End of the last interval, in epoch milliseconds." example:"1769860830000"`
+	From   int64      `json:"from" format:"epoch-ms" doc:"Start of the first interval, in epoch milliseconds." example:"1769860800000"`
+	To     int64      `json:"to" format:"epoch-ms" doc:"End of the last interval, in epoch milliseconds." example:"1769860830000"`
 	Step   int        `json:"step" doc:"Length of an interval, in seconds." example:"10"`
 	Series MetricSets `json:"series" doc:"Values of the intervals, by metric."`
 }

@@ -55,7 +55,7 @@ type StreamProgress struct {
 	ReplayTopic string  `json:"replaytopic" doc:"Topic to which messages are published." example:"again"`
 	Sent        int64   `json:"sent" doc:"Number of messages that were published." example:"120"`
 	Total       int64   `json:"total" doc:"Number of messages in the replay; an estimate if messages expire meanwhile." example:"500"`
-	StartedAt   int64   `json:"startedAt" doc:"Start of the replay, in epoch milliseconds." example:"1769860800000"`
+	StartedAt   int64   `json:"startedAt" format:"epoch-ms" doc:"Start of the replay, in epoch milliseconds." example:"1769860800000"`
 	Speed       float64 `json:"speed" doc:"Factor of the original pace; 0 is as fast as possible." example:"10"`
 	Reverse     bool    `json:"reverse" doc:"True if the newest message is replayed first." example:"false"`
 }
@@ -88,8 +88,8 @@ type StreamCount struct {
 type StreamTimeline struct {
 	StreamName string  `json:"streamname" doc:"Name of the stream." example:"speed"`
 	Count      int64   `json:"count" doc:"Number of messages in the range." example:"3"`
-	First      int64   `json:"first" doc:"Time at which the first of them was received, in epoch milliseconds; 0 if there is none." example:"1769860800000"`
-	Last       int64   `json:"last" doc:"Time at which the last of them was received, in epoch milliseconds; 0 if there is none." example:"1769860800999"`
+	First      int64   `json:"first" format:"epoch-ms" doc:"Time at which the first of them was received, in epoch milliseconds; 0 if there is none." example:"1769860800000"`
+	Last       int64   `json:"last" format:"epoch-ms" doc:"Time at which the last of them was received, in epoch milliseconds; 0 if there is none." example:"1769860800999"`
 	Step       int64   `json:"step" doc:"Length of a slice, in milliseconds; 0 if there is no message." example:"500"`
 	Counts     []int64 `json:"counts,omitempty" doc:"Number of messages in each slice, from first on; absent without messages, and if too many would have to be counted." example:"[2,1]"`
 }

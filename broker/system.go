@@ -28,7 +28,7 @@ type System interface {
 // was connected.
 type SysTopics struct {
 	Topics map[string]string `json:"topics" doc:"Values of the $SYS topics, as text." example:"{\"$SYS/broker/version\":\"mosquitto version 2.0.18\",\"$SYS/broker/clients/connected\":\"42\"}"`
-	Date   int64             `json:"date" doc:"Time of the sample, in epoch milliseconds." example:"1769860800000"`
+	Date   int64             `json:"date" format:"epoch-ms" doc:"Time of the sample, in epoch milliseconds." example:"1769860800000"`
 
 	Reported time.Time `json:"-"`
 }
@@ -51,8 +51,8 @@ type License struct {
 	Edition    string   `json:"edition" doc:"Edition; open-source for a broker that needs no licence." example:"open-source"`
 	IssuedBy   string   `json:"issuedBy" doc:"Issuer; empty for a broker that needs no licence." example:"\"\""`
 	IssuedTo   string   `json:"issuedTo" doc:"Licensee; empty for a broker that needs no licence." example:"\"\""`
-	ValidSince int64    `json:"validSince" doc:"Start of the licence, in epoch milliseconds; 0 if it has none." example:"0"`
-	ValidUntil int64    `json:"validUntil" doc:"End of the licence, in epoch milliseconds; 0 if it does not end." example:"0"`
+	ValidSince int64    `json:"validSince" format:"epoch-ms" doc:"Start of the licence, in epoch milliseconds; 0 if it has none." example:"0"`
+	ValidUntil int64    `json:"validUntil" format:"epoch-ms" doc:"End of the licence, in epoch milliseconds; 0 if it does not end." example:"0"`
 	Features   []string `json:"features" doc:"Features that the licence includes." example:"dynamic-security|streams|bridges"`
 }
 

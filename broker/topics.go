@@ -83,7 +83,7 @@ type PublishTopic struct {
 	Encoding     string `json:"encoding,omitempty" doc:"base64 if the payload is not text; otherwise absent." example:"-"`
 	QoS          int    `json:"qos" doc:"QoS of the latest message, 0 to 2." example:"1"`
 	Retain       bool   `json:"retain" doc:"True if the latest message was to be retained." example:"false"`
-	LastModified int64  `json:"lastModified" doc:"Time of the latest message, in epoch milliseconds." example:"1769860800000"`
+	LastModified int64  `json:"lastModified" format:"epoch-ms" doc:"Time of the latest message, in epoch milliseconds." example:"1769860800000"`
 	Messages     int64  `json:"messages" doc:"Number of messages since the topic has been listed." example:"42"`
 }
 

@@ -16,7 +16,7 @@ type TopicValues struct {
 	Topic    string        `json:"topic" doc:"Topic, as requested." example:"plant/7/raw"`
 	Recorded bool          `json:"recorded" doc:"True if the numbers of the topic's messages are recorded from now on, if they were not already." example:"true"`
 	Reason   string        `json:"reason,omitempty" enum:"unobserved|untracked|limit" doc:"Why they are not: unobserved if the service does not observe the messages itself, as in the tree of a remote broker's own plugin and of other nodes; untracked if the topic tree leaves the topic out; limit if the broker has 100 recorded topics already. Absent if recorded is true." example:"-"`
-	From     int64         `json:"from" doc:"Start of the first interval, in epoch milliseconds; 0 if recorded is false." example:"1769860800000"`
+	From     int64         `json:"from" format:"epoch-ms" doc:"Start of the first interval, in epoch milliseconds; 0 if recorded is false." example:"1769860800000"`
 	Step     int           `json:"step" doc:"Length of an interval, in seconds: 1." example:"1"`
 	Series   []ValueSeries `json:"series" doc:"The numbers, in the order in which they were first seen; at most 4."`
 }

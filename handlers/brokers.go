@@ -36,7 +36,7 @@ type BrokerRecord struct {
 // if not, why; and what it does not support, once it was reached.
 type BrokerState struct {
 	Connected bool             `json:"connected" doc:"True if the broker is connected." example:"true"`
-	Since     int64            `json:"since" doc:"Time of the last change of connected, in epoch milliseconds." example:"1769860800000"`
+	Since     int64            `json:"since" format:"epoch-ms" doc:"Time of the last change of connected, in epoch milliseconds." example:"1769860800000"`
 	Error     string           `json:"error,omitempty" doc:"Why the broker is not connected, as a sentence. Absent if there is no error." example:"-"`
 	Missing   []broker.Missing `json:"missing" doc:"Features that the broker does not have, once it was connected."`
 }

@@ -13,8 +13,8 @@ import (
 // MetricHistoryRequest selects a part of the metric history.
 type MetricHistoryRequest struct {
 	BrokerPath
-	From  int64  `query:"from" min:"0" max:"253402300799000" doc:"Start, in epoch milliseconds; by default the range or step determines it."`
-	To    int64  `query:"to" min:"0" max:"253402300799000" doc:"End, in epoch milliseconds; default now."`
+	From  int64  `query:"from" min:"0" max:"253402300799000" format:"epoch-ms" doc:"Start, in epoch milliseconds; by default the range or step determines it."`
+	To    int64  `query:"to" min:"0" max:"253402300799000" format:"epoch-ms" doc:"End, in epoch milliseconds; default now."`
 	Step  int    `query:"step" enum:"10|60|300|600" doc:"Length of an interval, in seconds: 10 (kept for one hour), 60 (one day), 300 (three days) or 600 (30 days). By default the shortest one that is kept since the start."`
 	Range string `query:"range" enum:"1h|1d|3d|30d" doc:"Time before the end, instead of from and step; the default is 1h if neither is present."`
 }

@@ -34,7 +34,7 @@ type SampleMessage struct {
 	Payload  string `json:"payload" nul:"true" doc:"Text, or base64 if encoding is base64; default empty." example:"{\"speed\":2.5}"`
 	Encoding string `json:"encoding" enum:"text|base64" doc:"How payload is written; default text." example:"text"`
 	QoS      int    `json:"qos" min:"0" max:"2" doc:"QoS of the message; default 0." example:"1"`
-	At       int64  `json:"at" min:"0" doc:"Time of arrival, in epoch milliseconds; default 0, which is the present." example:"1769860800000"`
+	At       int64  `json:"at" min:"0" format:"epoch-ms" doc:"Time of arrival, in epoch milliseconds; default 0, which is the present." example:"1769860800000"`
 }
 
 // Validate checks the messages and decodes base64.

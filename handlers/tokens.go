@@ -25,9 +25,9 @@ type TokenRecord struct {
 	Name         string   `json:"name" doc:"Name of the token." example:"dashboard"`
 	Hash         string   `json:"hash" doc:"SHA-256 of the token, hexadecimal." example:"9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"`
 	RoleID       string   `json:"role_id" enum:"admin|editor|root|viewer" doc:"Role with which the token was created." example:"viewer"`
-	IssueDate    int64    `json:"issue_date" doc:"Time of creation, in epoch milliseconds." example:"1769860800000"`
-	ValidDate    int64    `json:"valid_date" doc:"Time until which the token is valid, in epoch milliseconds; 0 if it does not expire." example:"0"`
-	LastUsedDate int64    `json:"last_used_date" doc:"Time of the last use, in epoch milliseconds; 0 if it was never used." example:"0"`
+	IssueDate    int64    `json:"issue_date" format:"epoch-ms" doc:"Time of creation, in epoch milliseconds." example:"1769860800000"`
+	ValidDate    int64    `json:"valid_date" format:"epoch-ms" doc:"Time until which the token is valid, in epoch milliseconds; 0 if it does not expire." example:"0"`
+	LastUsedDate int64    `json:"last_used_date" format:"epoch-ms" doc:"Time of the last use, in epoch milliseconds; 0 if it was never used." example:"0"`
 	Brokers      []string `json:"brokers" doc:"Ids of the brokers that a restricted token reaches." example:"0190f3c2-7a1e-7c3b-9a55-3f8e1d2c4b6a"`
 	Type         string   `json:"type" enum:"restricted|unrestricted" doc:"restricted: only the brokers listed; unrestricted: every broker of the project." example:"restricted"`
 

@@ -31,6 +31,9 @@ type Field struct {
 	Schema
 }
 
+// FormatEpochMs is the format of a number that is a time in milliseconds since 1970, in UTC.
+const FormatEpochMs = "epoch-ms"
+
 // Schema describes a JSON value, with what the tags of its field state.
 type Schema struct {
 	Kind     Kind
@@ -40,7 +43,7 @@ type Schema struct {
 	Doc      string
 	Default  string
 	Enum     []string
-	Format   string   // "", "email" or "date-time"
+	Format   string   // "", "email", "date-time" or FormatEpochMs
 	Members  []Field  // of an object, in the order of the Go type
 	Elem     *Schema  // of a list or a map
 	Choices  []Schema // of a value of several kinds

@@ -26,7 +26,7 @@ type rules struct {
 	minLen   int  // characters of a string, entries of a list
 	enum     []string
 	min, max *float64
-	format   string // "", "email" or "date-time"
+	format   string // "", "email", "date-time" or FormatEpochMs
 	fallback string // value of a query parameter that is absent
 	doc      string
 	example  string // as JSON, except for strings and lists of them; "-" is none
@@ -51,7 +51,7 @@ func parseRules(tag reflect.StructTag) (rules, error) {
 	if s := tag.Get("enum"); s != "" {
 		r.enum = strings.Split(s, "|")
 	}
-	if !slices.Contains([]string{"", "email", "date-time"}, r.format) {
+	if !slices.Contains([]string{"", "email", "date-time", FormatEpochMs}, r.format) {
 		return r, fmt.Errorf("tag format: %q is not known", r.format)
 	}
 	return r, r.parseBounds(tag)

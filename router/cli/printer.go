@@ -188,7 +188,7 @@ func (p *printer) convertTimes(entry any) {
 	for _, m := range p.schema.Members {
 		number, _ := object[m.Name].(json.Number)
 		ms, err := number.Int64()
-		if err != nil || !strings.Contains(m.Doc, "epoch milliseconds") {
+		if err != nil || m.Format != router.FormatEpochMs {
 			continue
 		}
 		object[m.Name] = ""
