@@ -111,6 +111,14 @@ func golden(t *testing.T, name, got string) {
 	}
 }
 
+// wantDisabled checks whether the client pump-7 is disabled.
+func (u *terminal) wantDisabled(want string) {
+	u.t.Helper()
+	if got := u.done("client", "list", "--columns", "disabled", "--no-header", "--filter-value", "pump-7"); got != want+"\n" {
+		u.t.Errorf("disabled: got %q, want %s", got, want)
+	}
+}
+
 func TestClientHelp(t *testing.T) {
 	t.Parallel()
 	u := &terminal{t: t}
@@ -143,6 +151,10 @@ func TestClientCommands(t *testing.T) {
 		}
 	}
 	u.done("client", "enable", "pump-7", "--enable=false")
+	u.wantDisabled("true")
+	u.done("client", "enable", "pump-7")
+	u.wantDisabled("false")
+	u.done("client", "disable", "-f", u.file("enable.yaml", "username: pump-7\nenable: true\n"))
 	u.done("client", "update", "pump-7", "--role", "", "--textname", "off")
 	if got := u.done("client", "list", "--columns", "username,disabled,roles,textname", "--no-header", "--filter-value", "pump"); strings.Join(strings.Fields(got), " ") != "pump-7 true - off" {
 		t.Errorf("after the change: %q", got)

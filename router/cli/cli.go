@@ -96,6 +96,12 @@ func (t *tree) addTo(root *cobra.Command) error {
 			root.AddCommand(parent)
 		}
 		parent.AddCommand(cmd)
+		if name[1] == enableVerb {
+			if cmd, err = t.command(op, []string{name[0], disableVerb}); err != nil {
+				return err
+			}
+			parent.AddCommand(cmd)
+		}
 	}
 	describeParents(parents)
 	root.AddCommand(t.contextCommand(), t.statusCommand(), t.checkCommand(),

@@ -35,7 +35,7 @@ type command struct {
 func (t *tree) command(op *router.Operation, name []string) (*cobra.Command, error) {
 	c := &command{tree: t, op: op, name: name}
 	c.collect()
-	cmd := &cobra.Command{Use: c.use(), Short: op.Summary, Long: c.long(), RunE: c.run,
+	cmd := &cobra.Command{Use: c.use(), Short: c.summary(), Long: c.long(), RunE: c.run,
 		Args: c.checkArguments, ValidArgsFunction: c.completeArgument, DisableFlagsInUseLine: true}
 	flags := cmd.Flags()
 	flags.SortFlags = false
@@ -126,7 +126,7 @@ func (c *command) use() string {
 
 // long returns the help above the flags.
 func (c *command) long() string {
-	text := c.op.Summary + "."
+	text := c.summary() + "."
 	if c.op.Description != "" {
 		text += "\n\n" + wrap(strings.ReplaceAll(c.op.Description, "`", "'"))
 	}
@@ -134,6 +134,14 @@ func (c *command) long() string {
 		text += "\n\n" + wrap(a.placeholder()+": "+a.usage())
 	}
 	return text + fmt.Sprintf("\n\nOperation %s: %s %s, minimum role %s.", c.op.ID, c.op.Method, c.op.Path, c.op.Role)
+}
+
+// summary returns the operation's, or the half of it that the command is about.
+func (c *command) summary() string {
+	if _, object, both := strings.Cut(c.op.Summary, "Enable or disable "); both {
+		return strings.ToUpper(c.verb()[:1]) + c.verb()[1:] + " " + object
+	}
+	return c.op.Summary
 }
 
 // wrap breaks a text into lines of at most 100 characters.
@@ -161,6 +169,10 @@ func (c *command) addFlag(cmd *cobra.Command, in *input) error {
 	flags := cmd.Flags()
 	if in.in == inBody && isSecret(in.field) {
 		return c.addSecret(flags, in)
+	}
+	if c.verb() == disableVerb && in.flag == enableVerb {
+		in.texts, in.given = []string{"false"}, true
+		return nil
 	}
 	if in.field.Kind == router.Boolean && in.field.Required && in.flag == c.verb() {
 		in.texts, in.given, in.preset = []string{"true"}, true, true // "client enable", without --enable

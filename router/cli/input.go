@@ -43,8 +43,12 @@ func (i *input) isPast() bool { return i.in == inQuery && i.field.Format == "dat
 
 // Set takes a value from the command line. A time may be an age, such as 12h.
 func (i *input) Set(text string) error {
-	if age, err := time.ParseDuration(text); err == nil && i.isPast() {
-		text = time.Now().UTC().Add(-age).Format(time.RFC3339)
+	if i.isPast() {
+		at, err := pastTime(text)
+		if err != nil {
+			return err
+		}
+		text = at
 	}
 	if _, err := i.value(text); err != nil {
 		return err
@@ -54,6 +58,17 @@ func (i *input) Set(text string) error {
 	}
 	i.texts, i.given, i.preset = append(i.texts, text), true, false
 	return nil
+}
+
+// pastTime returns a time of the past as the API takes it. Empty text is no time.
+func pastTime(text string) (string, error) {
+	if age, err := time.ParseDuration(text); err == nil {
+		return time.Now().UTC().Add(-age).Format(time.RFC3339), nil
+	}
+	if _, err := time.Parse(time.RFC3339, text); err != nil && text != "" {
+		return "", errors.New("must be a date and time, as in 2026-01-31T12:00:00Z, or an age, as in 90s, 45m or 12h")
+	}
+	return text, nil
 }
 
 // String returns the values.

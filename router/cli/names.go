@@ -39,6 +39,12 @@ var nounOfTag = map[string]string{"Client inspection": "session"}
 // verbs are those with another name than in the id.
 var verbs = map[string]string{"modify": "update", "put": "set"}
 
+// An operation that enables or disables, by a member of its body, has a command for each.
+const (
+	enableVerb  = "enable"
+	disableVerb = "disable"
+)
+
 // nounsOf returns the name of the command of each operation: noun and verb, or one word.
 // It fails if two have the same.
 func nounsOf(ops []router.Operation) (map[string][]string, error) {

@@ -171,6 +171,10 @@ func (p *printer) row(text json.RawMessage) error {
 	if err != nil {
 		return err
 	}
+	return p.add(value)
+}
+
+func (p *printer) add(value any) error {
 	if p.table == nil {
 		p.table = newTable(p.w, p.chooseColumns(value), p.header)
 	}
@@ -209,7 +213,8 @@ func (p *printer) finish() error {
 	return p.table.flush()
 }
 
-// properties prints an object with one member per line.
+// properties prints an object with one member per line, and after them each list of objects as
+// a table with the name of the member above it.
 func (p *printer) properties(text []byte) error {
 	value, err := decodeJSON(text)
 	if err != nil {
@@ -222,12 +227,53 @@ func (p *printer) properties(text []byte) error {
 	}
 	p.convertTimes(object)
 	t := newTable(p.w, nil, false)
+	var inner []string
 	for _, name := range p.memberNames(object) {
-		if v, present := object[name]; present {
+		switch v, present := object[name]; {
+		case isObjects(v):
+			inner = append(inner, name)
+		case present:
 			t.cells(name, cell(v))
 		}
 	}
-	return t.flush()
+	if err := t.flush(); err != nil {
+		return err
+	}
+	for _, name := range inner {
+		if err := p.innerTable(name, object[name].([]any)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// isObjects reports whether a value is a list of objects with at least one entry.
+func isObjects(value any) bool {
+	list, _ := value.([]any)
+	if len(list) == 0 {
+		return false
+	}
+	_, ok := list[0].(map[string]any)
+	return ok
+}
+
+// innerTable prints a list within an object.
+func (p *printer) innerTable(name string, list []any) error {
+	inner := &printer{w: p.w, format: asTable, header: p.header, operation: p.operation + "." + name}
+	if p.schema != nil {
+		if i := slices.IndexFunc(p.schema.Members, func(m router.Field) bool { return m.Name == name }); i >= 0 {
+			inner.schema = p.schema.Members[i].Elem
+		}
+	}
+	if err := p.line("\n" + printable(name) + ":"); err != nil {
+		return err
+	}
+	for _, entry := range list {
+		if err := inner.add(entry); err != nil {
+			return err
+		}
+	}
+	return inner.finish()
 }
 
 // parts prints the response of an operation on several objects. It fails if one of them

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"signalbox/router"
 )
 
@@ -47,8 +49,54 @@ func TestSet_age(t *testing.T) {
 	if age := time.Since(at); age < 12*time.Hour || age > 13*time.Hour {
 		t.Errorf("12h is %s ago", age)
 	}
+	must(t, since.Set("2026-01-31T12:00:00Z"))
+	for _, text := range []string{"12x", "yesterday", "2026-01-31"} {
+		if err := since.Set(text); err == nil || !strings.Contains(err.Error(), "2026-01-31T12:00:00Z, or an age, as in 90s, 45m or 12h") {
+			t.Errorf("%s: got %v", text, err)
+		}
+	}
+	if since.String() != "2026-01-31T12:00:00Z" {
+		t.Errorf("a refused time has replaced %s", since)
+	}
 	name := &input{in: inQuery, field: router.Field{Schema: router.Schema{Kind: router.Text}}}
 	if must(t, name.Set("12h")); name.String() != "12h" {
 		t.Errorf("a name became %s", name)
+	}
+}
+
+// TestProperties prints the lists of objects in a response as tables below its other members.
+func TestProperties(t *testing.T) {
+	t.Parallel()
+	ops, err := router.Operations()
+	must(t, err)
+	const response = `{"connected":false,"error":"the certificate is not trusted","capabilities":[],"missing":[],
+		"steps":[{"step":"name","state":"good"},{"step":"tls","state":"failed"}],"cause":"untrusted",
+		"remedies":[{"remedy":"r","text":"Compare it.","where":"broker-shell","lines":"openssl x509\nls"}],
+		"certificates":[{"subject":"CN=a","issuer":"CN=b","names":["a"],"notBefore":0,"notAfter":1769860800000,"fingerprint":"5E","problems":[{"problem":"p","text":"t"}]}]}`
+	const want = `connected     false
+error         the certificate is not trusted
+capabilities  -
+missing       -
+cause         untrusted
+
+steps:
+STEP  STATE
+name  good
+tls   failed
+
+remedies:
+TEXT         LINES
+Compare it.  openssl x509\nls
+
+certificates:
+SUBJECT  NOT-AFTER             FINGERPRINT
+CN=a     2026-01-31T12:00:00Z  5E
+`
+	op := (&tree{ops: ops}).operation("testBroker")
+	var b strings.Builder
+	p := &printer{w: &b, format: asTable, header: true, operation: op.ID, schema: itemSchema(op.Result)}
+	must(t, p.response(strings.NewReader(response)))
+	if diff := cmp.Diff(want, b.String()); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
 	}
 }

@@ -173,8 +173,8 @@ func (p *printer) nameColumn() string {
 	return ""
 }
 
-// usualColumns are those of lists whose schema does not begin with what matters most. The first
-// one names an entry.
+// usualColumns are those of lists, of an operation or within its response, whose schema does not
+// begin with what matters most. The first one names an entry.
 var usualColumns = map[string][]string{
 	"listBrokers": {"name", "id", "type", "url", "status.connected"},
 	"listUsers":   {"email", "name", "id", "project_count", "created_at"},
@@ -187,6 +187,9 @@ var usualColumns = map[string][]string{
 	"getBridgeStatus": {"connectionName", "isConnected", "queuedMessages", "stats.delivered", "stats.deadLetters", "error"},
 	"listDeadLetters": {"id", "topic", "payload", "attempts", "reason"},
 	"listTokens":      {"name", "id", "role_id", "issuer", "valid_date", "last_used_date"},
+
+	"testBroker.remedies":     {"text", "lines"},
+	"testBroker.certificates": {"subject", "notAfter", "fingerprint"},
 }
 
 // chooseColumns returns the columns of --columns, or else the name, the scalars and the
