@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"signalbox/db"
+	"signalbox/handlers/audit"
 )
 
 // AuditQuery selects rows of the audit log.
@@ -53,6 +54,7 @@ type AuditRecord struct {
 	ProjectID string          `json:"project_id,omitempty" doc:"Id of the project." example:"0190f3c2-5b21-7d0f-8c4e-91a2b3c4d5e6"`
 	BrokerID  string          `json:"broker_id,omitempty" doc:"Id of the broker connection." example:"0190f3c2-7a1e-7c3b-9a55-3f8e1d2c4b6a"`
 	Object    string          `json:"object,omitempty" doc:"Name of the object at the broker, or id of the object of the service." example:"pump-7"`
+	Name      string          `json:"object_name,omitempty" doc:"Name of the object, also of one of the service, where the change has it; otherwise as object." example:"pump-7"`
 	Outcome   string          `json:"outcome" enum:"begun|done|failed|refused|unknown" doc:"What came of it. failed: nothing was changed, or not all. refused: the caller was not let in or may not do this. unknown: whether it was changed could not be learned, as after a timeout or a crash. begun: in progress." example:"done"`
 	Status    int             `json:"status,omitempty" doc:"HTTP status of the response; absent for a command of an MQTT client." example:"204"`
 	Code      string          `json:"code,omitempty" doc:"Code of the error; absent if there was none." example:"-"`
@@ -65,7 +67,7 @@ type AuditRecord struct {
 func auditRecord(e db.AuditEvent) AuditRecord {
 	return AuditRecord{Seq: e.Seq, Time: e.Time, ActorType: e.ActorKind, ActorID: e.ActorID, ActorName: e.ActorName,
 		Address: e.Address, UserAgent: e.UserAgent, RequestID: e.RequestID, Operation: e.Operation, ProjectID: e.ProjectID,
-		BrokerID: e.BrokerID, Object: e.Object, Outcome: e.Outcome, Status: e.Status, Code: e.Code, Change: e.Change,
+		BrokerID: e.BrokerID, Object: e.Object, Name: audit.NameOf(e.Object, e.Change), Outcome: e.Outcome, Status: e.Status, Code: e.Code, Change: e.Change,
 		Duration: float64(e.Duration.Microseconds()) / 1000, Count: e.Count, Hash: hex.EncodeToString(e.Hash)}
 }
 

@@ -57,7 +57,7 @@ type auditWriter struct {
 
 // auditColumns are the columns of an export as CSV.
 var auditColumns = []string{"seq", "time", "actor_type", "actor_id", "actor_name", "address", "user_agent", "request_id", "operation",
-	"project_id", "broker_id", "object", "outcome", "status", "code", "change", "duration_ms", "count", "hash"}
+	"project_id", "broker_id", "object", "outcome", "status", "code", "change", "duration_ms", "count", "hash", "object_name"}
 
 func newAuditWriter(w http.ResponseWriter, format string) *auditWriter {
 	if format == "csv" {
@@ -83,7 +83,7 @@ func (a *auditWriter) write(events []handlers.AuditRecord) error {
 		}
 		a.table.Write([]string{strconv.FormatInt(e.Seq, 10), e.Time.Format(time.RFC3339Nano), e.ActorType, e.ActorID, cellText(e.ActorName), //nolint:errcheck // reported by Flush
 			e.Address, cellText(e.UserAgent), cellText(e.RequestID), e.Operation, e.ProjectID, e.BrokerID, cellText(e.Object), e.Outcome,
-			strconv.Itoa(e.Status), e.Code, string(e.Change), strconv.FormatFloat(e.Duration, 'f', -1, 64), strconv.Itoa(e.Count), e.Hash})
+			strconv.Itoa(e.Status), e.Code, string(e.Change), strconv.FormatFloat(e.Duration, 'f', -1, 64), strconv.Itoa(e.Count), e.Hash, cellText(e.Name)})
 	}
 	if a.table == nil {
 		return nil

@@ -1,8 +1,11 @@
 package audit
 
 import (
+	"cmp"
 	"encoding/json"
 	"unicode/utf8"
+
+	"github.com/google/uuid"
 )
 
 // Change is what is asked for, as it is recorded: the query and the body of a request or the
@@ -54,6 +57,24 @@ func (c Change) Encode() json.RawMessage {
 
 // objectNames are the members that name an object, the most precise ones first.
 var objectNames = []string{"username", "groupname", "rolename", "streamname", "clientid", "clientId", "email", "value", "topic", "name", "clustername", "filter", "bridgeid"}
+
+// NameOf returns the name of the object of an event. That of an object of the service, which the
+// event has the id of, is the one in its change; without one it is the id.
+func NameOf(object string, change json.RawMessage) string {
+	if object != "" && uuid.Validate(object) != nil {
+		return object
+	}
+	type names struct{ Name, Email, ClusterName string }
+	var c struct{ Before, After names }
+	if json.Unmarshal(change, &c) != nil {
+		return object
+	}
+	name := cmp.Or(c.After.Name, c.Before.Name, c.After.ClusterName, c.After.Email, c.Before.Email)
+	if name == Mask { // such as the address of a log-in
+		return object
+	}
+	return cmp.Or(name, object)
+}
 
 // ObjectOf returns the name of the object of a change, "" if it has none.
 func ObjectOf(from ...map[string]any) string {

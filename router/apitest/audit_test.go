@@ -96,6 +96,9 @@ func TestAuditOfTheService(t *testing.T) {
 	again := api.LogIn("ada@example.com", "analytical")
 	wantAudit(t, auditOf(t, again, "/api/projects/"+project.ID+"/audit", "operation=createProject"),
 		`user Ada: createProject `+project.ID+` done 200  {"after":{"name":"plant"}}`)
+	if rows := auditOf(t, api.Root, auditPath, "object="+project.ID); len(rows) != 1 || rows[0].Name != "plant" {
+		t.Errorf("the name of the project is not in %+v", rows)
+	}
 	first := auditOf(t, api.Root, auditPath, "actorType=system")
 	if len(first) != 1 || first[0].Operation != "firstStart" || first[0].Seq != 1 {
 		t.Errorf("got %+v", first)

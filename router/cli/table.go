@@ -180,8 +180,8 @@ var usualColumns = map[string][]string{
 	"listUsers":   {"email", "name", "id", "project_count", "created_at"},
 	"listAdmins":  {"email", "name", "id", "project_count", "created_at"},
 
-	"listAudit":        {"seq", "time", "actor_name", "operation", "object", "outcome", "code", "count"},
-	"listProjectAudit": {"seq", "time", "actor_name", "operation", "object", "outcome", "code", "count"},
+	"listAudit":        {"seq", "time", "actor_name", "operation", "object_name", "outcome", "code", "count"},
+	"listProjectAudit": {"seq", "time", "actor_name", "operation", "object_name", "outcome", "code", "count"},
 
 	"inspectClients":  {"clientid", "username", "address", "connected", "protocolVersion", "lastConnect", "lastDisconnect"},
 	"getBridgeStatus": {"connectionName", "isConnected", "queuedMessages", "stats.delivered", "stats.deadLetters", "error"},

@@ -1,7 +1,6 @@
 package console
 
 import (
-	"cmp"
 	"encoding/json"
 	"net/url"
 	"strconv"
@@ -32,6 +31,7 @@ type auditEvent struct {
 	ProjectID string          `json:"project_id"`
 	BrokerID  string          `json:"broker_id"`
 	Object    string          `json:"object"`
+	Name      string          `json:"object_name"`
 	Outcome   string          `json:"outcome"`
 	Code      string          `json:"code"`
 	Change    json.RawMessage `json:"change"`
@@ -49,21 +49,6 @@ func (e *auditEvent) Who() string {
 // State returns how the outcome is shown.
 func (e *auditEvent) State() string {
 	return map[string]string{"done": "good", "failed": "bad", "refused": "bad", "unknown": "warn", "begun": "warn"}[e.Outcome]
-}
-
-// Name returns the name of an object that Object has the id of, "" if the change has none.
-func (e *auditEvent) Name() string {
-	type names struct{ Name, Email, ClusterName string }
-	var change struct{ Before, After names }
-	if json.Unmarshal(e.Change, &change) != nil {
-		return ""
-	}
-	a, b := change.After, change.Before
-	name := cmp.Or(a.Name, b.Name, a.ClusterName, a.Email, b.Email)
-	if name == e.Object || name == "***" { // masked, such as the address of a log-in
-		return ""
-	}
-	return name
 }
 
 // Document returns the change as indented text, "" if there is none.

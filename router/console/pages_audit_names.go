@@ -83,8 +83,8 @@ func (q *request) objectName(e auditEvent, names auditNames) string {
 			return q.known("jobs.action."+change.After.Action, change.After.Action)
 		}
 	}
-	if name := e.Name(); name != "" {
-		return name
+	if e.Name != "" && e.Name != e.Object {
+		return e.Name
 	}
 	if e.Object == "" {
 		return names.brokers[e.BrokerID]
