@@ -60,6 +60,9 @@ func TestCheck(t *testing.T) {
 	want(2, "BROKER CRITICAL - 1 of 2 brokers connected; default/dead: ", "broker")
 	want(1, "| down=1;1;2;0", "broker", "--crit", "2")
 	want(0, "1 of 1", "broker", "--broker", "embedded")
+	if got := strings.Join(strings.Fields(u.done("audit", "list", "--operation", "createBroker")), " "); !strings.Contains(got, " createBroker dead done ") {
+		t.Errorf("the audit log does not name the broker: %s", got)
+	}
 	want(3, "BROKER UNKNOWN - there is no broker", "broker", "--broker", "nothing")
 	want(3, "UNKNOWN - the service cannot be reached", "broker", "--server", "http://127.0.0.1:1")
 	want(3, "UNKNOWN - ", "queues", "--warn", "x")
@@ -76,7 +79,8 @@ func TestCheck(t *testing.T) {
 // TestCheckBackup is CRITICAL while there is no verified backup, or none that is young enough.
 func TestCheckBackup(t *testing.T) {
 	t.Parallel()
-	u := newTerminal(t, func(c *appliance.Config) { c.Backup.Directory = filepath.Join(t.TempDir(), "backups") })
+	backups, data := filepath.Join(t.TempDir(), "backups"), ""
+	u := newTerminal(t, func(c *appliance.Config) { c.Backup.Directory, data = backups, c.DataDir })
 	if got := u.run("check", "backup"); got.code != 2 || !strings.Contains(got.out, "BACKUP CRITICAL - there is no verified backup | age=U;93600;93600;0") {
 		t.Errorf("none: %+v", got)
 	}
@@ -86,6 +90,13 @@ func TestCheckBackup(t *testing.T) {
 	}
 	if got := u.run("check", "backup", "--max-age", "0s"); got.code != 2 {
 		t.Errorf("too old: %+v", got)
+	}
+	for _, name := range strings.Fields(u.done("service", "backups", "-o", "name")) {
+		u.done("service", "delete-backup", name, "--yes")
+	}
+	u.done("backup", "create", "--data_dir", data, "--backup.directory", backups)
+	if got := u.run("check", "backup", "--max-age", "1h"); got.code != 0 {
+		t.Errorf("one by a command of this machine: %+v", got)
 	}
 }
 

@@ -29,6 +29,8 @@ type backups struct {
 	cancel  context.CancelFunc
 	working sync.WaitGroup
 
+	reading chan struct{} // has an entry while the directory is read
+
 	mu       sync.Mutex // guards what follows
 	current  *backupTask
 	failed   *backupTask // the last one that made a backup, if it failed
@@ -39,7 +41,8 @@ type backups struct {
 
 // newBackups returns the backups of a valid configuration.
 func newBackups(c Config, version string, now func() time.Time, log *slog.Logger) *backups {
-	b := &backups{directory: backup.Directory{Path: c.Backup.Directory, DataDir: c.DataDir}, now: now, log: log, options: backupOptions(c, version, now)}
+	b := &backups{directory: backup.Directory{Path: c.Backup.Directory, DataDir: c.DataDir}, now: now, log: log,
+		reading: make(chan struct{}, 1), options: backupOptions(c, version, now)}
 	b.ctx, b.cancel = context.WithCancel(context.Background())
 	b.schedule, _ = backup.ParseSchedule(c.Backup.Schedule) //nolint:errcheck // validated
 	b.keep, _ = backup.ParseKeep(c.Backup.Keep)             //nolint:errcheck // validated
@@ -107,8 +110,36 @@ func (b *backups) lastLocked(now time.Time) (last backup.Entry) {
 	return backup.Entry{}
 }
 
-// refresh reads the directory, whose files may be removed at any time.
+// refresh reads the directory, in which other programs may make and remove files at any time.
 func (b *backups) refresh() {
+	b.reading <- struct{}{}
+	b.read()
+}
+
+// refreshWithin is refresh with a bound of the time that it takes: the directory may be one of a
+// machine that does not respond. It then leaves the state as it was read last.
+func (b *backups) refreshWithin(limit time.Duration) {
+	over := time.NewTimer(limit)
+	defer over.Stop()
+	select {
+	case b.reading <- struct{}{}:
+	case <-over.C:
+		return
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		b.read()
+	}()
+	select {
+	case <-done:
+	case <-over.C:
+	}
+}
+
+// read reads the directory for a caller that has put an entry into reading, and removes that.
+func (b *backups) read() {
+	defer func() { <-b.reading }()
 	all, err := b.directory.List()
 	if err != nil {
 		b.log.Warn("the backups cannot be listed", "directory", b.directory.Path, "error", err)

@@ -2,6 +2,7 @@ package appliance
 
 import (
 	"math"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -23,8 +24,13 @@ var backupMetricsOf = figureMetrics[backupFigures]{
 	counterOf("signalbox_backup_failures", "Backups that could not be made or verified.", nil, func(f backupFigures) int64 { return f.failures }),
 }
 
-// figures returns the state of the backups, as the directory was read last.
+// backupReadingTime bounds how long a response with metrics waits for the directory.
+const backupReadingTime = 2 * time.Second
+
+// figures returns the state of the backups. It reads the directory, in which a command may just
+// have made one.
 func (b *backups) figures() backupFigures {
+	b.refreshWithin(backupReadingTime)
 	now := b.now()
 	b.mu.Lock()
 	defer b.mu.Unlock()
