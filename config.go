@@ -42,7 +42,7 @@ func envName(key string) string {
 // secret reports whether a key is a secret; these are not flags, because all users of
 // the machine can read the arguments of a process.
 func secret(key string) bool {
-	return strings.HasSuffix(key, "password") || strings.HasSuffix(key, "token")
+	return strings.HasSuffix(key, "password") || strings.HasSuffix(key, "token") || strings.HasSuffix(key, "secret")
 }
 
 // loadConfig composes the configuration: flags over environment over file over

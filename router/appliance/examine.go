@@ -89,7 +89,7 @@ func (c Config) secrets() (all []string) {
 	if u, err := url.Parse(c.Audit.Sinks.Webhook); err == nil && (u.RawQuery != "" || len(u.Path) > minSecretPath) {
 		all = append(all, u.RequestURI())
 	}
-	for _, s := range []string{string(c.Admin.Password), string(c.Broker.AdminPassword), string(c.HTTP.MetricsToken), c.Audit.Sinks.WebhookToken} {
+	for _, s := range []string{string(c.Admin.Password), string(c.Broker.AdminPassword), string(c.HTTP.MetricsToken), c.Audit.Sinks.WebhookToken, c.Audit.Sinks.WebhookSecret} {
 		if s != "" {
 			all = append(all, s)
 		}

@@ -145,7 +145,11 @@ func (d *delivery) sendHalves(ctx context.Context, m *topicMapping, entries []in
 	if !d.mayStart() {
 		return false
 	}
-	r, err := d.requestForBatch(m, d.batch[entries[0]], bodies)
+	messages := make([]*bridges.Entry, 0, len(entries))
+	for _, i := range entries {
+		messages = append(messages, d.batch[i])
+	}
+	r, err := d.requestForBatch(m, messages, bodies)
 	if err != nil { // path and headers are the same for all
 		d.setResults(entries, outcome{state: bridges.Rejected, reason: err.Error()})
 		return true

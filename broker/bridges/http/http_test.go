@@ -1,14 +1,18 @@
 package http_test
 
 import (
+	"bytes"
 	"crypto/hmac"
 	"crypto/sha256"
 	"crypto/sha512"
+	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"hash"
 	nethttp "net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -140,6 +144,37 @@ func TestSignature(t *testing.T) {
 		var seconds int64
 		if err := json.Unmarshal([]byte(stamp), &seconds); err != nil || time.Since(time.Unix(seconds, 0)).Abs() > time.Minute {
 			t.Errorf("%s: got time %s, %v, want now", algorithm, stamp, err)
+		}
+	}
+}
+
+// TestStandardSignature verifies requests as a receiver of Standard Webhooks does. The id is that
+// of the message, and the same when it is sent again.
+func TestStandardSignature(t *testing.T) {
+	t.Parallel()
+	key := bytes.Repeat([]byte{7}, 32)
+	spec := `"hmac":{"format":"standard-webhooks","secret":"whsec_` + base64.StdEncoding.EncodeToString(key) + `"}`
+	for _, batch := range []string{"", `"batch":true`} {
+		s := serve(t, nil)
+		c := connected(t, s.URL, spec, "", batch)
+		delivered(t, c, entries("1", "2"))
+		delivered(t, c, entries("1", "2"))
+		var ids []string
+		for _, r := range s.requests() {
+			id, stamp := r.header.Get("webhook-id"), r.header.Get("webhook-timestamp")
+			mac := hmac.New(sha256.New, key)
+			fmt.Fprintf(mac, "%s.%s.%s", id, stamp, r.body)
+			if want := "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil)); r.header.Get("webhook-signature") != want {
+				t.Errorf("got the signature %q, want %q", r.header.Get("webhook-signature"), want)
+			}
+			if seconds, err := strconv.ParseInt(stamp, 10, 64); err != nil || time.Since(time.Unix(seconds, 0)).Abs() > time.Minute {
+				t.Errorf("got the time %s", stamp)
+			}
+			ids = append(ids, id)
+		}
+		half := len(ids) / 2
+		if !slices.Equal(ids[:half], ids[half:]) || len(slices.Compact(ids[:half])) != half || strings.Contains(ids[0], ".") || ids[0] == "" {
+			t.Errorf("%s: got the ids %q", batch, ids)
 		}
 	}
 }

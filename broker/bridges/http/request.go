@@ -14,10 +14,12 @@ import (
 
 	"signalbox/broker/bridges"
 	"signalbox/broker/bridges/mapping"
+	"signalbox/broker/webhook"
 )
 
 // request is a request before it is sent. It is signed with the time of sending.
 type request struct {
+	id     string // the same for each attempt to deliver the same messages
 	method string
 	url    *url.URL
 	header nethttp.Header
@@ -32,6 +34,7 @@ func (c *connector) requestForOne(m *topicMapping, e *bridges.Entry) (*request, 
 	if err != nil {
 		return nil, err
 	}
+	r.id = e.MessageID
 	r.header.Set(messageIDHeader, e.MessageID)
 	r.header.Set(topicHeader, url.PathEscape(e.Topic))
 	if m.hasBody {
@@ -80,11 +83,16 @@ func (c *connector) newRequest(m *topicMapping, msg *mapping.Message) (*request,
 }
 
 // requestForBatch builds the request for messages from their bodies.
-func (c *connector) requestForBatch(m *topicMapping, first *bridges.Entry, bodies [][]byte) (*request, error) {
-	r, err := c.newRequest(m, first.MappingMessage())
+func (c *connector) requestForBatch(m *topicMapping, messages []*bridges.Entry, bodies [][]byte) (*request, error) {
+	r, err := c.newRequest(m, messages[0].MappingMessage())
 	if err != nil {
 		return nil, err
 	}
+	ids := make([]string, 0, len(messages))
+	for _, e := range messages {
+		ids = append(ids, e.MessageID)
+	}
+	r.id = webhook.ID(ids...)
 	r.body = append([]byte{'['}, bytes.Join(bodies, []byte{','})...)
 	r.body = append(r.body, ']')
 	return r, nil
@@ -98,7 +106,7 @@ func (c *connector) Preview(e *bridges.Entry) (p bridges.Preview, err error) {
 	if m.Batch {
 		var body []byte
 		if body, err = m.body.Of(e.MappingMessage()); err == nil {
-			r, err = c.requestForBatch(m, e, [][]byte{body})
+			r, err = c.requestForBatch(m, []*bridges.Entry{e}, [][]byte{body})
 		}
 	} else {
 		r, err = c.requestForOne(m, e)
@@ -146,7 +154,7 @@ func (c *connector) send(ctx context.Context, r *request) (*nethttp.Response, er
 		req.Header.Set("Expect", "100-continue")
 	}
 	if c.sign != nil {
-		c.sign.sign(req.Header, c.now(), r.body)
+		c.sign.sign(req.Header, r.id, c.now(), r.body)
 	}
 	return c.client.Do(req)
 }

@@ -6,6 +6,8 @@ import (
 	"net/url"
 	"path/filepath"
 	"strings"
+
+	"signalbox/broker/webhook"
 )
 
 // Config is the configuration under "audit.sinks.". An empty destination is none.
@@ -14,9 +16,11 @@ type Config struct {
 	File string `mapstructure:"file"`
 	// Syslog is the URL of a receiver: tcp://HOST:PORT or tls://HOST:PORT.
 	Syslog string `mapstructure:"syslog"`
-	// Webhook is the URL to which JSON lines are posted, WebhookToken the bearer token for it.
-	Webhook      string `mapstructure:"webhook"`
-	WebhookToken string `mapstructure:"webhook_token"`
+	// Webhook is the URL to which JSON lines are posted, WebhookToken the bearer token for it, and
+	// WebhookSecret that of the signature of each request.
+	Webhook       string `mapstructure:"webhook"`
+	WebhookToken  string `mapstructure:"webhook_token"`
+	WebhookSecret string `mapstructure:"webhook_secret"`
 	// CAFile has the certificates that those of tls:// and https:// must descend from; empty for
 	// those of the system.
 	CAFile string `mapstructure:"ca_file"`
@@ -41,6 +45,12 @@ func (c Config) Validate() error {
 	}
 	if c.WebhookToken != "" && c.Webhook == "" {
 		bad("webhook_token", "needs audit.sinks.webhook")
+	}
+	if c.WebhookSecret != "" && c.Webhook == "" {
+		bad("webhook_secret", "needs audit.sinks.webhook")
+	}
+	if _, err := webhook.NewSigner(c.WebhookSecret); err != nil && c.WebhookSecret != "" {
+		bad("webhook_secret", "%w", err)
 	}
 	if t := c.MQTTTopic; strings.ContainsAny(t, "+#\x00") || strings.HasPrefix(t, "$CONTROL") || strings.HasPrefix(t, "$SYS") || strings.HasPrefix(t, "$share/") || len(t) > 65535 {
 		bad("mqtt_topic", "must be a topic without wildcards, and not below $CONTROL, $SYS or $share")

@@ -52,10 +52,18 @@ type sink struct {
 	stored   db.AuditSink // what the destination certainly has
 	sent     db.AuditSink // what was sent
 	unsettle []settling
+	failed   *batch // what was not sent, which is sent again as it was
 	failures int
 
 	mu     sync.Mutex // protects status
 	status Status
+}
+
+// batch is what is sent at a time.
+type batch struct {
+	list []record
+	to   db.AuditSink // the position that it leads to
+	more bool         // there are further records
 }
 
 // settling is a position that counts as received at a time.
@@ -102,21 +110,27 @@ func (k *sink) drain(ctx context.Context) {
 func (k *sink) step(ctx context.Context) (more bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, sendTime)
 	defer cancel()
-	list, next, more, err := k.next(ctx)
-	if err != nil || len(list) == 0 && len(k.unsettle) == 0 {
-		return false, err
+	b := k.failed
+	if b == nil {
+		if b, err = k.next(ctx); err != nil || len(b.list) == 0 && len(k.unsettle) == 0 {
+			return false, err
+		}
 	}
-	if err := k.to.send(ctx, list); err != nil {
+	if err := k.to.send(ctx, b.list); err != nil {
 		k.to.close()
+		if k.sent == k.stored { // the same records follow what the destination certainly has
+			k.failed = b
+		}
 		k.sent, k.unsettle = k.stored, nil
 		return false, err
 	}
+	k.failed = nil
 	now := k.o.Now()
-	if len(list) > 0 {
-		k.sent = next
-		k.unsettle = append(k.unsettle, settling{next, now.Add(k.settle)})
+	if len(b.list) > 0 {
+		k.sent = b.to
+		k.unsettle = append(k.unsettle, settling{b.to, now.Add(k.settle)})
 	}
-	return more, k.store(ctx, now)
+	return b.more, k.store(ctx, now)
 }
 
 // store stores the last position that has settled.
@@ -139,45 +153,53 @@ func (k *sink) store(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// next returns the records after those sent and the position that they lead to.
-func (k *sink) next(ctx context.Context) (list []record, to db.AuditSink, more bool, err error) {
-	to = k.sent
-	events, err := k.db.AuditAfter(ctx, to.Seq, maxBatch)
+// next returns the records after those sent.
+func (k *sink) next(ctx context.Context) (*batch, error) {
+	b := &batch{to: k.sent}
+	events, err := k.db.AuditAfter(ctx, b.to.Seq, maxBatch)
 	if err != nil {
-		return nil, to, false, err
+		return nil, err
 	}
-	if len(events) > 0 && to.Seq > 0 && events[0].Seq > to.Seq+1 {
+	if len(events) > 0 && b.to.Seq > 0 && events[0].Seq > b.to.Seq+1 {
 		k.o.Log.WarnContext(ctx, "rows of the audit log were deleted before a destination had them; raise audit.max_rows, or restore the destination sooner",
-			"sink", k.status.Name, "from", to.Seq+1, "to", events[0].Seq-1)
+			"sink", k.status.Name, "from", b.to.Seq+1, "to", events[0].Seq-1)
 	}
 	size := 0
 	for i := range events {
 		line, err := k.o.Encode(events[i])
 		if err != nil {
-			return nil, to, false, err
+			return nil, err
 		}
-		if size += len(line); size > maxBatchBytes && len(list) > 0 {
-			return list, to, true, nil
+		if size += len(line); size > maxBatchBytes && len(b.list) > 0 {
+			b.more = true
+			return b, nil
 		}
-		list = append(list, record{event: &events[i], time: events[i].Time, json: line})
-		to.Seq = events[i].Seq
+		b.list = append(b.list, record{event: &events[i], time: events[i].Time, json: line})
+		b.to.Seq = events[i].Seq
 	}
 	if len(events) == maxBatch {
-		return list, to, true, nil
+		b.more = true
+		return b, nil
 	}
-	checkpoints, err := k.db.AuditCheckpointsAfter(ctx, to.CheckpointTime, to.Seq, maxBatch)
+	return b, k.addCheckpoints(ctx, b)
+}
+
+// addCheckpoints adds the signed states of the log up to the last row of a batch.
+func (k *sink) addCheckpoints(ctx context.Context, b *batch) error {
+	checkpoints, err := k.db.AuditCheckpointsAfter(ctx, b.to.CheckpointTime, b.to.Seq, maxBatch)
 	if err != nil {
-		return nil, to, false, err
+		return err
 	}
 	for _, c := range checkpoints {
 		line, err := json.Marshal(checkpointRecord{c.Seq, c.Time.UTC(), c.Note})
 		if err != nil {
-			return nil, to, false, err
+			return err
 		}
-		list = append(list, record{time: c.Time, json: line})
-		to.CheckpointTime = c.Time
+		b.list = append(b.list, record{time: c.Time, json: line})
+		b.to.CheckpointTime = c.Time
 	}
-	return list, to, len(checkpoints) == maxBatch, nil
+	b.more = len(checkpoints) == maxBatch
+	return nil
 }
 
 // note keeps the outcome of an attempt. A single failure is not logged: a receiver may close a

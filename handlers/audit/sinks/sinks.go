@@ -3,7 +3,7 @@
 // stored, so that each gets every row and every checkpoint at least once, in order, whether or
 // not it could be reached meanwhile. A destination that fails delays only itself.
 //
-// It imports db and must not import handlers, router or broker.
+// It imports db and broker/webhook, and must not import handlers, router or broker.
 package sinks
 
 import (
@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"signalbox/broker/webhook"
 	"signalbox/db"
 )
 
@@ -73,6 +74,7 @@ type Sinks struct {
 func New(d *db.DB, c Config, o Options) *Sinks {
 	o = o.withDefaults()
 	s := &Sinks{db: d}
+	signer, _ := webhook.NewSigner(c.WebhookSecret) //nolint:errcheck // validated, or not set
 	add := func(name, where, shown string, to destination, settle time.Duration) {
 		if where != "" {
 			s.all = append(s.all, &sink{db: d, o: o, settle: settle, to: to, status: Status{Name: name, Destination: shown}})
@@ -80,7 +82,7 @@ func New(d *db.DB, c Config, o Options) *Sinks {
 	}
 	add(File, c.File, c.File, &file{path: c.File}, 0)
 	add(Syslog, c.Syslog, origin(c.Syslog), &syslog{url: c.Syslog, caFile: c.CAFile}, o.Settle)
-	add(Webhook, c.Webhook, origin(c.Webhook), &webhook{url: c.Webhook, token: c.WebhookToken, caFile: c.CAFile}, 0)
+	add(Webhook, c.Webhook, origin(c.Webhook), &hook{url: c.Webhook, token: c.WebhookToken, caFile: c.CAFile, signer: signer, now: o.Now}, 0)
 	add(MQTT, c.MQTTTopic, c.MQTTTopic, &topic{name: c.MQTTTopic, publish: o.Publish}, 0)
 	return s
 }

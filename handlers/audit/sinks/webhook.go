@@ -11,16 +11,21 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"time"
+
+	"signalbox/broker/webhook"
 )
 
-// webhook posts JSON lines. Only a response of 2xx is an acknowledgement: a redirect is not
+// hook posts JSON lines. Only a response of 2xx is an acknowledgement: a redirect is not
 // followed, as it would take the token elsewhere.
-type webhook struct {
+type hook struct {
 	url, token, caFile string
+	signer             webhook.Signer
+	now                func() time.Time
 	client             *http.Client
 }
 
-func (h *webhook) send(ctx context.Context, list []record) (err error) {
+func (h *hook) send(ctx context.Context, list []record) (err error) {
 	if len(list) == 0 {
 		return nil
 	}
@@ -29,7 +34,8 @@ func (h *webhook) send(ctx context.Context, list []record) (err error) {
 			return err
 		}
 	}
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, h.url, bytes.NewReader(lines(list)))
+	body := lines(list)
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, h.url, bytes.NewReader(body))
 	if err != nil {
 		return err
 	}
@@ -38,6 +44,7 @@ func (h *webhook) send(ctx context.Context, list []record) (err error) {
 	if h.token != "" {
 		r.Header.Set("Authorization", "Bearer "+h.token)
 	}
+	h.signer.Sign(r.Header.Set, webhook.ID(string(body)), h.now(), body)
 	response, err := h.client.Do(r)
 	if failed, ok := errors.AsType[*url.Error](err); ok {
 		return failed.Err // without the URL, which may be a secret
@@ -57,7 +64,7 @@ func (h *webhook) send(ctx context.Context, list []record) (err error) {
 const maxResponseBytes = 64 << 10
 
 // close lets the next request read the certificates again.
-func (h *webhook) close() {
+func (h *hook) close() {
 	if h.client != nil {
 		h.client.CloseIdleConnections()
 		h.client = nil
