@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"signalbox/router/apitest"
 )
 
 // lines returns the lines of a file with clients.
@@ -46,7 +48,16 @@ func TestBulk(t *testing.T) {
 	again := u.file("more.ndjson", lines(148, 152))
 	u.wantBulk(again, 5, "failed", "1 failed") // the first line fails: nothing was done
 	u.wantBulk(again, 8, "created", "2 done, 2 failed", "--continue")
+	failures := func() string { return u.done("audit", "list", "--code", "ALREADY_EXISTS", "--columns", "seq", "--no-header") }
+	before := failures()
 	u.wantBulk(u.file("rest.jsonl", lines(150, 154)), 0, "exists", "4 done, 0 failed", "--skip-existing", "-o", "jsonl")
+	if after := failures(); after != before || before == "" {
+		t.Errorf("objects that are known to exist were sent: failures %q, then %q", before, after)
+	}
+	users := u.file("users.jsonl", `{"email":"`+apitest.RootEmail+`","password":"long-enough-1"}`+"\n")
+	if got := u.done("user", "create", "--skip-existing", "-f", users); !strings.HasPrefix(got, "1       exists ") {
+		t.Errorf("of a kind without a list of names: %s", got)
+	}
 }
 
 func (u *terminal) wantBulk(file string, code int, out, errors string, more ...string) {

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"signalbox/router"
 	"signalbox/router/client"
 )
 
@@ -140,6 +142,7 @@ type lineRun struct {
 	path     string
 	out      io.Writer
 	progress *progress
+	existing map[string]bool // names that are skipped without a request
 	line     int
 	done     int
 	failed   int
@@ -160,11 +163,36 @@ func (c *command) createMany(cmd *cobra.Command, lines *objectLines) error {
 			return err
 		}
 		r.session, r.path = s, s.path(c.op.Path)
+		if r.existing, err = r.existingNames(ctx); err != nil {
+			return err
+		}
 	}
 	r.progress = newProgress(cmd.ErrOrStderr(), c.tree.env.Terminal(cmd.ErrOrStderr()), lines.total, c.tree.now)
 	err := r.all(cmd.Context(), lines)
 	r.progress.end()
 	return r.outcome(cmd, err)
+}
+
+// existingNames returns the names of the objects that exist if these are to be skipped: asking for
+// each takes as long as creating it, and adds a failure to the audit log. It returns nil for
+// objects that cannot be listed by their names.
+func (r *lineRun) existingNames(ctx context.Context) (map[string]bool, error) {
+	list := slices.IndexFunc(r.tree.ops, func(op router.Operation) bool {
+		named := slices.ContainsFunc(op.Query, func(f router.Field) bool { return f.Name == "verbose" })
+		return named && op.Method == "GET" && op.Path == r.op.Path
+	})
+	if !r.bulk.skip || list < 0 {
+		return nil, nil
+	}
+	var names []string
+	if err := r.session.get(ctx, r.path, url.Values{"verbose": {"false"}}, &names); err != nil {
+		return nil, err
+	}
+	existing := make(map[string]bool, len(names))
+	for _, name := range names {
+		existing[name] = true
+	}
+	return existing, nil
 }
 
 // all runs all lines until one fails or the command is interrupted.
@@ -200,7 +228,7 @@ func (r *lineRun) one(ctx context.Context, text []byte) error {
 	case err == nil && r.bulk.dryRun:
 		result.Result = resultValid
 	case err == nil:
-	case r.bulk.skip && answer != nil && answer.Code == "ALREADY_EXISTS":
+	case errors.Is(err, errExists), r.bulk.skip && answer != nil && answer.Code == "ALREADY_EXISTS":
 		result.Result, err = resultExists, nil
 	default:
 		result.Result, result.Message = resultFailed, err.Error()
@@ -233,6 +261,9 @@ func endsRun(err error) bool {
 	return slices.Contains([]int{CodeDenied, CodeUnavailable, CodeTimeout}, ExitCode(err))
 }
 
+// errExists is the error for an object that is known to exist.
+var errExists = errors.New("it exists")
+
 // create creates the object of a line and returns its name.
 func (r *lineRun) create(ctx context.Context, text []byte) (name string, err error) {
 	value, err := decodeJSON(text)
@@ -241,6 +272,9 @@ func (r *lineRun) create(ctx context.Context, text []byte) (name string, err err
 	}
 	if object, ok := value.(map[string]any); ok {
 		name, _ = object[r.arguments[0].field.Name].(string)
+	}
+	if r.existing[name] {
+		return name, errExists
 	}
 	body, err := r.compose(value)
 	if err != nil {
