@@ -48,7 +48,9 @@ func TestBulk(t *testing.T) {
 	again := u.file("more.ndjson", lines(148, 152))
 	u.wantBulk(again, 5, "failed", "1 failed") // the first line fails: nothing was done
 	u.wantBulk(again, 8, "created", "2 done, 2 failed", "--continue")
-	failures := func() string { return u.done("audit", "list", "--code", "ALREADY_EXISTS", "--columns", "seq", "--no-header") }
+	failures := func() string {
+		return u.done("audit", "list", "--code", "ALREADY_EXISTS", "--columns", "seq", "--no-header")
+	}
 	before := failures()
 	u.wantBulk(u.file("rest.jsonl", lines(150, 154)), 0, "exists", "4 done, 0 failed", "--skip-existing", "-o", "jsonl")
 	if after := failures(); after != before || before == "" {

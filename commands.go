@@ -33,7 +33,7 @@ func commands(environ []string, stdin io.Reader) (*cobra.Command, error) {
 		addConfigFlags(cmd)
 		root.AddCommand(cmd)
 	}
-	root.AddCommand(versionCommand())
+	root.AddCommand(versionCommand(), manCommand(root))
 	if err := cli.AddTo(root, clientEnv(environ, stdin)); err != nil {
 		return nil, err
 	}

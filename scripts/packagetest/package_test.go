@@ -183,6 +183,10 @@ func deb(t *testing.T, dist string) {
 			t.Errorf("the package lacks %s:\n%s", path, listed)
 		}
 	}
+	page := run(t, nil, "bash", "-c", `dpkg-deb --fsys-tarfile "$0" | tar -xO ./usr/share/man/man1/signalbox.1.gz | gzip -d`, file)
+	if !strings.Contains(page, "\n.SS signalbox client create USERNAME\n") {
+		t.Errorf("the manual page lacks the commands:\n%.500s", page)
+	}
 	t.Log(run(t, nil, script("namespace.sh"), script("deb.sh"), previous(t, file), file, t.TempDir()))
 }
 
