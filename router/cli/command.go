@@ -180,7 +180,7 @@ func (c *command) addFlag(cmd *cobra.Command, in *input) error {
 	if flags.Lookup(in.flag) != nil {
 		return fmt.Errorf("there are two flags --%s", in.flag)
 	}
-	f := &pflag.Flag{Name: in.flag, Usage: in.usage(), Value: in}
+	f := &pflag.Flag{Name: in.flag, Usage: in.usage(), Value: in, Hidden: in.preset}
 	if in.field.Kind == router.Boolean {
 		f.NoOptDefVal = "true"
 	}
