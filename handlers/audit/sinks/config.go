@@ -40,6 +40,14 @@ func (c Config) Validate() error {
 	if c.Syslog != "" && !isURL(c.Syslog, "tcp", "tls") {
 		bad("syslog", "must be tcp://HOST:PORT or tls://HOST:PORT, such as tls://syslog.example.org:6514")
 	}
+	c.checkWebhook(bad)
+	if t := c.MQTTTopic; strings.ContainsAny(t, "+#\x00") || strings.HasPrefix(t, "$CONTROL") || strings.HasPrefix(t, "$SYS") || strings.HasPrefix(t, "$share/") || len(t) > 65535 {
+		bad("mqtt_topic", "must be a topic without wildcards, and not below $CONTROL, $SYS or $share")
+	}
+	return errors.Join(errs...)
+}
+
+func (c Config) checkWebhook(bad func(key, format string, args ...any)) {
 	if c.Webhook != "" && !isURL(c.Webhook, "http", "https") {
 		bad("webhook", "must be an http:// or https:// URL without a username")
 	}
@@ -52,10 +60,6 @@ func (c Config) Validate() error {
 	if _, err := webhook.NewSigner(c.WebhookSecret); err != nil && c.WebhookSecret != "" {
 		bad("webhook_secret", "%w", err)
 	}
-	if t := c.MQTTTopic; strings.ContainsAny(t, "+#\x00") || strings.HasPrefix(t, "$CONTROL") || strings.HasPrefix(t, "$SYS") || strings.HasPrefix(t, "$share/") || len(t) > 65535 {
-		bad("mqtt_topic", "must be a topic without wildcards, and not below $CONTROL, $SYS or $share")
-	}
-	return errors.Join(errs...)
 }
 
 // isURL reports whether a text is a URL with one of the schemes, and a port if the schemes have no
