@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -119,6 +121,9 @@ func restoreCommand(load configLoader) *cobra.Command {
 	var o appliance.RestoreOptions
 	cmd := &cobra.Command{Use: "restore FILE", Short: "Puts a backup in the place of the data directory, which is kept; the service must be stopped", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if o.Only != "" && !slices.Contains(appliance.RestoreOnly, o.Only) {
+				return cli.UsageError{Err: fmt.Errorf("--only: must be %s", strings.Join(appliance.RestoreOnly, ", "))}
+			}
 			c, err := load(cmd)
 			if err != nil {
 				return err
@@ -131,26 +136,34 @@ func restoreCommand(load configLoader) *cobra.Command {
 			if err != nil {
 				return fmt.Errorf("%s: %w", args[0], err)
 			}
-			report(cmd, c.DataDir, r, o.DryRun)
+			report(cmd, c.DataDir, r, o)
 			return nil
 		}}
 	d.flags(cmd)
 	cmd.Flags().BoolVar(&o.DryRun, "dry-run", false, "verify the backup and report what would be restored, and change nothing")
+	cmd.Flags().StringVar(&o.Only, "only", "", "restore `part` of the backup and keep the rest of the data directory: access (clients, groups, roles and default access of the embedded broker), streams (with their messages) or platform (users, projects, tokens, broker connections, audit log)")
 	cmd.Flags().StringVar(&o.Cluster, "cluster", "", "of a backup of a node of a cluster: `what` happens to the broker: rejoin leaves it out, so that it joins again; alone restores the broker too, if all nodes were lost")
+	cmd.MarkFlagsMutuallyExclusive("only", "cluster")
 	return cmd
 }
 
-func report(cmd *cobra.Command, dir string, r *appliance.Restored, dryRun bool) {
-	out, verb := cmd.OutOrStdout(), "restored"
-	if dryRun {
+func report(cmd *cobra.Command, dir string, r *appliance.Restored, o appliance.RestoreOptions) {
+	out, verb, what := cmd.OutOrStdout(), "restored", contents(r.Manifest)
+	if o.DryRun {
 		verb = "would restore"
 	}
-	fmt.Fprintf(out, "%s %s to the state of %s: %s\n", verb, dir, r.Manifest.Time.Format(time.RFC3339), contents(r.Manifest))
-	if dryRun {
+	if o.Only != "" {
+		verb, what = verb+" "+o.Only+" of", part(o.Only, r.Manifest)
+	}
+	fmt.Fprintf(out, "%s %s to the state of %s: %s\n", verb, dir, r.Manifest.Time.Format(time.RFC3339), what)
+	if o.DryRun {
 		return
 	}
 	if r.Previous != "" {
 		fmt.Fprintf(out, "the previous data is in %s; delete it when you no longer need it\n", r.Previous)
+	}
+	if o.Only != "" {
+		return
 	}
 	if r.NoBroker {
 		fmt.Fprintln(out, "the broker was not restored: start the service, and let the broker join its cluster again with the same nodeid and address")
@@ -171,6 +184,18 @@ func contents(m *backup.Manifest) string {
 	n := m.Counts
 	return fmt.Sprintf("%d users, %d projects, %d brokers, %d clients, %d roles, %d retained messages, %d streams with %d messages, %d rows of the audit log",
 		n["users"], n["projects"], n["brokers"], n["clients"], n["roles"], n["retained"], n["streams"], n["stream_messages"], n["audit_rows"])
+}
+
+// part returns the counts of a part of a backup in a sentence.
+func part(only string, m *backup.Manifest) string {
+	n := m.Counts
+	switch only {
+	case appliance.OnlyAccess:
+		return fmt.Sprintf("%d clients, %d groups, %d roles", n["clients"], n["groups"], n["roles"])
+	case appliance.OnlyStreams:
+		return fmt.Sprintf("%d streams with %d messages", n["streams"], n["stream_messages"])
+	}
+	return fmt.Sprintf("%d users, %d projects, %d brokers, %d tokens, %d rows of the audit log", n["users"], n["projects"], n["brokers"], n["tokens"], n["audit_rows"])
 }
 
 // masked is in the place of a secret.

@@ -13,26 +13,29 @@ import (
 // Offline opens the embedded broker's access control while the service does
 // not run, passes it to do, and closes it.
 func Offline(ctx context.Context, c Config, do func(broker.AccessTransfer) error) error {
-	return locked(c, func() (err error) {
-		d := c.allDatabases()
-		d.Databases = []string{brokerFile}
-		path := filepath.Join(c.DataDir, brokerFile)
-		if err := access.Check(ctx, path); err != nil {
-			return err
-		}
-		if err := d.Check(ctx); err != nil {
-			return err
-		}
-		control, err := access.Open(ctx, access.Options{Path: path, PasswordIterations: c.Broker.PasswordIterations})
-		if err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, control.Close(ctx)) }()
-		if err := do(control); err != nil {
-			return err
-		}
-		return d.Register(ctx)
-	})
+	return locked(c, func() error { return openAccess(ctx, c, do) })
+}
+
+// openAccess is Offline for a caller that has locked the data directory.
+func openAccess(ctx context.Context, c Config, do func(broker.AccessTransfer) error) (err error) {
+	d := c.allDatabases()
+	d.Databases = []string{brokerFile}
+	path := filepath.Join(c.DataDir, brokerFile)
+	if err := access.Check(ctx, path); err != nil {
+		return err
+	}
+	if err := d.Check(ctx); err != nil {
+		return err
+	}
+	control, err := access.Open(ctx, access.Options{Path: path, PasswordIterations: c.Broker.PasswordIterations})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, control.Close(ctx)) }()
+	if err := do(control); err != nil {
+		return err
+	}
+	return d.Register(ctx)
 }
 
 // locked calls do while no service uses the data directory.

@@ -39,6 +39,8 @@ type RestoreOptions struct {
 	// Cluster is what happens to the broker of a backup of a node of a cluster: RestoreRejoin or
 	// RestoreAlone. It must be given for such a backup.
 	Cluster string
+	// Only is the part that is restored, one of RestoreOnly; "" restores everything.
+	Only string
 }
 
 // The values of RestoreOptions.Cluster.
@@ -53,6 +55,10 @@ const (
 // checkCluster returns an error unless the options say what happens to a node of a cluster.
 func (o RestoreOptions) checkCluster(m *backup.Manifest) error {
 	switch {
+	case o.Only != "" && o.Cluster != "":
+		return errors.New("--only: leaves the cluster as it is: leave --cluster out")
+	case o.Only != "":
+		return nil
 	case o.Cluster != "" && o.Cluster != RestoreRejoin && o.Cluster != RestoreAlone:
 		return fmt.Errorf("--cluster: must be %s or %s", RestoreRejoin, RestoreAlone)
 	case m.Node && o.Cluster == "":
@@ -104,6 +110,8 @@ func (r *restore) run(ctx context.Context) (out *Restored, err error) {
 	}
 	if _, err := os.Stat(r.dir); err == nil {
 		r.existed = true
+	} else if r.options.Only != "" {
+		return nil, fmt.Errorf("--only: %s does not exist: %w", r.dir, errWhole)
 	}
 	if r.existed || !r.options.DryRun {
 		unlock, err := lockData(r.dir)
@@ -118,10 +126,14 @@ func (r *restore) run(ctx context.Context) (out *Restored, err error) {
 	if err := r.options.checkCluster(r.manifest); err != nil {
 		return nil, err
 	}
-	if !r.options.DryRun {
-		if err := r.replace(ctx); err != nil {
-			return nil, err
-		}
+	switch {
+	case r.options.Only != "":
+		err = r.runPart(ctx)
+	case !r.options.DryRun:
+		err = r.replace(ctx)
+	}
+	if err != nil {
+		return nil, err
 	}
 	return r.outcome(), nil
 }

@@ -19,6 +19,7 @@ type comparison struct {
 	later   []string
 	extra   map[string]int
 	missing []error // secrets
+	places  map[string]place
 }
 
 // Plan is what brings a service to the state of a document.
@@ -54,7 +55,7 @@ func (p *Plan) Count(action Action, kind string) (n int) {
 // Compare returns the plan. It changes nothing. A plan that would lock out the caller, or
 // the account with which the service manages a broker, is an error.
 func Compare(ctx context.Context, api API, d *Document, o Options) (*Plan, error) {
-	c := &comparison{api: api, options: o, extra: map[string]int{}}
+	c := &comparison{api: api, options: o, extra: map[string]int{}, places: map[string]place{}}
 	projects, err := readProjects(ctx, api, func(name string) bool {
 		return slices.ContainsFunc(d.Projects, func(p Project) bool { return p.Name == name })
 	})
@@ -81,11 +82,18 @@ func Compare(ctx context.Context, api API, d *Document, o Options) (*Plan, error
 
 // add adds the step of an object. A Delete that is not wanted is counted instead.
 func (c *comparison) add(s Step) {
+	s = c.located(s)
 	if s.Action == Delete && !c.options.prunes(s) {
 		c.extra[s.Kind]++
 		return
 	}
 	c.steps = append(c.steps, s)
+}
+
+// located returns a step with the place of its object.
+func (c *comparison) located(s Step) Step {
+	s.at = place{project: c.places[s.Project].project, url: c.places[s.Project+"/"+s.Broker].url}
+	return s
 }
 
 // needs checks that the secrets of an object that is created are there, before anything is
@@ -134,6 +142,7 @@ func (c *comparison) project(ctx context.Context, projects map[string]project, w
 		}
 		return nil
 	}
+	c.places[p.Name] = place{project: p.ID}
 	b := newBody("name", want.Name)
 	if set(b, "description", want.Description, p.Description); len(b.changes) > 0 {
 		c.add(Step{Action: Update, Project: want.Name, Kind: "project", Name: want.Name, Changes: b.changes, do: c.call("PUT", p.path(""), nil, b.fields)})
@@ -287,10 +296,16 @@ func (c *comparison) connection(b Broker, secrets bool) (map[string]any, error) 
 		}
 		body[member] = secret
 	}
+	for _, member := range b.Cleared {
+		body[member] = nil
+	}
 	return body, nil
 }
 
 func (c *comparison) broker(ctx context.Context, p project, have managed, want Broker) error {
+	if have.Type != onPremise {
+		c.places[p.Name+"/"+want.Name] = place{url: have.URL}
+	}
 	if want.URL != "" && !c.options.Only && c.compareConnection(p, have, want) {
 		c.later = append(c.later, p.Name+"/"+want.Name)
 		return nil
@@ -320,6 +335,11 @@ func (c *comparison) compareConnection(p project, have managed, want Broker) (mo
 	set(b, "metricsEnabled", want.MetricsEnabled, value(have.MetricsEnabled))
 	set(b, "ha", want.HA, value(have.HA))
 	set(b, "topictree", want.TopicTree, value(have.TopicTree))
+	for _, member := range want.Cleared {
+		if have.has(member) {
+			b.changes = append(b.changes, member)
+		}
+	}
 	missing := want.Password != nil && !have.HasPassword || want.ClientKey != nil && !have.HasClientKey
 	if missing {
 		b.changes = append(b.changes, "secrets")

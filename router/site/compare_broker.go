@@ -55,7 +55,7 @@ func (c *comparison) access(ctx context.Context, p project, m managed, b Broker)
 	}
 	for _, s := range steps {
 		s.Project, s.Broker = p.Name, b.Name
-		c.steps = append(c.steps, s)
+		c.steps = append(c.steps, c.located(s))
 	}
 	return nil
 }
@@ -69,7 +69,7 @@ func (c *comparison) pruner(p project, b Broker, have *access, managed bool, man
 		held = map[string][]string{"client": {manager}, "role": roles, "group": groups}
 	}
 	return func(kind, name string) bool {
-		s := Step{Project: p.Name, Broker: b.Name, Kind: kind, Name: name}
+		s := c.located(Step{Project: p.Name, Broker: b.Name, Kind: kind, Name: name})
 		switch prunes := c.options.prunes(s); {
 		case !slices.Contains(held[kind], name):
 			if !prunes {
@@ -213,7 +213,7 @@ func (c *comparison) bridge(ctx context.Context, p project, b Broker, bridge bri
 			return r.err
 		}
 	}
-	hidden, err := hide(want)
+	hidden, err := c.options.Secrets.hide(want, have)
 	if err != nil {
 		return err
 	}

@@ -57,8 +57,11 @@ type Broker struct {
 	Bridges map[string]json.RawMessage `json:"bridges,omitzero"`
 }
 
-// Connection is how a broker is reached. Its members are those of the API.
+// Connection is how a broker is reached. Its members are those of the API: absent is unchanged, null
+// is cleared.
 type Connection struct {
+	Cleared []string `json:"-"` // members that are null
+
 	URL               string  `json:"url,omitempty"`
 	Description       *string `json:"description,omitempty"`
 	Username          *string `json:"username,omitempty"`
@@ -72,6 +75,27 @@ type Connection struct {
 	HA                *bool   `json:"ha,omitempty"`
 	ClusterMode       *string `json:"clustermode,omitempty"`
 	TopicTree         *bool   `json:"topictree,omitempty"`
+}
+
+// clearable are the members of a connection that may be null.
+var clearable = []string{"username", "password", "ca_cert", "client_cert", "client_key", "server_fingerprint"}
+
+// UnmarshalJSON reads a broker, and which members of its connection are null.
+func (b *Broker) UnmarshalJSON(text []byte) error {
+	type plain Broker
+	if err := json.Unmarshal(text, (*plain)(b)); err != nil {
+		return err
+	}
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(text, &members); err != nil {
+		return err
+	}
+	for _, name := range clearable {
+		if string(members[name]) == "null" {
+			b.Cleared = append(b.Cleared, name)
+		}
+	}
+	return nil
 }
 
 // Role is a role. A list of ACLs replaces the whole list.

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"reflect"
 	"strings"
@@ -33,11 +32,19 @@ type Step struct {
 
 	phase phase
 	do    func(ctx context.Context) error
+	at    place
+}
+
+// place is where the object of a step is, whatever names lead to it: an object of the same name in
+// another service, or at another broker, was not created with it.
+type place struct {
+	project string // id, which no other service has
+	url     string // of the broker; "" for that of the service itself
 }
 
 // key identifies the object of a step in the record of what was created.
 func (s Step) key() string {
-	return strings.Join([]string{s.Project, s.Broker, s.Kind, s.Name}, "\x1f")
+	return strings.Join([]string{s.Project, s.Broker, s.Kind, s.Name, s.at.project, s.at.url}, "\x1f")
 }
 
 // String returns the step as a line.
@@ -76,6 +83,10 @@ func (o Options) prunes(s Step) bool {
 // Created is the record of what was created from a file.
 type Created struct{ keys map[string]bool }
 
+// recordVersion is the version of the record. Each entry is a list: project, broker, kind and name,
+// the id of the project, and the URL of a broker outside of the service.
+const recordVersion = 2
+
 // NewCreated returns an empty record.
 func NewCreated() *Created { return &Created{keys: map[string]bool{}} }
 
@@ -100,7 +111,7 @@ func (c *Created) MarshalJSON() ([]byte, error) {
 	for _, key := range sorted(c.keys) {
 		list = append(list, strings.Split(key, "\x1f"))
 	}
-	return json.Marshal(map[string]any{"version": 1, "created": list})
+	return json.Marshal(map[string]any{"version": recordVersion, "created": list})
 }
 
 // UnmarshalJSON reads the record.
@@ -112,8 +123,8 @@ func (c *Created) UnmarshalJSON(b []byte) error {
 	if err := json.Unmarshal(b, &file); err != nil {
 		return err
 	}
-	if file.Version != 1 {
-		return errors.New("the record of what was created is not of version 1")
+	if file.Version != recordVersion {
+		return fmt.Errorf("the record of what was created is of version %d, which does not name the service, and not of version %d: move it away; what it names is then no longer deleted by --prune", file.Version, recordVersion)
 	}
 	c.keys = map[string]bool{}
 	for _, parts := range file.Created {

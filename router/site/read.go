@@ -51,6 +51,23 @@ type record struct {
 	HasClientKey      bool    `json:"hasClientKey"`
 }
 
+// has reports whether a member of clearable is set.
+func (r record) has(member string) bool {
+	switch member {
+	case "username":
+		return value(r.Username) != ""
+	case "password":
+		return r.HasPassword
+	case "ca_cert":
+		return value(r.CACert) != ""
+	case "client_cert":
+		return value(r.ClientCert) != ""
+	case "client_key":
+		return r.HasClientKey
+	}
+	return value(r.ServerFingerprint) != ""
+}
+
 // onPremise is the type of the broker of the service itself, whose connection is not a
 // matter of a file.
 const onPremise = "on-premise-setup"

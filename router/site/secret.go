@@ -90,19 +90,53 @@ func reference(value any) (s Secret, ok bool) {
 	return s, s.Env != "" || s.File != ""
 }
 
-// hide returns a configuration in which references are masked secrets, as the API returns
-// them.
-func hide(config json.RawMessage) (any, error) {
-	value, err := decoded(config)
+// hide returns a configuration as the API returns it, with the present one of the service: a
+// secret is masked there and cannot be compared, neither one that is referred to nor one that is
+// in the file. What else is referred to is compared if it can be read.
+func (s Secrets) hide(want, have json.RawMessage) (any, error) {
+	value, err := decoded(want)
 	if err != nil {
 		return nil, err
 	}
-	return walk(value, func(v any) (any, error) {
-		if _, ok := reference(v); ok {
-			return masked, nil
+	present, err := decoded(have)
+	if err != nil {
+		return nil, err
+	}
+	return s.hideLike(value, present), nil
+}
+
+func (s Secrets) hideLike(want, have any) any {
+	if from, ok := reference(want); ok {
+		text, isText := have.(string)
+		if !isText || text == masked {
+			return masked
 		}
-		return v, nil
-	})
+		if v, err := s.value(from); err == nil {
+			return v
+		}
+		return have
+	}
+	switch want := want.(type) {
+	case string:
+		if have == masked && want != "" {
+			return masked
+		}
+	case map[string]any:
+		present, _ := have.(map[string]any)
+		for name, v := range want {
+			want[name] = s.hideLike(v, present[name])
+		}
+	case []any:
+		present, _ := have.([]any)
+		for i, v := range want {
+			var old any
+			if i < len(present) {
+				old = present[i]
+			}
+			want[i] = s.hideLike(v, old)
+		}
+	}
+	return want
 }
 
 // reveal returns a configuration with the secrets that it refers to.

@@ -67,6 +67,7 @@ var measurements = []measurement{
 	{engine, "retained", (*bench).measureRetained},
 	{engine, "backlog", (*bench).measureBacklog},
 	{engine, "durable", (*bench).measureDurable},
+	{engine, "backup", (*bench).measureBackup},
 	{streams, "republish", (*bench).measureRepublish},
 	{streams, "persist", (*bench).measurePersist},
 	{streams, "replay", (*bench).measureReplay},
@@ -213,15 +214,18 @@ type scale struct {
 	idle        int // idle connections
 	waiting     int // messages in the queue of a bridge
 	drained     int // messages that it delivers in a round
+	retained    int // messages in a backup
+
+	backupSeconds int // a round of the load during which backups are made
 }
 
 var (
 	full = scale{rounds: 5, few: 1_000, many: 100_000, reads: 20_000, pages: 3_000, creations: 1_000,
 		bulk: 5_000, hashed: 600, peerChanges: turns, checks: 2_000_000, devices: 5_000, share: 1, idle: 10_000,
-		waiting: 1_000_000, drained: 200_000}
+		waiting: 1_000_000, drained: 200_000, retained: 1_000_000, backupSeconds: 15}
 	smoke = scale{rounds: 1, few: 100, many: 2_000, reads: 500, pages: 100, creations: 50,
 		bulk: 200, hashed: 32, peerChanges: turns, checks: 100_000, devices: 100, share: 20, idle: 500,
-		waiting: 20_000, drained: 5_000}
+		waiting: 20_000, drained: 5_000, retained: 10_000, backupSeconds: 1}
 )
 
 func newBench(binary string, quick bool) (*bench, error) {
