@@ -179,7 +179,7 @@ func (l *loop) handle(c *Conn) (waits bool, err error) {
 	return c.handlePackets(c.mayWait)
 }
 
-// leave gives a connection a goroutine of its own.
+// leave starts a goroutine for a connection.
 func (l *loop) leave(c *Conn, begin func() error) {
 	l.set.Remove(c.socket.polled)
 	c.parkedAt.Store(0)
@@ -250,20 +250,6 @@ func (c *Conn) detach() bool {
 	c.loop = l
 	c.engine.silent.watch(c)
 	return true
-}
-
-// readNow reads what is available of a parked connection.
-func (r *reader) readNow() (int, error) {
-	if err := r.ensureSpace(); err != nil {
-		return 0, err
-	}
-	n, err := r.socket.polled.Read(r.buf[r.n:])
-	r.n += n
-	r.received.Add(int64(n))
-	if err != nil {
-		r.release()
-	}
-	return n, err
 }
 
 // readAgain is read for a connection without the runtime's poller: if nothing is available, the

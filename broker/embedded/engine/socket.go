@@ -123,6 +123,20 @@ func (r *reader) readRaw() error {
 	return nil
 }
 
+// readNow reads what is available of a parked connection.
+func (r *reader) readNow() (int, error) {
+	if err := r.ensureSpace(); err != nil {
+		return 0, err
+	}
+	n, err := r.socket.polled.Read(r.buf[r.n:])
+	r.n += n
+	r.received.Add(int64(n))
+	if err != nil {
+		r.release()
+	}
+	return n, err
+}
+
 // ensureSpace ensures that the buffer has free space.
 func (r *reader) ensureSpace() error {
 	if r.buf == nil {

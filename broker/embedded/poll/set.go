@@ -20,15 +20,15 @@ const atOnce = 256
 // Set is connections for whose bytes one goroutine waits. All methods but Wait and Sleep are safe
 // for concurrent use.
 //
-// The goroutine waits as for any socket of the runtime: for bell, an epoll instance that has
-// nothing but members, the one that has the connections. Bell rings only while members is
+// The goroutine waits as for any socket of the runtime: for notifier, an epoll instance that has
+// nothing but members, the one that has the connections. It is notified only while members is
 // attached to it: otherwise each arrival would wake a thread even while the goroutine is running
 // or sleeping.
 type Set[T any] struct {
-	bell     *os.File
-	raw      syscall.RawConn // of bell
+	notifier *os.File
+	raw      syscall.RawConn // of notifier
 	members  int             // descriptor
-	attached bool            // bell rings
+	attached bool            // notifier is notified
 	events   []unix.EpollEvent
 
 	mu     sync.Mutex // guards what follows
@@ -47,29 +47,29 @@ func NewSet[T any]() (*Set[T], error) {
 		return nil, os.NewSyscallError("epoll_create1", err)
 	}
 	s := &Set[T]{members: members, events: make([]unix.EpollEvent, atOnce)}
-	if err := s.openBell(); err != nil {
+	if err := s.openNotifier(); err != nil {
 		return nil, errors.Join(err, unix.Close(members))
 	}
 	return s, nil
 }
 
-func (s *Set[T]) openBell() error {
-	bell, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
+func (s *Set[T]) openNotifier() error {
+	notifier, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
 	if err != nil {
 		return os.NewSyscallError("epoll_create1", err)
 	}
-	err = errors.Join(unix.SetNonblock(bell, true), unix.EpollCtl(bell, unix.EPOLL_CTL_ADD, s.members, &unix.EpollEvent{}))
+	err = errors.Join(unix.SetNonblock(notifier, true), unix.EpollCtl(notifier, unix.EPOLL_CTL_ADD, s.members, &unix.EpollEvent{}))
 	if err != nil {
-		return errors.Join(os.NewSyscallError("epoll_ctl", err), unix.Close(bell))
+		return errors.Join(os.NewSyscallError("epoll_ctl", err), unix.Close(notifier))
 	}
-	s.bell = os.NewFile(uintptr(bell), "epoll")
-	s.raw, err = s.bell.SyscallConn()
+	s.notifier = os.NewFile(uintptr(notifier), "epoll")
+	s.raw, err = s.notifier.SyscallConn()
 	return err
 }
 
 // Close ends Wait. It must be called while no connection is in the Set.
 func (s *Set[T]) Close() {
-	s.bell.Close() //nolint:errcheck // nothing left to do with it
+	s.notifier.Close() //nolint:errcheck // nothing left to do with it
 }
 
 // Add adds a connection. Wait returns its owner while there is something to read, be it the
@@ -105,10 +105,10 @@ func (s *Set[T]) Remove(c *Conn) {
 func (s *Set[T]) Wait(list []T) ([]T, error) {
 	n := 0
 	var failed error
-	err := s.raw.Read(func(bell uintptr) bool {
+	err := s.raw.Read(func(notifier uintptr) bool {
 		n, failed = ready(s.members, s.events)
 		if n == 0 && failed == nil && !s.attached {
-			failed = s.attach(int(bell), unix.EPOLLIN)
+			failed = s.attach(int(notifier), unix.EPOLLIN)
 		}
 		return n > 0 || failed != nil
 	})
@@ -126,10 +126,10 @@ func (s *Set[T]) Wait(list []T) ([]T, error) {
 	return list, nil
 }
 
-// attach attaches members to bell, or detaches it if there are no events.
-func (s *Set[T]) attach(bell int, events uint32) error {
+// attach attaches members to notifier, or detaches it if there are no events.
+func (s *Set[T]) attach(notifier int, events uint32) error {
 	s.attached = events != 0
-	return os.NewSyscallError("epoll_ctl", unix.EpollCtl(bell, unix.EPOLL_CTL_MOD, s.members, &unix.EpollEvent{Events: events}))
+	return os.NewSyscallError("epoll_ctl", unix.EpollCtl(notifier, unix.EPOLL_CTL_MOD, s.members, &unix.EpollEvent{Events: events}))
 }
 
 // Sleep pauses the goroutine for less than a millisecond, which the runtime's timers do not do.
@@ -137,7 +137,7 @@ func (s *Set[T]) attach(bell int, events uint32) error {
 func (s *Set[T]) Sleep(d time.Duration) error {
 	var err error
 	if s.attached {
-		err = s.raw.Control(func(bell uintptr) { err = s.attach(int(bell), 0) })
+		err = s.raw.Control(func(notifier uintptr) { err = s.attach(int(notifier), 0) })
 	}
 	t := unix.NsecToTimespec(int64(d))
 	unix.Nanosleep(&t, nil) //nolint:errcheck // a signal makes it shorter
