@@ -44,6 +44,8 @@ func (b *Broker) serveConn(c *listen.Conn) {
 	}
 	if s.Raw == nil {
 		s.Wait = c.Wait
+	} else {
+		s.CloseDescriptor = c.CloseDescriptor
 	}
 	if c.WebSocket() {
 		s.Protocol = "MQTT-WS"

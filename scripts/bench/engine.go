@@ -65,6 +65,46 @@ func (b *bench) measureLatency(ctx context.Context) error {
 	return nil
 }
 
+// measureCrowd compares many publishers with a message now and then: the CPU of a million
+// delivered messages, and the slowest hundredth.
+func (b *bench) measureCrowd(ctx context.Context) error {
+	for _, c := range []struct {
+		load  string
+		bound float64
+	}{{"crowd-0", 0.8}, {"crowd-1", 0.7}} {
+		e, err := load.Find(c.load)
+		if err != nil {
+			return err
+		}
+		got, err := b.compareCrowd(ctx, e)
+		if err != nil {
+			return err
+		}
+		b.ratio(e.Title, got[0], got[1], atMost(c.bound))
+		if !b.failed(e.Title, got[0]) && !b.failed(e.Title, got[1]) {
+			b.report.add(e.Title+": p99, product : Mosquitto", got[0].String()+"; "+got[1].String(), got[0].p99.over(got[1].p99), "%.2f ×", atMost(1))
+		}
+	}
+	return nil
+}
+
+// compareCrowd plays a load of many connections with brokers of its own, which may open as many
+// files.
+func (b *bench) compareCrowd(ctx context.Context, e load.Scenario) ([]*outcome, error) {
+	if err := allowFiles(load.Crowd); err != nil {
+		return nil, err
+	}
+	product, err := b.newCompetitor(ctx)
+	if err != nil {
+		return nil, err
+	}
+	peer, err := b.newPeer(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return b.compare(ctx, e, product, peer)
+}
+
 // measureRights compares publishers with many ACLs, against Mosquitto's dynamic
 // security.
 func (b *bench) measureRights(ctx context.Context) error {

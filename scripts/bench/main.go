@@ -63,6 +63,7 @@ var measurements = []measurement{
 	{engine, "connections", (*bench).measureConnections},
 	{engine, "flows", (*bench).measureFlows},
 	{engine, "latency", (*bench).measureLatency},
+	{engine, "crowd", (*bench).measureCrowd},
 	{engine, "rights", (*bench).measureRights},
 	{engine, "retained", (*bench).measureRetained},
 	{engine, "backlog", (*bench).measureBacklog},

@@ -41,6 +41,12 @@ type Conn struct {
 
 	in incomingState // of the reading goroutine only
 
+	loop     *loop         // reads it while it is parked; nil if it never was
+	turn     atomic.Uint64 // of the loop that last wrote to it, see loop.turn
+	writer   atomic.Uint64 // timestamp of the connection whose message that was
+	parkedAt atomic.Int64  // epoch milliseconds; 0 while a goroutine of its own reads it
+	silence  silence       // guarded by silent.mu
+
 	mu         sync.Mutex    // guards what follows; the innermost of all locks
 	writing    bool          // a goroutine is writing
 	writerDone chan struct{} // closed when no goroutine is writing; nil if no caller waits
@@ -228,7 +234,7 @@ const (
 func (c *Conn) awaitTaken() {
 	for {
 		c.mu.Lock()
-		if c.closed || len(c.before.buf)+len(c.after.buf) < maxControl && c.answers.queue.len()+c.endings.queue.len() < maxAcks && c.pongs < maxControl {
+		if c.closed || c.hasSpace() {
 			c.mu.Unlock()
 			return
 		}
@@ -239,6 +245,11 @@ func (c *Conn) awaitTaken() {
 		c.mu.Unlock()
 		<-taken
 	}
+}
+
+// hasSpace reports whether there are few unsent responses. mu is held.
+func (c *Conn) hasSpace() bool {
+	return len(c.before.buf)+len(c.after.buf) < maxControl && c.answers.queue.len()+c.endings.queue.len() < maxAcks && c.pongs < maxControl
 }
 
 // wakeReader makes awaitTaken check again. mu is held.
@@ -304,6 +315,9 @@ func (c *Conn) shut() {
 	if !c.closed {
 		c.closed = true
 		c.wakeReader()
+		if c.socket.polled != nil {
+			c.socket.polled.Shutdown() // finish closes it
+		}
 		c.socket.Close() //nolint:errcheck // nothing left to do with it
 	}
 }

@@ -82,6 +82,8 @@ type Engine struct {
 	transition chan struct{}              // holds one while the engine is suspended or resumed
 
 	scheduled *schedule
+	silent    *silent
+	loops     loops
 
 	flushing sync.Mutex // guards toFlush; held for moments only
 	toFlush  []*Conn
@@ -114,6 +116,7 @@ func New(c Config, p Parts) *Engine {
 	e.quotas = newQuotas(&c)
 	e.retained, e.scheduled = newRetained(e.now), newSchedule(e)
 	e.retained.quotas = e.quotas
+	e.silent = newSilent(e)
 	e.ctx, e.cancel = context.WithCancel(context.Background())
 	e.resumeCtx, e.cancelResume = context.WithCancelCause(e.ctx)
 	e.generation.Store(newGeneration(e.store, true))
@@ -266,5 +269,6 @@ func (e *Engine) shutDown() {
 	e.scheduled.stop()
 	e.retained.stop()
 	close(e.stopped)
+	e.loops.close()
 	e.workers.Wait()
 }

@@ -243,6 +243,15 @@ func (p *Peer) Reassign(m *Message, shares []string, receipt Receipt) (all bool)
 
 func (p *Peer) isNot(s *Session) bool { return s.peer != p }
 
+// isPeerBehind reports whether the queue of a link is more than half full.
+func (e *Engine) isPeerBehind() bool {
+	peers := e.peers.Load()
+	return peers != nil && slices.ContainsFunc(*peers, func(p *Peer) bool {
+		_, half := p.backlog()
+		return half
+	})
+}
+
 // awaitPeerCapacity waits while the queue of a link is more than half full.
 func (e *Engine) awaitPeerCapacity() {
 	peers := e.peers.Load()

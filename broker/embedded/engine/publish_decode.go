@@ -1,6 +1,10 @@
 package engine
 
-import "signalbox/broker/mqtt/packet"
+import (
+	"bytes"
+
+	"signalbox/broker/mqtt/packet"
+)
 
 // Step 1 of a publish: decode. It decodes the packet, counts it towards Receive Maximum, and
 // finds its topic and route.
@@ -61,6 +65,7 @@ func (c *Conn) alias(pk *packet.Publish) error {
 			c.in.aliases = map[uint16]string{}
 		}
 		c.in.aliases[pk.Alias] = string(pk.Topic)
+		c.in.controls = c.in.controls || bytes.HasPrefix(pk.Topic, []byte(controlPrefix))
 		return nil
 	}
 	topic, ok := c.in.aliases[pk.Alias]

@@ -192,7 +192,7 @@ func TestWriteSlowly(t *testing.T) {
 		{nil, nil, 1, true},
 	} {
 		c := &trickle{takes: one.takes}
-		err := (&Socket{Conn: c, Raw: one.raw}).writeWhole(make([]byte, 100), time.Second)
+		err := (&Socket{Conn: c, Raw: one.raw}).writeWhole(c, make([]byte, 100), time.Second)
 		if (err == nil) != one.ok || c.calls != one.calls {
 			t.Errorf("taking %v: %v after %d writes", one.takes, err, c.calls)
 		}

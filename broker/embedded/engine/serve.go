@@ -13,7 +13,7 @@ import (
 	"signalbox/broker/panics"
 )
 
-// incomingState is the state of the reading goroutine of a connection. It handles the packets
+// incomingState is the state of the goroutine that reads a connection. It handles the packets
 // of one read, and then submits and flushes for all of them together.
 type incomingState struct {
 	reader     reader
@@ -23,6 +23,8 @@ type incomingState struct {
 	knownBytes int               // size of known
 	touched    []*Conn           // connections to be flushed
 	forwarded  bool              // messages were forwarded to other nodes
+	answers    bool              // something may have to be written: not only PUBLISH of QoS 0 was handled
+	controls   bool              // an alias stands for the topic of a control API
 	owed       *Changes          // acknowledgements to be submitted to the store
 	heard      time.Time         // time of the last bytes
 	idle       time.Duration     // keep alive timeout; 0 for none
@@ -31,7 +33,7 @@ type incomingState struct {
 // errDisconnected ends a connection after the client's DISCONNECT.
 var errDisconnected = errors.New("client disconnected")
 
-// Serve serves a connection on the caller's goroutine until its end.
+// Serve serves a connection. It returns when the connection has ended, or is read by a loop.
 func (e *Engine) Serve(s *Socket) {
 	c := newConn(e, s)
 	c.in.reader.socket, c.in.reader.received = s, &e.meters.bytesReceived
@@ -39,23 +41,41 @@ func (e *Engine) Serve(s *Socket) {
 		s.Close() //nolint:errcheck // the broker is closing
 		return
 	}
-	defer e.removeConn(c)
-	defer c.finish()
+	c.attend(c.greet)
+}
+
+// attend does the first step and then reads the connection, on the calling goroutine, until the
+// connection has ended or is parked.
+func (c *Conn) attend(first func() error) {
+	parked := false
+	defer func() {
+		if !parked {
+			c.finish()
+			c.engine.removeConn(c)
+		}
+	}()
 	defer c.recoverPanic()
-	if err := c.greet(); err != nil {
-		c.fail(err)
-		return
+	err := first()
+	if err == nil {
+		err = c.run()
 	}
-	c.fail(c.run())
+	if parked = errors.Is(err, errParked); !parked {
+		c.fail(err)
+	}
 }
 
 // recoverPanic, deferred, makes a panic end only its connection.
 func (c *Conn) recoverPanic() {
 	if p := recover(); p != nil {
-		panics.Log(context.Background(), c.engine.config.Log, "a connection was ended because its packet could not be handled",
-			fmt.Sprint(p), slog.String("remote", fmt.Sprint(c.socket.Address)))
-		c.close(packet.ReasonImplementationSpecific)
+		c.panicked(p)
 	}
+}
+
+// panicked logs a panic and closes the connection.
+func (c *Conn) panicked(p any) {
+	panics.Log(context.Background(), c.engine.config.Log, "a connection was ended because its packet could not be handled",
+		fmt.Sprint(p), slog.String("remote", fmt.Sprint(c.socket.Address)))
+	c.close(packet.ReasonImplementationSpecific)
 }
 
 // onOwnGoroutine runs a function that needs a deep stack on another goroutine and waits for
@@ -102,21 +122,32 @@ func (c *Conn) await() {
 		return
 	}
 	c.watch(c.engine.config.Grace)
+	source, err := c.socket.waiting()
+	if err != nil {
+		return
+	}
 	buf := make([]byte, 512)
 	for {
-		if _, err := c.socket.Read(buf); err != nil {
+		if _, err := source.Read(buf); err != nil {
 			return
 		}
 	}
 }
 
-// run handles packets until the connection ends.
+// run handles packets until the connection ends or is parked.
 func (c *Conn) run() error {
 	for {
 		if err := c.handleBuffered(); err != nil {
 			return err
 		}
 		c.awaitTaken()
+		if c.in.forwarded {
+			c.in.forwarded = false
+			c.engine.awaitPeerCapacity()
+		}
+		if c.socket.polled == nil && c.park() {
+			return errParked
+		}
 		if err := c.waitForBytes(); err != nil {
 			return err
 		}
@@ -126,21 +157,30 @@ func (c *Conn) run() error {
 // handleBuffered handles the complete packets in the buffer, and then submits and flushes.
 func (c *Conn) handleBuffered() error {
 	defer c.complete()
+	_, err := c.handlePackets(func([]byte) bool { return false })
+	return err
+}
+
+// handlePackets handles the complete packets in the buffer, up to one that is to be left.
+func (c *Conn) handlePackets(leave func(packet []byte) bool) (left bool, err error) {
 	r := &c.in.reader
 	handled := 0
-	var err error
 	for err == nil {
 		var size int
 		size, err = c.sizeOf(r.buf[handled:r.n])
 		if err != nil || size == 0 {
 			break
 		}
+		if left = leave(r.buf[handled : handled+size]); left {
+			break
+		}
+		c.in.answers = c.in.answers || r.buf[handled] != packet.TypePublish<<4
 		err = c.handle(r.buf[handled : handled+size])
 		handled += size
 		c.engine.meters.packetsReceived.Add(1)
 	}
 	r.take(handled)
-	return err
+	return left, err
 }
 
 // sizeOf returns the length of the packet at the beginning of buf, 0 if it is not complete.
@@ -165,10 +205,7 @@ func (c *Conn) sizeOf(buf []byte) (int, error) {
 // complete submits acknowledgements and flushes connections that the handled packets
 // touched. It must be called before the goroutine waits for anything.
 func (c *Conn) complete() {
-	if owed := c.in.owed; owed != nil && len(owed.Dequeued) > 0 {
-		c.in.owed = nil
-		c.session.generation.submit(owed)
-	}
+	c.submitOwed()
 	for i, other := range c.in.touched {
 		c.in.touched[i] = nil
 		other.flush()
@@ -177,11 +214,19 @@ func (c *Conn) complete() {
 	c.flush()
 }
 
+// submitOwed submits the acknowledgements of the handled packets.
+func (c *Conn) submitOwed() {
+	if owed := c.in.owed; owed != nil && len(owed.Dequeued) > 0 {
+		c.in.owed = nil
+		c.session.generation.submit(owed)
+	}
+}
+
 // waitForBytes waits for the client's next bytes, at most for its keep alive timeout
 // [MQTT-3.1.2-22].
 func (c *Conn) waitForBytes() error {
 	for {
-		err := c.in.reader.read()
+		err := c.read()
 		if err == nil {
 			c.in.heard = time.Now()
 			c.active.Store(c.engine.now())
@@ -189,10 +234,6 @@ func (c *Conn) waitForBytes() error {
 				runtime.Gosched() // a client that sends without pause lets others run
 			}
 			c.engine.store.WaitForCapacity()
-			if c.in.forwarded {
-				c.in.forwarded = false
-				c.engine.awaitPeerCapacity()
-			}
 			return nil
 		}
 		if !errors.Is(err, os.ErrDeadlineExceeded) || c.in.idle == 0 {
@@ -206,9 +247,17 @@ func (c *Conn) waitForBytes() error {
 	}
 }
 
+// read waits for bytes, or parks the connection if it can be parked.
+func (c *Conn) read() error {
+	if c.socket.polled != nil {
+		return c.readAgain()
+	}
+	return c.in.reader.read()
+}
+
 // watch sets the read deadline.
 func (c *Conn) watch(d time.Duration) {
-	c.socket.SetReadDeadline(time.Now().Add(d)) //nolint:errcheck // reading fails as well
+	c.socket.setReadDeadline(time.Now().Add(d)) //nolint:errcheck // reading fails as well
 }
 
 // handle handles one packet.

@@ -12,6 +12,10 @@ import (
 func (c *Conn) finish() {
 	c.close(packet.ReasonUnspecified)
 	c.awaitWriter()
+	if c.socket.polled != nil {
+		c.engine.silent.forget(c)
+		c.socket.polled.Close()
+	}
 	c.mu.Lock()
 	if c.graceTimer != nil {
 		c.graceTimer.Stop()

@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"signalbox/broker/embedded/poll"
 	wire "signalbox/broker/mqtt/packet"
 )
 
@@ -20,9 +21,13 @@ type Socket struct {
 	// Raw is the descriptor of a plain connection, nil with TLS or WebSocket. With it the
 	// engine needs no buffer for a silent connection, and can write without waiting for a
 	// client that does not read.
-	Raw       syscall.RawConn
-	Wait      func() error // waits for bytes without a buffer; nil with Raw
-	OnConnect func()       // called after CONNECT was received; may be nil
+	Raw  syscall.RawConn
+	Wait func() error // waits for bytes without a buffer; nil with Raw
+	// CloseDescriptor closes the descriptor of Raw and nothing else of the connection, when the
+	// engine has duplicated it. nil if the connection must have a goroutine.
+	CloseDescriptor func()
+	polled          *poll.Conn // the duplicate; nil before
+	OnConnect       func()     // called after CONNECT was received; may be nil
 	// Reserve is called with the number of buffered bytes of a client that has not logged
 	// in, and with 0 once it has. An error ends the connection. nil for no bound.
 	Reserve func(bytes int) error
@@ -100,7 +105,7 @@ func (r *reader) readRaw() error {
 		if err = r.ensureSpace(); err != nil {
 			return true
 		}
-		n, err = readDescriptor(fd, r.buf[r.n:])
+		n, err = poll.ReadDescriptor(fd, r.buf[r.n:])
 		if err == syscall.EAGAIN {
 			r.release()
 			return false
@@ -113,12 +118,23 @@ func (r *reader) readRaw() error {
 	if err != nil {
 		return err
 	}
-	if n == 0 {
-		return errEnd
-	}
 	r.n += n
 	r.received.Add(int64(n))
 	return nil
+}
+
+// readNow reads what is available of a parked connection.
+func (r *reader) readNow() (int, error) {
+	if err := r.ensureSpace(); err != nil {
+		return 0, err
+	}
+	n, err := r.socket.polled.Read(r.buf[r.n:])
+	r.n += n
+	r.received.Add(int64(n))
+	if err != nil {
+		r.release()
+	}
+	return n, err
 }
 
 // ensureSpace ensures that the buffer has free space.
@@ -198,33 +214,65 @@ func (r *reader) take(n int) {
 // write writes as much as possible without waiting, and returns what is left. Without Raw it
 // writes nothing.
 func (s *Socket) write(segments [][]byte) (left [][]byte, written int, err error) {
-	if s.Raw == nil {
+	switch {
+	case s.polled != nil:
+		left, written, err = writeSegments(s.polled.Write, segments)
+	case s.Raw != nil:
+		e := s.Raw.Write(func(fd uintptr) bool {
+			left, written, err = writeSegments(func(p []byte) (int, error) { return poll.WriteDescriptor(fd, p) }, segments)
+			return true
+		})
+		if e != nil {
+			return segments, written, e
+		}
+	default:
 		return segments, 0, nil
 	}
-	e := s.Raw.Write(func(fd uintptr) bool {
-		for len(segments) > 0 {
-			var n int
-			n, err = writeDescriptor(fd, segments[0])
-			if n > 0 {
-				written += n
-				segments[0] = segments[0][n:]
-				if len(segments[0]) == 0 {
-					segments = segments[1:]
-				}
-			}
-			if err != nil {
-				break
-			}
-		}
-		return true
-	})
 	if err == syscall.EAGAIN {
 		err = nil
 	}
-	if e != nil {
-		err = e
+	return left, written, err
+}
+
+// writeSegments writes segments until one is not written whole.
+func writeSegments(write func([]byte) (int, error), segments [][]byte) (left [][]byte, written int, err error) {
+	for len(segments) > 0 && err == nil {
+		var n int
+		n, err = write(segments[0])
+		written += n
+		if segments[0] = segments[0][n:]; len(segments[0]) == 0 {
+			segments = segments[1:]
+		}
 	}
 	return segments, written, err
+}
+
+// deadlineConn is what can be read and written with waiting.
+type deadlineConn interface {
+	Read([]byte) (int, error)
+	Write([]byte) (int, error)
+	SetReadDeadline(time.Time) error
+	SetWriteDeadline(time.Time) error
+}
+
+// waiting returns the connection for reads and writes that wait.
+func (s *Socket) waiting() (deadlineConn, error) {
+	if s.polled == nil {
+		return s.Conn, nil
+	}
+	f, err := s.polled.Waiting()
+	if err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+// setReadDeadline sets the deadline of reads that wait.
+func (s *Socket) setReadDeadline(t time.Time) error {
+	if s.polled != nil {
+		return s.polled.SetReadDeadline(t)
+	}
+	return s.SetReadDeadline(t)
 }
 
 // writePart is how much is written with one deadline without Raw, where only a completed
@@ -234,29 +282,33 @@ const writePart = 64 << 10
 // writeWaiting writes everything. It fails if the peer makes no progress within patience: with
 // Raw any byte is progress, else a part of writePart bytes.
 func (s *Socket) writeWaiting(segments [][]byte, patience time.Duration) error {
+	to, err := s.waiting()
+	if err != nil {
+		return err
+	}
 	for _, segment := range segments {
 		for part := range slices.Chunk(segment, writePart) {
-			if err := s.writeWhole(part, patience); err != nil {
+			if err := s.writeWhole(to, part, patience); err != nil {
 				return err
 			}
 		}
 	}
-	return s.SetWriteDeadline(time.Time{}) // it would apply to Raw, too
+	return to.SetWriteDeadline(time.Time{}) // it would apply to Raw, too
 }
 
 // writeWhole writes a part. The system may report a socket as writable only when much of its
 // send buffer is free, though the peer is reading. So with Raw it tries once more after half
 // the time.
-func (s *Socket) writeWhole(part []byte, patience time.Duration) error {
+func (s *Socket) writeWhole(to deadlineConn, part []byte, patience time.Duration) error {
 	tries := 1
 	if s.Raw != nil {
 		tries, patience = 2, patience/2
 	}
 	for left := tries; len(part) > 0; {
-		if err := s.SetWriteDeadline(time.Now().Add(patience)); err != nil {
+		if err := to.SetWriteDeadline(time.Now().Add(patience)); err != nil {
 			return err
 		}
-		n, err := s.Write(part)
+		n, err := to.Write(part)
 		part = part[n:]
 		if left--; n > 0 && s.Raw != nil {
 			left = tries

@@ -79,7 +79,7 @@ func (b *Broker) accept() {
 			panic(err)
 		}
 		b.serving.Go(func() {
-			b.Serve(&engine.Socket{Conn: conn, Raw: raw, Address: "127.0.0.1", Protocol: "MQTT"})
+			b.Serve(&engine.Socket{Conn: conn, Raw: raw, CloseDescriptor: func() { conn.Close() }, Address: "127.0.0.1", Protocol: "MQTT"})
 		})
 	}
 }

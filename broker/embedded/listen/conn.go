@@ -63,6 +63,12 @@ func (c *Conn) Raw() syscall.RawConn {
 	return raw
 }
 
+// CloseDescriptor closes the descriptor of Raw but keeps the places of the connection, whose
+// owner has duplicated the descriptor. Close must still be called.
+func (c *Conn) CloseDescriptor() {
+	c.socket.descriptor.Close() //nolint:errcheck // the duplicate has the connection
+}
+
 // Wait waits until there is something to read, so that a silent client needs no buffer. EOF
 // and errors are something to read as well; an error here is one that Read would have
 // returned. Wait counts as reading.

@@ -82,3 +82,10 @@ func (m *Publish) properties(c *cursor) {
 	c.check(w.fault)
 	m.Properties, m.buf = slices.Clip(kept.raw), kept.buf
 }
+
+// PublishTopic returns the topic of an encoded PUBLISH, empty if an alias stands for it.
+func PublishTopic(p []byte) ([]byte, error) {
+	c := openPacket(p, TypePublish)
+	topic := c.binary()
+	return topic, asError(c.fault)
+}

@@ -25,6 +25,9 @@ const (
 // RightsPublishers is how many publishers the load of rights has.
 const RightsPublishers = 50
 
+// Crowd is how many publishers the loads of a crowd have.
+const Crowd = 8_000
+
 // RightsUser returns the username of a publisher in the load of rights.
 func RightsUser(n int) string { return fmt.Sprintf("publisher-%02d", n) }
 
@@ -36,6 +39,7 @@ func Scenarios() []Scenario {
 	fanIn := Flow{Publishers: 10, Subscribers: 1, Topics: 1}
 	fanOut := Flow{Publishers: 1, Subscribers: 200, Topics: 1}
 	pairs := Flow{Publishers: 50, Subscribers: 50, Topics: 50}
+	crowd := Flow{Publishers: Crowd, Subscribers: 1, Topics: 1}
 	return []Scenario{
 		{Name: "fan-in-0", Title: "10 publishers → 1 subscriber, QoS 0", Load: fanIn.with(0), Messages: 200_000},
 		{Name: "fan-in-1", Title: "10 publishers → 1 subscriber, QoS 1", Load: fanIn.with(1), Messages: 100_000},
@@ -45,6 +49,8 @@ func Scenarios() []Scenario {
 		{Name: "pairs-0", Title: "50 pairs, QoS 0", Load: pairs.with(0), Messages: 200_000},
 		{Name: "pairs-1", Title: "50 pairs, QoS 1", Load: pairs.with(1), Messages: 100_000},
 		{Name: "latency", Title: "50 pairs, QoS 0, 5,000 messages a second", Load: pairs.with(0).at(5_000), Messages: 15_000},
+		{Name: "crowd-0", Title: "8,000 publishers, 1 message a second each → 1 subscriber, QoS 0", Load: crowd.with(0).at(Crowd), Messages: 24_000},
+		{Name: "crowd-1", Title: "8,000 publishers, 1 message a second each → 1 subscriber, QoS 1", Load: crowd.with(1).at(Crowd), Messages: 24_000},
 		{Name: "rights", Title: "50 publishers with 10 roles × 100 ACLs each, QoS 0", Load: rights(), Messages: 150_000},
 		{Name: "retained", Title: "100,000 retained messages, then #", Load: Retained{Topics: 100_000}, Messages: 100_000},
 		{Name: "backlog", Title: "50,000 messages of QoS 1 to an offline session, then drained", Load: Backlog{}, Messages: 50_000},

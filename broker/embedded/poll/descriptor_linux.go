@@ -1,13 +1,10 @@
-package engine
+package poll
 
 import (
 	"io"
 	"syscall"
 	"unsafe"
 )
-
-// errEnd reports the end of the stream.
-var errEnd = io.EOF
 
 // The descriptors never block, so the scheduler need not be notified of the system call.
 // If notified, it wakes other threads, which costs a message on a quiet broker more than
@@ -17,13 +14,18 @@ var errEnd = io.EOF
 // that are copied.
 const maxWrite = 256 << 10
 
-// readDescriptor reads what is available.
-func readDescriptor(fd uintptr, p []byte) (int, error) {
-	return transfer(syscall.SYS_READ, fd, p)
+// ReadDescriptor reads what is available. It returns EAGAIN if nothing is, and io.EOF at the end.
+func ReadDescriptor(fd uintptr, p []byte) (int, error) {
+	n, err := transfer(syscall.SYS_READ, fd, p)
+	if n == 0 && err == nil {
+		err = io.EOF
+	}
+	return n, err
 }
 
-// writeDescriptor writes as much as the send buffer accepts, or less.
-func writeDescriptor(fd uintptr, p []byte) (int, error) {
+// WriteDescriptor writes as much as the send buffer accepts, or less. It returns EAGAIN if that is
+// nothing.
+func WriteDescriptor(fd uintptr, p []byte) (int, error) {
 	return transfer(syscall.SYS_WRITE, fd, p[:min(len(p), maxWrite)])
 }
 

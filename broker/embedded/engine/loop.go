@@ -1,0 +1,287 @@
+package engine
+
+import (
+	"bytes"
+	"errors"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"signalbox/broker/embedded/poll"
+	"signalbox/broker/mqtt/packet"
+)
+
+// loop is a goroutine that reads silent connections. It handles what does not wait; for anything
+// else a connection gets a goroutine of its own until it is silent again.
+//
+// A turn reads every connection that has bytes, and then writes: so the messages of many
+// publishers are one write to their subscriber. If many publishers write to the same subscribers
+// in turn after turn, the loop pauses between turns so that more of them gather.
+type loop struct {
+	engine  *Engine
+	set     *poll.Set[*Conn]
+	touched []*Conn // connections to be flushed at the end of the turn
+
+	turn   uint64    // of this loop, and its number in the lowest byte
+	began  time.Time // when the last turn began
+	shared int       // connections of this turn for which the last one wrote another publisher's messages
+	gain   int       // how many turns more gathered than did not, within maxGain
+}
+
+// A loop pauses for gatherTime once gain has reached enoughGain. A turn that began later than
+// gatherWithin after the last one is not one in which more can gather.
+const (
+	gatherTime   = 150 * time.Microsecond
+	gatherWithin = 400 * time.Microsecond
+	enoughGain   = 8
+	maxGain      = 16
+)
+
+// loops are the loops of an engine. They start with the first connection that they can read.
+type loops struct {
+	start  sync.Once
+	all    []*loop // none where each connection has a goroutine
+	chosen atomic.Uint32
+}
+
+// next returns the loop for another connection, nil if there is none.
+func (l *loops) next(e *Engine) *loop {
+	l.start.Do(func() {
+		e.workers.Go(e.silent.run)
+		for range max(1, runtime.GOMAXPROCS(0)/2) {
+			l.add(e)
+		}
+	})
+	if len(l.all) == 0 {
+		return nil
+	}
+	return l.all[l.chosen.Add(1)%uint32(len(l.all))]
+}
+
+func (l *loops) add(e *Engine) {
+	set, err := poll.NewSet[*Conn]()
+	if errors.Is(err, errors.ErrUnsupported) {
+		return
+	}
+	if err != nil {
+		e.config.Log.Warn("each client takes more memory, as its connection has a goroutine", "error", err)
+		return
+	}
+	one := &loop{engine: e, set: set, turn: uint64(len(l.all))}
+	l.all = append(l.all, one)
+	e.workers.Go(one.run)
+}
+
+// close ends the loops, which have no connection any more.
+func (l *loops) close() {
+	for _, one := range l.all {
+		one.set.Close()
+	}
+}
+
+// run serves connections until the engine closes.
+func (l *loop) run() {
+	var ready []*Conn
+	var err error
+	for err == nil {
+		if ready, err = l.set.Wait(ready[:0]); err != nil {
+			break
+		}
+		l.engine.store.WaitForCapacity()
+		now := l.begin()
+		for i, c := range ready {
+			ready[i] = nil
+			l.serve(c, now)
+		}
+		if l.flush() {
+			err = l.set.Sleep(gatherTime)
+		}
+	}
+}
+
+// begin begins a turn and returns the time in epoch milliseconds.
+func (l *loop) begin() int64 {
+	l.turn += 1 << 8
+	l.shared = 0
+	return l.engine.now()
+}
+
+// flush ends a turn: what all connections that were read have caused is written. It reports
+// whether the loop should pause.
+func (l *loop) flush() bool {
+	began := time.Now()
+	switch quick := began.Sub(l.began) < gatherWithin; {
+	case quick && 2*l.shared > len(l.touched):
+		l.gain = min(l.gain+1, maxGain)
+	default:
+		l.gain = max(l.gain-1, 0)
+	}
+	l.began = began
+	for i, c := range l.touched {
+		l.touched[i] = nil
+		c.flush()
+	}
+	l.touched = l.touched[:0]
+	return l.gain >= enoughGain
+}
+
+// count counts recipients for which the last turn wrote messages of another publisher.
+func (l *loop) count(recipients []*Conn, from *Conn) {
+	for _, c := range recipients {
+		turn, writer := c.turn.Swap(l.turn), c.writer.Swap(from.timestamp)
+		if turn == l.turn-1<<8 && writer != from.timestamp {
+			l.shared++
+		}
+	}
+}
+
+// serve reads a connection once and handles the packets.
+func (l *loop) serve(c *Conn, now int64) {
+	n, err := c.in.reader.readNow()
+	if errors.Is(err, syscall.EAGAIN) {
+		return
+	}
+	if err != nil {
+		l.leave(c, func() error { return err })
+		return
+	}
+	c.active.Store(now)
+	next, err := l.handle(c)
+	switch {
+	case err != nil:
+		l.leave(c, func() error { return err })
+	case next || n >= readSize/2 || !c.mayRead():
+		l.leave(c, func() error { return nil })
+	}
+}
+
+// handle handles the complete packets in the buffer, up to one that may wait.
+func (l *loop) handle(c *Conn) (waits bool, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			c.panicked(p)
+			err = errBroken
+		}
+	}()
+	before := len(l.touched)
+	c.in.touched = l.touched
+	defer func() {
+		c.submitOwed()
+		l.touched, c.in.touched = c.in.touched, nil
+		l.count(l.touched[before:], c)
+		if c.in.answers && c.touch() {
+			l.touched = append(l.touched, c)
+		}
+		c.in.answers = false
+	}()
+	return c.handlePackets(c.mayWait)
+}
+
+// leave starts a goroutine for a connection.
+func (l *loop) leave(c *Conn, begin func() error) {
+	l.set.Remove(c.socket.polled)
+	c.parkedAt.Store(0)
+	go c.attend(begin)
+}
+
+// mayWait reports whether handling a packet may wait for something.
+func (c *Conn) mayWait(p []byte) bool {
+	switch p[0] >> 4 {
+	case packet.TypePublish:
+		topic, err := packet.PublishTopic(p)
+		return err == nil && (len(topic) == 0 && c.in.controls || bytes.HasPrefix(topic, []byte(controlPrefix)))
+	case packet.TypePuback, packet.TypePubrec, packet.TypePubrel, packet.TypePubcomp, packet.TypePingreq:
+		return false
+	}
+	return true
+}
+
+// mayRead reports whether the connection may be read without waiting for its client or for other
+// nodes.
+func (c *Conn) mayRead() bool {
+	if c.in.forwarded && c.engine.isPeerBehind() {
+		return false
+	}
+	c.in.forwarded = false
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.closed || c.hasSpace()
+}
+
+// errParked is the outcome of reading a connection that a loop now reads.
+var errParked = errors.New("the connection is parked")
+
+// park leaves the connection to a loop. It returns false if that is not possible; otherwise
+// the calling goroutine must not use the connection any more.
+func (c *Conn) park() bool {
+	if c.socket.polled == nil && !c.detach() {
+		return false
+	}
+	c.parkedAt.Store(c.engine.now())
+	if err := c.loop.set.Add(c.socket.polled, c); err != nil {
+		c.parkedAt.Store(0)
+		return false
+	}
+	return true
+}
+
+// detach takes the socket from the runtime's poller, unless a goroutine is writing to it.
+func (c *Conn) detach() bool {
+	if c.socket.CloseDescriptor == nil {
+		return false
+	}
+	l := c.engine.loops.next(c.engine)
+	if l == nil {
+		return false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.writing || c.closed {
+		return false
+	}
+	polled, err := poll.Take(c.socket.Raw)
+	if err != nil {
+		return false
+	}
+	c.socket.CloseDescriptor()
+	c.socket.polled = polled
+	c.loop = l
+	c.engine.silent.watch(c)
+	return true
+}
+
+// readAgain is read for a connection without the runtime's poller: if nothing is available, the
+// connection is parked.
+func (c *Conn) readAgain() error {
+	n, err := c.in.reader.readNow()
+	switch {
+	case n > 0:
+		return nil
+	case !errors.Is(err, syscall.EAGAIN):
+		return err
+	case c.park():
+		return errParked
+	}
+	return c.readWaiting()
+}
+
+// readWaiting waits for bytes on this goroutine.
+func (c *Conn) readWaiting() error {
+	f, err := c.socket.polled.Waiting()
+	if err != nil {
+		return err
+	}
+	r := &c.in.reader
+	if err := r.ensureSpace(); err != nil {
+		return err
+	}
+	n, err := f.Read(r.buf[r.n:])
+	r.n += n
+	r.received.Add(int64(n))
+	if n > 0 {
+		return nil
+	}
+	return err
+}
