@@ -44,6 +44,7 @@ const (
 	kindCheckbox = "checkbox"
 	kindFile     = "file" // its content, as text
 	kindHidden   = "hidden"
+	kindTime     = "datetime-local" // in UTC
 )
 
 // field is a field of a form. Its name is the path of the member in the operation's
