@@ -85,7 +85,7 @@ func (q *request) clientForm(c accessClient, isNew bool) form {
 	return q.newFormOf("create", "client.create", append([]field{
 		{Name: "username", Kind: kindText, Label: q.t("access.username"), Hint: q.t("access.username.hint"), Required: true},
 		q.passwordField(false),
-		{Name: "roles/0/rolename", Kind: kindText, Label: q.t("client.role"), Hint: q.t("client.role.hint"), Suggest: "role-names"},
+		{Name: "roles/0/rolename", Kind: kindText, Label: q.t("client.role"), Hint: q.t("client.role.hint"), Suggest: "role-names", Value: q.query.Get("rolename")},
 		{Name: "groups/0/groupname", Kind: kindText, Label: q.t("client.group"), Hint: q.t("client.group.hint"), Suggest: "group-names"}}, texts...)...)
 }
 
