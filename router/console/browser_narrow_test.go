@@ -57,7 +57,7 @@ func TestNarrow(t *testing.T) {
 }
 
 // TestAuditFilter checks that the filter of the audit log leaves its rows most of a narrow window,
-// tells how many of the filters that it hides are set, and shows the wrong one.
+// shows how many of the filters that it hides are set, and opens for a wrong one.
 func TestAuditFilter(t *testing.T) {
 	t.Parallel()
 	api := apitest.New(t)
