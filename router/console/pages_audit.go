@@ -3,6 +3,7 @@ package console
 import (
 	"cmp"
 	"encoding/json"
+	"maps"
 	"net/url"
 	"strconv"
 	"strings"
@@ -89,6 +90,7 @@ type auditView struct {
 	Outcomes           []option
 	Operation, Outcome string
 	Active             bool
+	Export             string // link to all events that the filter selects, "" if the caller may not have them
 	Older              string // link to the next page, "" if there is none
 	Newest             string // link to the first page, "" if this is it
 }
@@ -141,6 +143,7 @@ func (f *auditFilter) parameter() string {
 
 func viewAudit(q *request) (view, error) {
 	v := q.newAuditView()
+	v.Export = v.exportLink(q)
 	var g parts
 	load(&g, q, &v.Events, "listAudit", v.query)
 	load(&g, q, &v.Sinks, "listAuditSinks", nil)
@@ -176,6 +179,15 @@ func (q *request) newAuditView() *auditView {
 		v.Outcomes = append(v.Outcomes, option{name, q.t("audit.outcome." + name)})
 	}
 	return v
+}
+
+// exportLink returns the link to the selected events as a file.
+func (v *auditView) exportLink(q *request) string {
+	query := maps.Clone(v.query)
+	query.Del("count")
+	query.Del("before")
+	query.Set("format", "csv")
+	return q.root + "/../api/audit/export?" + query.Encode()
 }
 
 // completed waits for the events and returns the page with them.

@@ -183,3 +183,19 @@ func TestZone(t *testing.T) {
 		}
 	}
 }
+
+// TestAudit_is_downloaded checks that the page of the service leads to a file with the events that its
+// filter selects, and that of a project does not.
+func TestAudit_is_downloaded(t *testing.T) {
+	t.Parallel()
+	events := success(`{"events":[{"operation":"login","outcome":"done","count":1}],"next":7}`)
+	c := newTestConsole(t, (&calledService{responses: map[string]*Response{"listAudit": events, "listProjectAudit": events}}).call)
+	const query = "&operation=login&since=2026-01-31T12:00&before=9"
+	const link = `href="./../api/audit/export?format=csv&amp;operation=login&amp;since=2026-01-31T12%3A00%3A00Z" download="audit.csv"`
+	if text := c.at("audit", query).Body.String(); !strings.Contains(text, link) {
+		t.Errorf("no %s in:\n%s", link, text)
+	}
+	if text := c.at("project-audit", query).Body.String(); !strings.Contains(text, `<span title="login">`) || strings.Contains(text, "download") {
+		t.Errorf("the page of a project:\n%s", text)
+	}
+}
