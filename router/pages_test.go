@@ -333,7 +333,7 @@ var withoutPage = map[string]string{
 	"getDocsAsset":   "a part of that page",
 	"getManual":      "a page of its own, to which every page links",
 	"getManualPage":  "as above",
-	"exportAudit":    "for programs",
+	"exportAudit":    "the audit log of the service links to it",
 	"downloadBackup": "the page of backups links to it",
 	"getLogLevel":    "for who reads the log, at the command line",
 	"setLogLevel":    "as above; it ends by itself after minutes",

@@ -65,8 +65,8 @@ var flows = []flow{
 		k.enter(`[value="add"]`, `[name="acls/0/topic"]`)
 		k.fill("#try-topic", "valve/1")
 		k.enter(`[value="try"]`, "#try ~ [role=status], [aria-labelledby=try] [role=status]")
-		k.enter(`button.primary[value="preview"]`, `[value="save"]`)
-		k.enter(`[value="save"]`, `a[href*="/roles/edit?rolename=valve"]`)
+		k.enter(`.actions button[value="preview"]`, `#preview ~ form [value="save"]`)
+		k.enter(`#preview ~ form [value="save"]`, `a[href*="/roles/edit?rolename=valve"]`)
 	}},
 	{"create a client", "b/clients", func(k *keyboard) {
 		k.enter(`main .heading a[href$="/clients/new"]`, `[name="username"]`)

@@ -55,3 +55,39 @@ func TestNarrow(t *testing.T) {
 		t.Errorf("the name of the backup is broken into %.0f lines", lines)
 	}
 }
+
+// TestAuditFilter checks that the filter of the audit log leaves its rows most of a narrow window,
+// shows how many of the filters that it hides are set, and opens for a wrong one.
+func TestAuditFilter(t *testing.T) {
+	t.Parallel()
+	api := apitest.New(t)
+	for mode, options := range map[string][]browsertest.Option{"with scripts": nil, "without scripts": {browsertest.WithoutScripts}} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			p := signIn(t, api.URL+"/ui/audit", options...)
+			p.Show(browsertest.Variant{Theme: browsertest.Light, Width: 390})
+			var height float64
+			p.Evaluate("document.querySelector('main form.filter').offsetHeight", &height)
+			if height > 800/5 {
+				t.Errorf("the filter is %.0f px high", height)
+			}
+			p.Click("main summary")
+			p.Fill("[name=object]", "nothing")
+			p.Fill("[name=address]", "192.0.2.1")
+			p.Click("main form.filter button")
+			p.WaitFor("document.readyState === 'complete' && document.querySelector('#filters').innerText.includes('(2)') && document.querySelector('#list .empty')")
+			p.CheckWidth()
+			if options == nil { // axe is a script
+				p.CheckAccessibility()
+			}
+			p.Go(api.URL + "/ui/audit?since=2026-01-31T12:00&until=2199-01-31T12:00:30Z")
+			if rows := p.Count("#list tbody tr"); rows == 0 || p.Count("main details[open]") > 0 {
+				t.Errorf("%d events in two centuries, %d open parts", rows, p.Count("main details[open]"))
+			}
+			p.Go(api.URL + "/ui/audit?since=noon")
+			if open, wrong := p.Count("main details[open]"), p.Count("details [name=since][aria-invalid=true]"); open != 1 || wrong != 1 {
+				t.Errorf("a time that is none: %d open parts, %d invalid fields", open, wrong)
+			}
+		})
+	}
+}

@@ -23,6 +23,19 @@ type form struct {
 	Part    string // fragment that a script shows of the response, keeping the form; "" for all
 	Also    []button
 	Partial bool // the button needs no required field
+	Fold    fold
+}
+
+// fold is the part of a form that is closed until it is opened, or until it has something.
+type fold struct {
+	Title string // "" for none
+	First string // name of its first field; it ends with the form
+}
+
+// IsFoldOpen reports whether the part has values or errors.
+func (f form) IsFoldOpen() bool {
+	first := slices.IndexFunc(f.Fields, func(field field) bool { return field.Name == f.Fold.First })
+	return slices.ContainsFunc(f.Fields[max(first, 0):], func(f field) bool { return f.Value != "" || f.Checked || f.Error != "" })
 }
 
 // button is a further button of a form, for another action of the page. With a part, a
@@ -44,6 +57,7 @@ const (
 	kindCheckbox = "checkbox"
 	kindFile     = "file" // its content, as text
 	kindHidden   = "hidden"
+	kindTime     = "datetime-local" // in UTC
 )
 
 // field is a field of a form. Its name is the path of the member in the operation's

@@ -82,12 +82,11 @@ func (q *request) clientForm(c accessClient, isNew bool) form {
 	if !isNew {
 		return q.newFormOf("edit", "access.save", texts...)
 	}
-	fields := append([]field{
+	return q.newFormOf("create", "client.create", append([]field{
 		{Name: "username", Kind: kindText, Label: q.t("access.username"), Hint: q.t("access.username.hint"), Required: true},
-		q.passwordField(false)}, texts...)
-	return q.newFormOf("create", "client.create", append(fields,
-		field{Name: "groups/0/groupname", Kind: kindText, Label: q.t("client.group"), Hint: q.t("client.group.hint"), Suggest: "group-names"},
-		field{Name: "roles/0/rolename", Kind: kindText, Label: q.t("client.role"), Hint: q.t("client.role.hint"), Suggest: "role-names"})...)
+		q.passwordField(false),
+		{Name: "roles/0/rolename", Kind: kindText, Label: q.t("client.role"), Hint: q.t("client.role.hint"), Suggest: "role-names", Value: q.query.Get("rolename")},
+		{Name: "groups/0/groupname", Kind: kindText, Label: q.t("client.group"), Hint: q.t("client.group.hint"), Suggest: "group-names"}}, texts...)...)
 }
 
 func (q *request) passwordField(required bool) field {

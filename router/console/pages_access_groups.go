@@ -62,7 +62,7 @@ func viewGroups(q *request) (view, error) {
 }
 
 func (q *request) anonymousForm(name string) form {
-	return q.newFormOf("anonymous", "access.save", field{Name: "groupname", Kind: kindText, Label: q.t("groups.anonymous"),
+	return q.newFormOf("anonymous", "access.save", field{Name: "groupname", Kind: kindText, Label: q.t("access.groupname"),
 		Hint: q.t("groups.anonymous.hint"), Value: name, Suggest: "group-names"})
 }
 

@@ -2,16 +2,18 @@ package console
 
 import (
 	"encoding/json"
+	"maps"
 	"net/url"
 	"strconv"
+	"strings"
 )
 
 // auditPages show the audit log of the service and that of a project.
 func auditPages() []*page {
 	return []*page{
-		{path: "/ui/audit", name: "audit", role: root, help: "audit", calls: []string{"listAudit", "listAuditSinks", "listMembers", "listBrokers"}, view: viewAudit, fragments: []string{"list"}},
+		{path: "/ui/audit", name: "audit", role: root, help: "audit", calls: []string{"listAudit", "listAuditSinks", "listMembers", "listBrokers"}, view: viewAudit, fragments: []string{"filters", "list"}},
 		{path: "/ui/p/{projectId}/audit", name: "project-audit", template: "audit", role: admin, help: "audit", calls: []string{"listProjectAudit", "listMembers", "listBrokers"},
-			view: viewProjectAudit, fragments: []string{"list"}},
+			view: viewProjectAudit, fragments: []string{"filters", "list"}},
 		{path: "/ui/audit/checkpoint", name: "audit-checkpoint", template: "document", group: "audit", role: root, help: "audit",
 			calls: []string{"getAuditCheckpoint"}, view: viewAuditCheckpoint},
 	}
@@ -62,17 +64,20 @@ func (e *auditEvent) Document() string {
 // auditView is a page of the audit log.
 type auditView struct {
 	frame
-	query    url.Values // of the operation
-	Events   part[auditPage]
-	Sinks    part[[]auditSink]
-	Rows     []shownEvent
-	Filter   []auditFilter
-	Known    []option // operations
-	Outcomes []option
-	Outcome  string
-	Active   bool
-	Older    string // link to the next page, "" if there is none
-	Newest   string // link to the first page, "" if this is it
+	query              url.Values // of the operation
+	Events             part[auditPage]
+	Sinks              part[[]auditSink]
+	Rows               []shownEvent
+	Filter             []auditFilter
+	Set                int      // how many of Filter are set
+	Wrong              bool     // one of Filter is invalid
+	Known              []option // operations
+	Outcomes           []option
+	Operation, Outcome string
+	Active             bool
+	Export             string // link to all events that the filter selects, "" if the caller may not have them
+	Older              string // link to the next page, "" if there is none
+	Newest             string // link to the first page, "" if this is it
 }
 
 // auditPage is what listAudit returns.
@@ -92,13 +97,38 @@ type auditSink struct {
 }
 
 // auditFilter is a field of the filter.
-type auditFilter struct{ Name, Label, Value string }
+type auditFilter struct {
+	Name, Kind, Label, Value string
+	Wrong                    bool
+}
 
-// auditFilters are the parameters of the query by which the log is filtered.
-var auditFilters = []string{"operation", "object", "actor", "broker", "address", "requestId"}
+// auditFilters are the parameters of the query by which the log is filtered, besides operation
+// and outcome.
+var auditFilters = []string{"object", "actor", "broker", "address", "requestId", "since", "until"}
+
+// newAuditFilter returns a field of the filter. Times are in UTC, as in all forms.
+func (q *request) newAuditFilter(name string) auditFilter {
+	f := auditFilter{Name: name, Kind: "search", Label: q.t("audit." + name), Value: q.query.Get(name)}
+	if name == "since" || name == "until" {
+		f.Kind, f.Value = kindTime, strings.TrimSuffix(f.Value, "Z")
+	}
+	return f
+}
+
+// parameter returns the value that the operation takes.
+func (f *auditFilter) parameter() string {
+	switch {
+	case f.Kind != kindTime || f.Value == "":
+		return f.Value
+	case len(f.Value) == len("2006-01-02T15:04"):
+		return f.Value + ":00Z"
+	}
+	return f.Value + "Z"
+}
 
 func viewAudit(q *request) (view, error) {
 	v := q.newAuditView()
+	v.Export = v.exportLink(q)
 	var g parts
 	load(&g, q, &v.Events, "listAudit", v.query)
 	load(&g, q, &v.Sinks, "listAuditSinks", nil)
@@ -114,16 +144,21 @@ func viewProjectAudit(q *request) (view, error) {
 
 // newAuditView returns the page with its filter.
 func (q *request) newAuditView() *auditView {
-	v := &auditView{Outcome: q.query.Get("outcome"), Outcomes: []option{{"", q.t("audit.outcome.any")}},
+	v := &auditView{Operation: q.query.Get("operation"), Outcome: q.query.Get("outcome"), Outcomes: []option{{"", q.t("audit.outcome.any")}},
 		query: url.Values{"count": {strconv.Itoa(q.prefs.PageSize)}}}
-	for _, name := range append([]string{"outcome", "before"}, auditFilters...) {
+	for _, name := range []string{"operation", "outcome", "before"} {
 		if value := q.query.Get(name); value != "" {
 			v.query.Set(name, value)
 			v.Active = v.Active || name != "before"
 		}
 	}
 	for _, name := range auditFilters {
-		v.Filter = append(v.Filter, auditFilter{name, q.t("audit." + name), q.query.Get(name)})
+		f := q.newAuditFilter(name)
+		if v.Filter = append(v.Filter, f); f.Value != "" {
+			v.query.Set(name, f.parameter())
+			v.Set++
+			v.Active = true
+		}
 	}
 	for _, name := range []string{"done", "failed", "refused", "unknown"} {
 		v.Outcomes = append(v.Outcomes, option{name, q.t("audit.outcome." + name)})
@@ -131,10 +166,24 @@ func (q *request) newAuditView() *auditView {
 	return v
 }
 
+// exportLink returns the link to the selected events as a file.
+func (v *auditView) exportLink(q *request) string {
+	query := maps.Clone(v.query)
+	query.Del("count")
+	query.Del("before")
+	query.Set("format", "csv")
+	return q.root + "/../api/audit/export?" + query.Encode()
+}
+
 // completed waits for the events and returns the page with them.
 func (v *auditView) completed(q *request, g *parts) *auditView {
 	g.wait()
 	page := v.Events.Value
+	for i := range v.Filter {
+		f := &v.Filter[i]
+		f.Wrong = v.Events.Err.Field(f.Name) != ""
+		v.Wrong = v.Wrong || f.Wrong
+	}
 	v.Rows, v.Known = q.shownEvents(append(page.Open, page.Events...)), q.operationOptions()
 	if page.Next > 0 {
 		v.Older = q.withQuery("before", strconv.FormatInt(page.Next, 10))

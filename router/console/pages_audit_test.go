@@ -35,7 +35,9 @@ func TestAudit_shows_names(t *testing.T) {
 		`<span title="putMember">Add member or change role</span></th><td>Ada</td>`,
 		`<span title="createJob">Start job</span></th><td>End sessions</td>`,
 		`<span title="setTTL">Change the time to live of topics</span></th><td>gate</td>`,
-		`<span title="deleteClient">Delete client</span></th><td>pump-7</td>`,
+		`<span title="deleteClient">Delete client</span> <span class="bad"><svg class="icon"`,
+		`</svg></span></th><td>pump-7</td>`,
+		"<pre><code>{\n  &#34;after&#34;: {\n",
 		`<span title="addRoleACL">Add rule to role</span></th><td>pump</td>`,
 		`<code>ofALaterVersion</code></th><td>pump</td>`,
 		`<option value="setTtl">Change the time to live of topics</option>`,
@@ -179,5 +181,21 @@ func TestZone(t *testing.T) {
 		if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), ` data-zone="`+zone+`"`) {
 			t.Errorf("%s: the scripts have another zone", zone)
 		}
+	}
+}
+
+// TestAudit_is_downloaded checks that the page of the service leads to a file with the events that its
+// filter selects, and that of a project does not.
+func TestAudit_is_downloaded(t *testing.T) {
+	t.Parallel()
+	events := success(`{"events":[{"operation":"login","outcome":"done","count":1}],"next":7}`)
+	c := newTestConsole(t, (&calledService{responses: map[string]*Response{"listAudit": events, "listProjectAudit": events}}).call)
+	const query = "&operation=login&since=2026-01-31T12:00&before=9"
+	const link = `href="./../api/audit/export?format=csv&amp;operation=login&amp;since=2026-01-31T12%3A00%3A00Z" download="audit.csv"`
+	if text := c.at("audit", query).Body.String(); !strings.Contains(text, link) {
+		t.Errorf("no %s in:\n%s", link, text)
+	}
+	if text := c.at("project-audit", query).Body.String(); !strings.Contains(text, `<span title="login">`) || strings.Contains(text, "download") {
+		t.Errorf("the page of a project:\n%s", text)
 	}
 }

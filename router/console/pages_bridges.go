@@ -24,7 +24,7 @@ func bridgePages() []*page {
 }
 
 func viewBridges(q *request) (view, error) {
-	v := &listView{Intro: q.t("bridges.empty"), Head: []string{q.t("col.bridge"), q.t("col.state"), q.t("bridges.connections")}}
+	v := &listView{Intro: q.t("bridges.empty"), Head: []string{q.t("col.bridge"), q.t("bridges.connections"), q.t("col.state")}}
 	var list []struct {
 		ID     string `json:"id"`
 		Active bool   `json:"isActive"`
@@ -46,7 +46,7 @@ func viewBridges(q *request) (view, error) {
 		if b.Active {
 			state, connections = cell{Text: q.t("bridges.configured")}, q.connectionsOf(states[i])
 		}
-		r := row{Cells: []cell{{Text: b.ID, To: q.inBroker("bridges/" + url.PathEscape(b.ID))}, state, connections}}
+		r := row{Cells: []cell{{Text: b.ID, To: q.inBroker("bridges/" + url.PathEscape(b.ID))}, connections, state}}
 		if q.role() >= editor {
 			r.Actions = []link{{Text: q.t("bridges.configure"), To: q.inBroker("bridges/" + url.PathEscape(b.ID) + "/config")}}
 		}

@@ -3,7 +3,7 @@ package console
 // connectPages are the brokers of a project, and how one is added.
 func connectPages() []*page {
 	return []*page{
-		{path: "/ui/p/{projectId}/brokers", name: "brokers", template: "list", role: viewer, help: "brokers", calls: []string{"listBrokers"}, view: viewBrokers},
+		{path: "/ui/p/{projectId}/brokers", name: "brokers", template: "list", role: viewer, help: "brokers", calls: []string{"listBrokers", "getMetricHistory"}, view: viewBrokers},
 		{path: "/ui/p/{projectId}/brokers/new", name: "broker-new", template: "connect", group: "brokers", role: admin, help: "brokers", calls: []string{"createBroker", "testBroker"},
 			view: viewConnect, actions: map[string]action{"add": createBroker, "test": testBroker, "pin": pinNewBroker}, fragments: []string{"trial", "fingerprint"}},
 	}
@@ -15,16 +15,24 @@ func viewBrokers(q *request) (view, error) {
 	if err != nil {
 		return nil, err
 	}
-	v := &listView{Intro: q.t("home.empty"), Paging: paging{Total: total}, Head: []string{q.t("col.name"), q.t("col.state"), q.t("col.address"), q.t("col.since")}}
+	v := &listView{Intro: q.t("home.empty"), Paging: paging{Total: total}, Head: append(append([]string{q.t("col.name"), q.t("col.state")}, q.loadHead()...), q.t("col.address"), q.t("col.since"))}
 	if q.role() >= admin {
 		v.Add = link{Text: q.t("brokers.add"), To: q.inProject("brokers/new")}
 	}
-	for _, b := range list {
+	var g parts
+	brokers := q.loaded(&g, q.params["projectId"], list, maxLoads)
+	g.wait()
+	setTexts(q.lang, brokers)
+	for _, b := range brokers {
 		state := cell{Text: q.t("state.connected"), State: "good"}
 		if !b.Status.Connected {
-			state = cell{Text: q.t("state.disconnected"), State: "bad", Quiet: q.inConnectionTerms(b.Status.Error)}
+			state = cell{Text: q.t("state.disconnected"), State: "bad", Quiet: b.Status.Error}
 		}
-		v.Rows = append(v.Rows, row{Cells: []cell{{Text: b.Name, To: q.inProject("b/" + b.ID + "/overview"), Quiet: b.Description}, state, {Text: b.URL, Code: true}, {Time: b.Status.Since}}})
+		cells := []cell{{Text: b.Name, To: q.inProject("b/" + b.ID + "/overview"), Quiet: b.Description}, state}
+		for _, text := range b.Load {
+			cells = append(cells, cell{Text: text, Number: true})
+		}
+		v.Rows = append(v.Rows, row{Cells: append(cells, cell{Text: b.URL, Code: true}, cell{Time: b.Status.Since})})
 	}
 	return v, nil
 }

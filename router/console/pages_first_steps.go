@@ -1,14 +1,16 @@
 package console
 
 import (
+	"cmp"
 	"net/url"
+	"slices"
 	"strings"
 )
 
 // firstStepsPages lead a new operator to the first message.
 func firstStepsPages() []*page {
 	return []*page{
-		{path: "/ui/first-steps", name: "first-steps", role: viewer, help: "first-steps", calls: []string{"listProjects", "listBrokers", "listRoles", "listClients", "setPreferences"},
+		{path: "/ui/first-steps", name: "first-steps", role: viewer, help: "first-steps", calls: []string{"listProjects", "listBrokers", "listRoles", "listClients", "listBackups", "setPreferences"},
 			view: viewFirstSteps, actions: map[string]action{"dismiss": dismissFirstSteps}, fragments: []string{"steps"}},
 	}
 }
@@ -83,8 +85,18 @@ func viewFirstSteps(q *request) (view, error) {
 	v.add(q, role)
 	v.add(q, client)
 	v.add(q, step{Name: "device", Command: deviceCommand(b.URL)})
-	v.add(q, step{Name: "backup", To: "../docs/backup"})
+	v.add(q, q.backupStep())
 	return v, nil
+}
+
+// backupStep leads administrators to the backups, and others to the manual.
+func (q *request) backupStep() step {
+	if !q.me.Root {
+		return step{Name: "backup", To: "../docs/backup"}
+	}
+	var made []backupRecord
+	q.get("listBackups", nil, &made) //nolint:errcheck // the step is open without them
+	return step{Name: "backup", State: state(slices.ContainsFunc(made, func(b backupRecord) bool { return b.State == "verified" })), To: "backups", Action: q.t("title.backups")}
 }
 
 // counts returns how many roles and clients a broker has; each has one of its own, that
@@ -115,7 +127,7 @@ func deviceCommand(address string) string {
 func (v *firstStepsView) add(q *request, s step) {
 	s.Text = q.t("steps." + s.Name + ".text")
 	if s.To != "" {
-		s.Action = q.t("steps." + s.Name + ".action")
+		s.Action = cmp.Or(s.Action, q.t("steps."+s.Name+".action"))
 	}
 	s.Name = q.t("steps." + s.Name)
 	v.Steps = append(v.Steps, s)

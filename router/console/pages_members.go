@@ -29,17 +29,17 @@ func viewMembers(q *request) (view, error) {
 		return nil, err
 	}
 	administrators := q.administrators()
-	v := &listView{Intro: q.t("members.empty"), Paging: paging{Total: total}, Head: []string{q.t("col.name"), q.t("col.email"), q.t("col.role")}}
+	v := &listView{Intro: q.t("members.empty"), Paging: paging{Total: total}, Head: []string{q.t("col.name"), q.t("col.role"), q.t("col.email")}}
 	if q.role() >= admin {
 		v.Add = link{Text: q.t("members.add"), To: q.inProject("members/new"), Dialog: true}
 	}
 	for _, m := range list {
-		r := row{Cells: []cell{{Text: m.Name}, {Text: m.Email}, {Text: q.t("role." + m.Role)}}}
+		r := row{Cells: []cell{{Text: m.Name}, {Text: q.t("role." + m.Role)}, {Text: m.Email}}}
 		if administrators[m.UserID] {
-			r.Cells[2].Quiet = q.t("members.root")
+			r.Cells[1].Quiet = q.t("members.root")
 		}
 		if m.UserID == project.Owner.UserID {
-			r.Cells[2].Quiet = q.t("members.owner")
+			r.Cells[1].Quiet = q.t("members.owner")
 		} else if q.role() >= admin {
 			r.Actions = []link{
 				{Text: q.t("members.role"), To: q.inProject("members/edit", "user", m.UserID, "name", m.Name, "role", m.Role), Dialog: true},

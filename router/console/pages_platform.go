@@ -8,7 +8,7 @@ import (
 // platformPages are those outside of projects.
 func platformPages() []*page {
 	return []*page{
-		{path: "/ui/home", name: "home", role: viewer, help: "first-steps", calls: []string{"listProjects", "listBrokers"}, view: viewHome,
+		{path: "/ui/home", name: "home", role: viewer, help: "first-steps", calls: []string{"listProjects", "listBrokers", "getMetricHistory"}, view: viewHome,
 			fragments: []string{"brokers"}},
 	}
 }
@@ -17,6 +17,7 @@ func platformPages() []*page {
 type homeView struct {
 	frame
 	Projects []homeProject
+	LoadHead []string
 	Paging   paging
 }
 
@@ -24,6 +25,7 @@ type homeView struct {
 type homeProject struct {
 	projectRecord
 	Brokers part[[]brokerRecord]
+	Rows    []loadedBroker
 }
 
 func viewHome(q *request) (view, error) {
@@ -34,7 +36,7 @@ func viewHome(q *request) (view, error) {
 	slices.SortFunc(all, func(a, b projectRecord) int { return cmp.Compare(a.Name, b.Name) })
 	offset, size := q.window()
 	shown := all[min(offset, len(all)):min(offset+size, len(all))]
-	v := &homeView{Projects: make([]homeProject, len(shown)), Paging: q.paging(len(all))}
+	v := &homeView{Projects: make([]homeProject, len(shown)), Paging: q.paging(len(all)), LoadHead: q.loadHead()}
 	var g parts
 	for i := range v.Projects {
 		p := &v.Projects[i]
@@ -42,11 +44,21 @@ func viewHome(q *request) (view, error) {
 		loadWith(&g, q, &p.Brokers, "listBrokers", map[string]string{"projectId": p.ID}, nil)
 	}
 	g.wait()
-	for _, p := range v.Projects {
-		for i := range p.Brokers.Value {
-			status := &p.Brokers.Value[i].Status
-			status.Error = q.inConnectionTerms(status.Error)
-		}
-	}
+	v.loadBrokers(q)
 	return v, nil
+}
+
+// loadBrokers completes the brokers of the projects with what they do now.
+func (v *homeView) loadBrokers(q *request) {
+	var g parts
+	left := maxLoads
+	for i := range v.Projects {
+		p := &v.Projects[i]
+		p.Rows = q.loaded(&g, p.ID, p.Brokers.Value, left)
+		left = max(left-len(p.Rows), 0)
+	}
+	g.wait()
+	for i := range v.Projects {
+		setTexts(q.lang, v.Projects[i].Rows)
+	}
 }

@@ -53,9 +53,9 @@ func viewProjects(q *request) (view, error) {
 		return nil, err
 	}
 	v := &listView{Intro: q.t("projects.empty"), Add: link{Text: q.t("projects.add"), To: "projects/new", Dialog: true}, Paging: paging{Total: total},
-		Head: []string{q.t("col.name"), q.t("col.description"), q.t("col.owner"), q.t("col.your_role")}}
+		Head: []string{q.t("col.name"), q.t("col.your_role"), q.t("col.owner"), q.t("col.description")}}
 	for _, p := range list {
-		r := row{Cells: []cell{{Text: p.Name, To: "p/" + p.ID + "/brokers"}, {Text: p.Description}, {Text: p.Owner.Name}, {Text: q.t("role." + p.Role)}}}
+		r := row{Cells: []cell{{Text: p.Name, To: "p/" + p.ID + "/brokers"}, {Text: q.t("role." + p.Role)}, {Text: p.Owner.Name}, {Text: p.Description}}}
 		if p.Role == "admin" {
 			r.Actions = []link{{Text: q.t("settings"), To: "p/" + p.ID + "/settings"}}
 		}

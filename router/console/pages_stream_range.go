@@ -140,7 +140,7 @@ func (q *request) rangeView(intro, title string, f form) *streamRangeView {
 
 // periodFields are the ends of a period.
 func (q *request) periodFields() []field {
-	return []field{{Name: "gte", Kind: "datetime-local", Step: "1", Label: q.t("field.from")}, {Name: "lte", Kind: "datetime-local", Step: "1", Label: q.t("field.to")}}
+	return []field{{Name: "gte", Kind: kindTime, Step: "1", Label: q.t("field.from")}, {Name: "lte", Kind: kindTime, Step: "1", Label: q.t("field.to")}}
 }
 
 func (q *request) replayForm() form {

@@ -25,7 +25,7 @@ func viewMessages(q *request) (view, error) {
 }
 
 func (q *request) publishForm() form {
-	return q.newForm("publish", "publish.submit", q.labelled("publish",
+	f := q.newForm("publish", "publish.submit", q.labelled("publish",
 		field{Name: "topic", Kind: kindText, Required: true, Value: q.query.Get("topic")},
 		field{Name: "payload", Kind: kindLong},
 		field{Name: "encoding", Kind: kindSelect, Value: "text", Options: []option{
@@ -37,6 +37,8 @@ func (q *request) publishForm() form {
 		field{Name: "responseTopic", Kind: kindText},
 		field{Name: "correlationData", Kind: kindText},
 		field{Name: "userProperties", Kind: kindLines})...)
+	f.Fold = fold{q.t("listen.properties"), "expiry"}
+	return f
 }
 
 // publishBody returns the body of publish for the posted form. The API takes text and

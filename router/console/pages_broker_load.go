@@ -1,0 +1,77 @@
+package console
+
+import (
+	"net/url"
+	"strconv"
+	"time"
+)
+
+// loadedBroker is a broker in a list, with what it does now.
+type loadedBroker struct {
+	brokerRecord
+	history part[metricHistory]
+	Load    []string // the texts of loadMetrics
+}
+
+// loadMetrics are the metrics of the history that lists of brokers show.
+var loadMetrics = []struct {
+	Name   string
+	isRate bool
+}{{"connected", false}, {"messagesIn", true}, {"messagesOut", true}}
+
+// maxLoads bounds the brokers of a page whose history is read.
+const maxLoads = 100
+
+// loadAge is how old the newest values may be. The history has one for every ten seconds.
+const loadAge = time.Minute
+
+// loadNow reads the newest values of a broker that is connected.
+func (b *loadedBroker) loadNow(g *parts, q *request, project string) {
+	if b.Status.Connected {
+		loadWith(g, q, &b.history, "getMetricHistory", map[string]string{"projectId": project, "brokerId": b.ID},
+			url.Values{"step": {"10"}, "from": {strconv.FormatInt(time.Now().Add(-loadAge).UnixMilli(), 10)}})
+	}
+}
+
+// loaded returns the brokers of a list with their load, of the first n.
+func (q *request) loaded(g *parts, project string, list []brokerRecord, n int) []loadedBroker {
+	brokers := make([]loadedBroker, len(list))
+	for i := range brokers {
+		b := &brokers[i]
+		b.brokerRecord = list[i]
+		b.Status.Error = q.inConnectionTerms(b.Status.Error)
+		if i < n {
+			b.loadNow(g, q, project)
+		}
+	}
+	return brokers
+}
+
+// setTexts completes the brokers, once their history was read.
+func setTexts(l *locale, brokers []loadedBroker) {
+	for i := range brokers {
+		b := &brokers[i]
+		for _, m := range loadMetrics {
+			b.Load = append(b.Load, b.history.Value.newest(m.Name, m.isRate).text(l))
+		}
+	}
+}
+
+// newest returns the newest value of a metric that is known.
+func (h metricHistory) newest(metric string, isRate bool) figure {
+	values := h.Series[metric].Mean
+	for i := len(values) - 1; i >= 0; i-- {
+		if values[i] != nil {
+			return figure{Known: true, Value: *values[i], Rate: isRate}
+		}
+	}
+	return figure{}
+}
+
+// loadHead returns the heads of the columns.
+func (q *request) loadHead() (heads []string) {
+	for _, m := range loadMetrics {
+		heads = append(heads, q.t("brokers."+m.Name))
+	}
+	return heads
+}
