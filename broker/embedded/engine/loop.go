@@ -17,26 +17,33 @@ import (
 // else a connection gets a goroutine of its own until it is silent again.
 //
 // A turn reads every connection that has bytes, and then writes: so the messages of many
-// publishers are one write to their subscriber. If many publishers write to the same subscribers
-// in turn after turn, the loop pauses between turns so that more of them gather.
+// publishers are one write to their subscriber. If publishers that send seldom write to the same
+// subscribers in turn after turn, the loop pauses between turns so that more of them gather.
 type loop struct {
 	engine  *Engine
 	set     *poll.Set[*Conn]
 	touched []*Conn // connections to be flushed at the end of the turn
 
-	turn   uint64    // of this loop, and its number in the lowest byte
-	began  time.Time // when the last turn began
-	shared int       // connections of this turn for which the last one wrote another publisher's messages
-	gain   int       // how many turns more gathered than did not, within maxGain
+	turn       uint64    // counts turns; the lowest byte is the number of the loop
+	began      time.Time // when the last turn began
+	recipients int       // of the messages of this turn
+	shared     int       // recipients for which a pause before this turn would have saved a write
+	gain       int       // how many turns a pause would have been worth it rather than not, within maxGain
 }
 
+// nextTurn is what is added to the count of turns.
+const nextTurn = 1 << 8
+
 // A loop pauses for gatherTime once gain has reached enoughGain. A turn that began later than
-// gatherWithin after the last one is not one in which more can gather.
+// gatherWithin after the last one is not one in which more can gather. A publisher whose last
+// message came less than seldom ago, in turns, may be waiting for an answer.
 const (
 	gatherTime   = 150 * time.Microsecond
 	gatherWithin = 400 * time.Microsecond
-	enoughGain   = 8
-	maxGain      = 16
+	seldom       = 64 * nextTurn
+	fewTurns     = 4 * nextTurn
+	enoughGain   = 16
+	maxGain      = 32
 )
 
 // loops are the loops of an engine. They start with the first connection that they can read.
@@ -103,8 +110,8 @@ func (l *loop) run() {
 
 // begin begins a turn and returns the time in epoch milliseconds.
 func (l *loop) begin() int64 {
-	l.turn += 1 << 8
-	l.shared = 0
+	l.turn += nextTurn
+	l.recipients, l.shared = 0, 0
 	return l.engine.now()
 }
 
@@ -112,13 +119,15 @@ func (l *loop) begin() int64 {
 // whether the loop should pause.
 func (l *loop) flush() bool {
 	began := time.Now()
-	switch quick := began.Sub(l.began) < gatherWithin; {
-	case quick && 2*l.shared > len(l.touched):
+	quick := began.Sub(l.began) < gatherWithin
+	l.began = began
+	switch {
+	case quick && l.recipients == 0: // of acknowledgements, say, which tell nothing
+	case quick && 2*l.shared > l.recipients:
 		l.gain = min(l.gain+1, maxGain)
 	default:
 		l.gain = max(l.gain-1, 0)
 	}
-	l.began = began
 	for i, c := range l.touched {
 		l.touched[i] = nil
 		c.flush()
@@ -127,11 +136,19 @@ func (l *loop) flush() bool {
 	return l.gain >= enoughGain
 }
 
-// count counts recipients for which the last turn wrote messages of another publisher.
+// count counts the recipients of a connection's messages, and those of them for which one of the
+// last few turns wrote messages of another publisher.
 func (l *loop) count(recipients []*Conn, from *Conn) {
+	if len(recipients) == 0 {
+		return
+	}
+	l.recipients += len(recipients)
+	isSeldom := l.turn-from.in.turn >= seldom
+	from.in.turn = l.turn
 	for _, c := range recipients {
 		turn, writer := c.turn.Swap(l.turn), c.writer.Swap(from.timestamp)
-		if turn == l.turn-1<<8 && writer != from.timestamp {
+		isNear := (l.turn-turn)%nextTurn == 0 && l.turn-turn <= fewTurns
+		if isSeldom && isNear && writer != from.timestamp {
 			l.shared++
 		}
 	}
@@ -272,6 +289,9 @@ func (c *Conn) readWaiting() error {
 	f, err := c.socket.polled.Waiting()
 	if err != nil {
 		return err
+	}
+	if c.in.idle > 0 {
+		c.watch(c.in.idle)
 	}
 	r := &c.in.reader
 	if err := r.ensureSpace(); err != nil {

@@ -1,0 +1,69 @@
+package engine
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// TestLoopPauses pauses between turns only for subscribers of many publishers that send seldom, in
+// quick succession, and no longer than that lasts.
+func TestLoopPauses(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		publishers, subscribers int
+		apart                   time.Duration
+		pauses                  bool
+	}{
+		"a crowd":                        {200, 1, 100 * time.Microsecond, true},
+		"a crowd with few subscribers":   {200, 2, 50 * time.Microsecond, true},
+		"publishers that may be waiting": {10, 1, 100 * time.Microsecond, false},
+		"pairs":                          {200, 200, 100 * time.Microsecond, false},
+		"a slow crowd":                   {200, 1, time.Millisecond, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				l, publishers, subscribers := newTestLoop(c.publishers, c.subscribers)
+				pauses := 0
+				for n := range 2000 {
+					if l.play(publishers[n%c.publishers], subscribers[n%c.subscribers], c.apart) {
+						pauses++
+					}
+				}
+				if pauses > 0 != c.pauses {
+					t.Errorf("%d pauses", pauses)
+				}
+				for range 2 * maxGain { // a client that waits for each answer
+					l.play(publishers[0], subscribers[0], c.apart)
+				}
+				if l.play(publishers[0], subscribers[0], c.apart) {
+					t.Error("it still pauses")
+				}
+			})
+		})
+	}
+}
+
+func newTestLoop(publishers, subscribers int) (l *loop, from, to []*Conn) {
+	e := New(DefaultConfig(), Parts{})
+	for n := range publishers {
+		from = append(from, &Conn{timestamp: uint64(n + 1)})
+	}
+	for range subscribers {
+		to = append(to, &Conn{})
+	}
+	return &loop{engine: e, turn: seldom}, from, to
+}
+
+// play is a turn with one message, and one with its acknowledgement.
+func (l *loop) play(from, to *Conn, apart time.Duration) (pauses bool) {
+	<-time.After(apart)
+	l.begin()
+	l.count([]*Conn{to}, from)
+	pauses = l.flush()
+	l.begin()
+	l.count(nil, to)
+	l.flush()
+	return pauses
+}
