@@ -24,7 +24,7 @@ func small(e Scenario) (Load, int) {
 		l.Topics = 500
 		return l, 1_000
 	case Flow:
-		l.Subscribers = min(l.Subscribers, 20)
+		l.Publishers, l.Subscribers = min(l.Publishers, 100), min(l.Subscribers, 20)
 		return l, 10 * l.Publishers
 	}
 	return e.Load, 500
