@@ -101,7 +101,13 @@ func testFullDisks(t *testing.T) {
 			return all.areAll() && unlucky.Healthy(t.Context()) == nil
 		})
 		goesOn()
-		all.serving(t).ask(control.SetLeader("plant", unlucky.at.NodeID), nil)
+		eventually(t, "the node leads", func() bool { // once it has caught up
+			err := all.serving(t).AskHA(t.Context(), control.SetLeader("plant", unlucky.at.NodeID), nil)
+			if err != nil && !errors.Is(err, control.ErrUnconfirmed) {
+				t.Fatal(err)
+			}
+			return err == nil
+		})
 		goesOn()
 	}
 	count := publisher.count.Load()
