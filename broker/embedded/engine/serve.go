@@ -26,7 +26,7 @@ type incomingState struct {
 	answers    bool              // something may have to be written: not only PUBLISH of QoS 0 was handled
 	controls   bool              // an alias stands for the topic of a control API
 	owed       *Changes          // acknowledgements to be submitted to the store
-	turn       uint64            // of the loop, when it last handled a message that somebody gets
+	turn       uint64            // of the loop, when it last handled a message with recipients
 	heard      time.Time         // time of the last bytes
 	idle       time.Duration     // keep alive timeout; 0 for none
 }
