@@ -45,7 +45,7 @@ type Conn struct {
 	turn     atomic.Uint64 // of the loop that last wrote to it, see loop.turn
 	writer   atomic.Uint64 // timestamp of the connection whose message that was
 	parkedAt atomic.Int64  // epoch milliseconds; 0 while a goroutine of its own reads it
-	silence  silence       // guarded by silent.mu
+	silence  due           // when silent looks at it next; guarded by silent.mu
 
 	mu         sync.Mutex    // guards what follows; the innermost of all locks
 	writing    bool          // a goroutine is writing

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"container/heap"
 	"sync"
 	"time"
 
@@ -15,43 +14,15 @@ type silent struct {
 	wake   chan struct{}
 
 	mu    sync.Mutex // guards items, and Conn.silence; an innermost lock, held briefly
-	items silentHeap
-}
-
-// silence is the entry of a connection.
-type silence struct {
-	check int64 // epoch milliseconds at which the connection is looked at next
-	place int   // counted from 1; 0 for none
+	items dueHeap[*Conn]
 }
 
 // silentEvery is how often connections are looked at, in milliseconds: a timer for each would
 // wake the processor for each.
 const silentEvery = 100
 
-// silentHeap is a heap of connections.
-type silentHeap []*Conn
-
-func (h silentHeap) Len() int           { return len(h) }
-func (h silentHeap) Less(i, j int) bool { return h[i].silence.check < h[j].silence.check }
-func (h silentHeap) Swap(i, j int) {
-	h[i], h[j] = h[j], h[i]
-	h[i].silence.place, h[j].silence.place = i+1, j+1
-}
-
-func (h *silentHeap) Push(x any) {
-	c := x.(*Conn) //nolint:forcetypeassert // nothing else is pushed
-	*h = append(*h, c)
-	c.silence.place = len(*h)
-}
-
-func (h *silentHeap) Pop() any {
-	n := len(*h) - 1
-	last := (*h)[n]
-	(*h)[n] = nil
-	*h = (*h)[:n]
-	last.silence.place = 0
-	return last
-}
+// dueEntry returns the entry of the connection in silent.
+func (c *Conn) dueEntry() *due { return &c.silence }
 
 func newSilent(e *Engine) *silent { return &silent{engine: e, wake: make(chan struct{}, 1)} }
 
@@ -61,11 +32,9 @@ func (s *silent) watch(c *Conn) {
 		return
 	}
 	s.mu.Lock()
-	c.silence.check = nextCheck(s.engine.now() + c.in.idle.Milliseconds())
-	heap.Push(&s.items, c)
-	first := s.items[0] == c
+	isNext := s.items.set(c, nextCheck(s.engine.now()+c.in.idle.Milliseconds()))
 	s.mu.Unlock()
-	if first {
+	if isNext {
 		select {
 		case s.wake <- struct{}{}:
 		default:
@@ -80,9 +49,7 @@ func nextCheck(at int64) int64 { return (at + silentEvery - 1) / silentEvery * s
 func (s *silent) forget(c *Conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if c.silence.place > 0 {
-		heap.Remove(&s.items, c.silence.place-1)
-	}
+	s.items.remove(c)
 }
 
 // run looks at connections until the engine closes.
@@ -90,9 +57,7 @@ func (s *silent) run() {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
-		if wait, more := s.endOverdue(); more {
-			timer.Reset(wait)
-		}
+		timer.Reset(s.endOverdue())
 		select {
 		case <-timer.C:
 		case <-s.wake:
@@ -104,29 +69,28 @@ func (s *silent) run() {
 
 // endOverdue ends connections that are silent for too long, and returns the time until the next
 // ones must be looked at.
-func (s *silent) endOverdue() (wait time.Duration, more bool) {
+func (s *silent) endOverdue() (wait time.Duration) {
 	now := s.engine.now()
-	var overdue []*Conn
-	s.mu.Lock()
-	for len(s.items) > 0 && s.items[0].silence.check <= now {
-		c := s.items[0]
-		due := c.silentUntil(now)
-		if due <= now {
-			overdue = append(overdue, c)
-			due = now + c.in.idle.Milliseconds() // should it not end
-		}
-		c.silence.check = nextCheck(due)
-		heap.Fix(&s.items, 0)
-	}
-	if more = len(s.items) > 0; more {
-		wait = time.Duration(s.items[0].silence.check-now) * time.Millisecond
-	}
-	s.mu.Unlock()
+	overdue, wait := s.overdue(now)
 	for _, c := range overdue {
 		c.engine.config.Log.Debug("a connection broke the protocol", "remote", c.socket.Address, "reason", "keep alive timeout")
 		c.end(packet.ReasonKeepAliveTimeout, false)
 	}
-	return wait, more
+	return wait
+}
+
+func (s *silent) overdue(now int64) (overdue []*Conn, wait time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for c, ok := s.items.next(now); ok; c, ok = s.items.next(now) {
+		end := c.silentUntil(now)
+		if end <= now {
+			overdue = append(overdue, c)
+			end = now + c.in.idle.Milliseconds() // should it not end
+		}
+		s.items.set(c, nextCheck(end))
+	}
+	return overdue, s.items.wait(now)
 }
 
 // silentUntil returns when the keep alive timeout of a connection ends if it stays silent. One

@@ -90,11 +90,21 @@ func (l *loops) close() {
 
 // run serves connections until the engine closes.
 func (l *loop) run() {
+	err := l.turns()
+	select {
+	case <-l.engine.stopped:
+	default:
+		l.engine.config.Log.Error("many clients are no longer served: restart the broker", "error", err)
+	}
+}
+
+// turns serves connections until waiting for them fails.
+func (l *loop) turns() error {
 	var ready []*Conn
-	var err error
-	for err == nil {
+	for {
+		var err error
 		if ready, err = l.set.Wait(ready[:0]); err != nil {
-			break
+			return err
 		}
 		l.engine.store.WaitForCapacity()
 		now := l.begin()
@@ -103,7 +113,9 @@ func (l *loop) run() {
 			l.serve(c, now)
 		}
 		if l.flush() {
-			err = l.set.Sleep(gatherTime)
+			if err := l.set.Sleep(gatherTime); err != nil {
+				return err
+			}
 		}
 	}
 }
@@ -130,10 +142,16 @@ func (l *loop) flush() bool {
 	}
 	for i, c := range l.touched {
 		l.touched[i] = nil
-		c.flush()
+		c.flushAlone()
 	}
 	l.touched = l.touched[:0]
 	return l.gain >= enoughGain
+}
+
+// flushAlone is flush, in which a panic ends only this connection.
+func (c *Conn) flushAlone() {
+	defer c.recoverPanic()
+	c.flush()
 }
 
 // count counts the recipients of a connection's messages, and those of them for which one of the

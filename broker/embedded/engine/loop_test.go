@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"net"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -66,4 +68,22 @@ func (l *loop) play(from, to *Conn, apart time.Duration) (pauses bool) {
 	l.count(nil, to)
 	l.flush()
 	return pauses
+}
+
+// TestLoopSurvivesPanic panics while a turn writes to one connection: that one is closed, and the
+// next one is written to.
+func TestLoopSurvivesPanic(t *testing.T) {
+	t.Parallel()
+	l, _, _ := newTestLoop(0, 0)
+	near, far := net.Pipe()
+	defer far.Close() //nolint:errcheck // nothing depends on it
+	broken := newConn(l.engine, &Socket{Conn: near, Raw: struct{ syscall.RawConn }{}})
+	broken.send([]byte{1})
+	other := newConn(l.engine, &Socket{})
+	other.pending.Store(true)
+	l.touched = []*Conn{broken, other}
+	l.flush()
+	if !broken.closed || other.pending.Load() {
+		t.Errorf("the broken one is closed: %v; the other is still to be written: %v", broken.closed, other.pending.Load())
+	}
 }

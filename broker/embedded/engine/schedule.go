@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"container/heap"
 	"sync"
 	"time"
 )
@@ -17,39 +16,11 @@ type schedule struct {
 	running sync.Mutex // held while sessions are run; the outermost lock
 
 	mu    sync.Mutex // guards items, and scheduledAt of sessions; an innermost lock, held briefly
-	items scheduleHeap
+	items dueHeap[*Session]
 }
 
-// scheduledAt is the entry of a session in the schedule.
-type scheduledAt struct {
-	at    int64 // epoch milliseconds
-	place int   // in the schedule, counted from 1; 0 for none
-}
-
-// scheduleHeap is a heap of sessions.
-type scheduleHeap []*Session
-
-func (d scheduleHeap) Len() int           { return len(d) }
-func (d scheduleHeap) Less(i, j int) bool { return d[i].scheduled.at < d[j].scheduled.at }
-func (d scheduleHeap) Swap(i, j int) {
-	d[i], d[j] = d[j], d[i]
-	d[i].scheduled.place, d[j].scheduled.place = i+1, j+1
-}
-
-func (d *scheduleHeap) Push(x any) {
-	s := x.(*Session) //nolint:forcetypeassert // nothing else is pushed
-	*d = append(*d, s)
-	s.scheduled.place = len(*d)
-}
-
-func (d *scheduleHeap) Pop() any {
-	n := len(*d) - 1
-	last := (*d)[n]
-	(*d)[n] = nil
-	*d = (*d)[:n]
-	last.scheduled.place = 0
-	return last
-}
+// dueEntry returns the entry of the session in the schedule.
+func (s *Session) dueEntry() *due { return &s.scheduled }
 
 func newSchedule(e *Engine) *schedule {
 	return &schedule{engine: e, wake: make(chan struct{}, 1), done: make(chan struct{})}
@@ -86,15 +57,9 @@ func (s *Session) endsAt() (at int64, limited bool) {
 // set sets the time of a session, which may be new in the schedule.
 func (d *schedule) set(s *Session, at int64) {
 	d.mu.Lock()
-	s.scheduled.at = at
-	if s.scheduled.place == 0 {
-		heap.Push(&d.items, s)
-	} else {
-		heap.Fix(&d.items, s.scheduled.place-1)
-	}
-	first := d.items[0] == s
+	isNext := d.items.set(s, at)
 	d.mu.Unlock()
-	if first {
+	if isNext {
 		select {
 		case d.wake <- struct{}{}:
 		default:
@@ -106,9 +71,7 @@ func (d *schedule) set(s *Session, at int64) {
 func (d *schedule) remove(s *Session) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if s.scheduled.place > 0 {
-		heap.Remove(&d.items, s.scheduled.place-1)
-	}
+	d.items.remove(s)
 }
 
 // run runs sessions when they are due, until the engine closes.
@@ -158,21 +121,18 @@ func (d *schedule) stop() { close(d.done) }
 func (d *schedule) take(now int64) (due []*Session) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for len(d.items) > 0 && d.items[0].scheduled.at <= now {
-		due = append(due, heap.Pop(&d.items).(*Session)) //nolint:forcetypeassert // nothing else is in it
+	for s, ok := d.items.next(now); ok; s, ok = d.items.next(now) {
+		d.items.remove(s)
+		due = append(due, s)
 	}
 	return due
 }
 
-// wait returns how long until the next session is due, at most a minute, because the clock of
-// the configuration may differ from the timer.
+// wait returns how long to wait for the next session.
 func (d *schedule) wait(now int64) time.Duration {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if len(d.items) == 0 {
-		return time.Minute
-	}
-	return min(time.Duration(d.items[0].scheduled.at-now)*time.Millisecond, time.Minute)
+	return d.items.wait(now)
 }
 
 // runDue ends a session that has expired or publishes its Will if that is due, and schedules

@@ -27,8 +27,8 @@ func TestSchedule(t *testing.T) {
 		}
 		at[s] = dice.Int64N(1000)
 		d.set(s, at[s])
-		if len(d.items) != len(at) {
-			t.Fatalf("%d entries for %d sessions", len(d.items), len(at))
+		if len(d.items.items) != len(at) {
+			t.Fatalf("%d entries for %d sessions", len(d.items.items), len(at))
 		}
 	}
 	var last int64
@@ -42,8 +42,8 @@ func TestSchedule(t *testing.T) {
 			delete(at, s)
 		}
 	}
-	if len(at) > 0 || len(d.items) > 0 {
-		t.Errorf("%d sessions never came, %d are left", len(at), len(d.items))
+	if len(at) > 0 || len(d.items.items) > 0 {
+		t.Errorf("%d sessions never came, %d are left", len(at), len(d.items.items))
 	}
 }
 

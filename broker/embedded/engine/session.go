@@ -20,8 +20,8 @@ type Session struct {
 	engine     *Engine
 	generation *generation // in which it began at this engine
 	counts     counts
-	scheduled  scheduledAt // guarded by the schedule
-	peer       *Peer       // that it represents; nil for a client
+	scheduled  due   // guarded by the schedule
+	peer       *Peer // that it represents; nil for a client
 
 	mu         sync.Mutex // guards what follows; see DESIGN.md for the order of locks
 	conn       *Conn      // nil while the client is away

@@ -99,7 +99,7 @@ func (s *Set) Bind(ctx context.Context) error {
 }
 
 // Serve starts accepting. Each connection is passed to handle on a goroutine of its own,
-// which may run as long as the connection lasts; handle must close it.
+// which may run as long as the connection lasts; its last owner must close it.
 func (s *Set) Serve(handle func(*Conn)) {
 	s.opening.Lock()
 	defer s.opening.Unlock()
