@@ -77,7 +77,7 @@ func TestLoopSurvivesPanic(t *testing.T) {
 	l, _, _ := newTestLoop(0, 0)
 	near, far := net.Pipe()
 	defer far.Close() //nolint:errcheck // nothing depends on it
-	broken := newConn(l.engine, &Socket{Conn: near, Raw: struct{ syscall.RawConn }{}})
+	broken := newConn(l.engine, &Socket{Conn: near, Raw: panicking{}})
 	broken.send([]byte{1})
 	other := newConn(l.engine, &Socket{})
 	other.pending.Store(true)
@@ -87,3 +87,8 @@ func TestLoopSurvivesPanic(t *testing.T) {
 		t.Errorf("the broken one is closed: %v; the other is still to be written: %v", broken.closed, other.pending.Load())
 	}
 }
+
+// panicking is a descriptor that panics when it is written to.
+type panicking struct{ syscall.RawConn }
+
+func (panicking) Write(func(uintptr) bool) error { panic("deliberate") }
