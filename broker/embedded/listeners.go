@@ -43,7 +43,7 @@ func (b *Broker) serveConn(c *listen.Conn) {
 		Listener: engine.Listener{Port: d.Port, BindAddress: d.BindAddress},
 	}
 	if s.Raw == nil {
-		s.Wait = c.Wait
+		s.Wait, s.Descriptor = c.Wait, c.Descriptor()
 	} else {
 		s.CloseDescriptor = c.CloseDescriptor
 	}

@@ -315,6 +315,10 @@ func (c *Conn) shut() {
 	if !c.closed {
 		c.closed = true
 		c.wakeReader()
+		if c.lingers() && c.parkedAt.Load() > 0 {
+			c.socket.shared.ShutdownRead() // a loop notices, and finish closes it
+			return
+		}
 		if c.socket.polled != nil {
 			c.socket.polled.Shutdown() // finish closes it
 		}

@@ -149,11 +149,7 @@ func (c *Conn) establish(assigned string) error {
 	}
 	c.in.heard = time.Now()
 	c.active.Store(c.engine.now())
-	if c.in.idle > 0 {
-		c.watch(c.in.idle)
-	} else {
-		c.socket.SetReadDeadline(time.Time{}) //nolint:errcheck // reading will tell
-	}
+	c.watchSilence(c.patience(), 0)
 	c.engine.meters.enter()
 	c.send(c.connack(present, assigned, keepAlive, s.lasts()))
 	c.hello = nil

@@ -174,6 +174,10 @@ func (l *loop) count(recipients []*Conn, from *Conn) {
 
 // serve reads a connection once and handles the packets.
 func (l *loop) serve(c *Conn, now int64) {
+	if c.lingers() {
+		l.leaveShared(c)
+		return
+	}
 	n, err := c.in.reader.readNow()
 	if errors.Is(err, syscall.EAGAIN) {
 		return
@@ -214,13 +218,6 @@ func (l *loop) handle(c *Conn) (waits bool, err error) {
 	return c.handlePackets(c.mayWait)
 }
 
-// leave starts a goroutine for a connection.
-func (l *loop) leave(c *Conn, begin func() error) {
-	l.set.Remove(c.socket.polled)
-	c.parkedAt.Store(0)
-	go c.attend(begin)
-}
-
 // mayWait reports whether handling a packet may wait for something.
 func (c *Conn) mayWait(p []byte) bool {
 	switch p[0] >> 4 {
@@ -243,83 +240,4 @@ func (c *Conn) mayRead() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.closed || c.hasSpace()
-}
-
-// errParked is the outcome of reading a connection that a loop now reads.
-var errParked = errors.New("the connection is parked")
-
-// park leaves the connection to a loop. It returns false if that is not possible; otherwise
-// the calling goroutine must not use the connection any more.
-func (c *Conn) park() bool {
-	if c.socket.polled == nil && !c.detach() {
-		return false
-	}
-	c.parkedAt.Store(c.engine.now())
-	if err := c.loop.set.Add(c.socket.polled, c); err != nil {
-		c.parkedAt.Store(0)
-		return false
-	}
-	return true
-}
-
-// detach takes the socket from the runtime's poller, unless a goroutine is writing to it.
-func (c *Conn) detach() bool {
-	if c.socket.CloseDescriptor == nil {
-		return false
-	}
-	l := c.engine.loops.next(c.engine)
-	if l == nil {
-		return false
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.writing || c.closed {
-		return false
-	}
-	polled, err := poll.Take(c.socket.Raw)
-	if err != nil {
-		return false
-	}
-	c.socket.CloseDescriptor()
-	c.socket.polled = polled
-	c.loop = l
-	c.engine.silent.watch(c)
-	return true
-}
-
-// readAgain is read for a connection without the runtime's poller: if nothing is available, the
-// connection is parked.
-func (c *Conn) readAgain() error {
-	n, err := c.in.reader.readNow()
-	switch {
-	case n > 0:
-		return nil
-	case !errors.Is(err, syscall.EAGAIN):
-		return err
-	case c.park():
-		return errParked
-	}
-	return c.readWaiting()
-}
-
-// readWaiting waits for bytes on this goroutine.
-func (c *Conn) readWaiting() error {
-	f, err := c.socket.polled.Waiting()
-	if err != nil {
-		return err
-	}
-	if c.in.idle > 0 {
-		c.watch(c.in.idle)
-	}
-	r := &c.in.reader
-	if err := r.ensureSpace(); err != nil {
-		return err
-	}
-	n, err := f.Read(r.buf[r.n:])
-	r.n += n
-	r.received.Add(int64(n))
-	if n > 0 {
-		return nil
-	}
-	return err
 }

@@ -146,7 +146,7 @@ func (c *Conn) run() error {
 			c.in.forwarded = false
 			c.engine.awaitPeerCapacity()
 		}
-		if c.socket.polled == nil && c.park() {
+		if c.socket.polled == nil && !c.lingers() && c.park() {
 			return errParked
 		}
 		if err := c.waitForBytes(); err != nil {
@@ -237,15 +237,39 @@ func (c *Conn) waitForBytes() error {
 			c.engine.store.WaitForCapacity()
 			return nil
 		}
-		if !errors.Is(err, os.ErrDeadlineExceeded) || c.in.idle == 0 {
+		if !errors.Is(err, os.ErrDeadlineExceeded) {
 			return err
 		}
-		silent := time.Since(c.in.heard)
-		if silent >= c.in.idle {
-			return &packet.Error{Reason: packet.ReasonKeepAliveTimeout, Text: "keep alive timeout"}
+		if err := c.endSilence(time.Since(c.in.heard)); err != nil {
+			return err
 		}
-		c.watch(c.in.idle - silent)
 	}
+}
+
+// endSilence ends a connection whose client is silent for too long, or parks it, or lets it wait.
+func (c *Conn) endSilence(silent time.Duration) error {
+	if c.in.idle > 0 && silent >= c.in.idle {
+		return &packet.Error{Reason: packet.ReasonKeepAliveTimeout, Text: "keep alive timeout"}
+	}
+	patience := c.patience()
+	if c.lingers() && silent >= lingerTime {
+		if c.park() {
+			return errParked
+		}
+		patience = c.in.idle
+	}
+	c.watchSilence(patience, silent)
+	return nil
+}
+
+// watchSilence sets the read deadline of a client that is silent for some time already. A patience
+// of 0 is one without end.
+func (c *Conn) watchSilence(patience, silent time.Duration) {
+	if patience > 0 {
+		c.watch(patience - silent)
+		return
+	}
+	c.socket.setReadDeadline(time.Time{}) //nolint:errcheck // reading fails as well
 }
 
 // read waits for bytes, or parks the connection if it can be parked.

@@ -11,6 +11,11 @@ import (
 // connection.
 func (c *Conn) finish() {
 	c.close(packet.ReasonUnspecified)
+	if c.socket.shared != nil {
+		c.engine.silent.forget(c)
+		c.socket.shared.Close()
+		c.socket.Close() //nolint:errcheck // nothing left to do with it
+	}
 	c.awaitWriter()
 	if c.socket.polled != nil {
 		c.engine.silent.forget(c)

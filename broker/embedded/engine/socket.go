@@ -27,7 +27,11 @@ type Socket struct {
 	// engine has duplicated it. nil if the connection must have a goroutine.
 	CloseDescriptor func()
 	polled          *poll.Conn // the duplicate; nil before
-	OnConnect       func()     // called after CONNECT was received; may be nil
+	// Descriptor is what is beneath TLS or WebSocket, so that a silent connection needs no
+	// goroutine. nil with Raw, or if the connection must have a goroutine.
+	Descriptor syscall.RawConn
+	shared     *poll.Conn // with Descriptor; nil before the connection was parked
+	OnConnect  func()     // called after CONNECT was received; may be nil
 	// Reserve is called with the number of buffered bytes of a client that has not logged
 	// in, and with 0 once it has. An error ends the connection. nil for no bound.
 	Reserve func(bytes int) error

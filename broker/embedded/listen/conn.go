@@ -56,6 +56,11 @@ func (c *Conn) Raw() syscall.RawConn {
 	if c.Conn != net.Conn(c.socket) {
 		return nil
 	}
+	return c.Descriptor()
+}
+
+// Descriptor returns the descriptor, whatever is above it. It must not be read or written then.
+func (c *Conn) Descriptor() syscall.RawConn {
 	raw, err := c.socket.SyscallConn()
 	if err != nil {
 		return nil // never: it is a socket

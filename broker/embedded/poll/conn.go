@@ -18,6 +18,7 @@ import (
 type Conn struct {
 	mu     sync.RWMutex // guards what follows; held while the descriptor is used
 	fd     int
+	shared bool // the descriptor is the original's
 	closed bool
 	file   *os.File // a second descriptor, which the runtime polls; nil until something must wait
 }
@@ -34,6 +35,13 @@ func Take(original syscall.RawConn) (*Conn, error) {
 		return nil, err
 	}
 	return &Conn{fd: fd}, nil
+}
+
+// Share returns a Conn to be waited for only: it has the descriptor of the original, which the
+// caller must not close while the Conn is in a Set.
+func Share(original syscall.RawConn) (*Conn, error) {
+	c := &Conn{shared: true}
+	return c, original.Control(func(fd uintptr) { c.fd = int(fd) })
 }
 
 func duplicate(fd int) (int, error) {
@@ -98,7 +106,16 @@ func (c *Conn) Shutdown() {
 	}
 }
 
-// Close releases the descriptors. The connection must not be in a Set.
+// ShutdownRead ends the connection in the direction to this side, so that a Set returns it.
+func (c *Conn) ShutdownRead() {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	if !c.closed {
+		unix.Shutdown(c.fd, unix.SHUT_RD) //nolint:errcheck // the peer may have ended it
+	}
+}
+
+// Close releases the descriptors, unless they are the original's. The connection must not be in a Set.
 func (c *Conn) Close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -106,7 +123,9 @@ func (c *Conn) Close() {
 		return
 	}
 	c.closed = true
-	unix.Close(c.fd) //nolint:errcheck // nothing left to do with it
+	if !c.shared {
+		unix.Close(c.fd) //nolint:errcheck // nothing left to do with it
+	}
 	if c.file != nil {
 		c.file.Close() //nolint:errcheck // the same
 	}

@@ -16,6 +16,9 @@ type Conn struct{}
 // Take returns an error.
 func Take(syscall.RawConn) (*Conn, error) { return nil, errors.ErrUnsupported }
 
+// Share returns an error.
+func Share(syscall.RawConn) (*Conn, error) { return nil, errors.ErrUnsupported }
+
 // Read is never called.
 func (*Conn) Read([]byte) (int, error) { return 0, errors.ErrUnsupported }
 
@@ -30,6 +33,9 @@ func (*Conn) SetReadDeadline(time.Time) error { return errors.ErrUnsupported }
 
 // Shutdown is never called.
 func (*Conn) Shutdown() {}
+
+// ShutdownRead is never called.
+func (*Conn) ShutdownRead() {}
 
 // Close is never called.
 func (*Conn) Close() {}
