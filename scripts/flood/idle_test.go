@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"signalbox/scripts/bench/load"
 	"signalbox/scripts/suite"
 )
 
@@ -20,10 +21,21 @@ const idleVariable = "SIGNALBOX_FLOOD_IDLE"
 const manyConnections = 5000
 
 // perIdleConnection is the most that an idle connection may cost, in bytes.
-const perIdleConnection = 10 << 10
+const perIdleConnection = 5 << 10
 
-// TestCampaignIdle measures the memory of clients that are connected, have a
-// subscription, and do nothing; no goroutine is left when they have disconnected.
+// goroutinesOfIdle is the most goroutines that all idle connections together may have.
+const goroutinesOfIdle = 20
+
+// idleTime is for how long the processor time of the idle service is measured, and idleShare the
+// most of it that it may use.
+const (
+	idleTime  = 10 * time.Second
+	idleShare = 0.005
+)
+
+// TestCampaignIdle measures the memory and the processor time of clients that are connected, have
+// a subscription, and do nothing. They have no goroutine, and none is left when they have
+// disconnected.
 func TestCampaignIdle(t *testing.T) {
 	n := suite.FromEnvironment(t, idleVariable, 1000)
 	allowFiles(t, n)
@@ -34,16 +46,29 @@ func TestCampaignIdle(t *testing.T) {
 	before := stableMemory(t, s)
 	disconnect := connectIdle(t, s, n)
 	each := (stableMemory(t, s) - before) / float64(n)
+	awaitGoroutines(t, s, rest+goroutinesOfIdle)
+	share := idleProcessorShare(s)
 	disconnect()
-	allowed := float64(perIdleConnection)
+	allowed, allowedShare := float64(perIdleConnection), float64(idleShare)
 	if n < manyConnections {
 		allowed *= 2
+		allowedShare *= 4 // beside other campaigns
 	}
-	t.Logf("%d idle connections: %.1f KiB each", n, each/1024)
+	t.Logf("%d idle connections: %.1f KiB each, %.2f %% of a processor", n, each/1024, 100*share)
+	if share > allowedShare {
+		t.Errorf("the idle service uses %.2f %% of a processor, want at most %.2f", 100*share, 100*allowedShare)
+	}
 	if each > allowed {
 		t.Errorf("an idle connection costs %.1f KiB, want at most %.1f", each/1024, allowed/1024)
 	}
 	awaitGoroutines(t, s, rest)
+}
+
+// idleProcessorShare returns which part of a processor the service uses.
+func idleProcessorShare(s *server) float64 {
+	before := load.ProcessorTime(s.Pid())
+	<-time.After(idleTime)
+	return float64(load.ProcessorTime(s.Pid())-before) / float64(idleTime)
 }
 
 // connectIdle connects clients, some at a time, from as many addresses as that takes.
@@ -84,7 +109,9 @@ func idleClient(t *testing.T, s *server, n int, from string) (*link, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := l.logIn(withClientID(attackUser, fmt.Sprint("idle-", n))); err != nil {
+	as := withClientID(attackUser, fmt.Sprint("idle-", n))
+	as.KeepAlive = 600
+	if err := l.logIn(as); err != nil {
 		return l, err
 	}
 	return l, l.subscribe(fmt.Sprint("attacker/idle/", n), 0)

@@ -18,8 +18,6 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"signalbox/scripts/bench/load"
 )
 
@@ -76,13 +74,13 @@ func (o options) play(ctx context.Context) error {
 	defer s.Close() //nolint:errcheck // the process ends
 	messages := cmp.Or(o.messages, e.Messages)
 	for round := range o.rounds + 1 {
-		before := processorTime(o.pid)
+		before := load.ProcessorTime(o.pid)
 		pass, err := s.Play(ctx, messages)
 		if err != nil {
 			return err
 		}
 		if round > 0 {
-			fmt.Println(describe(pass, processorTime(o.pid)-before))
+			fmt.Println(describe(pass, load.ProcessorTime(o.pid)-before))
 		}
 	}
 	return nil
@@ -97,16 +95,4 @@ func describe(p load.Pass, cpu time.Duration) string {
 		text += fmt.Sprintf(", p50 %v, p99 %v", p.Latencies[n/2], p.Latencies[n*99/100])
 	}
 	return text
-}
-
-// processorTime returns the processor time that a process has used so far, 0 if there
-// is no such process. The clock number is derived as described in
-// clock_getcpuclockid(3).
-func processorTime(pid int) time.Duration {
-	const schedulerClock = 2
-	var ts unix.Timespec
-	if pid == 0 || unix.ClockGettime(int32(^pid<<3|schedulerClock), &ts) != nil {
-		return 0
-	}
-	return time.Duration(ts.Nano())
 }
