@@ -252,6 +252,8 @@ func TestBadConfig(t *testing.T) {
 		{file: "backup: {keep: 7}", names: "backup.keep"},
 		{file: "backup: {recipients: [AGE-SECRET-KEY-1]}", names: "backup.recipients"},
 		{file: "backup: {with_key: true}", names: "backup.with_key"},
+		{file: "cluster: {expect: plant}", names: "cluster.listen"},
+		{file: "cluster: {expect: plant, listen: 127.0.0.1:0}", names: "broker.listeners"},
 		{file: "data_dir: twice", names: "data_dir"},
 		{env: "SIGNALBOX_HTTP_LISTN=x", names: "SIGNALBOX_HTTP_LISTN"},
 		{env: "SIGNALBOX_CONFIG=signalbox.yaml", names: "SIGNALBOX_CONFIG"},

@@ -38,6 +38,7 @@ const (
 	ErrNoNode      refusal = "Node not found"
 	ErrMember      refusal = "Node is already part of the cluster."
 	ErrSyncMode    refusal = "This broker does not offer this syncmode."
+	ErrExpected    refusal = "This broker expects another cluster: correct the name, or cluster.expect in its configuration."
 	ErrAdminOnly   refusal = "Syncmode full closes all listeners but those with admin_only: use one of these."
 	ErrInvitation  refusal = "Invalid invitation"
 	ErrUnconfirmed refusal = "The outcome is not known: it may have been carried out."
@@ -257,6 +258,7 @@ var haRefusals = []struct {
 	{ErrClusterName, broker.Conflict, false},
 	{ErrMember, broker.Exists, false},
 	{ErrSyncMode, broker.Unsupported, false},
+	{ErrExpected, broker.Conflict, false},
 	{ErrAdminOnly, broker.Conflict, false},
 	{ErrNoLeader, broker.Unavailable, true},
 	{ErrNoNode, broker.NotFound, true},

@@ -29,6 +29,9 @@ type ClusterConfig struct {
 	// MinFreeDisk is the number of free bytes on the disk of the cluster's files below
 	// which the broker is not ready; 0 for none.
 	MinFreeDisk int64 `mapstructure:"min_free_disk"`
+	// Expect is the name of the cluster without which the broker serves administrators only;
+	// empty for a broker that also serves alone.
+	Expect string `mapstructure:"expect"`
 	// ElectionTimeout is the time without contact to the leader after which the other nodes
 	// elect another one.
 	ElectionTimeout time.Duration `mapstructure:"election_timeout"`
@@ -62,6 +65,9 @@ func (c ClusterConfig) Validate() error {
 	}
 	if t := c.ElectionTimeout; t < minElectionTimeout || t > maxElectionTimeout {
 		errs = append(errs, fmt.Errorf("cluster.election_timeout: must be from %v to %v", minElectionTimeout, maxElectionTimeout))
+	}
+	if c.Expect != "" && c.Listen == "" {
+		errs = append(errs, errors.New("cluster.expect: needs cluster.listen, by which the other nodes reach this one"))
 	}
 	if _, _, err := net.SplitHostPort(c.Listen); c.Listen != "" && err != nil {
 		errs = append(errs, fmt.Errorf("cluster.listen: must be host:port, as in 10.0.0.1:7000, or empty: %w", err))
@@ -102,6 +108,7 @@ type member struct {
 	peering        atomic.Pointer[peering] // nil for none
 
 	transition sync.Mutex      // held while the membership or serving state is changed or compared; guards what follows
+	expecting  bool            // alone, until the broker is let into the cluster that it expects
 	lost       <-chan struct{} // closed when a change was not committed in the last leadership
 	closing    bool
 
@@ -258,6 +265,9 @@ func (m *member) reconcile(ctx context.Context) error {
 			m.setSharing(syncModes[info.SyncMode])
 		}
 		err := m.changeTo(ctx, m.desired(m.sharing()))
+		if err == nil && info.SyncMode != "" {
+			err = m.letIn()
+		}
 		if err == nil && m.serving == meshed {
 			m.connectPeers(info.Self, info.Nodes)
 		}
@@ -282,7 +292,7 @@ func (m *member) detach(ctx context.Context) error {
 	}
 	b.control.SetReplicator(nil)
 	m.shares.Store(int32(sharesNothing))
-	return m.changeTo(ctx, alone)
+	return errors.Join(m.changeTo(ctx, alone), m.lockOut(ctx))
 }
 
 // setSharing sets what is shared from now on.

@@ -40,6 +40,9 @@ func (c commander) checkSpec(s control.HASpec) (spec cluster.Spec, shares sharin
 			spec.Self = cluster.NodeID(n.NodeID)
 		}
 	}
+	if err := c.checkExpected(spec.Name); err != nil {
+		return spec, shares, err
+	}
 	shares, known := syncModes[spec.SyncMode]
 	switch {
 	case !known:

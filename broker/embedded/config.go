@@ -174,6 +174,8 @@ func (c Config) Validate() error {
 	bad.timeout("connect_timeout", c.ConnectTimeout)
 	bad.timeout("write_timeout", c.WriteTimeout)
 	c.validateSessions(&bad)
+	bad.check(c.Cluster.Expect == "" || slices.ContainsFunc(c.Listeners, func(l listen.Config) bool { return l.AdminOnly }), "listeners",
+		"must have one with admin_only, because cluster.expect is set: the broker is told through it to join")
 	bad = append(bad, c.Limits.Validate("broker.limits.")...)
 	bad = append(bad, listen.Validate(c.listeners())...)
 	return errors.Join(bad...)

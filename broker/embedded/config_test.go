@@ -56,6 +56,10 @@ func TestValidateNamesEveryInvalidKey(t *testing.T) {
 		"certificate without TLS": {func(c *Config) {
 			c.Listeners = []listen.Config{{Protocol: "mqtt", Address: ":1"}, {Protocol: "ws", Address: ":2", CertFile: "x"}}
 		}, []string{"listeners[1].protocol"}},
+		"expects a cluster without a way in": {func(c *Config) { c.Cluster.Expect = "plant" }, []string{"listeners"}},
+		"expects a cluster": {func(c *Config) {
+			c.Cluster.Expect, c.Listeners = "plant", []listen.Config{{Protocol: "mqtt", Address: ":1", AdminOnly: true}}
+		}, nil},
 		"origins without web": {func(c *Config) {
 			c.Listeners = []listen.Config{{Protocol: "mqtt", Address: ":1", Origins: []string{"*"}}}
 		}, []string{"listeners[0].origins"}},

@@ -82,7 +82,7 @@ func (b *Broker) Healthy(ctx context.Context) error {
 		return &broker.Error{Kind: broker.Unavailable, Op: "store", Msg: err.Error(), Err: err}
 	}
 	if b.cluster != nil {
-		if err := b.cluster.node.Healthy(); err != nil {
+		if err := errors.Join(b.cluster.awaitsCluster(), b.cluster.node.Healthy()); err != nil {
 			return &broker.Error{Kind: broker.Unavailable, Op: "cluster", Msg: err.Error(), Err: err}
 		}
 	}

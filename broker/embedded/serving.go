@@ -45,7 +45,10 @@ func (m *member) begin(ctx context.Context) error {
 	part, shared := m.broker.store.Shared()
 	switch {
 	case !shared:
-		return m.broker.engine.Load(ctx)
+		if err := m.broker.engine.Load(ctx); err != nil {
+			return err
+		}
+		return m.lockOut(ctx)
 	case part == store.Everything:
 		m.setSharing(sharesEverything)
 		return m.changeTo(ctx, waiting)
@@ -176,5 +179,5 @@ func (m *member) standAlone(ctx context.Context) error {
 	if err := b.engine.Resume(ctx); err != nil {
 		return err
 	}
-	return b.listeners.Restrict(false)
+	return b.listeners.Restrict(m.expecting)
 }

@@ -74,6 +74,7 @@ func DefaultConfig() Config {
 
 // Validate returns an error that names every key with an invalid value.
 func (c Config) Validate() error {
+	c.Broker.Cluster = c.Cluster
 	errs := []error{c.HTTP.Validate(), c.Admin.Validate(), c.Auth.Validate(), c.Audit.Validate(), c.Broker.Validate(), c.Streams.Validate(), c.Bridges.Validate(), c.Outbound.Validate(), c.Cluster.Validate(), c.Backup.Validate()}
 	if c.DataDir == "" {
 		errs = append(errs, errors.New("data_dir: must not be empty"))
