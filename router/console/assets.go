@@ -43,7 +43,7 @@ func loadAssets() (*assets, error) {
 		if err != nil {
 			return err
 		}
-		if path.Ext(p) == ".js" {
+		if ext := path.Ext(p); ext == ".js" || ext == ".css" {
 			b = withoutComments(b)
 		}
 		sum.Write([]byte(p))
@@ -55,11 +55,11 @@ func loadAssets() (*assets, error) {
 	return a, err
 }
 
-// withoutComments returns a script without the lines that are comments or empty, and
-// without indentation: browsers need none of them.
-func withoutComments(script []byte) []byte {
+// withoutComments returns a script or a style sheet without the lines that are comments of a
+// script or empty, and without indentation: browsers need none of them.
+func withoutComments(source []byte) []byte {
 	var out bytes.Buffer
-	for line := range bytes.Lines(script) {
+	for line := range bytes.Lines(source) {
 		line = bytes.TrimLeft(line, "\t")
 		if !bytes.HasPrefix(line, []byte("//")) && len(line) > 1 {
 			out.Write(line)

@@ -82,8 +82,8 @@ func (q *request) newChart(d chartData) chart {
 		d.digits = max(1-magnitude(top-bottom), 4-magnitude(max(math.Abs(bottom), math.Abs(top))))
 	}
 	c := chart{ID: d.ID, Title: d.Title}
-	for _, s := range d.Series {
-		c.Trend = append(c.Trend, q.trend(d, s))
+	for i, s := range d.Series {
+		c.Trend = append(c.Trend, q.trend(d, s, all.isCurrent(i)))
 	}
 	rows := all.merged(maxRows)
 	rows.digits = d.digits
@@ -324,26 +324,34 @@ func (q *request) chartRow(d chartData, interval int) chartRow {
 	return row
 }
 
-// trend returns the newest value of a series and its range, in a sentence.
-func (q *request) trend(d chartData, s chartSeries) string {
+// isCurrent reports whether a series has a value in one of the last two intervals: while the
+// last has just begun, the value of the complete one before is the present one.
+func (d chartData) isCurrent(series int) bool {
+	n := d.length()
+	return d.mean(d.Series[series].Values, max(0, n-2), n) != nil
+}
+
+// trend returns the newest value of a series and its range, in a sentence. One that is not
+// current is not called the present one.
+func (q *request) trend(d chartData, s chartSeries, current bool) string {
 	low, high := math.Inf(1), math.Inf(-1)
-	var last, latest *float64
+	var latest *float64
 	for i := range s.Values {
-		if last = d.mean(s.Values, i, i+1); last != nil {
-			low, high, latest = min(low, *last), max(high, *last), last
+		if v := d.mean(s.Values, i, i+1); v != nil {
+			low, high, latest = min(low, *v), max(high, *v), v
 		}
 	}
-	if math.IsInf(low, 1) {
+	if latest == nil {
 		return q.t("chart.none", s.Name)
 	}
 	from, to := q.lang.chartValue(d, low), q.lang.chartValue(d, high)
-	if d.Fit {
+	switch {
+	case d.Fit:
 		return q.t("chart.latest", s.Name, q.lang.chartValue(d, *latest), from, to)
-	}
-	if last == nil {
+	case !current:
 		return q.t("chart.stopped", s.Name, from, to)
 	}
-	return q.t("chart.trend", s.Name, q.lang.chartValue(d, *last), from, to)
+	return q.t("chart.trend", s.Name, q.lang.chartValue(d, *latest), from, to)
 }
 
 // chartValue returns a value with its unit: with one decimal below 10.

@@ -186,6 +186,30 @@ func TestChart(t *testing.T) {
 	}
 }
 
+// TestChart_of_the_present checks which value is called the present one: also that of the
+// complete interval before one that has just begun, but none that is older, nor one that only
+// the mean of several intervals has.
+func TestChart_of_the_present(t *testing.T) {
+	t.Parallel()
+	q := testRequest(t)
+	merged := make([]float64, 2*maxPoints-2)
+	for name, c := range map[string]struct {
+		values []float64
+		want   string
+	}{
+		"complete":       {[]float64{1, 2, 3}, "S: 3 now, between 1 and 3."},
+		"just begun":     {[]float64{1, 2, gap}, "S: 2 now, between 1 and 2."},
+		"older":          {[]float64{1, 2, gap, gap}, "S: no value now, before between 1 and 2."},
+		"begun, of many": {append(merged, 7, gap), "S: 7 now, between 0 and 7."},
+		"older, of many": {append(merged, gap, gap), "S: no value now, before between 0 and 0."},
+		"only one":       {[]float64{gap}, "S: no values."},
+	} {
+		if got := q.newChart(chartData{Step: 10, Series: []chartSeries{{Name: "S", Values: values(c.values...)}}}).Trend[0]; got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
+
 // TestChartWithoutData checks that a chart of nothing can be made.
 func TestChartWithoutData(t *testing.T) {
 	t.Parallel()
@@ -213,7 +237,7 @@ func TestChartTemplate(t *testing.T) {
 	if err := set.ExecuteTemplate(&out, "chart", c); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{`role="img" aria-labelledby="c-title" aria-describedby="c-trend"`, `<p id="c-trend">&lt;img src=x onerror=y&gt;: no value now, before between 2,048 msg/s and 2,048 msg/s. </p>`,
+	for _, want := range []string{`role="img" aria-labelledby="c-title" aria-describedby="c-trend"`, `<p id="c-trend">&lt;img src=x onerror=y&gt;: 2,048 msg/s now, between 2,048 msg/s and 2,048 msg/s. </p>`,
 		`<path class="point s1" d="M0 `, `<td class="num">2,048 msg/s</td>`, `<td class="num">no value</td>`} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %s in %s", want, out.String())

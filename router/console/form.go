@@ -30,12 +30,16 @@ type form struct {
 type fold struct {
 	Title string // "" for none
 	First string // name of its first field; it ends with the form
+	On    string // name of a checkbox that is checked unless it was changed, "" for none
+	Open  bool   // whatever it has
 }
 
-// IsFoldOpen reports whether the part has values or errors.
+// IsFoldOpen reports whether the part has values, changed checkboxes or errors.
 func (f form) IsFoldOpen() bool {
 	first := slices.IndexFunc(f.Fields, func(field field) bool { return field.Name == f.Fold.First })
-	return slices.ContainsFunc(f.Fields[max(first, 0):], func(f field) bool { return f.Value != "" || f.Checked || f.Error != "" })
+	return f.Fold.Open || slices.ContainsFunc(f.Fields[max(first, 0):], func(e field) bool {
+		return e.Kind != kindCheckbox && e.Value != "" || e.Checked != (e.Name == f.Fold.On) || e.Error != ""
+	})
 }
 
 // button is a further button of a form, for another action of the page. With a part, a

@@ -28,6 +28,7 @@ type link struct {
 	Text, To string
 	Icon     string
 	Dialog   bool // opened as a dialog
+	Danger   bool // leads to what deletes something
 }
 
 // row is an object in a table: its cells, of which the first is its name, and what can be
@@ -56,6 +57,7 @@ type formView struct {
 	Warnings []string // what the reader should know before the action
 	Facts    []fact
 	Form     form
+	Links    []link // buttons after the form
 	More     []fact // after the form
 	Back     link
 }

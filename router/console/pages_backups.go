@@ -1,5 +1,10 @@
 package console
 
+import (
+	"slices"
+	"time"
+)
+
 // backupPages are the backups that the service keeps in its directory.
 func backupPages() []*page {
 	return []*page{
@@ -32,11 +37,19 @@ func viewBackups(q *request) (view, error) {
 	}
 	v := &listView{Intro: q.t("backups.empty"), Add: link{Text: q.t("backups.create"), To: "backups/new", Dialog: true},
 		Head: []string{q.t("col.name"), q.t("backups.state"), q.t("backups.time"), q.t("backups.size"), q.t("backups.encryption")}}
-	for _, b := range all {
-		v.Rows = append(v.Rows, q.backupRow(b))
+	last := slices.IndexFunc(all, func(b backupRecord) bool { return b.State == "verified" })
+	for i, b := range all {
+		r := q.backupRow(b)
+		if at, err := time.Parse(time.RFC3339, b.Time); i == last && err == nil && time.Since(at) > oldBackup {
+			r.Cells[2].State, r.Cells[2].Quiet = "bad", q.t("backups.old")
+		}
+		v.Rows = append(v.Rows, r)
 	}
 	return v, nil
 }
+
+// oldBackup is the age from which the newest verified backup is marked.
+const oldBackup = 7 * 24 * time.Hour
 
 func (q *request) backupRow(b backupRecord) row {
 	state := cell{Text: q.known("backups.state."+b.State, b.State), Warn: b.Problem,

@@ -52,6 +52,9 @@ func (q *request) labelled(group string, fields ...field) []field {
 // of returns a fact with a value that users chose.
 func of(name, value string) fact { return fact{Name: name, Cell: cell{Text: value, Code: true}} }
 
+// plainly returns a name and a value that is no identifier.
+func plainly(name, value string) fact { return fact{Name: name, Cell: cell{Text: value}} }
+
 // actionForm returns the form of a page that is left by a link back.
 func (q *request) actionForm(do, submit, back string, fields ...field) form {
 	f := q.newForm(do, submit, fields...)

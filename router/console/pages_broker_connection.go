@@ -112,23 +112,30 @@ func sysUnit(topic string) (unit string) {
 	return unit
 }
 
-// connectionFields are those of a connection that was stored.
+// connectionFields are those of a connection that was stored. A secret that is stored can be
+// cleared.
 func (q *request) connectionFields(b *brokerRecord) []field {
 	checked := func(name string, on bool) field { return field{Name: name, Kind: kindCheckbox, Checked: on} }
-	fields := q.labelled("connection",
-		field{Name: "name", Kind: kindText, Required: true, Value: b.Name},
-		field{Name: "url", Kind: kindText, Required: true, Value: b.URL},
-		field{Name: "description", Kind: kindLong, Value: b.Description},
-		field{Name: "username", Kind: kindText, Value: orEmpty(b.Username)},
-		field{Name: "password", Kind: kindPassword, Autocomplete: "new-password"},
+	fields := []field{
+		{Name: "name", Kind: kindText, Required: true, Value: b.Name},
+		{Name: "url", Kind: kindText, Required: true, Value: b.URL},
+		{Name: "description", Kind: kindLong, Value: b.Description},
+		{Name: "username", Kind: kindText, Value: orEmpty(b.Username)},
+		{Name: "password", Kind: kindPassword, Autocomplete: "new-password"},
+	}
+	if b.HasPassword {
+		fields = append(fields, checked("clear-password", false))
+	}
+	fields = append(fields, checked("topictree", b.TopicTree),
 		checked("verify_ca_cert", b.Verify),
 		field{Name: "ca_cert", Kind: kindLong, Value: orEmpty(b.CACert)},
 		fingerprintField(orEmpty(b.Fingerprint)),
 		field{Name: "client_cert", Kind: kindLong, Value: orEmpty(b.ClientCert)},
-		field{Name: "client_key", Kind: kindLong, Secret: true},
-		checked("topictree", b.TopicTree),
-	)
-	return fields
+		field{Name: "client_key", Kind: kindLong, Secret: true})
+	if b.HasClientKey {
+		fields = append(fields, checked("clear-client_key", false))
+	}
+	return q.labelled("connection", fields...)
 }
 
 // nullable are the members of a connection that null clears.
@@ -156,16 +163,8 @@ func connectionChanges(f form, posted url.Values) map[string]any {
 }
 
 func (q *request) connectionForm(b *brokerRecord) form {
-	fields := q.connectionFields(b)
-	for _, s := range []struct {
-		name   string
-		stored bool
-	}{{"password", b.HasPassword}, {"client_key", b.HasClientKey}} {
-		if s.stored {
-			fields = append(fields, q.labelled("connection", field{Name: "clear-" + s.name, Kind: kindCheckbox})...)
-		}
-	}
-	f := q.actionForm("save", "connection.save", q.linkInBroker("connection"), fields...)
+	f := q.actionForm("save", "connection.save", q.linkInBroker("connection"), q.connectionFields(b)...)
+	f.Fold = foldOfTLS(f)
 	if f.ID = connectionFormID; q.role() >= admin {
 		f.Also = []button{{Do: "test", Text: q.t("connection.test"), Part: "trial"}}
 	}
@@ -247,12 +246,12 @@ func viewConnectionDelete(q *request) (view, error) {
 	load(&g, q, &bridges, "listBridges", nil)
 	g.wait()
 	v := &formView{Intro: []string{q.t("connection.delete_effect")},
-		Facts: []fact{of(q.t("connection.field.name"), b.Name), of(q.t("connection.field.url"), b.URL)}}
+		Facts: []fact{plainly(q.t("connection.field.name"), b.Name), of(q.t("connection.field.url"), b.URL)}}
 	if streams.Err == nil {
-		v.Facts = append(v.Facts, of(q.t("connection.streams"), q.lang.number(streams.Total)))
+		v.Facts = append(v.Facts, plainly(q.t("connection.streams"), q.lang.number(streams.Total)))
 	}
 	if bridges.Err == nil {
-		v.Facts = append(v.Facts, of(q.t("connection.bridges"), q.lang.number(len(bridges.Value))))
+		v.Facts = append(v.Facts, plainly(q.t("connection.bridges"), q.lang.number(len(bridges.Value))))
 	}
 	if b.Embedded() {
 		return nil, &apiError{Status: http.StatusBadRequest, Code: "CONFLICT", Message: q.t("connection.embedded")}

@@ -1,5 +1,7 @@
 package console
 
+import "strings"
+
 // connectPages are the brokers of a project, and how one is added.
 func connectPages() []*page {
 	return []*page{
@@ -51,15 +53,23 @@ func (q *request) connectForm() form {
 		field{Name: "url", Kind: kindText, Required: true, Value: "mqtt://"},
 		field{Name: "username", Kind: kindText},
 		field{Name: "password", Kind: kindPassword, Autocomplete: "new-password"},
+		field{Name: "topictree", Kind: kindCheckbox, Checked: true},
+		field{Name: "description", Kind: kindLong},
 		field{Name: "verify_ca_cert", Kind: kindCheckbox, Checked: true},
 		field{Name: "ca_cert", Kind: kindLong},
 		fingerprintField(""),
 		field{Name: "client_cert", Kind: kindLong},
-		field{Name: "client_key", Kind: kindLong, Secret: true},
-		field{Name: "topictree", Kind: kindCheckbox, Checked: true},
-		field{Name: "description", Kind: kindLong})
-	f.ID, f.Also = connectionFormID, []button{{Do: "test", Text: q.t("brokers.test"), Part: "trial"}}
+		field{Name: "client_key", Kind: kindLong, Secret: true})
+	f.ID, f.Fold, f.Also = connectionFormID, foldOfTLS(f), []button{{Do: "test", Text: q.t("brokers.test"), Part: "trial"}}
 	return f
+}
+
+// foldOfTLS returns the part of a connection's form that only an address with TLS needs: the
+// fields from the first one about certificates on. It is open for such an address.
+func foldOfTLS(f form) fold {
+	const first = "verify_ca_cert"
+	url := f.Field("url").Value
+	return fold{Title: "TLS (mqtts://, wss://)", First: first, On: first, Open: strings.HasPrefix(url, "mqtts:") || strings.HasPrefix(url, "wss:")}
 }
 
 func viewConnect(q *request) (view, error) {

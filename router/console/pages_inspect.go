@@ -209,8 +209,8 @@ func viewEndSession(q *request) (view, error) {
 	}
 	facts := []fact{
 		of(q.t("sessions.clientid"), d.ClientID),
-		of(q.t("session.subscriptions"), q.lang.number(d.NumSubscriptions)),
-		of(q.t("session.queued"), q.lang.number(d.Queues.MessagesOut+d.Inflight.MessagesOut)),
+		plainly(q.t("session.subscriptions"), q.lang.number(d.NumSubscriptions)),
+		plainly(q.t("session.queued"), q.lang.number(d.Queues.MessagesOut+d.Inflight.MessagesOut)),
 	}
 	return &formView{Intro: []string{q.t("session.end_effect")}, Facts: facts, Form: q.deletion("end", "session.end", q.toSession())}, nil
 }

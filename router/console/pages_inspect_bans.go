@@ -44,7 +44,7 @@ func (q *request) banForm() form {
 		times = append(times, option{t.name, q.t("bans.time." + t.name)})
 	}
 	back := q.linkInBroker("bans")
-	return q.actionForm("ban", "bans.add", back, q.labelled("bans",
+	return q.deletion("ban", "bans.add", back, q.labelled("bans",
 		field{Name: "kind", Kind: kindSelect, Value: q.query.Get("kind"), Options: kinds},
 		field{Name: "value", Kind: kindText, Required: true, Value: q.query.Get("value")},
 		field{Name: "reason", Kind: kindText},

@@ -1,11 +1,13 @@
 package console
 
 import (
+	"fmt"
 	"net/http"
 	"regexp"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 )
 
 // TestBrokers_show_load checks that lists of brokers show what connected ones do now: the newest
@@ -38,5 +40,29 @@ func TestBrokers_show_load(t *testing.T) {
 	}
 	if got := strings.Join(read, " "); got != "p-1/up 1/up" {
 		t.Errorf("the histories of %s were read", got)
+	}
+}
+
+// TestBackups_old marks the newest verified backup if it is old, whatever is beside it.
+func TestBackups_old(t *testing.T) {
+	t.Parallel()
+	made := func(id, state string, age time.Duration) string {
+		return fmt.Sprintf(`{"id":%q,"state":%q,"time":%q}`, id, state, time.Now().Add(-age).UTC().Format(time.RFC3339Nano))
+	}
+	const day = 24 * time.Hour
+	for name, x := range map[string]struct {
+		list []string
+		want int
+	}{
+		"recent":           {[]string{made("a", "verified", day), made("b", "verified", 30*day)}, 0},
+		"old":              {[]string{made("a", "verified", 8*day), made("b", "verified", 30*day)}, 1},
+		"newer, damaged":   {[]string{made("a", "damaged", day), made("b", "verified", 8*day)}, 1},
+		"none is verified": {[]string{made("a", "unverified", 8*day)}, 0},
+	} {
+		service := &calledService{responses: map[string]*Response{"listBackups": success("[" + strings.Join(x.list, ",") + "]"), "me": success(`{"root":true}`)}}
+		text := newTestConsole(t, service.call).open("backups").Body.String()
+		if got := strings.Count(text, "No newer one is verified"); got != x.want {
+			t.Errorf("%s: %d backups are marked, want %d:\n%s", name, got, x.want, text)
+		}
 	}
 }

@@ -80,9 +80,9 @@ func viewProjectSettings(q *request) (view, error) {
 	if err := q.get("getProject", nil, &p); err != nil {
 		return nil, err
 	}
-	v := &formView{Form: q.projectForm(p, "save"), More: []fact{
-		{q.t("settings.export"), cell{Text: q.t("settings.export.what"), To: q.inProject("export")}},
-		{q.t("settings.delete"), cell{Text: q.t("settings.delete.what"), To: q.inProject("delete")}}}}
+	v := &formView{Form: q.projectForm(p, "save"), Links: []link{
+		{Text: q.t("settings.export.what"), To: q.inProject("export")},
+		{Text: q.t("projects.delete"), To: q.inProject("delete"), Danger: true}}}
 	return v, nil
 }
 

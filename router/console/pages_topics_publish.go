@@ -37,7 +37,7 @@ func (q *request) publishForm() form {
 		field{Name: "responseTopic", Kind: kindText},
 		field{Name: "correlationData", Kind: kindText},
 		field{Name: "userProperties", Kind: kindLines})...)
-	f.Fold = fold{q.t("listen.properties"), "expiry"}
+	f.Fold = fold{Title: q.t("listen.properties"), First: "expiry"}
 	return f
 }
 

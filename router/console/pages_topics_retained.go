@@ -100,7 +100,7 @@ func viewDeleteRetained(q *request) (view, error) {
 		return nil, err
 	}
 	return &formView{Intro: []string{q.t("retained.delete_effect")},
-		Facts: []fact{of(q.t("publish.field.topic"), m.Topic), of(q.t("retained.size"), q.lang.bytes(m.Size))},
+		Facts: []fact{of(q.t("publish.field.topic"), m.Topic), plainly(q.t("retained.size"), q.lang.bytes(m.Size))},
 		Form:  q.deletion("delete", "retained.delete", q.linkInBroker("retained"))}, nil
 }
 
@@ -123,8 +123,10 @@ func (v *retainedView) WithoutSystem() bool {
 // matchingForm asks for the number of messages, which the page has shown: a list that
 // changed since is shown again instead of being deleted.
 func (q *request) matchingForm(filter string, count int) form {
-	return q.deletion("delete", "retained.delete_matching", q.linkInBroker("retained", "filter", filter),
+	f := q.deletion("delete", "retained.delete", q.linkInBroker("retained", "filter", filter),
 		field{Name: "count", Kind: kindHidden, Value: strconv.Itoa(count)})
+	f.Submit = q.t("retained.delete_matching", count)
+	return f
 }
 
 // countRetained returns the number of retained messages that match the page's filter.

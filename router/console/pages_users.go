@@ -103,11 +103,7 @@ func viewUser(q *request) (view, error) {
 	if err := q.get("getUser", nil, &u); err != nil {
 		return nil, err
 	}
-	access := cell{Text: q.t("users.access.blocked"), State: "warn"}
-	if u.Verified {
-		access = cell{Text: q.t("users.access.allowed"), State: "good"}
-	}
-	v := &formView{Form: q.userChange(u), Back: q.back("users"), Facts: []fact{{q.t("field.access"), access},
+	v := &formView{Form: q.userChange(u), Back: q.back("users"), Facts: []fact{
 		{q.t("col.created"), cell{Time: u.CreatedAt}}, {q.t("col.projects"), cell{Text: q.lang.number(u.Projects)}}}}
 	if u.ID == q.me.ID {
 		v.Warnings = []string{q.t("users.access.own")}

@@ -72,6 +72,21 @@ func TestIcons(t *testing.T) {
 	check(goSources(t), `\bState:\s*"(good|bad|warn)"`)
 }
 
+// TestDangers checks that of the buttons that are side by side at most one is red: the one that
+// deletes most.
+func TestDangers(t *testing.T) {
+	t.Parallel()
+	groups := regexp.MustCompile(`(?s)<header class="heading".*?</header>|<p class="actions">.*?</p>|<form class="actions".*?</form>`)
+	red := regexp.MustCompile(`class="(?:button )?danger"`)
+	for name, source := range templateSources(t) {
+		for _, group := range groups.FindAllString(source, -1) {
+			if n := len(red.FindAllString(group, -1)); n > 1 {
+				t.Errorf("%s has %d red buttons side by side:\n%s", name, n, group)
+			}
+		}
+	}
+}
+
 // TestClasses checks that every class that a template names has a rule in the style sheet.
 func TestClasses(t *testing.T) {
 	t.Parallel()
