@@ -55,7 +55,7 @@ func (t *Tx) getGroup(c *Command, _ Connections) (payload, error) {
 }
 
 func (t *Tx) listGroups(c *Command, _ Connections) (payload, error) {
-	return listed(groupNoun, t.s.groups, c, viewGroup), nil
+	return listed(groupNoun, t.s.groups, c, named(viewGroup)), nil
 }
 
 // modifyGroup changes the given members. As in Mosquitto, members of a wrong type are
@@ -114,7 +114,7 @@ func (t *Tx) setMembers(g *group, members map[string]broker.Priority) {
 		}
 	}
 	for username, p := range members {
-		c, _ := t.s.clients.Get(username)
+		c, _ := t.s.client(username)
 		if !slices.Contains(c.Groups, broker.GroupRef{GroupName: g.GroupName, Priority: p}) {
 			t.enter(c, g.GroupName, p)
 		}
@@ -129,7 +129,7 @@ func (t *Tx) enter(c *ClientRecord, groupname string, p broker.Priority) {
 }
 
 func (t *Tx) leave(username, groupname string) {
-	c, _ := t.s.clients.Get(username)
+	c, _ := t.s.client(username)
 	next := *c
 	next.Groups = withoutGroup(c.Groups, groupname)
 	t.putClient(&next, nil)
@@ -170,7 +170,7 @@ func (t *Tx) clientAndGroup(c *Command) (*ClientRecord, *group, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	r, ok := t.s.clients.Get(username)
+	r, ok := t.s.client(username)
 	if !ok {
 		return nil, nil, errClientNotFound
 	}

@@ -73,7 +73,7 @@ func (t *Tx) getRole(c *Command, _ Connections) (payload, error) {
 }
 
 func (t *Tx) listRoles(c *Command, _ Connections) (payload, error) {
-	return listed(roleNoun, t.s.roles, c, viewRole), nil
+	return listed(roleNoun, t.s.roles, c, named(viewRole)), nil
 }
 
 // modifyRole changes the given members; as in Mosquitto, members of a wrong type are
