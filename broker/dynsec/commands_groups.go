@@ -51,11 +51,11 @@ func (t *Tx) getGroup(c *Command, _ Connections) (payload, error) {
 	if err != nil {
 		return nil, err
 	}
-	return singleRecord[broker.Group]{of: groupNoun, record: viewGroup(g)}, nil
+	return singleRecord[broker.Group]{of: groupNoun, record: viewGroup(g.GroupName, g)}, nil
 }
 
 func (t *Tx) listGroups(c *Command, _ Connections) (payload, error) {
-	return listed(groupNoun, t.s.groups, c, named(viewGroup)), nil
+	return listed(groupNoun, t.s.groups, c, viewGroup), nil
 }
 
 // modifyGroup changes the given members. As in Mosquitto, members of a wrong type are

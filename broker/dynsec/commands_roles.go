@@ -69,11 +69,11 @@ func (t *Tx) getRole(c *Command, _ Connections) (payload, error) {
 	if err != nil {
 		return nil, err
 	}
-	return singleRecord[broker.Role]{of: roleNoun, record: viewRole(r)}, nil
+	return singleRecord[broker.Role]{of: roleNoun, record: viewRole(r.RoleName, r)}, nil
 }
 
 func (t *Tx) listRoles(c *Command, _ Connections) (payload, error) {
-	return listed(roleNoun, t.s.roles, c, named(viewRole)), nil
+	return listed(roleNoun, t.s.roles, c, viewRole), nil
 }
 
 // modifyRole changes the given members; as in Mosquitto, members of a wrong type are

@@ -194,7 +194,7 @@ func (s *State) Document(password func(username string) string) Document {
 		d.Groups = append(d.Groups, s.documentGroup(g))
 	}
 	for _, r := range each(s.roles, "") {
-		d.Roles = append(d.Roles, viewRole(r))
+		d.Roles = append(d.Roles, viewRole(r.RoleName, r))
 	}
 	return d
 }
@@ -202,7 +202,7 @@ func (s *State) Document(password func(username string) string) Document {
 // documentGroup is viewGroup with the priorities of the members, which are in their
 // records.
 func (s *State) documentGroup(g *group) broker.Group {
-	v := viewGroup(g)
+	v := viewGroup(g.GroupName, g)
 	for i := range v.Clients {
 		c, _ := s.clients.Get(v.Clients[i].Username)
 		for _, ref := range c.Groups {

@@ -45,7 +45,7 @@ func (s *State) loadGroup(v GroupRecord) error {
 	for i, ref := range v.Roles {
 		r, ok := s.roles.Get(ref.RoleName)
 		if !ok {
-			return fmt.Errorf("group %q: role %q is not there", v.GroupName, ref.RoleName)
+			return fmt.Errorf("group %q: %w", v.GroupName, misfit("role", ref.RoleName))
 		}
 		v.Roles[i].RoleName = r.RoleName
 		r.groups.Load(v.GroupName, struct{}{})
@@ -63,9 +63,9 @@ func (s *State) loadClients(records iter.Seq[ClientRecord]) error {
 		r, ok := shared.find(&c)
 		if !ok {
 			own := ClientRecord{Disabled: c.Disabled, HasPassword: c.HasPassword, Roles: orderRoles(c.Roles), Groups: orderGroups(c.Groups)}
-			sets, err := s.memberships(c.Username, &own)
+			sets, err := s.memberships(&own)
 			if err != nil {
-				return err
+				return fmt.Errorf("client %q: %w", c.Username, err)
 			}
 			r = shared.add(own)
 			memberships[r] = sets
@@ -83,11 +83,11 @@ func (s *State) loadClients(records iter.Seq[ClientRecord]) error {
 
 // memberships returns the sets of holders and members that clients with these lists are in, and
 // lets the lists use the names of the roles' and groups' records.
-func (s *State) memberships(username string, c *ClientRecord) (sets []*names, err error) {
+func (s *State) memberships(c *ClientRecord) (sets []*names, err error) {
 	for i, ref := range c.Roles {
 		r, ok := s.roles.Get(ref.RoleName)
 		if !ok {
-			return nil, fmt.Errorf("client %q: role %q is not there", username, ref.RoleName)
+			return nil, misfit("role", ref.RoleName)
 		}
 		c.Roles[i].RoleName = r.RoleName
 		sets = append(sets, r.clients)
@@ -95,7 +95,7 @@ func (s *State) memberships(username string, c *ClientRecord) (sets []*names, er
 	for i, ref := range c.Groups {
 		g, ok := s.groups.Get(ref.GroupName)
 		if !ok {
-			return nil, fmt.Errorf("client %q: group %q is not there", username, ref.GroupName)
+			return nil, misfit("group", ref.GroupName)
 		}
 		c.Groups[i].GroupName = g.GroupName
 		sets = append(sets, g.members)

@@ -23,18 +23,13 @@ func (s *State) ListGroups(ctx context.Context, o broker.ListOptions[broker.Grou
 	bare := func(name string) broker.Group {
 		return broker.Group{GroupName: name, Clients: []broker.MemberRef{}, Roles: []broker.RoleRef{}}
 	}
-	return page(ctx, s.groups, o, named(viewGroup), bare)
+	return page(ctx, s.groups, o, viewGroup, bare)
 }
 
 // ListRoles returns a page of the roles in order of their names.
 func (s *State) ListRoles(ctx context.Context, o broker.ListOptions[broker.Role]) (broker.Page[broker.Role], error) {
 	bare := func(name string) broker.Role { return broker.Role{RoleName: name, ACLs: []broker.ACL{}} }
-	return page(ctx, s.roles, o, named(viewRole), bare)
-}
-
-// named adapts the view of a record that contains its name.
-func named[R, T any](view func(R) T) func(string, R) T {
-	return func(_ string, r R) T { return view(r) }
+	return page(ctx, s.roles, o, viewRole, bare)
 }
 
 // page selects a page of a tree. view makes an entry from its record, bare one that has

@@ -87,7 +87,7 @@ func (s *State) Group(groupname string) (broker.Group, bool) {
 	if !ok {
 		return broker.Group{}, false
 	}
-	return viewGroup(g), true
+	return viewGroup(g.GroupName, g), true
 }
 
 // Role returns a role's record.
@@ -96,7 +96,7 @@ func (s *State) Role(rolename string) (broker.Role, bool) {
 	if !ok {
 		return broker.Role{}, false
 	}
-	return viewRole(r), true
+	return viewRole(r.RoleName, r), true
 }
 
 // Login returns what authentication needs: the client id that the client must use (""
@@ -177,7 +177,7 @@ func viewClient(username string, c *ClientRecord) broker.Client {
 	}
 }
 
-func viewGroup(g *group) broker.Group {
+func viewGroup(_ string, g *group) broker.Group {
 	members := make([]broker.MemberRef, 0, g.members.Len())
 	for username := range each(g.members, "") {
 		members = append(members, broker.MemberRef{Username: username, Priority: broker.NoPriority})
@@ -191,7 +191,7 @@ func viewGroup(g *group) broker.Group {
 	}
 }
 
-func viewRole(r *role) broker.Role {
+func viewRole(_ string, r *role) broker.Role {
 	v := r.RoleRecord
 	v.ACLs = list(v.ACLs)
 	return v

@@ -52,15 +52,15 @@ func loadState(ctx context.Context, tx *sql.Tx) (*dynsec.State, bool, error) {
 	return (&loader{ctx: ctx, tx: tx}).state()
 }
 
-// aheadTables is how many tables are read ahead: those of the clients, their roles and their groups.
-const aheadTables = 3
+// aheadTables is how many tables are read by transactions of their own: roles and groups of clients.
+const aheadTables = 2
 
 // loader reads the records of a store in the order of their names. The first error ends
 // every sequence and is kept.
 type loader struct {
 	ctx    context.Context //nolint:containedctx // lives for one call of loadState
 	tx     *sql.Tx
-	beside []*sql.Tx // of the same moment, for tables that are read at the same time; may be empty
+	beside []*sql.Tx // of the same moment, for cursors in turn; may be empty
 	err    error
 }
 
@@ -106,7 +106,7 @@ func (l *loader) groups() iter.Seq[dynsec.GroupRecord] {
 		roles = `SELECT groupname, rolename, priority FROM access_group_roles ORDER BY groupname, rolename`
 	)
 	return func(yield func(dynsec.GroupRecord) bool) {
-		held := l.cursor(roles, nil)
+		held := l.cursor(roles)
 		defer held.stop()
 		for g := range query(l, q, func(g *dynsec.GroupRecord) []any {
 			return []any{&g.GroupName, &g.TextName, &g.TextDescription}
@@ -130,17 +130,14 @@ func (l *loader) clients() iter.Seq[dynsec.ClientRecord] {
 		groups    = `SELECT username, groupname, priority FROM access_client_groups ORDER BY username, groupname`
 	)
 	return func(yield func(dynsec.ClientRecord) bool) {
-		clients := batches(l, l.another(), q, func(c *dynsec.ClientRecord) []any {
-			return []any{&c.Username, &c.ClientID, &c.TextName, &c.TextDescription, &c.Disabled}
-		})
-		inRoles, inGroups := l.cursor(roles, l.another()), l.cursor(groups, l.another())
-		password := l.passwords(passwords)
-		defer clients.stop()
+		inRoles, inGroups, password := l.cursor(roles), l.cursor(groups), l.passwords(passwords)
 		defer password.stop()
 		defer inRoles.stop()
 		defer inGroups.stop()
 		var listed dynsec.ClientRecord
-		for c := range clients.all() {
+		for c := range query(l, q, func(c *dynsec.ClientRecord) []any {
+			return []any{&c.Username, &c.ClientID, &c.TextName, &c.TextDescription, &c.Disabled}
+		}) {
 			c.HasPassword = password == nil || len(password.membersOf(c.Username)) > 0
 			c.Roles, c.Groups = listed.Roles[:0], listed.Groups[:0]
 			for _, m := range inRoles.membersOf(c.Username) {
@@ -167,17 +164,7 @@ func (l *loader) passwords(q string) *memberCursor {
 	if complete {
 		return nil
 	}
-	return l.cursor(q, nil)
-}
-
-// another returns one of the transactions beside, for one table, nil if there is none left.
-func (l *loader) another() *sql.Tx {
-	if len(l.beside) == 0 {
-		return nil
-	}
-	tx := l.beside[0]
-	l.beside = l.beside[1:]
-	return tx
+	return l.cursor(q)
 }
 
 // aclList decodes a role's ACLs from their JSON.
@@ -191,47 +178,6 @@ func (a *aclList) Scan(src any) error {
 	}
 	*a = nil
 	return json.Unmarshal([]byte(text), a)
-}
-
-// member is a role, group or password of the record owner.
-type member struct {
-	owner, name string
-	priority    broker.Priority
-}
-
-// memberCursor returns the members of one record after the other from a query ordered by
-// owner. It must be asked for the owners in that order.
-type memberCursor struct {
-	batches *batched[member]
-	rest    []member // of the current batch
-	found   []member
-}
-
-func (l *loader) cursor(q string, beside *sql.Tx) *memberCursor {
-	return &memberCursor{batches: batches(l, beside, q, func(m *member) []any { return []any{&m.owner, &m.name, &m.priority} })}
-}
-
-// membersOf returns the members of an owner, valid until the next call.
-func (c *memberCursor) membersOf(name string) []member {
-	c.found = c.found[:0]
-	for {
-		if len(c.rest) == 0 {
-			if c.rest, _ = c.batches.next(); len(c.rest) == 0 {
-				return c.found
-			}
-		}
-		if c.rest[0].owner != name {
-			return c.found
-		}
-		c.found = append(c.found, c.rest[0])
-		c.rest = c.rest[1:]
-	}
-}
-
-func (c *memberCursor) stop() {
-	if c != nil {
-		c.batches.stop()
-	}
 }
 
 // query yields the rows, read into the variables that columns returns. All rows are read

@@ -127,7 +127,7 @@ func (l *loader) changes() iter.Seq[dynsec.Change] {
 
 // clientChanges yields the clients with their password hashes.
 func (l *loader) clientChanges(yield func(dynsec.Change) bool) bool {
-	passwords := l.cursor(`SELECT username, encoded, 0 FROM access_passwords ORDER BY username`, nil)
+	passwords := l.cursor(`SELECT username, encoded, 0 FROM access_passwords ORDER BY username`)
 	defer passwords.stop()
 	return all(l.clients(), yield, func(c dynsec.ClientRecord) dynsec.Change {
 		put := dynsec.PutClient{ClientRecord: c}
