@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
+	"hash"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -151,7 +152,7 @@ type credential struct {
 // no password hashing. Failures are not cached. A proof includes the stored hash, so no
 // order of events makes an old password valid; a quick one is valid for one version only.
 type credentialCache struct {
-	key       []byte
+	macs      sync.Pool // of HMACs under the key of the process
 	dummyHash string        // verified while no client has a password
 	version   atomic.Uint64 // counts published changes
 
@@ -162,13 +163,16 @@ type credentialCache struct {
 }
 
 func newCredentialCache(dummyHash string) *credentialCache {
-	l := &credentialCache{key: make([]byte, sha256.Size), dummyHash: dummyHash, known: map[string]credential{}}
-	rand.Read(l.key) //nolint:errcheck // never fails
-	return l
+	key := make([]byte, sha256.Size)
+	rand.Read(key) //nolint:errcheck // never fails
+	return &credentialCache{macs: sync.Pool{New: func() any { return hmac.New(sha256.New, key) }},
+		dummyHash: dummyHash, known: map[string]credential{}}
 }
 
 func (l *credentialCache) proof(cr Credentials, encoded string) (p proof) {
-	mac := hmac.New(sha256.New, l.key)
+	mac := l.macs.Get().(hash.Hash)
+	defer l.macs.Put(mac)
+	mac.Reset()
 	for _, part := range [][]byte{[]byte(cr.Username), []byte(encoded), cr.Password} {
 		mac.Write(binary.BigEndian.AppendUint64(nil, uint64(len(part))))
 		mac.Write(part)
