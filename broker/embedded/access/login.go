@@ -152,7 +152,7 @@ type credential struct {
 // no password hashing. Failures are not cached. A proof includes the stored hash, so no
 // order of events makes an old password valid; a quick one is valid for one version only.
 type credentialCache struct {
-	macs      sync.Pool // of HMACs under the key of the process
+	macs      sync.Pool     // of HMACs under the key of the process
 	dummyHash string        // verified while no client has a password
 	version   atomic.Uint64 // counts published changes
 
