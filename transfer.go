@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -109,10 +110,16 @@ func (t *transfer) token(stdin io.Reader) (string, error) {
 	return (&cli.Env{Stdin: stdin}).ReadToken(t.tokenFile)
 }
 
-// asItIs reads a document.
+// asItIs reads a document. The size of a file is known: a buffer that grows would need three times as much.
 func asItIs(r io.Reader) ([]byte, []string, error) {
-	b, err := io.ReadAll(r)
-	return b, nil, err
+	var b bytes.Buffer
+	if f, ok := r.(*os.File); ok {
+		if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
+			b.Grow(int(info.Size()) + bytes.MinRead)
+		}
+	}
+	_, err := b.ReadFrom(r)
+	return b.Bytes(), nil, err
 }
 
 // converted reads a file of another format.

@@ -41,7 +41,7 @@ type PutClient struct {
 	Password *string
 
 	// Previous is the record that this one replaces, so that a store can write only the
-	// difference; nil if there was none, or it is not known.
+	// difference; nil if there was none, or it is not known. It is without its name.
 	Previous *ClientRecord
 }
 

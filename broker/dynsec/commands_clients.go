@@ -102,7 +102,7 @@ func (t *Tx) getClient(c *Command, live Connections) (payload, error) {
 	if err != nil {
 		return nil, err
 	}
-	return singleRecord[broker.Client]{of: clientNoun, record: live.view(r)}, nil
+	return singleRecord[broker.Client]{of: clientNoun, record: live.view(r.Username, r)}, nil
 }
 
 func (t *Tx) listClients(c *Command, live Connections) (payload, error) {
@@ -110,10 +110,10 @@ func (t *Tx) listClients(c *Command, live Connections) (payload, error) {
 }
 
 // view is viewClient with the live connections.
-func (live Connections) view(r *ClientRecord) broker.Client {
-	v := viewClient(r)
+func (live Connections) view(username string, r *ClientRecord) broker.Client {
+	v := viewClient(username, r)
 	if live != nil {
-		v.Connections = list(live(r.Username))
+		v.Connections = list(live(username))
 	}
 	return v
 }
@@ -178,7 +178,7 @@ func (t *Tx) setClientPassword(c *Command, _ Connections) (payload, error) {
 	case c.args.password.value == "":
 		return nil, errPasswordEmpty
 	}
-	r, ok := t.s.clients.Get(username)
+	r, ok := t.s.client(username)
 	if !ok {
 		return nil, errClientNotFound
 	}
@@ -202,7 +202,7 @@ func (t *Tx) setClientID(c *Command, _ Connections) (payload, error) {
 	case !validName(c.args.clientID.value):
 		return nil, errClientIDUTF8
 	}
-	r, ok := t.s.clients.Get(username)
+	r, ok := t.s.client(username)
 	if !ok {
 		return nil, errClientNotFound
 	}
@@ -275,7 +275,7 @@ func (t *Tx) clientAndRole(c *Command) (*ClientRecord, *role, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	r, ok := t.s.clients.Get(username)
+	r, ok := t.s.client(username)
 	if !ok {
 		return nil, nil, errClientNotFound
 	}
@@ -298,7 +298,7 @@ func (t *Tx) client(c *Command) (*ClientRecord, error) {
 	if err != nil {
 		return nil, err
 	}
-	r, ok := t.s.clients.Get(username)
+	r, ok := t.s.client(username)
 	if !ok {
 		return nil, errClientNotFound
 	}

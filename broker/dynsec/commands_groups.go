@@ -51,7 +51,7 @@ func (t *Tx) getGroup(c *Command, _ Connections) (payload, error) {
 	if err != nil {
 		return nil, err
 	}
-	return singleRecord[broker.Group]{of: groupNoun, record: viewGroup(g)}, nil
+	return singleRecord[broker.Group]{of: groupNoun, record: viewGroup(g.GroupName, g)}, nil
 }
 
 func (t *Tx) listGroups(c *Command, _ Connections) (payload, error) {
@@ -114,7 +114,7 @@ func (t *Tx) setMembers(g *group, members map[string]broker.Priority) {
 		}
 	}
 	for username, p := range members {
-		c, _ := t.s.clients.Get(username)
+		c, _ := t.s.client(username)
 		if !slices.Contains(c.Groups, broker.GroupRef{GroupName: g.GroupName, Priority: p}) {
 			t.enter(c, g.GroupName, p)
 		}
@@ -129,7 +129,7 @@ func (t *Tx) enter(c *ClientRecord, groupname string, p broker.Priority) {
 }
 
 func (t *Tx) leave(username, groupname string) {
-	c, _ := t.s.clients.Get(username)
+	c, _ := t.s.client(username)
 	next := *c
 	next.Groups = withoutGroup(c.Groups, groupname)
 	t.putClient(&next, nil)
@@ -170,7 +170,7 @@ func (t *Tx) clientAndGroup(c *Command) (*ClientRecord, *group, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	r, ok := t.s.clients.Get(username)
+	r, ok := t.s.client(username)
 	if !ok {
 		return nil, nil, errClientNotFound
 	}

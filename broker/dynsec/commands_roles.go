@@ -69,7 +69,7 @@ func (t *Tx) getRole(c *Command, _ Connections) (payload, error) {
 	if err != nil {
 		return nil, err
 	}
-	return singleRecord[broker.Role]{of: roleNoun, record: viewRole(r)}, nil
+	return singleRecord[broker.Role]{of: roleNoun, record: viewRole(r.RoleName, r)}, nil
 }
 
 func (t *Tx) listRoles(c *Command, _ Connections) (payload, error) {

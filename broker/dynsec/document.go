@@ -112,8 +112,13 @@ func (d *Document) order() {
 	slices.SortFunc(d.Clients, func(a, b DocumentClient) int { return cmp.Compare(a.Username, b.Username) })
 	slices.SortFunc(d.Groups, func(a, b broker.Group) int { return cmp.Compare(a.GroupName, b.GroupName) })
 	slices.SortFunc(d.Roles, func(a, b broker.Role) int { return cmp.Compare(a.RoleName, b.RoleName) })
+	var last []broker.RoleRef
 	for i := range d.Clients {
-		d.Clients[i].Roles = orderRoles(d.Clients[i].Roles)
+		c := &d.Clients[i]
+		if !slices.Equal(c.Roles, last) { // most clients have the roles of the one before
+			last = orderRoles(c.Roles)
+		}
+		c.Roles = last
 	}
 	for i := range d.Groups {
 		d.Groups[i].Roles = orderRoles(d.Groups[i].Roles)

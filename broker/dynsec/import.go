@@ -20,6 +20,7 @@ func (t *Tx) Import(d Document, replace bool, stored func(username string) strin
 	}
 	r := broker.ImportReport{Clients: len(d.Clients), Groups: len(d.Groups), Roles: len(d.Roles), Warnings: []string{}}
 	clients, groups, roles := t.s.Counts()
+	t.shared = newSharing()
 	switch {
 	case replace || clients+groups+roles == 0:
 		if replace {
@@ -183,17 +184,17 @@ func (s *State) Document(password func(username string) string) Document {
 		Groups:         make([]broker.Group, 0, s.groups.Len()),
 		Roles:          make([]broker.Role, 0, s.roles.Len()),
 	}
-	for _, c := range each(s.clients, "") {
+	for username, c := range each(s.clients, "") {
 		d.Clients = append(d.Clients, DocumentClient{
-			Username: c.Username, ClientID: c.ClientID, TextName: c.TextName, TextDescription: c.TextDescription,
-			Disabled: c.Disabled, Roles: list(c.Roles), EncodedPassword: password(c.Username),
+			Username: username, ClientID: c.ClientID, TextName: c.TextName, TextDescription: c.TextDescription,
+			Disabled: c.Disabled, Roles: list(c.Roles), EncodedPassword: password(username),
 		})
 	}
 	for _, g := range each(s.groups, "") {
 		d.Groups = append(d.Groups, s.documentGroup(g))
 	}
 	for _, r := range each(s.roles, "") {
-		d.Roles = append(d.Roles, viewRole(r))
+		d.Roles = append(d.Roles, viewRole(r.RoleName, r))
 	}
 	return d
 }
@@ -201,7 +202,7 @@ func (s *State) Document(password func(username string) string) Document {
 // documentGroup is viewGroup with the priorities of the members, which are in their
 // records.
 func (s *State) documentGroup(g *group) broker.Group {
-	v := viewGroup(g)
+	v := viewGroup(g.GroupName, g)
 	for i := range v.Clients {
 		c, _ := s.clients.Get(v.Clients[i].Username)
 		for _, ref := range c.Groups {

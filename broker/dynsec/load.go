@@ -3,12 +3,11 @@ package dynsec
 import (
 	"fmt"
 	"iter"
-	"slices"
 )
 
 // LoadRecords is a whole stored state. Each sequence is read once, roles first, clients
 // last; nil is an empty one. Loading is fastest when they are ordered by name (as
-// bytes).
+// bytes). Lists of clients are copied.
 type LoadRecords struct {
 	Roles          iter.Seq[RoleRecord]
 	Groups         iter.Seq[GroupRecord]
@@ -46,7 +45,7 @@ func (s *State) loadGroup(v GroupRecord) error {
 	for i, ref := range v.Roles {
 		r, ok := s.roles.Get(ref.RoleName)
 		if !ok {
-			return fmt.Errorf("group %q: role %q is not there", v.GroupName, ref.RoleName)
+			return fmt.Errorf("group %q: %w", v.GroupName, misfit("role", ref.RoleName))
 		}
 		v.Roles[i].RoleName = r.RoleName
 		r.groups.Load(v.GroupName, struct{}{})
@@ -57,57 +56,67 @@ func (s *State) loadGroup(v GroupRecord) error {
 	return nil
 }
 
-// loadClients lets a client share its lists with the one before it if they are equal:
-// most fleets of devices have one role in common.
-func (s *State) loadClients(clients iter.Seq[ClientRecord]) error {
-	last := &ClientRecord{}
-	for v := range clients {
-		c := &v
-		c.Roles, c.Groups = orderRoles(v.Roles), orderGroups(v.Groups)
-		if err := s.join(c); err != nil {
-			return err
+// loadClients lets clients share their records if they differ only in their names.
+func (s *State) loadClients(records iter.Seq[ClientRecord]) error {
+	shared, memberships := newSharing(), map[*ClientRecord][]*names{}
+	for c := range records {
+		r, ok := shared.find(&c)
+		if !ok {
+			own := ClientRecord{Disabled: c.Disabled, HasPassword: c.HasPassword, Roles: orderRoles(c.Roles), Groups: orderGroups(c.Groups)}
+			sets, err := s.memberships(&own)
+			if err != nil {
+				return fmt.Errorf("client %q: %w", c.Username, err)
+			}
+			r = shared.add(own)
+			memberships[r] = sets
 		}
-		c.Roles, c.Groups = shared(c.Roles, last.Roles), shared(c.Groups, last.Groups)
-		if _, twice := s.clients.Load(c.Username, c); twice {
+		for _, set := range memberships[r] {
+			set.Load(c.Username, struct{}{})
+		}
+		if _, twice := s.clients.Load(c.Username, r.with(&c)); twice {
 			return fmt.Errorf("client %q is there twice", c.Username)
 		}
-		last = c
 	}
+	s.pack()
 	return nil
 }
 
-// join adds a client with its roles and groups, and lets it use their copies of the
-// names.
-func (s *State) join(c *ClientRecord) error {
+// memberships returns the sets of holders and members that clients with these lists are in, and
+// lets the lists use the names of the roles' and groups' records.
+func (s *State) memberships(c *ClientRecord) (sets []*names, err error) {
 	for i, ref := range c.Roles {
 		r, ok := s.roles.Get(ref.RoleName)
 		if !ok {
-			return fmt.Errorf("client %q: role %q is not there", c.Username, ref.RoleName)
+			return nil, misfit("role", ref.RoleName)
 		}
 		c.Roles[i].RoleName = r.RoleName
-		r.clients.Load(c.Username, struct{}{})
+		sets = append(sets, r.clients)
 	}
 	for i, ref := range c.Groups {
 		g, ok := s.groups.Get(ref.GroupName)
 		if !ok {
-			return fmt.Errorf("client %q: group %q is not there", c.Username, ref.GroupName)
+			return nil, misfit("group", ref.GroupName)
 		}
 		c.Groups[i].GroupName = g.GroupName
-		g.members.Load(c.Username, struct{}{})
+		sets = append(sets, g.members)
 	}
-	return nil
+	return sets, nil
+}
+
+// pack packs the trees that have an entry for each client.
+func (s *State) pack() {
+	s.clients = packed(s.clients)
+	for _, r := range each(s.roles, "") {
+		r.clients = packed(r.clients)
+	}
+	for _, g := range each(s.groups, "") {
+		g.members = packed(g.members)
+	}
 }
 
 func some[T any](s iter.Seq[T]) iter.Seq[T] {
 	if s == nil {
 		return func(func(T) bool) {}
-	}
-	return s
-}
-
-func shared[T comparable](s, last []T) []T {
-	if slices.Equal(s, last) {
-		return last
 	}
 	return s
 }

@@ -100,11 +100,11 @@ func byName(table []operation) map[string]*operation {
 }
 
 // listed returns the page of a tree that a list command requests.
-func listed[R, T any](of *recordType[T], m *btree.Map[string, R], c *Command, view func(R) T) payload {
+func listed[R, T any](of *recordType[T], m *btree.Map[string, R], c *Command, view func(string, R) T) payload {
 	d := listing[T]{of: of, total: m.Len(), verbose: c.args.verbose.value}
 	for name, r := range span(m, c.args.offset.value, c.args.count.or(-1)) {
 		if d.verbose {
-			d.records = append(d.records, view(r))
+			d.records = append(d.records, view(name, r))
 		} else {
 			d.names = append(d.names, name)
 		}

@@ -34,8 +34,8 @@ func (s *State) ListRoles(ctx context.Context, o broker.ListOptions[broker.Role]
 
 // page selects a page of a tree. view makes an entry from its record, bare one that has
 // only the name.
-func page[R, T any](ctx context.Context, m *btree.Map[string, R], o broker.ListOptions[T], view func(R) T, bare func(string) T) (broker.Page[T], error) {
-	show := func(_ string, r R) T { return view(r) }
+func page[R, T any](ctx context.Context, m *btree.Map[string, R], o broker.ListOptions[T], view func(string, R) T, bare func(string) T) (broker.Page[T], error) {
+	show := view
 	if o.NamesOnly {
 		show = func(name string, _ R) T { return bare(name) }
 	}
@@ -53,10 +53,10 @@ func page[R, T any](ctx context.Context, m *btree.Map[string, R], o broker.ListO
 
 // matched selects a page of the matching entries. It keeps only their names and makes
 // the entries when they are read.
-func matched[R, T any](ctx context.Context, m *btree.Map[string, R], o broker.ListOptions[T], view func(R) T, show func(string, R) T) (broker.Page[T], error) {
+func matched[R, T any](ctx context.Context, m *btree.Map[string, R], o broker.ListOptions[T], view, show func(string, R) T) (broker.Page[T], error) {
 	var hits []string
 	for name, r := range each(m, "") {
-		ok, err := broker.Matches(ctx, o.Match, view(r))
+		ok, err := broker.Matches(ctx, o.Match, view(name, r))
 		if err != nil {
 			return broker.Page[T]{}, err
 		}

@@ -14,7 +14,7 @@ func (s *State) Replaced(next *State, newPassword func(username string) bool) []
 	d := difference{old: s, next: next, roles: map[string]bool{}, groups: map[string]bool{}}
 	var disconnects []Disconnect
 	for username, c := range each(s.clients, "") {
-		if d.client(c) || newPassword(username) {
+		if d.client(username, c) || newPassword(username) {
 			disconnects = append(disconnects, Disconnect{Username: username})
 		}
 	}
@@ -32,8 +32,8 @@ type difference struct {
 }
 
 // client reports whether a client was deleted, or its rights or credentials changed.
-func (d *difference) client(old *ClientRecord) bool {
-	c, ok := d.next.clients.Get(old.Username)
+func (d *difference) client(username string, old *ClientRecord) bool {
+	c, ok := d.next.clients.Get(username)
 	return !ok || c.ClientID != old.ClientID || c.HasPassword != old.HasPassword || c.Disabled && !old.Disabled ||
 		!slices.Equal(c.Roles, old.Roles) || !slices.Equal(c.Groups, old.Groups) || d.anyRole(old.Roles) ||
 		slices.ContainsFunc(old.Groups, func(ref broker.GroupRef) bool { return d.group(ref.GroupName) })

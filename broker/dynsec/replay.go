@@ -11,6 +11,7 @@ import (
 // after which the caller must not continue without them.
 func (s *State) Replay(changes []Change) (*State, error) {
 	t := s.Begin()
+	t.shared = newSharing()
 	for _, c := range changes {
 		if err := t.replay(c); err != nil {
 			return nil, fmt.Errorf("replay %T: %w", c, err)
@@ -93,7 +94,7 @@ func (t *Tx) replayAnonymousGroup(groupname string) error {
 func (t *Tx) replayDrop(c Change) error {
 	switch c := c.(type) {
 	case DropClient:
-		r, ok := t.s.clients.Get(c.Username)
+		r, ok := t.s.client(c.Username)
 		if !ok {
 			return misfit("client", c.Username)
 		}

@@ -17,7 +17,7 @@ import (
 //
 // Slices in the results of its methods are shared too and must not be modified.
 type State struct {
-	clients   *btree.Map[string, *ClientRecord]
+	clients   *clients
 	groups    *btree.Map[string, *group]
 	roles     *btree.Map[string, *role]
 	defaults  Defaults
@@ -45,7 +45,7 @@ type names = btree.Map[string, struct{}]
 // NewState returns an empty state with Mosquitto's default access.
 func NewState() *State {
 	return &State{
-		clients:  new(btree.Map[string, *ClientRecord]),
+		clients:  new(clients),
 		groups:   new(btree.Map[string, *group]),
 		roles:    new(btree.Map[string, *role]),
 		defaults: DefaultDefaults(),
@@ -78,7 +78,7 @@ func (s *State) Client(username string) (broker.Client, bool) {
 	if !ok {
 		return broker.Client{}, false
 	}
-	return viewClient(c), true
+	return viewClient(username, c), true
 }
 
 // Group returns a group's record with its members in order of their names.
@@ -87,7 +87,7 @@ func (s *State) Group(groupname string) (broker.Group, bool) {
 	if !ok {
 		return broker.Group{}, false
 	}
-	return viewGroup(g), true
+	return viewGroup(g.GroupName, g), true
 }
 
 // Role returns a role's record.
@@ -96,7 +96,7 @@ func (s *State) Role(rolename string) (broker.Role, bool) {
 	if !ok {
 		return broker.Role{}, false
 	}
-	return viewRole(r), true
+	return viewRole(r.RoleName, r), true
 }
 
 // Login returns what authentication needs: the client id that the client must use (""
@@ -164,9 +164,9 @@ func each[V any](m *btree.Map[string, V], pivot string) iter.Seq2[string, V] {
 	return func(yield func(string, V) bool) { m.Ascend(pivot, yield) }
 }
 
-func viewClient(c *ClientRecord) broker.Client {
+func viewClient(username string, c *ClientRecord) broker.Client {
 	return broker.Client{
-		Username:        c.Username,
+		Username:        username,
 		ClientID:        c.ClientID,
 		TextName:        c.TextName,
 		TextDescription: c.TextDescription,
@@ -177,7 +177,7 @@ func viewClient(c *ClientRecord) broker.Client {
 	}
 }
 
-func viewGroup(g *group) broker.Group {
+func viewGroup(_ string, g *group) broker.Group {
 	members := make([]broker.MemberRef, 0, g.members.Len())
 	for username := range each(g.members, "") {
 		members = append(members, broker.MemberRef{Username: username, Priority: broker.NoPriority})
@@ -191,7 +191,7 @@ func viewGroup(g *group) broker.Group {
 	}
 }
 
-func viewRole(r *role) broker.Role {
+func viewRole(_ string, r *role) broker.Role {
 	v := r.RoleRecord
 	v.ACLs = list(v.ACLs)
 	return v

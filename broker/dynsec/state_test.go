@@ -30,9 +30,15 @@ type dump struct {
 // records returns everything that Load needs to build the state again.
 func (s *State) records() LoadRecords {
 	return LoadRecords{
-		Roles:          valuesOf(s.roles, func(r *role) RoleRecord { return r.RoleRecord }),
-		Groups:         valuesOf(s.groups, func(g *group) GroupRecord { return g.GroupRecord }),
-		Clients:        valuesOf(s.clients, func(c *ClientRecord) ClientRecord { return *c }),
+		Roles:  valuesOf(s.roles, func(r *role) RoleRecord { return r.RoleRecord }),
+		Groups: valuesOf(s.groups, func(g *group) GroupRecord { return g.GroupRecord }),
+		Clients: func(yield func(ClientRecord) bool) {
+			for username := range each(s.clients, "") {
+				if c, _ := s.client(username); !yield(*c) {
+					return
+				}
+			}
+		},
 		Defaults:       s.defaults,
 		AnonymousGroup: s.anonymous,
 		ChangeIndex:    s.index,

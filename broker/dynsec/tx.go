@@ -20,6 +20,7 @@ type Tx struct {
 	disconnected          map[string]struct{} // the usernames in disconnects
 	disconnectedAnonymous bool                // clients without one are in disconnects
 	began                 int64               // the change index at the start
+	shared                *sharing            // of the records that it puts; nil for none
 }
 
 // Connections returns the live connections of a username, for the records that contain
@@ -116,7 +117,7 @@ func (t *Tx) setGroup(g *group) {
 // putClient stores a client and replaces the one of its name, if any. All its roles and
 // groups must exist.
 func (t *Tx) putClient(c *ClientRecord, password *string) {
-	previous, ok := t.s.clients.Set(c.Username, c)
+	previous, ok := t.s.clients.Set(c.Username, t.shared.nameless(c))
 	old := previous
 	if !ok {
 		previous, old = nil, &ClientRecord{}
@@ -181,11 +182,12 @@ func (t *Tx) putGroup(r GroupRecord) {
 }
 
 func (t *Tx) deleteGroup(g *group) {
+	shared := newSharing()
 	for username := range each(g.members, "") {
 		c, _ := t.s.clients.Get(username)
 		next := *c
 		next.Groups = withoutGroup(c.Groups, g.GroupName)
-		t.s.clients.Set(username, &next)
+		t.s.clients.Set(username, shared.nameless(&next))
 	}
 	for _, ref := range g.Roles {
 		t.role(ref.RoleName).groups.Delete(g.GroupName)
@@ -206,11 +208,12 @@ func (t *Tx) putRole(r RoleRecord) {
 }
 
 func (t *Tx) deleteRole(r *role) {
+	shared := newSharing()
 	for username := range each(r.clients, "") {
 		c, _ := t.s.clients.Get(username)
 		next := *c
 		next.Roles = withoutRole(c.Roles, r.RoleName)
-		t.s.clients.Set(username, &next)
+		t.s.clients.Set(username, shared.nameless(&next))
 	}
 	for groupname := range each(r.groups, "") {
 		g := t.group(groupname)

@@ -61,6 +61,7 @@ var measurements = []measurement{
 	{management, "acl", (*bench).measureACL},
 	{management, "devices", (*bench).measureDevices},
 	{engine, "connections", (*bench).measureConnections},
+	{engine, "connect", (*bench).measureConnect},
 	{engine, "flows", (*bench).measureFlows},
 	{engine, "latency", (*bench).measureLatency},
 	{engine, "crowd", (*bench).measureCrowd},
@@ -213,6 +214,7 @@ type scale struct {
 	devices     int
 	share       int // a round has one of share messages of a load
 	idle        int // idle connections
+	connects    int // connects in a round
 	waiting     int // messages in the queue of a bridge
 	drained     int // messages that it delivers in a round
 	retained    int // messages in a backup
@@ -222,10 +224,10 @@ type scale struct {
 
 var (
 	full = scale{rounds: 5, few: 1_000, many: 100_000, reads: 20_000, pages: 3_000, creations: 1_000,
-		bulk: 5_000, hashed: 600, peerChanges: turns, checks: 2_000_000, devices: 5_000, share: 1, idle: 10_000,
+		bulk: 5_000, hashed: 600, peerChanges: turns, checks: 2_000_000, devices: 5_000, share: 1, idle: 10_000, connects: 10_000,
 		waiting: 1_000_000, drained: 200_000, retained: 1_000_000, backupSeconds: 15}
 	smoke = scale{rounds: 1, few: 100, many: 2_000, reads: 500, pages: 100, creations: 50,
-		bulk: 200, hashed: 32, peerChanges: turns, checks: 100_000, devices: 100, share: 20, idle: 500,
+		bulk: 200, hashed: 32, peerChanges: turns, checks: 100_000, devices: 100, share: 20, idle: 500, connects: 200,
 		waiting: 20_000, drained: 5_000, retained: 10_000, backupSeconds: 1}
 )
 

@@ -27,11 +27,12 @@ type wire struct {
 
 // The packets that it sends and awaits, with their flags.
 const (
-	connect   = 0x10
-	connack   = 0x20
-	publish   = 0x30 // QoS 0
-	subscribe = 0x82
-	suback    = 0x90
+	connect    = 0x10
+	connack    = 0x20
+	publish    = 0x30 // QoS 0
+	subscribe  = 0x82
+	suback     = 0x90
+	disconnect = 0xe0
 )
 
 // session bounds the use of a connection.
@@ -55,9 +56,15 @@ func (w *wire) login(username, password string) error {
 	if err := w.conn.SetDeadline(time.Now().Add(session)); err != nil {
 		return err
 	}
-	const version311, userPasswordClean = 4, 0xc2
-	body := append(text(nil, "MQTT"), version311, userPasswordClean, 0, 0)
-	body = text(text(text(body, w.name), username), password)
+	const version311, clean, userPasswordClean = 4, 0x02, 0xc2
+	flags := byte(clean)
+	if username != "" {
+		flags = userPasswordClean
+	}
+	body := text(append(text(nil, "MQTT"), version311, flags, 0, 0), w.name)
+	if username != "" {
+		body = text(text(body, username), password)
+	}
 	ack, err := w.ask(connect, body, connack)
 	if err == nil && ack[1] != 0 {
 		err = fmt.Errorf("refused with code %d", ack[1])

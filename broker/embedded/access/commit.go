@@ -98,6 +98,7 @@ func collect(steps []step) (changes []dynsec.Change, disconnects []dynsec.Discon
 // publish makes a stored state the one in force. The caller holds committing.
 func (c *Control) publish(next *dynsec.State, changes []dynsec.Change, disconnects []dynsec.Disconnect) {
 	c.state.Store(next)
+	c.credentials.version.Add(1) // before accounts are revoked; see verify
 	c.initialised.Store(true)
 	c.accounts.refresh(next, changes, disconnects)
 	c.credentials.remove(changes)

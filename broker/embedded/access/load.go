@@ -13,22 +13,58 @@ import (
 )
 
 // load reads the state as of one moment, and its index in the shared log. initialised
-// reports whether anything was ever stored.
+// reports whether anything was ever stored. The tables with rows for each client are read at once.
 func (s *store) load(ctx context.Context) (state *dynsec.State, initialised bool, index int64, err error) {
-	tx, err := s.bulk.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+	txs, index, err := s.sameMoment(ctx, 1+aheadTables)
+	defer func() {
+		for _, tx := range txs {
+			tx.Rollback() //nolint:errcheck // read only
+		}
+	}()
 	if err != nil {
 		return nil, false, 0, err
 	}
-	defer tx.Rollback() //nolint:errcheck // read only
-	if index, err = readApplied(ctx, tx); err != nil {
-		return nil, false, 0, err
-	}
-	state, initialised, err = loadState(ctx, tx)
+	state, initialised, err = (&loader{ctx: ctx, tx: txs[0], beside: txs[1:]}).state()
 	return state, initialised, index, err
 }
 
+// sameMoment returns transactions that read the state of one moment, and its index in the shared
+// log: nothing is written while they begin. The caller must end those that are not nil.
+func (s *store) sameMoment(ctx context.Context, n int) (txs []*sql.Tx, index int64, err error) {
+	if err := s.file.Lock(ctx); err != nil {
+		return nil, 0, err
+	}
+	defer s.file.Unlock()
+	for range n {
+		tx, err := s.bulk.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+		if err != nil {
+			return txs, 0, err
+		}
+		txs = append(txs, tx)
+		if index, err = readApplied(ctx, tx); err != nil { // the first read fixes the moment
+			return txs, 0, err
+		}
+	}
+	return txs, index, nil
+}
+
 func loadState(ctx context.Context, tx *sql.Tx) (*dynsec.State, bool, error) {
-	l := &loader{ctx: ctx, tx: tx}
+	return (&loader{ctx: ctx, tx: tx}).state()
+}
+
+// aheadTables is how many tables are read by transactions of their own: roles and groups of clients.
+const aheadTables = 2
+
+// loader reads the records of a store in the order of their names. The first error ends
+// every sequence and is kept.
+type loader struct {
+	ctx    context.Context //nolint:containedctx // lives for one call of loadState
+	tx     *sql.Tx
+	beside []*sql.Tx // of the same moment, for cursors in turn; may be empty
+	err    error
+}
+
+func (l *loader) state() (*dynsec.State, bool, error) {
 	records, err := l.settings()
 	if errors.Is(err, sql.ErrNoRows) {
 		return dynsec.NewState(), false, nil
@@ -42,14 +78,6 @@ func loadState(ctx context.Context, tx *sql.Tx) (*dynsec.State, bool, error) {
 		err = l.err
 	}
 	return state, true, err
-}
-
-// loader reads the records of a store in the order of their names. The first error ends
-// every sequence and is kept.
-type loader struct {
-	ctx context.Context //nolint:containedctx // lives for one call of loadState
-	tx  *sql.Tx
-	err error
 }
 
 func (l *loader) settings() (r dynsec.LoadRecords, err error) {
@@ -93,6 +121,7 @@ func (l *loader) groups() iter.Seq[dynsec.GroupRecord] {
 	}
 }
 
+// clients yields the clients. Their lists are valid until the next one.
 func (l *loader) clients() iter.Seq[dynsec.ClientRecord] {
 	const (
 		q         = `SELECT username, clientid, textname, textdescription, disabled FROM access_clients ORDER BY username`
@@ -101,25 +130,41 @@ func (l *loader) clients() iter.Seq[dynsec.ClientRecord] {
 		groups    = `SELECT username, groupname, priority FROM access_client_groups ORDER BY username, groupname`
 	)
 	return func(yield func(dynsec.ClientRecord) bool) {
-		password, inRoles, inGroups := l.cursor(passwords), l.cursor(roles), l.cursor(groups)
+		inRoles, inGroups, password := l.cursor(roles), l.cursor(groups), l.passwords(passwords)
 		defer password.stop()
 		defer inRoles.stop()
 		defer inGroups.stop()
+		var listed dynsec.ClientRecord
 		for c := range query(l, q, func(c *dynsec.ClientRecord) []any {
 			return []any{&c.Username, &c.ClientID, &c.TextName, &c.TextDescription, &c.Disabled}
 		}) {
-			c.HasPassword = len(password.membersOf(c.Username)) > 0
+			c.HasPassword = password == nil || len(password.membersOf(c.Username)) > 0
+			c.Roles, c.Groups = listed.Roles[:0], listed.Groups[:0]
 			for _, m := range inRoles.membersOf(c.Username) {
 				c.Roles = append(c.Roles, broker.RoleRef{RoleName: m.name, Priority: m.priority})
 			}
 			for _, m := range inGroups.membersOf(c.Username) {
 				c.Groups = append(c.Groups, broker.GroupRef{GroupName: m.name, Priority: m.priority})
 			}
-			if !yield(c) {
+			if listed = c; !yield(c) {
 				return
 			}
 		}
 	}
+}
+
+// passwords returns a cursor of the passwords' owners, nil if every client has one: to count them
+// costs a third of reading them.
+func (l *loader) passwords(q string) *memberCursor {
+	const all = `SELECT (SELECT count(*) FROM access_clients) = (SELECT count(*) FROM access_passwords)`
+	var complete bool
+	if err := l.tx.QueryRowContext(l.ctx, all).Scan(&complete); err != nil {
+		l.err = errors.Join(l.err, err)
+	}
+	if complete {
+		return nil
+	}
+	return l.cursor(q)
 }
 
 // aclList decodes a role's ACLs from their JSON.
@@ -133,38 +178,6 @@ func (a *aclList) Scan(src any) error {
 	}
 	*a = nil
 	return json.Unmarshal([]byte(text), a)
-}
-
-// member is a role, group or password of the record owner.
-type member struct {
-	owner, name string
-	priority    broker.Priority
-}
-
-// memberCursor returns the members of one record after the other from a query ordered by
-// owner. It must be asked for the owners in that order.
-type memberCursor struct {
-	next  func() (member, bool)
-	stop  func()
-	head  member // the next one, if more
-	more  bool
-	found []member
-}
-
-func (l *loader) cursor(q string) *memberCursor {
-	c := &memberCursor{}
-	c.next, c.stop = iter.Pull(query(l, q, func(m *member) []any { return []any{&m.owner, &m.name, &m.priority} }))
-	c.head, c.more = c.next()
-	return c
-}
-
-// membersOf returns the members of an owner, valid until the next call.
-func (c *memberCursor) membersOf(name string) []member {
-	c.found = c.found[:0]
-	for ; c.more && c.head.owner == name; c.head, c.more = c.next() {
-		c.found = append(c.found, c.head)
-	}
-	return c.found
 }
 
 // query yields the rows, read into the variables that columns returns. All rows are read

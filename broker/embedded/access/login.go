@@ -7,8 +7,10 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
+	"hash"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 
 	"signalbox/broker/dynsec"
 )
@@ -63,9 +65,20 @@ func (c *Control) Authenticate(ctx context.Context, cr Credentials) (*Account, e
 // verify checks credentials against the record and the stored hash. It does the same work
 // whether or not the record permits the log-in. The file may be ahead of the state by a
 // change that is just being published; a client must be valid in both.
+//
+// Without any change since a log-in with the same password the file is not read. The version is
+// counted before the clients to disconnect are revoked, and the account was acquired before: it is
+// revoked if the password has changed since.
 func (c *Control) verify(ctx context.Context, cr Credentials) error {
+	login := credential{quick: c.credentials.proof(cr, "")}
 	c.credentials.replacing.RLock()
+	login.version = c.credentials.version.Load()
 	clientID, disabled, _, known := c.state.Load().Login(cr.Username)
+	mayLogIn := known && !disabled && (clientID == "" || clientID == cr.ClientID)
+	if mayLogIn && c.credentials.current(cr.Username, login) {
+		c.credentials.replacing.RUnlock()
+		return nil
+	}
 	owner, encoded, err := c.store.password(ctx, cr.Username)
 	c.credentials.replacing.RUnlock()
 	if err != nil {
@@ -74,18 +87,17 @@ func (c *Control) verify(ctx context.Context, cr Credentials) error {
 	if encoded == "" {
 		encoded = c.credentials.dummyHash
 	}
-	proof := c.credentials.proof(cr, encoded)
-	correct := c.credentials.contains(cr.Username, proof)
+	login.proof = c.credentials.proof(cr, encoded)
+	correct := c.credentials.contains(cr.Username, login.proof)
 	if !correct {
 		if correct, err = c.verifyPassword(ctx, cr, owner, encoded); err != nil {
 			return err
 		}
 	}
-	mayLogIn := known && !disabled && (clientID == "" || clientID == cr.ClientID) && owner == cr.Username
-	if !correct || !mayLogIn {
+	if !correct || !mayLogIn || owner != cr.Username {
 		return ErrNotAuthorized
 	}
-	c.credentials.add(cr.Username, proof)
+	c.credentials.add(cr.Username, login)
 	return nil
 }
 
@@ -129,27 +141,38 @@ func (c *Control) awaitHashing(ctx context.Context, cr Credentials) error {
 // matches nothing once the stored hash has changed.
 type proof [sha256.Size]byte
 
+// credential is a successful log-in. While the version is the same, the hash that it was verified
+// against is the stored one.
+type credential struct {
+	proof, quick proof // with the stored hash, and without
+	version      uint64
+}
+
 // credentialCache remembers successful log-ins, one per username, so that a reconnect costs
 // no password hashing. Failures are not cached. A proof includes the stored hash, so no
-// order of events makes an old password valid.
+// order of events makes an old password valid; a quick one is valid for one version only.
 type credentialCache struct {
-	key       []byte
-	dummyHash string // verified while no client has a password
+	macs      sync.Pool     // of HMACs under the key of the process
+	dummyHash string        // verified while no client has a password
+	version   atomic.Uint64 // counts published changes
 
 	replacing sync.RWMutex // locked for writing while a whole state replaces another
 
 	mu    sync.Mutex // guards known
-	known map[string]proof
+	known map[string]credential
 }
 
 func newCredentialCache(dummyHash string) *credentialCache {
-	l := &credentialCache{key: make([]byte, sha256.Size), dummyHash: dummyHash, known: map[string]proof{}}
-	rand.Read(l.key) //nolint:errcheck // never fails
-	return l
+	key := make([]byte, sha256.Size)
+	rand.Read(key) //nolint:errcheck // never fails
+	return &credentialCache{macs: sync.Pool{New: func() any { return hmac.New(sha256.New, key) }},
+		dummyHash: dummyHash, known: map[string]credential{}}
 }
 
 func (l *credentialCache) proof(cr Credentials, encoded string) (p proof) {
-	mac := hmac.New(sha256.New, l.key)
+	mac := l.macs.Get().(hash.Hash)
+	defer l.macs.Put(mac)
+	mac.Reset()
 	for _, part := range [][]byte{[]byte(cr.Username), []byte(encoded), cr.Password} {
 		mac.Write(binary.BigEndian.AppendUint64(nil, uint64(len(part))))
 		mac.Write(part)
@@ -159,14 +182,25 @@ func (l *credentialCache) proof(cr Credentials, encoded string) (p proof) {
 }
 
 func (l *credentialCache) contains(username string, p proof) bool {
-	l.mu.Lock()
-	known, ok := l.known[username]
-	l.mu.Unlock()
-	return ok && hmac.Equal(known[:], p[:])
+	known, ok := l.find(username)
+	return ok && hmac.Equal(known.proof[:], p[:])
 }
 
-// add caches the proof of a successful log-in.
-func (l *credentialCache) add(username string, p proof) {
+// current reports whether a log-in with the same password succeeded in the same version.
+func (l *credentialCache) current(username string, c credential) bool {
+	known, ok := l.find(username)
+	return ok && known.version == c.version && hmac.Equal(known.quick[:], c.quick[:])
+}
+
+func (l *credentialCache) find(username string) (credential, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	c, ok := l.known[username]
+	return c, ok
+}
+
+// add caches a successful log-in.
+func (l *credentialCache) add(username string, c credential) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if _, ok := l.known[username]; !ok && len(l.known) >= maxCachedCredentials {
@@ -175,7 +209,7 @@ func (l *credentialCache) add(username string, p proof) {
 			break
 		}
 	}
-	l.known[username] = p
+	l.known[username] = c
 }
 
 // remove removes the entries of clients whose record changed. Their proofs would not match

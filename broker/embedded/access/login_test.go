@@ -182,6 +182,24 @@ func hashWait(t *testing.T, c *Control, cr Credentials, want error) {
 	}
 }
 
+// TestRememberedLogInReadsNoFile makes hashes unreadable. A log-in that succeeded before needs none until
+// anything changes.
+func TestRememberedLogInReadsNoFile(t *testing.T) {
+	t.Parallel()
+	c := fresh(t)
+	must(t, c.CreateClient(t.Context(), client("u")))
+	authenticated(t, c, "u")
+	must(t, c.store.passwd.Close())
+	authenticated(t, c, "u")
+	if _, err := c.Authenticate(t.Context(), login("u", "wrong")); err == nil || errors.Is(err, ErrNotAuthorized) {
+		t.Errorf("a wrong password: got %v, want that it could not be decided", err)
+	}
+	command(t, c, `{"command":"createRole","rolename":"r"}`)
+	if _, err := c.Authenticate(t.Context(), login("u", "secret")); err == nil || errors.Is(err, ErrNotAuthorized) {
+		t.Errorf("after a change: got %v, want that it could not be decided", err)
+	}
+}
+
 // TestHashingStopsWithItsContext expects no effect then.
 func TestHashingStopsWithItsContext(t *testing.T) {
 	t.Parallel()
@@ -221,7 +239,7 @@ func TestCredentialCacheIsBounded(t *testing.T) {
 	t.Parallel()
 	l := newCredentialCache("")
 	for i := range maxCachedCredentials + 10 {
-		l.add(fmt.Sprint(i), proof{})
+		l.add(fmt.Sprint(i), credential{})
 	}
 	if n := len(l.known); n != maxCachedCredentials {
 		t.Errorf("%d are remembered, want %d", n, maxCachedCredentials)
