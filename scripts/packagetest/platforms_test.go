@@ -1,5 +1,4 @@
-// Package platforms builds the program for the platforms that it is for.
-package platforms
+package packagetest
 
 import (
 	"os"
@@ -15,27 +14,76 @@ import (
 	"signalbox/scripts/suite"
 )
 
-// platforms are those that the program is built for, or at least compiles for.
-var platforms = []string{"linux/amd64", "linux/arm64", "linux/arm", "linux/riscv64", "windows/amd64", "darwin/arm64"}
+// platforms are those of a release, with the names that packages have for their processors.
+var platforms = []struct{ system, arch, deb, rpm, image string }{
+	{"linux", "amd64", "amd64", "x86_64", "amd64"},
+	{"linux", "arm64", "arm64", "aarch64", "arm64"},
+	{"linux", "arm", "armhf", "armv7hl", "arm"},
+	{"linux", "riscv64", "riscv64", "riscv64", "riscv64"},
+	{"windows", "amd64", "", "", ""},
+	{"darwin", "arm64", "", "", ""},
+}
 
-// TestCampaignPlatforms builds the program for all platforms, and starts it where this
-// machine can: its own, and Linux on the processors that qemu-user-static emulates.
-func TestCampaignPlatforms(t *testing.T) {
-	for _, platform := range platforms {
-		t.Run(platform, func(t *testing.T) {
-			system, arch, _ := strings.Cut(platform, "/")
-			program := filepath.Join(t.TempDir(), "signalbox")
-			build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-o", program, "signalbox")
-			build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+system, "GOARCH="+arch, "GOARM=7")
-			if out, err := build.CombinedOutput(); err != nil {
-				t.Fatalf("%v\n%s", err, out)
+// sizeLimit is what a program may have at most, in bytes.
+const sizeLimit = 45_000_000
+
+// allPlatforms checks what there is for each platform, and starts the program where this machine can:
+// its own, and Linux on the processors that qemu-user-static emulates.
+func allPlatforms(t *testing.T, dist string) {
+	for _, p := range platforms {
+		name := "signalbox-" + p.system + "-" + p.arch
+		t.Run(name, func(t *testing.T) {
+			program := filepath.Join(dist, name)
+			if p.system == "windows" {
+				program += ".exe"
 			}
-			if run := runner(system, arch); run != nil {
-				start(t, append(run, program))
+			info, err := os.Stat(program)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if p.system == "linux" && p.arch == "amd64" && info.Size() > sizeLimit {
+				t.Errorf("the program has %d bytes, more than %d", info.Size(), sizeLimit)
+			}
+			listed := strings.Fields(run(t, nil, "tar", "-tf", filepath.Join(dist, name+".bundle.tar")))
+			want := []string{filepath.Base(program), filepath.Base(program) + ".minisig", name + ".sbom.cdx.json", name + ".licenses.txt"}
+			if p.deb != "" {
+				want = append(want, "signalbox_1.2.3-1_"+p.deb+".deb", "signalbox-1.2.3-1."+p.rpm+".rpm", name+".oci.tar")
+				packaged(t, dist, name, p.deb, p.rpm, p.image)
+			}
+			for _, file := range want {
+				if !slices.Contains(listed, file) {
+					t.Errorf("the bundle lacks %s: %q", file, listed)
+				}
+			}
+			for _, file := range listed {
+				if strings.HasPrefix(file, "signalbox-"+p.system) && file != name && !strings.HasPrefix(file, name+".") {
+					t.Errorf("the bundle has %s, of another platform", file)
+				}
+			}
+			if command := runner(p.system, p.arch); command != nil {
+				start(t, append(command, program))
 				return
 			}
-			t.Log("built, not started: this machine cannot")
+			t.Log("made, not started: this machine cannot")
 		})
+	}
+}
+
+// packaged checks that the packages and the image of a program are for its processor.
+func packaged(t *testing.T, dist, name, deb, rpm, image string) {
+	t.Helper()
+	file := filepath.Join(dist, "signalbox_1.2.3-1_"+deb+".deb")
+	if got := run(t, nil, "dpkg-deb", "-f", file, "Architecture"); got != deb+"\n" {
+		t.Errorf("%s is for %s", file, got)
+	}
+	file = filepath.Join(dist, "signalbox-1.2.3-1."+rpm+".rpm")
+	if got := run(t, nil, "rpm", "-qp", "--queryformat", "%{ARCH}", file); got != rpm {
+		t.Errorf("%s is for %s", file, got)
+	}
+	var found struct{ Architecture, Os string }
+	decode(t, run(t, nil, "skopeo", "inspect", "oci-archive:"+filepath.Join(dist, name+".oci.tar")+":1.2.3"), &found)
+	if found.Architecture != image || found.Os != "linux" {
+		t.Errorf("the image is for %+v", found)
 	}
 }
 
