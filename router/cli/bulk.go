@@ -32,6 +32,14 @@ const (
 	maxParallel   = 64
 )
 
+// unused returns an error if there is a flag for the objects of a file, which there is not.
+func (b *bulk) unused() error {
+	if b.dryRun || b.goOn || b.skip {
+		return usage("--dry-run, --continue and --skip-existing are for the objects of a file; give it with -f")
+	}
+	return nil
+}
+
 // bulkable reports whether the command can create many objects: they have a name of their
 // own in the body.
 func (c *command) bulkable() bool {
@@ -51,10 +59,7 @@ type objectLines struct {
 // nil, and what was read of standard input can be read again.
 func (c *command) openBulk() (*objectLines, error) {
 	if !c.bulkable() || len(c.files) == 0 {
-		if c.bulk.dryRun || c.bulk.goOn || c.bulk.skip {
-			return nil, usage("--dry-run, --continue and --skip-existing are for the objects of a file; give it with -f")
-		}
-		return nil, nil
+		return nil, c.bulk.unused()
 	}
 	if c.bulk.parallel < 1 || c.bulk.parallel > maxParallel {
 		return nil, usage("--parallel: must be from 1 to %d", maxParallel)

@@ -141,12 +141,7 @@ func (r *lineRun) settle(ctx context.Context, l *sentLine) error {
 			result.Code, result.Message = answer.Code, answer.Message
 		}
 	}
-	if err == nil {
-		r.done++
-	} else if r.failed++; r.first == nil {
-		r.first = err
-	}
-	r.progress.step(r.done, r.failed)
+	r.count(err)
 	if reported := r.report(result); reported != nil {
 		return reported
 	}
@@ -154,6 +149,16 @@ func (r *lineRun) settle(ctx context.Context, l *sentLine) error {
 		return nil
 	}
 	return err
+}
+
+// count counts a line that was done, or has failed with an error.
+func (r *lineRun) count(err error) {
+	if err == nil {
+		r.done++
+	} else if r.failed++; r.first == nil {
+		r.first = err
+	}
+	r.progress.step(r.done, r.failed)
 }
 
 // endsRun reports whether further lines would fail in the same way.
