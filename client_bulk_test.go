@@ -1,12 +1,27 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"path/filepath"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"signalbox/router/apitest"
+	"signalbox/scripts/suite"
 )
 
 // lines returns the lines of a file with clients.
@@ -70,6 +85,89 @@ func (u *terminal) wantBulk(file string, code int, out, errors string, more ...s
 	}
 }
 
+// together is a proxy of a service. It holds requests to create a client, but the first, until a
+// number of them have come.
+type together struct {
+	t     *testing.T
+	next  http.Handler
+	all   chan struct{} // closed when they have come
+	mu    sync.Mutex
+	under map[string]bool // the names of those that are under way
+	came  int
+}
+
+const sentTogether = 3
+
+// ServeHTTP passes a request on.
+func (g *together) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodPost {
+		g.next.ServeHTTP(w, r)
+		return
+	}
+	text, err := io.ReadAll(r.Body)
+	r.Body = io.NopCloser(bytes.NewReader(text))
+	var c struct{ Username string }
+	if err := errors.Join(err, json.Unmarshal(text, &c)); err != nil {
+		g.t.Error(err)
+	}
+	g.begin(c.Username)
+	g.next.ServeHTTP(w, r)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	delete(g.under, c.Username)
+}
+
+func (g *together) begin(name string) {
+	g.mu.Lock()
+	if g.under[name] || len(g.under) >= sentTogether || g.came == 1 && g.under["first"] {
+		g.t.Errorf("%s is sent beside %v", name, g.under)
+	}
+	g.under[name] = true
+	if g.came++; g.came == 1+sentTogether {
+		close(g.all)
+	}
+	g.mu.Unlock()
+	if name == "first" {
+		return
+	}
+	select {
+	case <-g.all:
+	case <-time.After(suite.HangLimit):
+		g.t.Errorf("%s is sent alone", name)
+	}
+}
+
+// TestBulk_sends_several sends some lines at the same time, but the first alone, and no two with one name.
+// Their results are in the order of the lines.
+func TestBulk_sends_several(t *testing.T) {
+	t.Parallel()
+	u := newTerminal(t)
+	target, err := url.Parse(u.api.URL)
+	must(t, err)
+	proxy := httptest.NewServer(&together{t: t, next: httputil.NewSingleHostReverseProxy(target), all: make(chan struct{}), under: map[string]bool{}})
+	defer proxy.Close()
+	names := append([]string{"first", "a", "b", "c", "twin", "twin", "d", "twin", "e"}, strings.Fields(strings.Repeat("first ", 9))...)
+	var text, want strings.Builder
+	seen := map[string]bool{}
+	for i, name := range names {
+		fmt.Fprintf(&text, "{\"username\":%q,\"textname\":\"line %d\"}\n", name, i+1)
+		fmt.Fprintf(&want, "%d %s %s\n", i+1, map[bool]string{false: "created", true: "failed"}[seen[name]], name)
+		seen[name] = true
+	}
+	at := []string{"--server", proxy.URL, "--token-file", filepath.Join(u.dir, "token"), "--broker", "embedded"}
+	got := u.run(append([]string{"client", "create", "-f", u.file("clients.jsonl", text.String()), "--parallel", strconv.Itoa(sentTogether), "--continue"}, at...)...)
+	var out strings.Builder
+	for line := range strings.Lines(got.out) {
+		fmt.Fprintln(&out, strings.Join(strings.Fields(line)[:3], " "))
+	}
+	if diff := cmp.Diff(want.String(), out.String()); diff != "" || got.code != 8 {
+		t.Errorf("exit code %d, %s, results (-want +got):\n%s", got.code, got.errors, diff)
+	}
+	if got := u.done("client", "list", "--filter-value", "twin", "--columns", "textname", "--no-header"); got != "line 5\n" {
+		t.Errorf("of two lines with one name, %q was created", got)
+	}
+}
+
 // TestBulk_refuses names the line that is not valid.
 func TestBulk_refuses(t *testing.T) {
 	t.Parallel()
@@ -83,6 +181,7 @@ func TestBulk_refuses(t *testing.T) {
 		u.wantBulk(u.file("clients.jsonl", text), 8, want, "1 done, 1 failed", "--dry-run")
 	}
 	u.refused(2, "give it with -f", "client", "create", "x", "--continue")
+	u.refused(2, "from 1 to 64", "client", "create", "-f", u.file("clients.jsonl", lines(0, 2)), "--parallel", "65")
 	u.refused(2, "USERNAME is not for a file", "client", "create", "x", "-f", u.file("clients.jsonl", lines(0, 2)))
 }
 

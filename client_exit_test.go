@@ -33,6 +33,8 @@ func TestClientExitCodes(t *testing.T) {
 		{1, "does not answer as signalbox does", []string{"service", "health", "--server", foreign.URL}},
 		{2, "--nothing", []string{"client", "list", "--nothing"}},
 		{2, "client create expects USERNAME; see", append([]string{"client", "create"}, in...)},
+		{2, "(did you mean list?)", []string{"client", "lst"}},
+		{2, "(did you mean client?)", []string{"clien", "list"}},
 		{2, "--url is required", []string{"broker", "create", "x"}},
 		{2, "--output: must be one of table", append([]string{"client", "list", "-o", "xml"}, in...)},
 		{2, "there are: username", append([]string{"client", "list", "--columns", "colour"}, in...)},

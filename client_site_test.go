@@ -138,6 +138,10 @@ func TestApplyToBrokers(t *testing.T) {
 	if got := u.done("diff", "-f", moved); !strings.Contains(got, "what is in default/line-1 is compared after that") {
 		t.Errorf("another broker: %s", got)
 	}
+	const withdrawn, granted = "update role sensor (default/embedded): acls: what it withdraws\n", "update role sensor (default/embedded): acls: what it grants\n"
+	if got := u.done("diff", "-f", moved); !strings.Contains(got, withdrawn) || !strings.Contains(got, granted) {
+		t.Errorf("two steps of one role: %s", got)
+	}
 	u.done("apply", "-f", moved)
 	if got := u.done("diff", "-f", moved, "--exit-code"); !strings.Contains(got, "there is nothing to change") {
 		t.Errorf("after the connection was changed: %s", got)

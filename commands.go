@@ -156,7 +156,7 @@ func refuseUnknown(cmd *cobra.Command) {
 				return err
 			}
 			if err != nil {
-				return cli.UsageError{Err: fmt.Errorf("%w; see \"%s --help\"", err, cmd.CommandPath())}
+				return cli.UsageError{Err: fmt.Errorf("%w%s; see \"%s --help\"", err, meant(cmd, args), cmd.CommandPath())}
 			}
 			return nil
 		}
@@ -164,4 +164,16 @@ func refuseUnknown(cmd *cobra.Command) {
 	for _, c := range cmd.Commands() {
 		refuseUnknown(c)
 	}
+}
+
+// meant returns the names of the commands below a command that resemble an argument of it.
+func meant(cmd *cobra.Command, args []string) string {
+	if len(args) == 0 {
+		return ""
+	}
+	cmd.SuggestionsMinimumDistance = 2
+	if names := cmd.SuggestionsFor(args[0]); len(names) > 0 {
+		return " (did you mean " + strings.Join(names, " or ") + "?)"
+	}
+	return ""
 }

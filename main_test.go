@@ -125,7 +125,6 @@ var mayImport = map[string][]string{
 	"scripts/flood":               {},
 	"scripts/process":             {"scripts/suite"},
 	"scripts/suite":               {},
-	"scripts/platforms":           {},
 	"scripts/licences":            {"router/components"},
 	"scripts/sbom":                {"router/components"},
 	"scripts/packagetest":         {},

@@ -18,12 +18,26 @@ import (
 	"github.com/spf13/cobra"
 
 	"signalbox/router"
-	"signalbox/router/client"
 )
 
 // bulk has the flags for creating many objects.
 type bulk struct {
 	dryRun, goOn, skip bool
+	parallel           int
+}
+
+// How many objects of a file are sent at the same time.
+const (
+	usualParallel = 4
+	maxParallel   = 64
+)
+
+// unused returns an error if there is a flag for the objects of a file, which there is not.
+func (b *bulk) unused() error {
+	if b.dryRun || b.goOn || b.skip {
+		return usage("--dry-run, --continue and --skip-existing are for the objects of a file; give it with -f")
+	}
+	return nil
 }
 
 // bulkable reports whether the command can create many objects: they have a name of their
@@ -45,10 +59,10 @@ type objectLines struct {
 // nil, and what was read of standard input can be read again.
 func (c *command) openBulk() (*objectLines, error) {
 	if !c.bulkable() || len(c.files) == 0 {
-		if c.bulk.dryRun || c.bulk.goOn || c.bulk.skip {
-			return nil, usage("--dry-run, --continue and --skip-existing are for the objects of a file; give it with -f")
-		}
-		return nil, nil
+		return nil, c.bulk.unused()
+	}
+	if c.bulk.parallel < 1 || c.bulk.parallel > maxParallel {
+		return nil, usage("--parallel: must be from 1 to %d", maxParallel)
 	}
 	f, err := c.open(c.files[0], "--file")
 	if err != nil {
@@ -135,7 +149,7 @@ type lineResult struct {
 	Message string `json:"message,omitempty"`
 }
 
-// run of the lines of a file.
+// lineRun runs the lines of a file.
 type lineRun struct {
 	*command
 	session  *session
@@ -143,13 +157,14 @@ type lineRun struct {
 	out      io.Writer
 	progress *progress
 	existing map[string]bool // names that are skipped without a request
-	line     int
+	sent     []*sentLine     // those that were not reported yet, in their order
+	line     int             // the number of the last one that was read
 	done     int
 	failed   int
 	first    error // the first failure
 }
 
-// createMany creates the objects of the lines of a file, one after the other.
+// createMany creates the objects of the lines of a file.
 func (c *command) createMany(cmd *cobra.Command, lines *objectLines) error {
 	r := &lineRun{command: c, out: cmd.OutOrStdout()}
 	if !c.bulk.dryRun {
@@ -193,117 +208,6 @@ func (r *lineRun) existingNames(ctx context.Context) (map[string]bool, error) {
 		existing[name] = true
 	}
 	return existing, nil
-}
-
-// all runs all lines until one fails or the command is interrupted.
-func (r *lineRun) all(ctx context.Context, lines *objectLines) error {
-	for {
-		r.line++
-		text, err := lines.next()
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return usage("line %d: %w", r.line, err)
-		}
-		if len(text) == 0 {
-			continue
-		}
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		if err := r.one(ctx, text); err != nil {
-			return err
-		}
-		r.progress.step(r.done, r.failed)
-	}
-}
-
-// one runs a line. Its error ends the run.
-func (r *lineRun) one(ctx context.Context, text []byte) error {
-	name, err := r.create(ctx, text)
-	result := lineResult{Line: r.line, Name: name, Result: resultDone}
-	answer, _ := errors.AsType[*client.Error](err)
-	switch {
-	case err == nil && r.bulk.dryRun:
-		result.Result = resultValid
-	case err == nil:
-	case errors.Is(err, errExists), r.bulk.skip && answer != nil && answer.Code == "ALREADY_EXISTS":
-		result.Result, err = resultExists, nil
-	default:
-		result.Result, result.Message = resultFailed, err.Error()
-		if answer != nil {
-			result.Code, result.Message = answer.Code, answer.Message
-		}
-	}
-	if ctx.Err() != nil {
-		return ctx.Err() // the outcome of this line is not known; it is repeated
-	}
-	if err == nil {
-		r.done++
-		return r.report(result)
-	}
-	r.failed++
-	if r.first == nil {
-		r.first = err
-	}
-	if reported := r.report(result); reported != nil {
-		return reported
-	}
-	if r.bulk.goOn && !endsRun(err) {
-		return nil
-	}
-	return err
-}
-
-// endsRun reports whether further lines would fail in the same way.
-func endsRun(err error) bool {
-	return slices.Contains([]int{CodeDenied, CodeUnavailable, CodeTimeout}, ExitCode(err))
-}
-
-// errExists is the error for an object that is known to exist.
-var errExists = errors.New("it exists")
-
-// create creates the object of a line and returns its name.
-func (r *lineRun) create(ctx context.Context, text []byte) (name string, err error) {
-	value, err := decodeJSON(text)
-	if err != nil {
-		return "", UsageError{err}
-	}
-	if object, ok := value.(map[string]any); ok {
-		name, _ = object[r.arguments[0].field.Name].(string)
-	}
-	if r.existing[name] {
-		return name, errExists
-	}
-	body, err := r.compose(value)
-	if err != nil {
-		return name, err
-	}
-	if r.bulk.dryRun {
-		return name, r.checkMembers(body.(map[string]any))
-	}
-	encoded, err := encode(body)
-	if err != nil {
-		return name, err
-	}
-	bounded, cancel := context.WithTimeout(ctx, r.timeout)
-	defer cancel()
-	resp, err := r.session.Do(bounded, client.Request{Method: r.op.Method, Path: r.path, Body: encoded})
-	if err != nil {
-		return name, err
-	}
-	return name, resp.Body.Close()
-}
-
-// checkMembers refuses an object with a member that the operation does not have.
-func (r *lineRun) checkMembers(object map[string]any) error {
-	for name := range object {
-		if !slices.ContainsFunc(r.bodyInputs(), func(in *input) bool { return in.field.Name == name }) {
-			return usage("there is no member %q", name)
-		}
-	}
-	return nil
 }
 
 // report prints the result of a line.

@@ -214,6 +214,7 @@ func (c *command) addOwn(flags *pflag.FlagSet) {
 		flags.BoolVar(&c.bulk.dryRun, "dry-run", false, "Check the objects of -f without creating them")
 		flags.BoolVar(&c.bulk.goOn, "continue", false, "Continue after an object of -f that is refused")
 		flags.BoolVar(&c.bulk.skip, "skip-existing", false, "Count objects of -f that exist as done, to repeat an interrupted command")
+		flags.IntVar(&c.bulk.parallel, "parallel", usualParallel, "`NUMBER` of objects of -f that are sent at the same time")
 	}
 	if c.paged() {
 		flags.BoolVar(&c.all, "all", false, "Print the whole list instead of its first page")

@@ -100,3 +100,15 @@ CN=a     2026-01-31T12:00:00Z  5E
 		t.Errorf("-want +got:\n%s", diff)
 	}
 }
+
+// TestRules prints what the ACLs of a role decide.
+func TestRules(t *testing.T) {
+	t.Parallel()
+	acls := []any{
+		map[string]any{"acltype": "publishClientSend", "topic": "plant/#", "priority": 0, "allow": true},
+		map[string]any{"acltype": "subscribePattern", "topic": "plant/#", "allow": false},
+	}
+	if got := cellOfList(acls); got != "publishClientSend plant/#,deny subscribePattern plant/#" {
+		t.Errorf("got %q", got)
+	}
+}

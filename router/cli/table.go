@@ -112,13 +112,25 @@ func cellOfList(list []any) string {
 	for _, entry := range list {
 		if object, ok := entry.(map[string]any); ok {
 			if name := nameIn(object); name != "" {
-				texts = append(texts, printable(name))
+				texts = append(texts, printable(ruleOf(object)+name))
 				continue
 			}
 		}
 		texts = append(texts, cell(entry))
 	}
 	return strings.Join(texts, ",")
+}
+
+// ruleOf returns what an ACL decides about its topic, "" for an object that is none.
+func ruleOf(object map[string]any) string {
+	kind, ok := object["acltype"].(string)
+	switch {
+	case !ok:
+		return ""
+	case object["allow"] == false:
+		return "deny " + kind + " "
+	}
+	return kind + " "
 }
 
 // nameMembers are the members that identify an object, the best first.

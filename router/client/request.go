@@ -37,6 +37,7 @@ func Connect(o Options) (*Client, error) {
 		return nil, err
 	}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.MaxIdleConnsPerHost = transport.MaxIdleConns // there is one host
 	if conf != nil {
 		transport.TLSClientConfig = conf
 	}

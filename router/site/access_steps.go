@@ -58,6 +58,9 @@ func (p *accessPlan) add(at phase, action Action, kind, name string, changes []s
 		do: func(ctx context.Context) error { return p.api.Call(ctx, method, p.path+path, query, body, nil) }})
 }
 
+// reason states what the last step is for: another one changes the same object.
+func (p *accessPlan) reason(text string) { p.steps[len(p.steps)-1].Reason = text }
+
 func (p *accessPlan) plan() []Step {
 	p.before, p.after = p.have.clone(), p.want.clone()
 	p.roles()
@@ -108,7 +111,9 @@ func (p *accessPlan) roles() {
 		p.before.roles[name], p.after.roles[name] = middle, middle
 		if !sameRights(have, middle) && !sameRights(middle, want) {
 			p.role(tightenRoles, have, middle)
+			p.reason("what it withdraws")
 			p.role(loosenRoles, middle, want)
+			p.reason("what it grants")
 			continue
 		}
 		at := tightenRoles

@@ -28,7 +28,7 @@ type Step struct {
 	Kind    string   `json:"kind"`
 	Name    string   `json:"name"`
 	Changes []string `json:"changes,omitempty"` // the members that change
-	Reason  string   `json:"reason,omitempty"`  // of a Keep
+	Reason  string   `json:"reason,omitempty"`  // of a Keep, and of one of two steps that change an object
 
 	phase phase
 	do    func(ctx context.Context) error

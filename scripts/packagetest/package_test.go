@@ -16,28 +16,48 @@ import (
 	"signalbox/scripts/suite"
 )
 
-const (
-	platform = "linux/amd64"
-	program  = "signalbox-linux-amd64"
-)
+// program is that of this machine in a release.
+const program = "signalbox-linux-amd64"
 
-// TestCampaignRelease makes a release, and checks each thing in it.
+// TestCampaignRelease makes a release for all platforms, and checks each thing in it.
 func TestCampaignRelease(t *testing.T) {
-	need(t, "dpkg", "dpkg-deb", "rpm", "lintian", "skopeo", "minisign", "setpriv", "curl", "ip")
+	need(t, "dpkg", "dpkg-deb", "rpm", "lintian", "skopeo", "minisign", "setpriv", "runuser", "curl", "ip", "mosquitto_pub", "/lib/systemd/systemd")
 	keys := t.TempDir()
 	key, public := filepath.Join(keys, "key"), filepath.Join(keys, "public")
 	run(t, nil, "minisign", "-G", "-W", "-p", public, "-s", key)
 	dist := filepath.Join(t.TempDir(), "dist")
-	run(t, []string{"OUT=" + dist, "VERSION=v1.2.3", "MINISIGN_KEY=" + key}, filepath.Join(root, "scripts", "release"), platform)
+	run(t, []string{"OUT=" + dist, "VERSION=v1.2.3", "MINISIGN_KEY=" + key}, filepath.Join(root, "scripts", "release"))
 	for _, c := range []struct {
 		name string
 		test func(*testing.T, string)
-	}{{"checksums", checksums}, {"bill of materials", billOfMaterials}, {"rpm", rpm}, {"deb", deb}, {"lintian", lintian}, {"image", image}} {
+	}{{"checksums", checksums}, {"bill of materials", billOfMaterials}, {"rpm", rpm}, {"deb", deb}, {"lintian", lintian}, {"image", image}, {"platforms", allPlatforms}} {
 		t.Run(c.name, func(t *testing.T) { c.test(t, dist) })
 	}
 	t.Run("signature", func(t *testing.T) { signature(t, dist, public) })
 	t.Run("bundle", func(t *testing.T) { bundle(t, dist) })
+	t.Run("systemd", func(t *testing.T) { systemd(t, dist, key, public) })
 }
+
+// systemd has a real systemd run the service under the unit of the package, and a program under a copy
+// of that, which is upgraded to the next version, signed with the same key. Where root may not make
+// control groups, nothing can be installed that helps.
+func systemd(t *testing.T, dist, key, public string) {
+	dir := t.TempDir()
+	const controlGroup = `mount -t cgroup2 cgroup2 "$0"; mkdir "$0/signalbox-test-$$"; rmdir "$0/signalbox-test-$$"`
+	if out, err := try(t, nil, "unshare", "--mount", "bash", "-ec", controlGroup, t.TempDir()); err != nil {
+		t.Logf("the service was NOT run under systemd: control groups cannot be made: %v: %s", err, out)
+		return
+	}
+	next, installed := filepath.Join(dir, "next"), filepath.Join(dir, "signalbox.deb")
+	lines := strings.Fields(read(t, public))
+	run(t, []string{"OUT=" + next, "VERSION=v1.2.4", "RELEASE_KEY=" + lines[len(lines)-1]}, filepath.Join(root, "scripts", "build"))
+	run(t, nil, "minisign", "-S", "-s", key, "-m", next)
+	run(t, nil, "ln", debOf(t, dist), installed)
+	t.Log(run(t, nil, "unshare", "--mount", script("machine.sh"), t.TempDir(), script("systemd.sh"), installed, next, next+".minisig"))
+}
+
+// debOf returns the Debian package for this machine.
+func debOf(t *testing.T, dist string) string { return only(t, dist, "*_amd64.deb") }
 
 // bundle has the program verify the bundle with the key that was built in, and refuse one that
 // was changed.
@@ -89,7 +109,7 @@ func startOnce(t *testing.T, installed string, env []string) {
 
 // TestCampaignReproducible builds the program in two directories.
 func TestCampaignReproducible(t *testing.T) {
-	run(t, nil, filepath.Join(root, "scripts", "release"), "--check", platform)
+	run(t, nil, filepath.Join(root, "scripts", "release"), "--check", "linux/amd64")
 }
 
 // checksums finds that every file has one, and that a changed file is noticed.
@@ -105,11 +125,12 @@ func checksums(t *testing.T, dist string) {
 			t.Errorf("%s has no checksum", e.Name())
 		}
 	}
-	if len(entries) < 8 {
+	if len(entries) < 45 {
 		t.Errorf("the release has only %d files", len(entries))
 	}
 	wrong := filepath.Join(t.TempDir(), "SHA256SUMS")
-	write(t, wrong, strings.Replace(sums, sums[:1], string(sums[0]^1), 1))
+	first, _, _ := strings.Cut(sums, "\n")
+	write(t, wrong, string(sums[0]^1)+first[1:]+"\n")
 	if out, err := try(t, nil, "bash", "-c", `cd "$0" && sha256sum --check --strict --quiet "$1"`, dist, wrong); err == nil {
 		t.Errorf("a wrong checksum was accepted: %s", out)
 	}
@@ -157,7 +178,7 @@ var contents = []string{
 
 // rpm lists the package, its configuration files and its version.
 func rpm(t *testing.T, dist string) {
-	file := only(t, dist, "*.rpm")
+	file := only(t, dist, "*.x86_64.rpm")
 	want := slices.Sorted(slices.Values(append([]string{"/usr/lib/systemd/system/signalbox.service"}, contents...)))
 	if diff := cmp.Diff(want, strings.Fields(run(t, nil, "rpm", "-qpl", file))); diff != "" {
 		t.Errorf("contents (-want +got):\n%s", diff)
@@ -173,7 +194,7 @@ func rpm(t *testing.T, dist string) {
 
 // deb lists the package, and installs, upgrades, removes and purges it.
 func deb(t *testing.T, dist string) {
-	file := only(t, dist, "*.deb")
+	file := debOf(t, dist)
 	if got := run(t, nil, "dpkg-deb", "-f", file, "Version"); got != "1.2.3-1\n" {
 		t.Errorf("version %s", got)
 	}
@@ -204,7 +225,7 @@ func previous(t *testing.T, file string) string {
 
 // lintian finds no error in the package.
 func lintian(t *testing.T, dist string) {
-	out, err := try(t, nil, "lintian", "--profile", "debian", "--fail-on", "error", "--allow-root", only(t, dist, "*.deb"))
+	out, err := try(t, nil, "lintian", "--profile", "debian", "--fail-on", "error", "--allow-root", debOf(t, dist))
 	if err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}

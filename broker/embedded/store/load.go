@@ -106,11 +106,13 @@ func (l *loader) readMessages(ctx context.Context) error {
 // readRetained reads the retained messages. Of two for one topic, which only damage to
 // the file can cause, it keeps the newer one.
 func (l *loader) readRetained(ctx context.Context) error {
-	byTopic := make(map[string]*engine.Message, len(l.retained))
+	all := make([]*engine.Message, 0, len(l.retained))
+	l.counts.reserve(len(l.messages), len(l.retained))
 	for _, s := range ranges(l.retained) {
 		err := eachMessageIn(ctx, l.conn, s, func(m *engine.Message, retained bool) error {
 			if retained {
-				byTopic[m.Topic] = m
+				all = append(all, m)
+				l.counts.retained[m.Topic] = m.ID
 			}
 			return nil
 		})
@@ -118,12 +120,13 @@ func (l *loader) readRetained(ctx context.Context) error {
 			return err
 		}
 	}
-	for topic, m := range byTopic {
-		l.counts.retained[topic] = m.ID
-		l.counts.refs[m.ID]++
-		l.snapshot.Retained = append(l.snapshot.Retained, m)
+	if len(all) > len(l.counts.retained) {
+		all = slices.DeleteFunc(all, func(m *engine.Message) bool { return l.counts.retained[m.Topic] != m.ID })
 	}
-	slices.SortFunc(l.snapshot.Retained, func(a, b *engine.Message) int { return cmp.Compare(a.ID, b.ID) })
+	for _, m := range all {
+		l.counts.refs[m.ID]++
+	}
+	l.snapshot.Retained = all
 	return nil
 }
 

@@ -21,6 +21,12 @@ func newRefCounts() *refCounts {
 	return &refCounts{refs: map[uint64]int{}, retained: map[string]uint64{}, queues: map[uint64]*sessionQueue{}}
 }
 
+// reserve makes space for messages and retained topics that are about to be read: maps that grow to a
+// million entries step by step take a third of the time of a start.
+func (l *refCounts) reserve(messages, retained int) {
+	l.refs, l.retained = make(map[uint64]int, messages), make(map[string]uint64, retained)
+}
+
 // find returns the message that a session has queued under a sequence number, or 0.
 func (l *refCounts) find(session, seq uint64) (message uint64) {
 	if q := l.queues[session]; q != nil {

@@ -53,7 +53,7 @@ func (b *bulkImport) run(after int, with syscall.Signal, args ...string) (code i
 		b.t.Fatal(err)
 	}
 	defer in.Close() //nolint:errcheck // it was only read
-	cmd := prepare(b.env, append([]string{"client", "create", "-f", "-", "-o", "jsonl"}, args...)...)
+	cmd := prepare(b.env, append([]string{"client", "create", "-f", "-", "-o", "jsonl", "--parallel", "16"}, args...)...)
 	r, w := io.Pipe() // no file: each line is read as it is written
 	var errs strings.Builder
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = in, w, &errs
@@ -101,7 +101,7 @@ func (b *bulkImport) read(from io.Reader, each func(n int)) {
 // TestCampaignBulkImport imports clients with the command line, through a pipe: the command is
 // killed, interrupted and repeated, and each client is created once.
 func TestCampaignBulkImport(t *testing.T) {
-	n := suite.FromEnvironment(t, "SIGNALBOX_TEST_CLIENTS", 10000)
+	n := suite.FromEnvironment(t, "SIGNALBOX_TEST_IMPORTED_CLIENTS", 100_000)
 	p := serve(t, dataDir(t), configured(settings{"LOG_LEVEL": "warn"}))
 	defer p.stop(t)
 	b := newBulkImport(t, p, n)

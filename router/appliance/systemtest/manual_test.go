@@ -43,7 +43,7 @@ var shellBlock = regexp.MustCompile("(?ms)^```sh\n(.*?)^```$(?:\n\n```text\n(.*?
 // TestManual runs the commands of every page of the manual, and of the README, exactly
 // as printed, in an empty directory, and compares what they print with what a page shows below
 // them. Every page has a network namespace of its own, so
-// ports are as printed, too.
+// ports are as printed, too, and nothing outside of this machine can be reached: none of it tries to.
 func TestManual(t *testing.T) {
 	t.Parallel()
 	needNamespace(t)
@@ -78,6 +78,9 @@ func TestManual(t *testing.T) {
 			t.Parallel()
 			dir := runInNamespace(t, script)
 			wantShown(t, page, dir)
+			if !t.Failed() {
+				wantNothingOutside(t, read(t, filepath.Join(dir, networkCounters)), page)
+			}
 		})
 	}
 	if ran < 2 {
@@ -136,6 +139,45 @@ func wantShown(t *testing.T, page, dir string) {
 	}
 }
 
+// networkCounters is a file with the counters of a page's network, as the kernel shows them.
+const networkCounters = "network.counters"
+
+// wantNothingOutside checks that nothing tried to reach another machine, or to look up a name, which
+// the network has no route for, or no service. It lets a page do that which names another machine.
+func wantNothingOutside(t *testing.T, counters, page string) {
+	t.Helper()
+	found := counterValues(counters)
+	for _, name := range []string{"Ip:OutNoRoutes", "Ip6OutNoRoutes", "Udp:NoPorts", "Udp6NoPorts"} {
+		if value, ok := found[name]; !ok || value != "0" && !strings.Contains(page, namesOthers) {
+			t.Errorf("%s is %q: something was sent to another machine, or a name was looked up", name, value)
+		}
+	}
+}
+
+// namesOthers is a target in commands of the page on bridges.
+const namesOthers = "http://influxdb.example:8086"
+
+// counterValues returns counters by their names, of lines with all names of a protocol that are followed
+// by one with their values, and of lines with one counter each.
+func counterValues(text string) map[string]string {
+	found, names := map[string]string{}, []string{}
+	for line := range strings.Lines(text) {
+		fields := strings.Fields(line)
+		switch {
+		case !strings.HasSuffix(fields[0], ":"):
+			found[fields[0]] = fields[1]
+		case len(names) > 0 && names[0] == fields[0]:
+			for i, name := range names[1:] {
+				found[names[0]+name] = fields[1+i]
+			}
+			names = nil
+		default:
+			names = fields
+		}
+	}
+	return found
+}
+
 // isShownAs reports whether a line of a page stands for a line that was printed.
 func isShownAs(printed, shown string) bool {
 	shown = regexp.QuoteMeta(strings.Join(strings.Fields(shown), " "))
@@ -150,7 +192,7 @@ func runInNamespace(t *testing.T, script string) string {
 	defer cancel()
 	dir := t.TempDir()
 	cmd := exec.CommandContext(ctx, "unshare", "--net", "--pid", "--fork", "--kill-child",
-		"bash", "-euxo", "pipefail", "-c", "{ ip link set lo up; } 2>/dev/null\n"+script)
+		"bash", "-euxo", "pipefail", "-c", "{ ip link set lo up; } 2>/dev/null\n"+script+"\ncat /proc/net/snmp /proc/net/snmp6 >"+networkCounters)
 	cmd.Dir = dir
 	cmd.Env = []string{"PATH=" + filepath.Dir(process.Program) + ":/usr/sbin:/usr/bin:/sbin:/bin", "HOME=" + dir}
 	cmd.SysProcAttr = process.DieWithParent()

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -156,6 +157,7 @@ func (r *rehearsal) backUpAndRestore(t *testing.T) {
 func (r *rehearsal) upgradeAndRollBack(t *testing.T) {
 	t.Helper()
 	p := r.publish(t, "upgrade")
+	r.wantFewSeries(t)
 	acknowledged := p.last()
 	timed(t, "an upgrade under load", func() { r.must(t, "upgrade", r.next) })
 	atMost := notBeyond(p.last())
@@ -174,6 +176,36 @@ func (r *rehearsal) upgradeAndRollBack(t *testing.T) {
 	r.wantInStreams(t, plus(r.streams, acknowledged), plus(r.streams, atMost))
 	r.wantInQueues(t, acknowledged, atMost)
 	r.run.stop(t)
+}
+
+// maxSeries is how many series a service may have for Prometheus beside those of streams and of
+// connections of bridges, which have some each.
+const maxSeries = 2000
+
+// perObject matches series of a stream or of a connection of a bridge.
+var perObject = regexp.MustCompile(`[{,](stream|connection)="`)
+
+// wantFewSeries checks that no series belongs to a client or a topic.
+func (r *rehearsal) wantFewSeries(t *testing.T) {
+	t.Helper()
+	status, text, err := r.api.do(t.Context(), "GET", "/metrics", nil)
+	if err != nil || status != 200 {
+		t.Fatalf("/metrics: %d, %v", status, err)
+	}
+	all, others := 0, 0
+	for line := range strings.Lines(string(text)) {
+		switch {
+		case strings.HasPrefix(line, "#"):
+		case perObject.MatchString(line):
+			all++
+		default:
+			all, others = all+1, others+1
+		}
+	}
+	t.Logf("%d series, %d of them of neither a stream nor a connection", all, others)
+	if others < 100 || others > maxSeries || all > maxSeries+12*(rehearsalStreams+rehearsalBridges) {
+		t.Errorf("/metrics has %d series, and %d of neither a stream nor a connection", all, others)
+	}
 }
 
 // must runs a command of the program that is installed, which must succeed.
