@@ -10,7 +10,7 @@ import (
 	"signalbox/router/console/browsertest"
 )
 
-// TestAddressFlow finds a client with a filter, opens it, goes back, reloads, and gives the address
+// TestAddressFlow finds a client with a filter, opens it, goes back, reloads, and passes the address
 // to another user; in two tabs, the same role is changed. All this with the embedded broker and
 // with a Mosquitto.
 func TestAddressFlow(t *testing.T) {
