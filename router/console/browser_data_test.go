@@ -65,13 +65,8 @@ func newPlant(t *testing.T, name naming) *plant {
 		c.Backup.Directory = filepath.Join(t.TempDir(), "backups")
 	}
 	p, second := &plant{newNode(t, firstAddress, withTLS), t, name, ca, map[string]string{}}, newNode(t, secondAddress)
-	far := p.addBroker("far", second.MQTT)
+	far := p.addNode("far", second)
 	p.addBroker("unreachable", "127.0.0.1:1")
-	suite.WaitFor(t, "the second broker can be a node", func() bool {
-		var record struct{ Capabilities []string }
-		p.Root.Get(p.BrokerAt(far, "")).Want(200).Decode(&record)
-		return slices.Contains(record.Capabilities, "cluster")
-	})
 	p.Root.Put(p.At("/topictree/ttl"), object{"ttl_sec": 3600}).Want(204) // its topics stay, however slow the machine is
 	p.formCluster(clusterNode(t, 1, p.Embedded, firstAddress), clusterNode(t, 2, far, secondAddress))
 	p.addPeople()
@@ -106,6 +101,30 @@ func (p *plant) addBroker(name, address string) (id string) {
 		"password": secret, "description": p.name("behind the gate")}).Want(200).Decode(&created)
 	p.others[created.ID] = name
 	return created.ID
+}
+
+// addNode adds the broker of another service and waits until it is known that it can be a node.
+func (p *plant) addNode(name string, service *apitest.API) (id string) {
+	p.t.Helper()
+	id = p.addBroker(name, service.MQTT)
+	suite.WaitFor(p.t, "the broker "+name+" can be a node", func() bool {
+		var record struct{ Capabilities []string }
+		p.Root.Get(p.BrokerAt(id, "")).Want(200).Decode(&record)
+		return slices.Contains(record.Capabilities, "cluster")
+	})
+	return id
+}
+
+// addMosquitto adds a Mosquitto to a service and waits until it is connected.
+func addMosquitto(t *testing.T, api *apitest.API, server *brokertest.Server) (id string) {
+	t.Helper()
+	var added struct{ ID string }
+	api.Root.Post("/api/projects/"+api.Project+"/brokers", object{"name": "mosquitto", "url": server.URL,
+		"username": server.AdminUsername, "password": string(server.AdminPassword)}).Want(200).Decode(&added)
+	suite.WaitFor(t, "the broker is connected", func() bool {
+		return strings.Contains(string(api.Root.Get(api.BrokerAt(added.ID, "")).Want(200).Body), `"connected":true`)
+	})
+	return added.ID
 }
 
 func clusterNode(t *testing.T, number int, broker, address string) object {

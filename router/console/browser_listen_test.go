@@ -17,17 +17,12 @@ import (
 func TestListenToRemoteBroker(t *testing.T) {
 	t.Parallel()
 	api, server := apitest.New(t), brokertest.Mosquitto(t)
-	var added struct{ ID string }
-	api.Root.Post("/api/projects/"+api.Project+"/brokers", object{"name": "plant", "url": server.URL,
-		"username": server.AdminUsername, "password": string(server.AdminPassword)}).Want(200).Decode(&added)
-	suite.WaitFor(t, "the broker is connected", func() bool {
-		return strings.Contains(string(api.Root.Get(api.BrokerAt(added.ID, "")).Want(200).Body), `"connected":true`)
-	})
+	id := addMosquitto(t, api, server)
 	publisher := mqtttest.Dial(t, server.URL, nil, packet.V5)
 	publisher.Connect(mqtttest.As(server.AdminUsername, string(server.AdminPassword)))
 
 	api.Root.Put("/api/auth/preferences", object{"time_zone": "Asia/Tokyo"}).Want(204)
-	p := signIn(t, api.URL+"/ui/p/"+api.Project+"/b/"+added.ID+"/messages")
+	p := signIn(t, api.URL+"/ui/p/"+api.Project+"/b/"+id+"/messages")
 	const pauseIsShown = "document.querySelector('[data-listen] [aria-pressed]').checkVisibility()"
 	var early bool
 	if p.Evaluate(pauseIsShown, &early); early {

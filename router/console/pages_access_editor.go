@@ -123,7 +123,7 @@ func (d *roleDraft) move(i, by int) {
 // preview has the page show what saving changes, unless there is an error.
 func (v *roleEditorView) preview(q *request, saved accessRole) {
 	d := &v.Draft
-	if d.Bad != nil || q.failure != nil {
+	if d.Bad != nil || q.failure != nil && q.failure.Code != "CONFLICT" {
 		return
 	}
 	v.Preview, v.Changes = true, diffRules(saved.Rules, d.Rules)

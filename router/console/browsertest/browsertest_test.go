@@ -322,3 +322,16 @@ func TestDrag(t *testing.T) {
 		p.WaitFor(fmt.Sprintf("document.querySelector('#bar').dataset.pointerdown + ' ' + document.querySelector('#bar').dataset.pointerup === %q", c.want))
 	}
 }
+
+// TestDownload_and_Choose downloads a file by a link, and chooses it in a field.
+func TestDownload_and_Choose(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	p := browsertest.Open(t, s.page("files", `<a href="style.css" download>Style</a> <label>File <input type="file"></label>`, ""))
+	path := p.Download("a", "style.css")
+	if text, err := os.ReadFile(path); err != nil || string(text) != style {
+		t.Errorf("downloaded %q, %v", text, err)
+	}
+	p.Choose("input", path)
+	p.WaitFor(fmt.Sprintf("document.querySelector('input').files[0]?.size === %d", len(style)))
+}

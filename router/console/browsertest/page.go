@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/chromedp/cdproto"
 	"github.com/chromedp/cdproto/audits"
+	protocol "github.com/chromedp/cdproto/browser"
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/input"
@@ -27,6 +30,8 @@ type Page struct {
 	ctx    context.Context
 	faults faults
 	tag    string // the variant that is shown, for messages
+
+	profile cdp.BrowserContextID
 }
 
 // Option changes a tab before it loads its first page.
@@ -81,7 +86,7 @@ func (p *Page) openTab(browser context.Context) (closeTab func(), err error) {
 		return nil, err
 	}
 	ctx, cancel := chromedp.NewContext(browser, chromedp.WithTargetID(id))
-	p.ctx = ctx
+	p.ctx, p.profile = ctx, profile
 	chromedp.ListenTarget(ctx, p.faults.observe)
 	closeTab = func() {
 		cancel()
@@ -240,6 +245,29 @@ func (p *Page) Fill(selector, text string) {
 	p.act(chromedp.WaitVisible(selector, chromedp.ByQuery),
 		chromedp.Evaluate(fmt.Sprintf("document.querySelector(%q).value = ''", selector), nil), // chromedp.Clear leaves what was typed
 		chromedp.SendKeys(selector, text, chromedp.ByQuery))
+}
+
+// Choose chooses a file in a field.
+func (p *Page) Choose(selector, path string) {
+	p.t.Helper()
+	p.act(chromedp.SetUploadFiles(selector, []string{path}, chromedp.ByQuery))
+}
+
+// Download clicks on the link to a file and returns the path of the file, which has the name.
+func (p *Page) Download(selector, name string) (path string) {
+	p.t.Helper()
+	dir := p.t.TempDir()
+	p.do(chromedp.ActionFunc(func(ctx context.Context) error {
+		return protocol.SetDownloadBehavior(protocol.SetDownloadBehaviorBehaviorAllow).WithBrowserContextID(p.profile).WithDownloadPath(dir).
+			Do(cdp.WithExecutor(ctx, chromedp.FromContext(ctx).Browser))
+	}))
+	p.Click(selector)
+	path = filepath.Join(dir, name) // the name of the file once it is complete
+	suite.Eventually(p.t, func() error {
+		_, err := os.Stat(path)
+		return err
+	})
+	return path
 }
 
 // Text returns the visible text of the first element that a selector selects.

@@ -3,17 +3,16 @@
 
 import { all, number, on, showTimes, skew, swap } from './main.js'
 
-let source, timer
+let source, timer, seconds
 let paused = false
 let state = ''
 // link is that of the broker, as the last event has it.
 let link
-let seconds = +(sessionStorage.refresh ?? 0)
 
 // prepare starts what the state line of a part asks for.
 export function prepare(root) {
 	for (const select of all(root, '[data-refresh]')) {
-		select.value = seconds
+		select.value = seconds = +(sessionStorage.refresh ?? select.dataset.refresh)
 		select.parentElement.hidden = false
 		select.onchange = () => {
 			seconds = +(sessionStorage.refresh = select.value)
