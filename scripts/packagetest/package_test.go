@@ -30,7 +30,7 @@ func TestCampaignRelease(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		test func(*testing.T, string)
-	}{{"checksums", checksums}, {"bill of materials", billOfMaterials}, {"rpm", rpm}, {"deb", deb}, {"lintian", lintian}, {"image", image}, {"platforms", allPlatforms}} {
+	}{{"checksums", checksums}, {"bill of materials", billOfMaterials}, {"rpm", rpm}, {"deb", deb}, {"lintian", lintian}, {"image", image}, {"kubernetes", kubernetes}, {"platforms", allPlatforms}} {
 		t.Run(c.name, func(t *testing.T) { c.test(t, dist) })
 	}
 	t.Run("signature", func(t *testing.T) { signature(t, dist, public) })
@@ -266,6 +266,24 @@ func image(t *testing.T, dist string) {
 		t.Errorf("made again, the image has the digest %s, not %s", again, digest)
 	}
 	startImage(t, layout, c)
+}
+
+// kubernetes has the manifest decoded as Kubernetes does, and compares it with the image.
+func kubernetes(t *testing.T, dist string) {
+	manifest := abs(t, filepath.Join(dist, "kubernetes.yaml"))
+	check := func(file string) (string, error) {
+		return try(t, nil, "go", "-C", filepath.Join(root, "scripts", "packages"), "run", "./kubernetes", file)
+	}
+	const want = "image signalbox:1.2.3\nport http 8080\nport mqtt 1883\nvolume /var/lib/signalbox\n" +
+		"probe /healthz http\nprobe /healthz http\nprobe /readyz http\n"
+	if got, err := check(manifest); err != nil || got != want {
+		t.Errorf("%v, got %s, want %s", err, got, want)
+	}
+	wrong := filepath.Join(t.TempDir(), "wrong.yaml")
+	write(t, wrong, strings.Replace(read(t, manifest), "readOnlyRootFilesystem", "readOnlyRootFileSystem", 1))
+	if out, err := check(wrong); err == nil {
+		t.Errorf("a field that is misspelt was accepted: %s", out)
+	}
 }
 
 // startImage runs an image as a container does, on a file system that is read-only.
