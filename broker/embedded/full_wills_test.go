@@ -83,8 +83,12 @@ func TestFullHandsOver(t *testing.T) {
 		t.Errorf("retained: %v", got)
 	}
 	again("worker", true)
-	next.ask(control.SetLeader("plant", first.at.NodeID), nil)
-	eventually(t, "the first serves again", func() bool { return first.open(0) })
+	eventually(t, "the first serves again", func() bool { // an election may fail on a busy machine, and the other node lead once more
+		if next.leads() {
+			next.AskHA(t.Context(), control.SetLeader("plant", first.at.NodeID), nil) //nolint:errcheck // it is asked again
+		}
+		return first.open(0)
+	})
 	d := dial(t, first.Broker, 5)
 	if ack := d.SendConnect(login, withID("worker"), persistent); !ack.Present {
 		t.Error("the new session does not exist")
