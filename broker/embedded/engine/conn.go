@@ -326,6 +326,12 @@ func (c *Conn) shut() {
 	}
 }
 
+func (c *Conn) isClosed() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.closed
+}
+
 // close closes the connection at once.
 func (c *Conn) close(reason byte) {
 	c.mu.Lock()

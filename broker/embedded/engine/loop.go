@@ -3,6 +3,7 @@ package engine
 import (
 	"bytes"
 	"errors"
+	"net"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -176,6 +177,10 @@ func (l *loop) count(recipients []*Conn, from *Conn) {
 func (l *loop) serve(c *Conn, now int64) {
 	if c.lingers() {
 		l.leaveShared(c)
+		return
+	}
+	if c.isClosed() {
+		l.leave(c, func() error { return net.ErrClosed })
 		return
 	}
 	n, err := c.in.reader.readNow()

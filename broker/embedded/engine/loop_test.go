@@ -2,10 +2,14 @@ package engine
 
 import (
 	"net"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"signalbox/broker/embedded/poll"
+	"signalbox/broker/mqtt/packet"
 )
 
 // TestLoopPauses pauses between turns only for subscribers of many publishers that send seldom, in
@@ -92,3 +96,35 @@ func TestLoopSurvivesPanic(t *testing.T) {
 type panicking struct{ syscall.RawConn }
 
 func (panicking) Write(func(uintptr) bool) error { panic("deliberate") }
+
+// TestLoopDoesNotReadClosed leaves alone what the client of a closed connection has sent.
+func TestLoopDoesNotReadClosed(t *testing.T) {
+	t.Parallel()
+	l, _, _ := newTestLoop(0, 0)
+	near, far := pair(t)
+	polled, err := poll.Take(rawOf(t, near))
+	if err != nil {
+		t.Skip("this system has no loops:", err)
+	}
+	if l.set, err = poll.NewSet[*Conn](); err != nil {
+		t.Skip("this system has no loops:", err)
+	}
+	c := newConn(l.engine, &Socket{Conn: near, Raw: rawOf(t, near), polled: polled})
+	c.in.reader.socket, c.in.reader.received = c.socket, new(atomic.Int64)
+	l.engine.addConn(c)
+	if err := l.set.Add(polled, c); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := far.Write([]byte{packet.TypePingreq << 4, 0}); err != nil {
+		t.Fatal(err)
+	}
+	c.close(packet.ReasonAdministrativeAction)
+	l.serve(c, 1)
+	if n := c.in.reader.received.Load(); n > 0 {
+		t.Fatalf("%d bytes were read", n)
+	}
+	<-c.done
+	if err := l.engine.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+}

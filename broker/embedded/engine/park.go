@@ -2,6 +2,7 @@ package engine
 
 import (
 	"errors"
+	"net"
 	"syscall"
 	"time"
 
@@ -86,13 +87,17 @@ func (c *Conn) share() bool {
 }
 
 // leaveShared is leave for a connection with TLS or WebSocket. Reading it may wait for the client,
-// which must take the answers of these protocols.
+// which must take the answers of these protocols. One that was closed meanwhile is not read.
 func (l *loop) leaveShared(c *Conn) {
 	c.mu.Lock()
 	l.set.Remove(c.socket.shared)
 	c.parkedAt.Store(0)
+	closed := c.closed
 	c.mu.Unlock()
 	go c.attend(func() error {
+		if closed {
+			return net.ErrClosed
+		}
 		c.watch(lingerTime)
 		return nil
 	})

@@ -7,9 +7,11 @@ import (
 	"net"
 	"runtime"
 	"strconv"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"signalbox/broker/embedded/engine"
 	"signalbox/broker/mqtt/packet"
 )
 
@@ -69,6 +71,41 @@ func TestParkedConnectionIsSilent(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestParkedConnectionIsClosedUnread ends a parked connection of which something is beneath the
+// packets, as TLS: it is not read again.
+func TestParkedConnectionIsClosedUnread(t *testing.T) {
+	t.Parallel()
+	b := start(t, t.TempDir())
+	var reads atomic.Int64
+	parked := make(chan struct{}, 1)
+	c := b.listen(func(conn net.Conn) {
+		raw, err := conn.(*net.TCPConn).SyscallConn()
+		check(t, err)
+		counted := &countedReads{conn, &reads}
+		b.Serve(&engine.Socket{Conn: counted, Descriptor: raw, Address: "127.0.0.1", Protocol: "MQTT"})
+		parked <- struct{}{}
+	}).Connect(fresh("c"))
+	c.Ping()
+	<-parked
+	before := reads.Load()
+	check(t, b.Disconnect("c"))
+	until(t, "the client is gone", func() bool { return b.present() == 0 })
+	if n := reads.Load() - before; n > 0 {
+		t.Errorf("the connection was read %d times after its end", n)
+	}
+}
+
+// countedReads counts the reads.
+type countedReads struct {
+	net.Conn
+	reads *atomic.Int64
+}
+
+func (c *countedReads) Read(p []byte) (int, error) {
+	c.reads.Add(1)
+	return c.Conn.Read(p)
 }
 
 // FuzzParked splits what a client sends, and ends it, at any byte.

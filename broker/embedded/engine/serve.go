@@ -116,10 +116,7 @@ func (c *Conn) fail(err error) {
 // await waits until the client closes the connection, at most for the grace period, so that
 // it can read what is still to be written.
 func (c *Conn) await() {
-	c.mu.Lock()
-	closed := c.closed
-	c.mu.Unlock()
-	if closed {
+	if c.isClosed() {
 		return
 	}
 	c.watch(c.engine.config.Grace)

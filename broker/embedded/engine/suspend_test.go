@@ -18,8 +18,16 @@ import (
 	"signalbox/scripts/suite"
 )
 
-// administrators opens a second socket that is AdminOnly.
+// administrators opens a second listener, whose sockets are AdminOnly.
 func (b *broker) administrators() *broker {
+	b.T.Helper()
+	return b.listen(func(conn net.Conn) {
+		b.Serve(&engine.Socket{Conn: conn, Address: "127.0.0.1", Protocol: "MQTT", AdminOnly: true})
+	})
+}
+
+// listen opens another listener, each of whose connections is passed to serve.
+func (b *broker) listen(serve func(net.Conn)) *broker {
 	b.T.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	check(b.T, err)
@@ -30,9 +38,7 @@ func (b *broker) administrators() *broker {
 			if err != nil {
 				return
 			}
-			serving.Go(func() {
-				b.Serve(&engine.Socket{Conn: conn, Address: "127.0.0.1", Protocol: "MQTT", AdminOnly: true})
-			})
+			serving.Go(func() { serve(conn) })
 		}
 	})
 	b.T.Cleanup(func() {
