@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
@@ -18,62 +17,6 @@ import (
 	"signalbox/broker/embedded/cluster/replica"
 	"signalbox/broker/embedded/engine"
 )
-
-// ClusterConfig is the configuration under "cluster.".
-type ClusterConfig struct {
-	// Listen is the address of the cluster port; empty for a broker that cannot be a node.
-	Listen string `mapstructure:"listen"`
-	// MaxLag is the number of committed changes that may be waiting to be applied here
-	// while the broker is ready; 0 for any number.
-	MaxLag int `mapstructure:"max_lag"`
-	// MinFreeDisk is the number of free bytes on the disk of the cluster's files below
-	// which the broker is not ready; 0 for none.
-	MinFreeDisk int64 `mapstructure:"min_free_disk"`
-	// Expect is the name of the cluster without which the broker serves administrators only;
-	// empty for a broker that also serves alone.
-	Expect string `mapstructure:"expect"`
-	// ElectionTimeout is the time without contact to the leader after which the other nodes
-	// elect another one.
-	ElectionTimeout time.Duration `mapstructure:"election_timeout"`
-	// Seal encrypts the node's key in the data directory; without it the key is stored in
-	// plaintext.
-	Seal cluster.Sealer `mapstructure:"-"`
-	// Allowed returns the check that is made before a connection to another node; nil
-	// allows any.
-	Allowed func(hostPort string) cluster.Control `mapstructure:"-"`
-}
-
-// The bounds of ElectionTimeout.
-const (
-	minElectionTimeout = 100 * time.Millisecond
-	maxElectionTimeout = time.Minute
-)
-
-// DefaultClusterConfig returns the configuration of an empty file.
-func DefaultClusterConfig() ClusterConfig {
-	return ClusterConfig{MaxLag: 10_000, MinFreeDisk: 128 << 20, ElectionTimeout: 700 * time.Millisecond}
-}
-
-// Validate returns an error that names every invalid key.
-func (c ClusterConfig) Validate() error {
-	var errs []error
-	if c.MaxLag < 0 {
-		errs = append(errs, errors.New("cluster.max_lag: must not be negative"))
-	}
-	if c.MinFreeDisk < 0 {
-		errs = append(errs, errors.New("cluster.min_free_disk: must not be negative"))
-	}
-	if t := c.ElectionTimeout; t < minElectionTimeout || t > maxElectionTimeout {
-		errs = append(errs, fmt.Errorf("cluster.election_timeout: must be from %v to %v", minElectionTimeout, maxElectionTimeout))
-	}
-	if c.Expect != "" && c.Listen == "" {
-		errs = append(errs, errors.New("cluster.expect: needs cluster.listen, by which the other nodes reach this one"))
-	}
-	if _, _, err := net.SplitHostPort(c.Listen); c.Listen != "" && err != nil {
-		errs = append(errs, fmt.Errorf("cluster.listen: must be host:port, as in 10.0.0.1:7000, or empty: %w", err))
-	}
-	return errors.Join(errs...)
-}
 
 // HasClusterSecrets reports whether the data directory contains a cluster node's key that
 // only the sealer that sealed it can open.
@@ -108,7 +51,8 @@ type member struct {
 	peering        atomic.Pointer[peering] // nil for none
 
 	transition sync.Mutex      // held while the membership or serving state is changed or compared; guards what follows
-	expecting  bool            // alone, until the broker is let into the cluster that it expects
+	restricted bool            // alone, until the broker is let into the cluster that it expects
+	announced  bool            // that was logged
 	lost       <-chan struct{} // closed when a change was not committed in the last leadership
 	closing    bool
 

@@ -10,33 +10,42 @@ import (
 	"signalbox/broker/mqtt/packet"
 )
 
-// lockOut closes the listeners for others than administrators, if a cluster is expected: this
-// broker's access control and messages are not those that its clients are to find. The caller
-// holds transition, or has not started the broker.
+// standBy opens the listeners of a broker that is alone, or only those for administrators if a
+// cluster is expected: its access control and messages are not those that its clients are to find.
+// The caller holds transition, or has not started the broker.
+func (m *member) standBy() error {
+	m.restricted = m.broker.config.Cluster.Expect != ""
+	return m.broker.listeners.Restrict(m.restricted)
+}
+
+// lockOut leaves the clients of a broker that is in no cluster, although one is expected, to other
+// nodes. The caller holds transition.
 func (m *member) lockOut(ctx context.Context) error {
 	b := m.broker
-	if b.config.Cluster.Expect == "" || m.expecting || m.serving != alone {
+	if b.config.Cluster.Expect == "" {
 		return nil
 	}
-	if err := b.listeners.Restrict(true); err != nil {
+	if !m.restricted {
+		if err := errors.Join(m.standBy(), b.suspend(ctx, packet.ReasonUseAnotherServer)); err != nil {
+			m.restricted = false // it is tried again
+			return err
+		}
+	}
+	if err := b.engine.Resume(ctx); err != nil { // without effect if nothing was suspended
 		return err
 	}
-	if err := b.suspend(ctx, packet.ReasonUseAnotherServer); err != nil {
-		return err
+	if !m.announced {
+		m.announced = true
+		b.log.Warn("the broker serves administrators only, until it is let into the cluster that it expects (cluster.expect)",
+			"cluster", b.config.Cluster.Expect)
 	}
-	if err := b.engine.Resume(ctx); err != nil {
-		return err
-	}
-	m.expecting = true
-	b.log.Warn("the broker serves administrators only, until it is let into the cluster that it expects (cluster.expect)",
-		"cluster", b.config.Cluster.Expect)
 	return nil
 }
 
 // letIn undoes lockOut. In syncmode full, the serving state decides about the listeners. The caller
 // holds transition.
 func (m *member) letIn() error {
-	if !m.expecting {
+	if !m.restricted {
 		return nil
 	}
 	if m.serving == alone || m.serving == meshed {
@@ -44,7 +53,7 @@ func (m *member) letIn() error {
 			return err
 		}
 	}
-	m.expecting = false
+	m.restricted, m.announced = false, false
 	return nil
 }
 

@@ -48,7 +48,7 @@ func (m *member) begin(ctx context.Context) error {
 		if err := m.broker.engine.Load(ctx); err != nil {
 			return err
 		}
-		return m.lockOut(ctx)
+		return m.standBy()
 	case part == store.Everything:
 		m.setSharing(sharesEverything)
 		return m.changeTo(ctx, waiting)
@@ -179,5 +179,5 @@ func (m *member) standAlone(ctx context.Context) error {
 	if err := b.engine.Resume(ctx); err != nil {
 		return err
 	}
-	return b.listeners.Restrict(m.expecting)
+	return m.standBy()
 }
