@@ -174,7 +174,7 @@ func dial(ctx context.Context, b *credentials, to memberRef, hostPort, protocol 
 		raw.Close()
 		return nil, fmt.Errorf("connect to node %v: %w", to, err)
 	}
-	p, err := b.read(conn.ConnectionState())
+	p, err := b.accepted(conn.ConnectionState())
 	if err != nil {
 		raw.Close()
 		return nil, fmt.Errorf("connect to node %v: %w", to, err)

@@ -91,7 +91,7 @@ type presented struct {
 	ends time.Time         // when the first of its certificates ends
 
 	certified       atomic.Bool               // by the authority of a cluster that an earlier release created
-	admitted        atomic.Bool               // it was a member with one of the keys
+	admitted        atomic.Bool               // it was a member, or a removed one, with one of the keys
 	notifiesRemoval atomic.Bool               // this node has opened the connection, to notify the other that it was removed
 	replaced        atomic.Pointer[time.Time] // when it was noticed that the node has another key
 }
@@ -217,6 +217,15 @@ func (b *credentials) admit(cs tls.ConnectionState) (*presented, error) {
 		b.clock.observe(p.leaf.NotBefore)
 	}
 	return p, nil
+}
+
+// accepted returns the node at the other end of a connection whose handshake has succeeded.
+func (b *credentials) accepted(cs tls.ConnectionState) (*presented, error) {
+	p, err := b.read(cs)
+	if err == nil {
+		p.admitted.Store(true) // even if its key was replaced since
+	}
+	return p, err
 }
 
 // The protocols of the cluster port (ALPN). Each new version gets a new name.

@@ -247,7 +247,7 @@ func (p *port) identify(g *inboundConn) (b *credentials, from *presented, protoc
 		return nil, nil, "", err
 	}
 	cs := conn.ConnectionState()
-	if from, err = b.read(cs); err != nil {
+	if from, err = b.accepted(cs); err != nil {
 		return nil, nil, "", err
 	}
 	p.mu.Lock()

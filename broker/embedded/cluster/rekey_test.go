@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -115,5 +116,25 @@ func TestCertificateOfTheFormerKey(t *testing.T) {
 	must(t, err)
 	if shown == &former.Certificate {
 		t.Error("the certificate that the former key has signed is shown")
+	}
+}
+
+// TestKeyReplacedAfterHandshake replaces the key of a node between the handshake of a connection and its
+// first use: the connection continues, as each that was open before.
+func TestKeyReplacedAfterHandshake(t *testing.T) {
+	t.Parallel()
+	s := newFleet(t).form(1, 2).nodes[1].node.membership.Load()
+	other := s.others()[0]
+	id := s.current.Load().withPins(s.fsm.state.Load())
+	b, err := id.credentials()
+	must(t, err)
+	known := id.state()
+	b.dial, b.known = s.credentials.dial, func() *state { return known }
+	conn, err := dial(within(t, suite.HangLimit), b, other.ref(), other.hostPort(), protocolRPC)
+	must(t, err)
+	defer conn.Close()
+	known.setKey(other, pin{Key: strings.Repeat("0", 64)})
+	if _, err := conn.Write([]byte{0}); err != nil {
+		t.Error(err)
 	}
 }
