@@ -163,21 +163,21 @@ func newConnPool(ctx context.Context, b *credentials, call time.Duration) *connP
 }
 
 // dial connects to another node.
-func dial(ctx context.Context, b *credentials, to memberRef, hostPort, protocol string) (net.Conn, error) {
+func dial(ctx context.Context, b *credentials, to memberRef, hostPort, protocol string) (checked, error) {
 	own := b.own.Load()
 	raw, err := b.dial(ctx, hostPort)
 	if err != nil {
-		return nil, fmt.Errorf("connect to node %v: %w", to, err)
+		return checked{}, fmt.Errorf("connect to node %v: %w", to, err)
 	}
 	conn := tls.Client(raw, b.client(to, protocol))
 	if err := conn.HandshakeContext(ctx); err != nil {
 		raw.Close()
-		return nil, fmt.Errorf("connect to node %v: %w", to, err)
+		return checked{}, fmt.Errorf("connect to node %v: %w", to, err)
 	}
 	p, err := b.accepted(conn.ConnectionState())
 	if err != nil {
 		raw.Close()
-		return nil, fmt.Errorf("connect to node %v: %w", to, err)
+		return checked{}, fmt.Errorf("connect to node %v: %w", to, err)
 	}
 	return checked{noCloseNotify{conn}, b, p, own}, nil
 }

@@ -2,11 +2,15 @@ package cluster
 
 import (
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
+
+	"github.com/hashicorp/raft"
 
 	"signalbox/scripts/suite"
 )
@@ -136,5 +140,34 @@ func TestKeyReplacedAfterHandshake(t *testing.T) {
 	known.setKey(other, pin{Key: strings.Repeat("0", 64)})
 	if _, err := conn.Write([]byte{0}); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestMessageAfterKeyWasReplaced sends a message of raft's over a connection on which the other node has
+// shown a key that was replaced long ago: it is answered, because a new connection is opened first.
+func TestMessageAfterKeyWasReplaced(t *testing.T) {
+	t.Parallel()
+	s := newFleet(t).form(1, 2).nodes[1].node.membership.Load()
+	layer := newStreamLayer(t.Context(), s.credentials, s.id.Self.serverAddress(), suite.HangLimit)
+	transport := raft.NewNetworkTransport(layer, 1, suite.HangLimit, io.Discard)
+	defer transport.Close()
+	other := s.others()[0].server(raft.Voter)
+	send := func() error {
+		beat := heartbeat(raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax}, 0)
+		return transport.AppendEntries(other.ID, other.Address, &beat, new(raft.AppendEntriesResponse))
+	}
+	must(t, send())
+	former := map[*outboundConn]bool{}
+	for c := range layer.out.all {
+		peer := c.Conn.(*scaledConn).Conn.(checked).peer
+		peer.keys = []string{strings.Repeat("0", 64)}
+		peer.replaced.Store(new(time.Time))
+		former[c] = true
+	}
+	must(t, send())
+	for c := range layer.out.all {
+		if former[c] || len(layer.out.all) != 1 {
+			t.Errorf("the former connection is open still, of %d", len(layer.out.all))
+		}
 	}
 }

@@ -56,17 +56,49 @@ func (l *streamLayer) Dial(address raft.ServerAddress, timeout time.Duration) (n
 	if !ok {
 		return nil, fmt.Errorf("%q does not name a node", address)
 	}
-	ctx, cancel := context.WithTimeout(l.ctx, min(timeout, l.call)) // short, because the next attempt may succeed
-	defer cancel()
-	conn, err := dial(ctx, l.credentials, to, hostPort, protocolRaft)
-	if err != nil {
+	c := &raftConn{layer: l, to: to, hostPort: hostPort, timeout: timeout}
+	if err := c.open(); err != nil {
 		return nil, err
 	}
-	o, ok := l.out.add(&scaledConn{Conn: conn, timeout: timeout}, to)
-	if !ok {
-		return nil, fmt.Errorf("connect to node %v: %w", to, net.ErrClosed)
+	return c, nil
+}
+
+// raftConn is a connection of raft's, which keeps several to each node, and some of them for long
+// without a message. It is opened again when one of the two nodes has another key or certificate,
+// because the node that accepted it would refuse the next message.
+type raftConn struct {
+	*outboundConn
+	opened   checked
+	layer    *streamLayer
+	to       memberRef
+	hostPort string
+	timeout  time.Duration
+}
+
+// open connects to the node.
+func (c *raftConn) open() error {
+	l := c.layer
+	ctx, cancel := context.WithTimeout(l.ctx, min(c.timeout, l.call)) // short, because the next attempt may succeed
+	defer cancel()
+	conn, err := dial(ctx, l.credentials, c.to, c.hostPort, protocolRaft)
+	if err != nil {
+		return err
 	}
-	return o, nil
+	o, ok := l.out.add(&scaledConn{Conn: conn, timeout: c.timeout}, c.to)
+	if !ok {
+		return fmt.Errorf("connect to node %v: %w", c.to, net.ErrClosed)
+	}
+	c.opened, c.outboundConn = conn, o
+	return nil
+}
+
+// SetDeadline is called before each message, when nothing is on its way in either direction.
+func (c *raftConn) SetDeadline(t time.Time) error {
+	before := c.outboundConn
+	if c.opened.isStale() && c.open() == nil {
+		before.Close()
+	}
+	return c.outboundConn.SetDeadline(t)
 }
 
 // deadlineScale is the number of bytes for which raft's deadline of a message is meant. A larger
