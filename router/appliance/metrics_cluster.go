@@ -55,12 +55,14 @@ var (
 		"Last entry of the log that a node had applied when it was last asked.", clusterNodeLabels, nil)
 	clusterNodeUp = prometheus.NewDesc("signalbox_cluster_node_up",
 		"Whether a node answers the leader.", clusterNodeLabels, nil)
+	clusterNodeSkew = prometheus.NewDesc("signalbox_cluster_node_clock_skew_seconds",
+		"By how much the clock of a node is at least ahead of the leader's.", clusterNodeLabels, nil)
 )
 
 // Describe implements [prometheus.Collector].
 func (clusterMetrics) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{clusterInfo, clusterState, clusterVoters, clusterInContact, clusterLastContact, clusterTerm,
-		clusterCommitted, clusterApplied, clusterStored, clusterAppendError, clusterAppendFailures, clusterLag, clusterDiskFree, clusterForwarded, clusterRefused, clusterApply, clusterNodeRole, clusterNodeApplied, clusterNodeUp} {
+		clusterCommitted, clusterApplied, clusterStored, clusterAppendError, clusterAppendFailures, clusterLag, clusterDiskFree, clusterForwarded, clusterRefused, clusterApply, clusterNodeRole, clusterNodeApplied, clusterNodeUp, clusterNodeSkew} {
 		to <- d
 	}
 }
@@ -120,5 +122,6 @@ func collectNodes(gauge func(*prometheus.Desc, float64, ...string), f embedded.C
 		gauge(clusterNodeRole, float64(n.Role), label)
 		gauge(clusterNodeApplied, float64(n.LastApplied), label)
 		gauge(clusterNodeUp, up, label)
+		gauge(clusterNodeSkew, n.Skew.Seconds(), label)
 	}
 }

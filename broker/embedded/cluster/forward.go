@@ -186,7 +186,7 @@ func (s *membership) statusFor(from memberRef) peerStatus {
 	return peerStatus{
 		Key: key, Known: known.Index, Keys: known.Keys,
 		Version: s.node.options.Version, Applied: s.fsm.appliedIndex(), Held: s.raft.AppliedIndex(),
-		Stored: s.raft.LastIndex(), Leader: m.NodeID,
+		Stored: s.raft.LastIndex(), Leader: m.NodeID, Time: s.node.options.Now().UnixMilli(),
 		Seeded: known.Index > 0, Removed: s.isRemoved(from),
 	}
 }

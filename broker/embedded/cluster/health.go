@@ -3,7 +3,10 @@ package cluster
 import (
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 	"sync/atomic"
+	"time"
 )
 
 // Problems of a node that takes part in its cluster.
@@ -30,14 +33,18 @@ func (n *Node) Health() Health {
 	return h
 }
 
-// Healthy returns what keeps the node from working in its cluster: an ErrAppend, an ErrLag or an
-// ErrLowDisk, several of them, or nil. It is nil at rest.
+// Healthy returns what keeps the node from working in its cluster: an ErrWaiting, an ErrAppend, an
+// ErrLag or an ErrLowDisk, several of them, or nil. It is nil at rest.
 func (n *Node) Healthy() error {
-	if n.membership.Load() == nil {
+	s := n.membership.Load()
+	if s == nil {
 		return nil
 	}
 	h, o := n.Health(), n.options
 	var errs []error
+	if s.fsm.state.Load().Index == 0 {
+		errs = append(errs, ErrWaiting)
+	}
 	if h.AppendErr != nil {
 		errs = append(errs, fmt.Errorf("%w: %w", ErrAppend, h.AppendErr))
 	}
@@ -46,6 +53,50 @@ func (n *Node) Healthy() error {
 	}
 	if h.DiskFree >= 0 && h.DiskFree < o.MinFreeDisk {
 		errs = append(errs, fmt.Errorf("%w: %d bytes are free, and there should be %d (cluster.min_free_disk)", ErrLowDisk, h.DiskFree, o.MinFreeDisk))
+	}
+	return errors.Join(errs...)
+}
+
+// maxSkew is by how much the times of day of nodes may differ.
+const maxSkew = time.Second
+
+// dangers returns what does not stop the cluster, and should not remain: that the loss of one more
+// node would stop it, that nodes run different releases, or that their times of day differ. Only a
+// leader knows.
+func (s *membership) dangers() error {
+	var errs []error
+	var away, other, skewed []string
+	voters, answering, heard := 1, 1, s.contactsByRef()
+	for _, m := range s.others() {
+		c, asked := heard[m.ref()]
+		if !asked {
+			continue
+		}
+		name := strconv.Itoa(int(m.NodeID))
+		if s.role(m) == RoleVoter {
+			voters++
+			if c.err == nil {
+				answering++
+			} else {
+				away = append(away, name)
+			}
+		}
+		if c.err == nil && c.Version != s.node.options.Version {
+			other = append(other, fmt.Sprintf("%s (node %s)", c.Version, name))
+		}
+		if c.err == nil && c.skew.Abs() > maxSkew {
+			skewed = append(skewed, fmt.Sprintf("%.1f s (node %s)", c.skew.Seconds(), name))
+		}
+	}
+	if len(away) > 0 && answering-1 <= voters/2 {
+		errs = append(errs, fmt.Errorf("the loss of one more node stops the cluster: %d of its %d voters do not answer (node %s)",
+			len(away), voters, strings.Join(away, ", ")))
+	}
+	if len(other) > 0 {
+		errs = append(errs, fmt.Errorf("nodes run other releases than the leader's %s: %s", s.node.options.Version, strings.Join(other, ", ")))
+	}
+	if len(skewed) > 0 {
+		errs = append(errs, fmt.Errorf("clocks differ from the leader's by %s: check their time synchronization", strings.Join(skewed, ", ")))
 	}
 	return errors.Join(errs...)
 }

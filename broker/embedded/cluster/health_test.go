@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/hashicorp/raft"
 
@@ -127,4 +128,37 @@ func TestHealth(t *testing.T) {
 	is(ErrLowDisk)
 	free[s.id].Store(-1) // not known
 	is(nil)
+}
+
+// TestLeaderReportsDangers stops a node, and starts it again with another release and another time of day:
+// the leader reports what endangers the cluster while that lasts.
+func TestLeaderReportsDangers(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t).form(1, 2, 3)
+	s := f.follower()
+	reports := func(want ...string) {
+		t.Helper()
+		eventually(t, func() error {
+			message := f.leader(1+s.id%3, 1+(s.id+1)%3).node.Status().ErrMsg
+			for _, text := range want {
+				if !strings.Contains(message, text) {
+					return fmt.Errorf("the leader says %q, want %q in it", message, text)
+				}
+			}
+			if n := strings.Count(message, ";"); message != "" && n+1 != len(want) || want == nil && message != "" {
+				return fmt.Errorf("the leader says %q", message)
+			}
+			return nil
+		})
+	}
+	reports()
+	s.kill()
+	reports(fmt.Sprintf("the loss of one more node stops the cluster: 1 of its 3 voters do not answer (node %d)", s.id))
+	s = f.start(s.id, func(o *Options) {
+		o.Version, o.Now = "1.2.3", func() time.Time { return time.Now().Add(-time.Hour) }
+	})
+	reports(fmt.Sprintf("1.2.3 (node %d)", s.id), fmt.Sprintf("by -3600.0 s (node %d)", s.id))
+	s.kill()
+	f.start(s.id)
+	reports()
 }

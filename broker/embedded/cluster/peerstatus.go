@@ -23,6 +23,7 @@ type peerStatus struct {
 	Held    uint64 `json:"held,omitzero"`   // index up to which it has applied all entries, of any kind; 0 in earlier releases
 	Stored  uint64 `json:"stored,omitzero"` // the last entry of its log
 	Leader  NodeID `json:"leader,omitzero"`
+	Time    int64  `json:"time,omitzero"`    // its time of day, in epoch milliseconds; 0 in earlier releases
 	Seeded  bool   `json:"seeded"`           // it has received the cluster's state
 	Removed bool   `json:"removed,omitzero"` // the node that asks is no longer a member
 
@@ -34,8 +35,9 @@ type peerStatus struct {
 // contact is the last report of a member.
 type contact struct {
 	peerStatus
-	at  time.Time // when it answered last, zero if never
-	err error     // why it has not answered since
+	at   time.Time     // when it answered last, zero if never
+	skew time.Duration // by how much its time of day was ahead then, at least
+	err  error         // why it has not answered since
 }
 
 // checkPeers runs after a change and periodically. A leader brings raft's configuration in line
@@ -105,11 +107,27 @@ func (s *membership) askWith(ask func(context.Context, Member) (peerStatus, erro
 	var wg sync.WaitGroup
 	for _, m := range members {
 		wg.Go(func() {
+			asked := s.node.options.Now()
 			st, err := ask(s.ctx, m)
-			s.recordContact(m, st, err)
+			s.recordContact(m, st, skew(st.Time, asked, s.node.options.Now()), err)
 		})
 	}
 	wg.Wait()
+}
+
+// skew returns by how much a time of day is ahead of this node's, 0 if it is not known: at least,
+// because it was read at any time between a request and its response.
+func skew(millis int64, asked, answered time.Time) time.Duration {
+	at := time.UnixMilli(millis)
+	switch {
+	case millis == 0:
+		return 0
+	case at.After(answered):
+		return at.Sub(answered)
+	case at.Before(asked.Truncate(time.Millisecond)):
+		return at.Sub(asked)
+	}
+	return 0
 }
 
 // askStatus asks one member. If it does not answer in time, the connection is closed, on
@@ -149,15 +167,15 @@ func (s *membership) statusOf(ctx context.Context, m Member) (st peerStatus, err
 
 // recordContact stores the outcome of asking a member, and logs when the member stops or
 // starts to answer.
-func (s *membership) recordContact(m Member, st peerStatus, err error) {
+func (s *membership) recordContact(m Member, st peerStatus, ahead time.Duration, err error) {
 	if s.ctx.Err() != nil {
 		return
 	}
 	s.mu.Lock()
 	old, asked := s.contacts[m.ref()]
-	c := contact{st, time.Now(), nil}
+	c := contact{st, time.Now(), ahead, nil}
 	if err != nil {
-		c = contact{old.peerStatus, old.at, err}
+		c = contact{old.peerStatus, old.at, old.skew, err}
 	}
 	s.contacts[m.ref()] = c
 	s.mu.Unlock()

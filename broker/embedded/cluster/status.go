@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -81,7 +82,7 @@ type Status struct {
 	LastStored  uint64
 	Term        uint64
 	SyncMode    string
-	ErrMsg      string // why this node or another one does not take part
+	ErrMsg      string // why this node or another one does not take part; of a leader also what endangers the cluster
 }
 
 // NodeStatus is a member in the consensus. Only a leader knows of contacts.
@@ -91,6 +92,7 @@ type NodeStatus struct {
 	Version     string        // of its program, "" if not known
 	LastApplied uint64        // in its last answer
 	LastContact time.Duration // since its last answer, 0 if there was none
+	Skew        time.Duration // by how much its time of day is at least ahead of the leader's
 	Err         error         // why it does not answer
 }
 
@@ -109,7 +111,7 @@ func (n *Node) Status() Status {
 	for _, m := range known.Members {
 		ns := NodeStatus{Member: m, Role: s.role(m)}
 		if c, ok := heard[m.ref()]; ok && leads {
-			ns.Version, ns.LastApplied, ns.Err = c.Version, c.Applied, c.err
+			ns.Version, ns.LastApplied, ns.Skew, ns.Err = c.Version, c.Applied, c.skew, c.err
 			ns.LastContact = since(time.Now(), c.at)
 		}
 		if m.NodeID == s.id.Self.NodeID {
@@ -132,11 +134,14 @@ func (s *membership) errMsg() string {
 		}
 		return s.noLeader().Error()
 	}
-	if err := s.node.Healthy(); err != nil {
-		text := err.Error()
-		return strings.ReplaceAll(text, "\n", "; ")
+	err := s.node.Healthy()
+	if s.raft.State() == raft.Leader {
+		err = errors.Join(err, s.dangers())
 	}
-	return ""
+	if err == nil {
+		return ""
+	}
+	return strings.ReplaceAll(err.Error(), "\n", "; ")
 }
 
 // noLeader is an ErrNoLeader that names the nodes that do not answer.
