@@ -46,9 +46,7 @@ type disconnection struct {
 
 // connect connects a device with MQTT 5 whose session outlives its connection.
 func (d *disconnection) connect() *mqtttest.Client {
-	c := mqtttest.Dial(d.t, "mqtt://"+d.address, nil, packet.V5)
-	c.Connect(mqtttest.WithID("pump-7"), mqtttest.As("pump", secret), mqtttest.Persistent)
-	return c
+	return join(d.t, d.address, mqtttest.WithID("pump-7"), mqtttest.Persistent)
 }
 
 const (
@@ -57,13 +55,21 @@ const (
 	confirms = `#dialog[open] form button.danger, #dialog[open] form button.primary`
 )
 
+// chooseRefresh makes a page load its parts again every 5 seconds, once its scripts run.
+func chooseRefresh(p *browsertest.Page) {
+	p.WaitFor(`document.querySelector("[data-refresh]").closest("label").hidden === false`)
+	p.Evaluate(`window.loaded = true; const choice = document.querySelector("[data-refresh]"); choice.value = "5"; choice.dispatchEvent(new Event("change", { bubbles: true }))`, nil)
+}
+
+// loadedOnce holds until the page is loaded again as a whole.
+const loadedOnce = "window.loaded === true"
+
 // onSessions follows the list of sessions without loading it again.
 func (d *disconnection) onSessions() {
 	d.WaitFor(`document.querySelector("#list .empty")`)
-	d.WaitFor(`!document.querySelector("[data-refresh]").closest("label").hidden`)
-	d.Evaluate(`window.loaded = "once"; const choice = document.querySelector("[data-refresh]"); choice.value = "5"; choice.dispatchEvent(new Event("change", { bubbles: true }))`, nil)
+	chooseRefresh(d.Page)
 	device := d.connect()
-	d.WaitFor(listed + ` && window.loaded === "once"`)
+	d.WaitFor(listed + " && " + loadedOnce)
 	d.Click(`#list tbody th a`)
 	d.WaitFor(`location.pathname.endsWith("/session") && document.querySelector("#connection ~ dl .state.good")`)
 	if facts := d.Text("#connection ~ dl"); !strings.Contains(facts, "127.0.0.1") || !strings.Contains(facts, "MQTT 5") || !strings.Contains(facts, "pump") {
@@ -97,10 +103,10 @@ func (d *disconnection) onClients() {
 	}
 	d.Click(`nav.side a[href$="/overview"]`)
 	connected("1") // this service
-	d.Evaluate(`window.loaded = "once"`, nil)
+	d.Evaluate("window.loaded = true", nil)
 	device := d.connect()
 	connected("2")
-	d.WaitFor(`window.loaded === "once"`)
+	d.WaitFor(loadedOnce)
 	d.openClient("good")
 	d.Click("#heading form button")
 	device.WantDisconnect(administrativeAction)
