@@ -109,7 +109,7 @@ func ErrorFor(err error) *Error {
 	}
 	if e, ok := errors.AsType[*auth.TooManyAttempts](err); ok {
 		return &Error{Status: 429, Code: CodeTooManyAttempts, RetryAfter: e.RetryAfter, Cause: err,
-			Message: fmt.Sprintf("too many failed log-ins; try again in %s", e.RetryAfter.Round(time.Second))}
+			Message: fmt.Sprintf("too many failed log-ins; try again in %s", e.Wait())}
 	}
 	for _, c := range ownErrors {
 		if errors.Is(err, c.sentinel) {

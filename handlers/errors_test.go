@@ -56,6 +56,22 @@ func TestErrorFor(t *testing.T) {
 	}
 }
 
+// TestErrorFor_tooManyAttempts states a time after which an attempt is allowed, also at the end of
+// the delay.
+func TestErrorFor_tooManyAttempts(t *testing.T) {
+	t.Parallel()
+	for wait, want := range map[time.Duration]string{
+		time.Nanosecond: "1s", time.Second: "1s", 1400 * time.Millisecond: "2s", 15 * time.Minute: "15m0s",
+	} {
+		e := ErrorFor(&auth.TooManyAttempts{RetryAfter: wait})
+		for _, got := range []string{e.Message, e.Cause.Error()} {
+			if !strings.HasSuffix(got, " try again in "+want) {
+				t.Errorf("%s: got %q, want %s", wait, got, want)
+			}
+		}
+	}
+}
+
 // TestManualListsEveryCode compares the manual's table with the constants.
 func TestManualListsEveryCode(t *testing.T) {
 	t.Parallel()

@@ -32,9 +32,14 @@ var (
 // TooManyAttempts refuses a log-in without checking it.
 type TooManyAttempts struct{ RetryAfter time.Duration }
 
+// Wait returns the time to wait in whole seconds, after which an attempt is allowed.
+func (e *TooManyAttempts) Wait() time.Duration {
+	return (e.RetryAfter + time.Second - 1).Truncate(time.Second)
+}
+
 // Error returns a text with the time to wait.
 func (e *TooManyAttempts) Error() string {
-	return fmt.Sprintf("too many attempts: try again in %s", e.RetryAfter.Round(time.Second))
+	return fmt.Sprintf("too many attempts: try again in %s", e.Wait())
 }
 
 // Auth authenticates callers. It is safe for concurrent use.

@@ -113,10 +113,16 @@ var flows = []flow{
 		k.fill(`[name="targettopic"]`, "horns")
 		k.enter(`form[method="post"] .primary`, ".message.good")
 	}},
-	{"create an API token", "tokens", func(k *keyboard) {
+	{"create, use and revoke an API token", "tokens", func(k *keyboard) {
 		k.enter(`main .heading a[href$="/tokens/new"]`, `[name="name"]`)
 		k.fill(`[name="name"]`, "report")
 		k.enter(`form[method="post"] .primary`, ".secret code")
+		holder, brokers := k.plant.Bearer(k.Text("#token")), "/api/projects/"+k.plant.Project+"/brokers"
+		holder.Get(brokers).Want(200)
+		k.enter("main a[data-cancel]", `main a[href$="/revoke"][aria-label*="report"]`)
+		k.enter(`main a[href$="/revoke"][aria-label*="report"]`, `form[method="post"] .danger`)
+		k.enter(`form[method="post"] .danger`, ".message.good")
+		holder.Get(brokers).WantError(401, "UNAUTHORIZED")
 	}},
 	{"select dead letters", "b/bridges", func(k *keyboard) {
 		k.enter(`main tbody a[href$="/bridges/http-bridge"]`, "#connections tbody")

@@ -1,8 +1,10 @@
 package console_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"signalbox/router/apitest"
 	"signalbox/router/appliance"
@@ -34,6 +36,45 @@ func TestSignIn(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestSignIn_locked guesses a password until the caller's address has to wait. The page states
+// for how long, refuses the right password meanwhile and accepts it then.
+func TestSignIn_locked(t *testing.T) {
+	t.Parallel()
+	api := apitest.New(t, func(c *appliance.Config) { c.HTTP.TrustedProxies = []string{"127.0.0.1"} })
+	p := browsertest.Open(t, from(t, "198.51.100.7", api.URL)+"/ui/account")
+	p.Expect("401 Unauthorized")
+	p.Expect("429 Too Many Requests")
+	var began time.Time // of the last guess
+	var stated time.Duration
+	suite.WaitFor(t, "the page states a time of more than one second", func() bool {
+		began, stated = time.Now(), logInAgain(p, "wrong horse battery")
+		return stated > time.Second
+	})
+	refused := 0
+	suite.WaitFor(t, "the right password is accepted", func() bool {
+		if logInAgain(p, apitest.RootPassword) > 0 {
+			refused++
+		}
+		return strings.HasSuffix(p.URL(), "/ui/account")
+	})
+	waited := time.Since(began)
+	t.Logf("the right password was refused %d times, in %s after a page that stated %s", refused, waited, stated)
+	if waited <= stated-time.Second || stated > time.Minute { // the time is rounded up
+		t.Errorf("signed in %s after a page that stated %s", waited, stated)
+	}
+}
+
+// logInAgain sends the form of the log-in, filled in as by the browser, and returns how long the
+// page that follows asks the user to wait, 0 if it does not.
+func logInAgain(p *browsertest.Page, password string) (wait time.Duration) {
+	p.Evaluate(fmt.Sprintf(`document.querySelector("#f-email").value = %q; document.querySelector("#f-password").value = %q`, apitest.RootEmail, password), nil)
+	p.Submit("main form .primary")
+	text, _, _ := strings.Cut(p.Text("[role=alert]"), "\n")
+	_, stated, _ := strings.Cut(text, "too many failed log-ins; try again in ")
+	wait, _ = time.ParseDuration(stated) // 0 without a time
+	return wait
 }
 
 // TestConsole_below_a_path signs in and visits every page of the navigation behind a

@@ -22,20 +22,33 @@ const prefix = "/ops/mqtt"
 // pages are below a path, and returns the address of its beginning.
 func behind(t *testing.T, service string) (address string) {
 	t.Helper()
+	mux := http.NewServeMux()
+	mux.Handle(prefix+"/", http.StripPrefix(prefix, proxy(t, service, (*httputil.ProxyRequest).SetXForwarded)))
+	server := httptest.NewServer(mux)
+	t.Cleanup(server.Close)
+	return server.URL + prefix
+}
+
+// from starts a reverse proxy in front of a service, which reports that all its callers have an
+// IP address, and returns its own address.
+func from(t *testing.T, caller, service string) (address string) {
+	t.Helper()
+	server := httptest.NewServer(proxy(t, service, func(r *httputil.ProxyRequest) { r.Out.Header.Set("X-Forwarded-For", caller) }))
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+func proxy(t *testing.T, service string, forwarded func(*httputil.ProxyRequest)) http.Handler {
+	t.Helper()
 	target, err := url.Parse(service)
 	if err != nil {
 		t.Fatal(err)
 	}
-	proxy := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
+	return &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
 		r.SetURL(target)
 		r.Out.Host = r.In.Host
-		r.SetXForwarded()
+		forwarded(r)
 	}}
-	mux := http.NewServeMux()
-	mux.Handle(prefix+"/", http.StripPrefix(prefix, proxy))
-	server := httptest.NewServer(mux)
-	t.Cleanup(server.Close)
-	return server.URL + prefix
 }
 
 // signIn opens a page of the console and signs in on the way to it.

@@ -47,8 +47,7 @@ func TestValuesOverTime(t *testing.T) {
 	page := api.URL + "/ui/p/" + api.Project + "/b/" + api.Embedded + "/topics?watched=" + url.QueryEscape(markup)
 	p := browsertest.Open(t, page, browsertest.WithCookie(api.URL, s.cookie.Name, s.cookie.Value))
 	p.WaitFor(`!document.querySelector("#watched figure") && document.querySelector("#watched tbody") !== null`)
-	p.WaitFor(`document.querySelector("[data-refresh]").closest("label").hidden === false`)
-	p.Evaluate(`const choice = document.querySelector("[data-refresh]"); choice.value = "5"; choice.dispatchEvent(new Event("change", { bubbles: true }))`, nil)
+	chooseRefresh(p)
 	const line = `[...document.querySelectorAll("#values-0-0 .plot :is(.line, .point)")].map(e => e.getAttribute("d")).join("")`
 	follow := func(payload, text string) {
 		publish(payload)

@@ -24,7 +24,7 @@ type connectionView struct {
 
 // shownFeature is a capability, and why the broker does not have it.
 type shownFeature struct {
-	missingFeature
+	missingNotice
 	Text string
 	Has  bool
 }
@@ -55,11 +55,11 @@ func viewConnection(q *request) (view, error) {
 func shownFeatures(capabilities []string, missing []missingFeature, l *locale) []shownFeature {
 	var list []shownFeature
 	for _, c := range capabilities {
-		list = append(list, shownFeature{missingFeature: missingFeature{Feature: c}, Text: featureText(l, c), Has: true})
+		list = append(list, shownFeature{Text: featureText(l, c), Has: true})
 	}
 	for _, m := range missing {
-		m.Reason, m.Remedy = inSettingTerms(m.Reason, l), inSettingTerms(m.Remedy, l)
-		list = append(list, shownFeature{missingFeature: m, Text: featureText(l, m.Feature)})
+		notice := newMissingNotice(inSettingTerms(m.Reason, l), inSettingTerms(m.Remedy, l))
+		list = append(list, shownFeature{missingNotice: *notice, Text: featureText(l, m.Feature)})
 	}
 	return list
 }
