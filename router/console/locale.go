@@ -16,7 +16,10 @@ import (
 )
 
 //go:embed locales
-var localeFiles embed.FS
+var embeddedLocales embed.FS
+
+// localeFiles has a directory locales/LANGUAGE for each language. The tests add one.
+var localeFiles fs.FS = embeddedLocales
 
 // languageTags are the languages of the console; the first is that of a caller who wants
 // none of them.

@@ -1,0 +1,69 @@
+package console
+
+import (
+	"encoding/json"
+	"io/fs"
+	"maps"
+	"regexp"
+	"strings"
+	"testing/fstest"
+)
+
+// PseudoLanguage is a language of the tests only. It is English, longer, with other letters and between
+// brackets: what a page shows without them comes from no catalogue.
+const PseudoLanguage = "en-XA"
+
+func init() {
+	files := fstest.MapFS{}
+	err := fs.WalkDir(embeddedLocales, ".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		b, err := fs.ReadFile(embeddedLocales, name)
+		files[name] = &fstest.MapFile{Data: b}
+		return err
+	})
+	if err != nil {
+		panic(err)
+	}
+	english, err := loadLanguage(embeddedLocales, "en")
+	if err != nil {
+		panic(err)
+	}
+	pseudo := map[string]any{}
+	for key, t := range english {
+		if pseudo[key] = disguise(t.plain); t.forms != nil {
+			forms := maps.Clone(t.forms)
+			for form, text := range forms {
+				forms[form] = disguise(text)
+			}
+			pseudo[key] = forms
+		}
+	}
+	b, err := json.Marshal(pseudo)
+	if err != nil {
+		panic(err)
+	}
+	files["locales/"+PseudoLanguage+"/all.json"] = &fstest.MapFile{Data: b}
+	localeFiles = files
+	languageTags = append(languageTags, PseudoLanguage)
+}
+
+// otherLetters has a letter with an accent for some of those of English.
+var otherLetters = strings.NewReplacer("a", "á", "c", "ç", "e", "ê", "i", "ï", "n", "ñ", "o", "ö", "u", "ü", "y", "ý", "A", "Å", "E", "É", "O", "Ø", "U", "Û")
+
+// kept is what a text in another language has too: arguments, and what is in capitals, is code or follows a slash.
+var kept = regexp.MustCompile(`%%|%(\[\d+\])?[a-z]|[$/]?[A-Z_]{2,}\S*|\S*[_/@:=$]\S*`)
+
+// disguise returns a text in the pseudo language.
+func disguise(text string) string {
+	var b strings.Builder
+	b.WriteString("⟦")
+	end := 0
+	for _, at := range kept.FindAllStringIndex(text, -1) {
+		b.WriteString(otherLetters.Replace(text[end:at[0]]) + text[at[0]:at[1]])
+		end = at[1]
+	}
+	b.WriteString(otherLetters.Replace(text[end:]) + strings.Repeat(" ~~", len(text)/9+1) + "⟧")
+	return b.String()
+}
