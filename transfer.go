@@ -78,7 +78,7 @@ func addExport(root *cobra.Command, load configLoader, environ []string) error {
 }
 
 // reader converts a file to a dynamic-security document, with warnings.
-type reader func(io.Reader) (document []byte, warnings []string, err error)
+type reader func(io.Reader) (document io.Reader, warnings []string, err error)
 
 func importCommand(load configLoader, environ []string) *cobra.Command {
 	t := &transfer{load: load, environ: environ}
@@ -110,27 +110,18 @@ func (t *transfer) token(stdin io.Reader) (string, error) {
 	return (&cli.Env{Stdin: stdin}).ReadToken(t.tokenFile)
 }
 
-// asItIs reads a document. The size of a file is known: a buffer that grows would need three times as much.
-func asItIs(r io.Reader) ([]byte, []string, error) {
-	var b bytes.Buffer
-	if f, ok := r.(*os.File); ok {
-		if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
-			b.Grow(int(info.Size()) + bytes.MinRead)
-		}
-	}
-	_, err := b.ReadFrom(r)
-	return b.Bytes(), nil, err
-}
+// asItIs reads a document while it is imported: it may be larger than the memory.
+func asItIs(r io.Reader) (io.Reader, []string, error) { return r, nil, nil }
 
 // converted reads a file of another format.
 func converted(parse func(io.Reader) (dynsec.Document, []string, error)) reader {
-	return func(r io.Reader) ([]byte, []string, error) {
+	return func(r io.Reader) (io.Reader, []string, error) {
 		d, warnings, err := parse(r)
 		if err != nil {
 			return nil, nil, err
 		}
 		b, err := d.MarshalRecords()
-		return b, warnings, err
+		return bytes.NewReader(b), warnings, err
 	}
 }
 

@@ -76,7 +76,7 @@ func (s *store) putAll(c *changeWriter, b batch) error {
 	if len(b.changes) > 0 {
 		c.exec(c.put.insertSettings)
 	}
-	for _, ch := range b.changes {
+	for ch := range dynsec.Single(b.changes) {
 		if c.store(ch); c.err != nil {
 			return fmt.Errorf("store %T: %w", ch, c.err)
 		}
