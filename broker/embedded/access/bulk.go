@@ -50,12 +50,13 @@ func (r *rows) store() {
 	r.values = r.values[:0]
 }
 
-// clients stores many new clients.
+// clients stores many new clients. An error rolls the transaction back at once: a statement of several
+// rows that could fail alone would copy each page for that before it is changed.
 func (c *changeWriter) clients(many dynsec.PutClients) {
-	clients := &rows{of: c, insert: `INSERT INTO access_clients (username, clientid, textname, textdescription, disabled)`}
-	passwords := &rows{of: c, insert: `INSERT INTO access_passwords (username, encoded)`}
-	roles := &rows{of: c, insert: `INSERT INTO access_client_roles (username, rolename, priority)`}
-	groups := &rows{of: c, insert: `INSERT INTO access_client_groups (username, groupname, priority)`}
+	clients := &rows{of: c, insert: `INSERT OR ROLLBACK INTO access_clients (username, clientid, textname, textdescription, disabled)`}
+	passwords := &rows{of: c, insert: `INSERT OR ROLLBACK INTO access_passwords (username, encoded)`}
+	roles := &rows{of: c, insert: `INSERT OR ROLLBACK INTO access_client_roles (username, rolename, priority)`}
+	groups := &rows{of: c, insert: `INSERT OR ROLLBACK INTO access_client_groups (username, groupname, priority)`}
 	for p := range many.Each {
 		name := any(p.Username)
 		clients.add(name, p.ClientID, p.TextName, p.TextDescription, p.Disabled)
