@@ -2,11 +2,13 @@ package access
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -157,4 +159,61 @@ func (s *streamed) more() {
 	case n == 2*s.clients:
 		s.text.WriteString("]}]}")
 	}
+}
+
+// TestImportAmongChanges imports while clients are created, deleted, and searched by a part of their names.
+func TestImportAmongChanges(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "broker.db")
+	c := open(t, path)
+	document := manyClients(t, 100)
+	var others sync.WaitGroup
+	others.Go(func() {
+		for i := range 30 {
+			name := fmt.Sprint("Other-", i)
+			err := c.CreateClient(t.Context(), broker.ClientSpec{Username: name})
+			if i%2 == 0 {
+				err = errors.Join(err, ignoreNotFound(c.DeleteClient(t.Context(), name)))
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	others.Go(func() {
+		for range 200 {
+			page, err := c.ListClients(t.Context(), broker.ListOptions[broker.Client]{Count: -1, NameContains: "other-",
+				Match: broker.MatchFunc(func(broker.Client) bool { return true })})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			for cl := range page.Items {
+				if !strings.HasPrefix(cl.Username, "Other-") {
+					t.Errorf("found %q", cl.Username)
+				}
+			}
+		}
+	})
+	for i := range 5 {
+		if _, err := c.ImportAccess(t.Context(), strings.NewReader(document), i%2 == 0); err != nil {
+			t.Error(err)
+		}
+	}
+	others.Wait()
+	references(t, c)
+	before := export(t, c)
+	shut(t, c)
+	c = open(t, path)
+	if diff := cmp.Diff(before, export(t, c)) + cmp.Diff(before, inMemory(t, c)); diff != "" {
+		t.Errorf("before (-) and after (+) the restart:\n%s", diff)
+	}
+}
+
+// ignoreNotFound returns nil for a client that an import has replaced.
+func ignoreNotFound(err error) error {
+	if broker.KindOf(err) == broker.NotFound {
+		return nil
+	}
+	return err
 }
