@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime/debug"
 
 	"github.com/spf13/cobra"
 
@@ -78,7 +79,7 @@ func addExport(root *cobra.Command, load configLoader, environ []string) error {
 }
 
 // reader converts a file to a dynamic-security document, with warnings.
-type reader func(io.Reader) (document []byte, warnings []string, err error)
+type reader func(io.Reader) (document io.Reader, warnings []string, err error)
 
 func importCommand(load configLoader, environ []string) *cobra.Command {
 	t := &transfer{load: load, environ: environ}
@@ -110,27 +111,18 @@ func (t *transfer) token(stdin io.Reader) (string, error) {
 	return (&cli.Env{Stdin: stdin}).ReadToken(t.tokenFile)
 }
 
-// asItIs reads a document. The size of a file is known: a buffer that grows would need three times as much.
-func asItIs(r io.Reader) ([]byte, []string, error) {
-	var b bytes.Buffer
-	if f, ok := r.(*os.File); ok {
-		if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
-			b.Grow(int(info.Size()) + bytes.MinRead)
-		}
-	}
-	_, err := b.ReadFrom(r)
-	return b.Bytes(), nil, err
-}
+// asItIs reads a document while it is imported: it may be larger than the memory.
+func asItIs(r io.Reader) (io.Reader, []string, error) { return r, nil, nil }
 
 // converted reads a file of another format.
 func converted(parse func(io.Reader) (dynsec.Document, []string, error)) reader {
-	return func(r io.Reader) ([]byte, []string, error) {
+	return func(r io.Reader) (io.Reader, []string, error) {
 		d, warnings, err := parse(r)
 		if err != nil {
 			return nil, nil, err
 		}
 		b, err := d.MarshalRecords()
-		return b, warnings, err
+		return bytes.NewReader(b), warnings, err
 	}
 }
 
@@ -144,6 +136,7 @@ func importFrom(cmd *cobra.Command, file string, a broker.AccessTransfer, read r
 	if err != nil {
 		return fmt.Errorf("%s: %w", file, err)
 	}
+	defer limitHeap(f)()
 	report, err := a.ImportAccess(cmd.Context(), doc, replace)
 	if err != nil {
 		return fmt.Errorf("%s: %s: %w", file, outcome(err), err)
@@ -153,6 +146,16 @@ func importFrom(cmd *cobra.Command, file string, a broker.AccessTransfer, read r
 	}
 	fmt.Fprintf(cmd.OutOrStdout(), "imported %d clients, %d groups and %d roles\n", report.Clients, report.Groups, report.Roles)
 	return nil
+}
+
+// limitHeap makes the garbage collector work harder when the heap of an import has reached one and a half
+// times the file, which is more than its records need, and returns a function that undoes this.
+func limitHeap(f *os.File) (undo func()) {
+	before := debug.SetMemoryLimit(-1)
+	if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
+		debug.SetMemoryLimit(min(before, max(208<<20, info.Size()*3/2)))
+	}
+	return func() { debug.SetMemoryLimit(before) }
 }
 
 // outcome returns a note if a failed import may have succeeded all the same, as when

@@ -1,6 +1,9 @@
 package broker
 
-import "context"
+import (
+	"context"
+	"io"
+)
 
 // Access is a broker's access control: who may connect, and what they may do.
 // Its operations are those of Mosquitto's dynamic security and carry the names
@@ -40,7 +43,7 @@ type AccessTransfer interface {
 	// broker then has exactly the document; without, the document is merged with the
 	// existing configuration, and a contradiction (two passwords, other rules of one
 	// role) is an Exists error that lists all of them.
-	ImportAccess(ctx context.Context, document []byte, replace bool) (ImportReport, error)
+	ImportAccess(ctx context.Context, document io.Reader, replace bool) (ImportReport, error)
 	ExportAccess(ctx context.Context) ([]byte, error)
 }
 

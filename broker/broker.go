@@ -99,10 +99,12 @@ type Page[T any] struct {
 
 // ListOptions selects a page of a list. Count -1 means all. Match, if not nil, is
 // applied before Offset and Count, and the context is checked between entries. With
-// NamesOnly the entries may contain only their name.
+// NamesOnly the entries may contain only their name. NameContains, if not empty, states in lower case what
+// Match looks for in the name of an entry, whatever its case, for a broker that can search faster.
 type ListOptions[T any] struct {
-	Offset    int
-	Count     int
-	NamesOnly bool
-	Match     Match[T]
+	Offset       int
+	Count        int
+	NamesOnly    bool
+	Match        Match[T]
+	NameContains string
 }

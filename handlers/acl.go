@@ -1,6 +1,7 @@
 package handlers
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -82,7 +83,7 @@ func (a *API) ImportAccess(ctx context.Context, r *ImportAccessRequest) (broker.
 	if err != nil {
 		return broker.ImportReport{}, err
 	}
-	return b.ImportAccess(ctx, r.Body, r.Replace)
+	return b.ImportAccess(ctx, bytes.NewReader(r.Body), r.Replace)
 }
 
 // ExportAccessRequest names a broker.

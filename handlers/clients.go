@@ -3,6 +3,7 @@ package handlers
 import (
 	"context"
 	"errors"
+	"strings"
 
 	"signalbox/broker"
 )
@@ -111,6 +112,9 @@ func (a *API) ListClients(ctx context.Context, r *ListClientsRequest) (List[brok
 	o, err := options(r.Listing, r.FilterTarget, broker.ClientFilter)
 	if err != nil {
 		return List[broker.Client]{}, err
+	}
+	if r.FilterMode == "contains" && r.FilterTarget == "username" {
+		o.NameContains = strings.ToLower(r.FilterValue)
 	}
 	page, err := b.ListClients(ctx, o)
 	return listed(page, r.Verbose, func(c broker.Client) string { return c.Username }), err

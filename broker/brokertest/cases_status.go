@@ -3,6 +3,7 @@ package brokertest
 import (
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 
 	"signalbox/broker"
@@ -77,7 +78,7 @@ func unsupported(t *testing.T, s *fixture) {
 	if slices.Contains(s.Lacks, Transfer) {
 		_, err := s.Broker.ExportAccess(t.Context())
 		wantKind(t, err, broker.Unsupported)
-		_, err = s.Broker.ImportAccess(t.Context(), []byte("{}"), false)
+		_, err = s.Broker.ImportAccess(t.Context(), strings.NewReader("{}"), false)
 		wantKind(t, err, broker.Unsupported)
 	}
 	has := s.Broker.Capabilities()

@@ -1,8 +1,10 @@
 package brokertest
 
 import (
+	"bytes"
 	"encoding/json"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -55,7 +57,7 @@ func transferRoundTrip(t *testing.T, s *fixture) {
 	before := s.exported(t)
 	b, err := s.Broker.ExportAccess(t.Context())
 	must(t, err)
-	_, err = s.Broker.ImportAccess(t.Context(), b, true)
+	_, err = s.Broker.ImportAccess(t.Context(), bytes.NewReader(b), true)
 	must(t, err)
 	if diff := cmp.Diff(before, s.exported(t)); diff != "" {
 		t.Errorf("export (-before +after):\n%s", diff)
@@ -66,7 +68,7 @@ func transferRoundTrip(t *testing.T, s *fixture) {
 func importAdds(t *testing.T, s *fixture) {
 	kept := s.client(t)
 	b, username := document(t, "adds")
-	report, err := s.Broker.ImportAccess(t.Context(), b, false)
+	report, err := s.Broker.ImportAccess(t.Context(), bytes.NewReader(b), false)
 	must(t, err)
 	if report.Clients != 1 || report.Groups != 1 || report.Roles != 1 {
 		t.Errorf("report: got %+v, want one of each", report)
@@ -79,7 +81,7 @@ func importAdds(t *testing.T, s *fixture) {
 func importCollides(t *testing.T, s *fixture) {
 	b, username := document(t, "collides")
 	must(t, s.Broker.CreateRole(t.Context(), broker.RoleSpec{RoleName: "collides-role"}))
-	_, err := s.Broker.ImportAccess(t.Context(), b, false)
+	_, err := s.Broker.ImportAccess(t.Context(), bytes.NewReader(b), false)
 	wantKind(t, err, broker.Exists)
 	_, err = s.Broker.GetClient(t.Context(), username)
 	wantKind(t, err, broker.NotFound)
@@ -91,7 +93,7 @@ func importReplaces(t *testing.T, s *fixture) {
 	gone := s.client(t)
 	d := s.login(t, gone)
 	b, username := document(t, "replaces")
-	_, err = s.Broker.ImportAccess(t.Context(), b, true)
+	_, err = s.Broker.ImportAccess(t.Context(), bytes.NewReader(b), true)
 	must(t, err)
 	d.isCutOff(t)
 	s.wantRefused(t, identity{username: gone, password: password(gone)})
@@ -107,7 +109,7 @@ func importReplaces(t *testing.T, s *fixture) {
 	if !slices.Equal(names, []string{username}) {
 		t.Errorf("clients: got %q, want only %q", names, username)
 	}
-	_, err = s.Broker.ImportAccess(t.Context(), before, true)
+	_, err = s.Broker.ImportAccess(t.Context(), bytes.NewReader(before), true)
 	must(t, err)
 	s.admin(t)
 }
@@ -116,7 +118,7 @@ func importUnsound(t *testing.T, s *fixture) {
 	before := s.exported(t)
 	for _, unsound := range []string{"", "{", "[]", `{"clients":5}`,
 		`{"clients":[{"username":"x","roles":[{"rolename":"no role"}]}],"groups":[],"roles":[]}`} {
-		_, err := s.Broker.ImportAccess(t.Context(), []byte(unsound), true)
+		_, err := s.Broker.ImportAccess(t.Context(), strings.NewReader(unsound), true)
 		wantKind(t, err, broker.Invalid)
 	}
 	if diff := cmp.Diff(before, s.exported(t)); diff != "" {

@@ -74,7 +74,7 @@ func TestACLFile(t *testing.T) {
 	if len(warnings) != 2 {
 		t.Errorf("got warnings %q, want one of subscriptions and one of passwords", warnings)
 	}
-	if err := d.check(); err != nil {
+	if _, err := contentOf(d); err != nil {
 		t.Errorf("the document is not sound: %v", err)
 	}
 }

@@ -1,6 +1,10 @@
 package dynsec
 
-import "signalbox/broker"
+import (
+	"iter"
+
+	"signalbox/broker"
+)
 
 // ClientRecord is the stored record of a client. Roles and Groups are in order of
 // evaluation. A record in a State is shared by all its readers: neither it nor its
@@ -45,6 +49,27 @@ type PutClient struct {
 	Previous *ClientRecord
 }
 
+// PutClients stores clients that do not exist, as a PutClient for each would: they are made one after
+// the other, since a list of many takes much memory. Each may be read repeatedly.
+type PutClients struct{ Each iter.Seq[PutClient] }
+
+// Single yields changes, with the PutClient of each client instead of PutClients.
+func Single(changes []Change) iter.Seq[Change] {
+	return func(yield func(Change) bool) {
+		for _, c := range changes {
+			many, ok := c.(PutClients)
+			if !ok && !yield(c) {
+				return
+			}
+			for put := range some(many.Each) {
+				if !yield(put) {
+					return
+				}
+			}
+		}
+	}
+}
+
 // DropClient removes a client and its memberships.
 type DropClient struct{ Username string }
 
@@ -76,6 +101,7 @@ type PutChangeIndex struct{ Index int64 }
 type Clear struct{}
 
 func (PutClient) change()         {}
+func (PutClients) change()        {}
 func (DropClient) change()        {}
 func (PutGroup) change()          {}
 func (DropGroup) change()         {}

@@ -1,10 +1,11 @@
 package dynsec
 
 import (
-	"bytes"
 	"cmp"
 	"fmt"
+	"io"
 	"slices"
+	"sort"
 	"unicode/utf8"
 
 	"signalbox/broker"
@@ -40,43 +41,40 @@ type DocumentClient struct {
 // are warnings: sentences that begin with the line. A fault that would change the
 // meaning of the file is a *broker.Error of kind Invalid that names the line and the
 // member, or the records.
-func ParseDocument(b []byte) (Document, []string, error) {
-	if i := invalidUTF8(b); i >= 0 {
-		line := 1 + bytes.Count(b[:i], []byte{'\n'})
-		return Document{}, nil, invalidFile([]string{fmt.Sprintf("line %d: not UTF-8", line)})
-	}
-	r := newDocReader(b)
-	var d Document
-	r.object(func(member string) { r.document(&d, member) })
+func ParseDocument(from io.Reader) (*Content, []string, error) {
+	r := newDocReader(from)
+	b := &builder{shared: newSharing()}
+	r.object(func(member string) { r.document(b, member) })
 	r.end()
-	if r.err == nil && d.Defaults == nil && !r.noDefaults {
-		d.Defaults = &Defaults{}
+	if r.err != nil {
+		return nil, nil, r.err
+	}
+	if b.defaults == nil && !r.noDefaults {
+		b.defaults = &Defaults{}
 		r.warnings = append(r.warnings, "defaultACLAccess is missing: what no ACL decides about is denied")
 	}
-	if r.err == nil {
-		r.err = d.check()
+	c, err := b.content()
+	if err != nil {
+		return nil, nil, err
 	}
-	if r.err != nil {
-		return Document{}, nil, r.err
-	}
-	d.order()
-	return d, r.warnings, nil
+	return c, r.warnings, nil
 }
 
-func (r *docReader) document(d *Document, member string) {
+func (r *docReader) document(b *builder, member string) {
 	switch member {
 	case "changeindex":
-		d.ChangeIndex = max(r.number(0), 0)
+		b.index = max(r.number(0), 0)
 	case "defaultaclaccess":
-		d.Defaults = r.settings()
+		b.defaults = r.settings()
 	case "clients":
-		r.array(func() { d.Clients = append(d.Clients, r.client()) })
+		r.array(func() { b.client(r.client()) })
+		b.clientsRead()
 	case "groups":
-		r.array(func() { d.Groups = append(d.Groups, r.group()) })
+		r.array(func() { b.group(r.group()) })
 	case "roles":
-		r.array(func() { d.Roles = append(d.Roles, r.role()) })
+		r.array(func() { b.roles = append(b.roles, r.role()) })
 	case "anonymousgroup":
-		d.AnonymousGroup = r.textOr()
+		b.anonymous = r.textOr()
 	default:
 		r.skip()
 	}
@@ -109,16 +107,11 @@ func (r *docReader) defaults(d *Defaults, member string) {
 
 // order sorts records by name, and memberships and ACLs in order of evaluation.
 func (d *Document) order() {
-	slices.SortFunc(d.Clients, func(a, b DocumentClient) int { return cmp.Compare(a.Username, b.Username) })
-	slices.SortFunc(d.Groups, func(a, b broker.Group) int { return cmp.Compare(a.GroupName, b.GroupName) })
-	slices.SortFunc(d.Roles, func(a, b broker.Role) int { return cmp.Compare(a.RoleName, b.RoleName) })
-	var last []broker.RoleRef
+	sort.Slice(d.Clients, func(i, j int) bool { return d.Clients[i].Username < d.Clients[j].Username })
+	sort.Slice(d.Groups, func(i, j int) bool { return d.Groups[i].GroupName < d.Groups[j].GroupName })
+	sort.Slice(d.Roles, func(i, j int) bool { return d.Roles[i].RoleName < d.Roles[j].RoleName })
 	for i := range d.Clients {
-		c := &d.Clients[i]
-		if !slices.Equal(c.Roles, last) { // most clients have the roles of the one before
-			last = orderRoles(c.Roles)
-		}
-		c.Roles = last
+		d.Clients[i].Roles = orderRoles(d.Clients[i].Roles)
 	}
 	for i := range d.Groups {
 		d.Groups[i].Roles = orderRoles(d.Groups[i].Roles)

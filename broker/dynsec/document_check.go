@@ -22,29 +22,30 @@ func fileError(kind broker.Kind, problems []string) error {
 }
 
 // check finds duplicate names and dangling references.
-func (d *Document) check() error {
-	var c checker
-	roles := nameSet(&c, "role", d.Roles, func(r broker.Role) string { return r.RoleName })
-	groups := nameSet(&c, "group", d.Groups, func(g broker.Group) string { return g.GroupName })
-	clients := nameSet(&c, "client", d.Clients, func(m DocumentClient) string { return m.Username })
-	for _, m := range d.Clients {
-		c.holds("client", m.Username, m.Roles, roles)
-	}
-	for _, g := range d.Groups {
-		c.holds("group", g.GroupName, g.Roles, roles)
-		for _, m := range g.Clients {
-			if !clients[m.Username] {
-				c.add("group %q has the member %q, which is no client here", g.GroupName, m.Username)
-			}
+func (b *builder) check() {
+	roles := nameSet(&b.checker, "role", b.roles, func(r broker.Role) string { return r.RoleName })
+	groups := nameSet(&b.checker, "group", b.groups, func(g broker.Group) string { return g.GroupName })
+	var last newClient
+	for i, c := range b.clients {
+		if i > 0 && c.username == last.username {
+			b.add("client %q is there twice", c.username)
 		}
+		last = c
 	}
-	if d.AnonymousGroup != "" && !groups[d.AnonymousGroup] {
-		c.add("the anonymous group %q is no group here", d.AnonymousGroup)
+	for _, c := range b.clients {
+		b.holds("client", c.username, c.record.Roles, roles)
 	}
-	if len(c.problems) > 0 {
-		return invalidFile(c.problems)
+	for _, g := range b.groups {
+		b.holds("group", g.GroupName, g.Roles, roles)
 	}
-	return nil
+	b.problems = append(b.problems, b.unknown...)
+	if b.anonymous != "" && !groups[b.anonymous] {
+		b.add("the anonymous group %q is no group here", b.anonymous)
+	}
+}
+
+func noMember(group, member string) string {
+	return fmt.Sprintf("group %q has the member %q, which is no client here", group, member)
 }
 
 // checker collects faults.

@@ -7,29 +7,41 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"signalbox/broker"
 )
 
 // docReader reads the JSON of a document value by value, so that an error can name the
 // line and the path of a fault. The first error stays: after it nothing is read and
 // every value is zero.
 type docReader struct {
-	b          []byte
+	in         *textReader
 	dec        *json.Decoder
-	path       []string
+	path       []step
 	err        error
 	warnings   []string
 	noDefaults bool // the default access is null: it is not specified
 	suppressed int  // warnings beyond maxWarnings
 	unknown    map[string]bool
+
+	roles []broker.RoleRef // of the client or group that is read
+	held  map[string]bool  // their names
+}
+
+// step is one step of a path: the name of a member, or an index if that is not negative.
+type step struct {
+	member string
+	index  int
 }
 
 // maxWarnings bounds how many warnings are kept.
 const maxWarnings = 100
 
-func newDocReader(b []byte) *docReader {
-	dec := json.NewDecoder(bytes.NewReader(b))
+func newDocReader(from io.Reader) *docReader {
+	in := &textReader{from: from}
+	dec := json.NewDecoder(in)
 	dec.UseNumber()
-	return &docReader{b: b, dec: dec, unknown: make(map[string]bool)}
+	return &docReader{in: in, dec: dec, unknown: make(map[string]bool)}
 }
 
 // fail sets the first error, with the current line and path.
@@ -51,12 +63,28 @@ func (r *docReader) warn(format string, args ...any) {
 
 // where returns the line and path of the value that was read last.
 func (r *docReader) where() string {
-	at := min(int(r.dec.InputOffset()), len(r.b))
-	line := 1 + bytes.Count(r.b[:at], []byte{'\n'})
-	if place := strings.TrimPrefix(strings.Join(r.path, ""), "."); place != "" {
+	ahead, _ := io.ReadAll(r.dec.Buffered())
+	line := r.in.line() - bytes.Count(ahead, []byte{'\n'})
+	if place := r.place(true); place != "" {
 		return fmt.Sprintf("line %d: %s: ", line, place)
 	}
 	return fmt.Sprintf("line %d: ", line)
+}
+
+// place returns the path, with or without indexes.
+func (r *docReader) place(indexed bool) string {
+	var b []byte
+	for _, s := range r.path {
+		switch {
+		case s.index < 0:
+			b = append(append(b, '.'), s.member...)
+		case indexed:
+			b = fmt.Appendf(b, "[%d]", s.index)
+		default:
+			b = append(b, "[]"...)
+		}
+	}
+	return strings.TrimPrefix(string(b), ".")
 }
 
 // token returns the next token, nil for null and after an error.
@@ -65,13 +93,22 @@ func (r *docReader) token() json.Token {
 		return nil
 	}
 	t, err := r.dec.Token()
-	switch {
-	case errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF):
-		r.fail("the file ends too early")
-	case err != nil:
-		r.fail("not JSON: %v", err)
+	if err != nil {
+		r.failed(err)
 	}
 	return t
+}
+
+// failed sets the error of the decoder.
+func (r *docReader) failed(err error) {
+	switch {
+	case r.in.err != nil:
+		r.err = r.in.err
+	case errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF):
+		r.fail("the file ends too early")
+	default:
+		r.fail("not JSON: %v", err)
+	}
 }
 
 // object calls each with every member's name, in lower case, and reports whether there
@@ -83,7 +120,7 @@ func (r *docReader) object(each func(member string)) bool {
 	seen := make(map[string]bool)
 	for r.err == nil && r.dec.More() {
 		name, _ := r.token().(string)
-		r.path = append(r.path, "."+name)
+		r.path = append(r.path, step{member: name, index: -1})
 		member := lower(name)
 		if seen[member] {
 			r.fail("is there twice")
@@ -102,7 +139,7 @@ func (r *docReader) array(each func()) {
 		return
 	}
 	for i := 0; r.err == nil && r.dec.More(); i++ {
-		r.path = append(r.path, fmt.Sprintf("[%d]", i))
+		r.path = append(r.path, step{index: i})
 		each()
 		r.path = r.path[:len(r.path)-1]
 	}
@@ -188,12 +225,7 @@ func (r *docReader) number(otherwise int64) int64 {
 
 // skip skips a member that has no meaning here, and warns of it once.
 func (r *docReader) skip() {
-	kind := strings.Join(r.path, "")
-	for i := range r.path {
-		if strings.HasPrefix(r.path[i], "[") {
-			kind = strings.ReplaceAll(kind, r.path[i], "[]")
-		}
-	}
+	kind := r.place(false)
 	if !r.unknown[kind] {
 		r.unknown[kind] = true
 		r.warn("is not known here and passed over")
@@ -201,7 +233,7 @@ func (r *docReader) skip() {
 	var raw json.RawMessage
 	if r.err == nil {
 		if err := r.dec.Decode(&raw); err != nil {
-			r.fail("not JSON: %v", err)
+			r.failed(err)
 		}
 	}
 }
@@ -211,7 +243,10 @@ func (r *docReader) end() {
 	if r.err != nil {
 		return
 	}
-	if _, err := r.dec.Token(); !errors.Is(err, io.EOF) {
+	switch _, err := r.dec.Token(); {
+	case r.in.err != nil:
+		r.err = r.in.err
+	case !errors.Is(err, io.EOF):
 		r.fail("something follows after the end of the document")
 	}
 	if r.suppressed > 0 {

@@ -92,7 +92,7 @@ func (r *docReader) group() broker.Group {
 		case "textdescription":
 			g.TextDescription = r.text()
 		case "roles":
-			g.Roles = r.roleRefs()
+			g.Roles = orderRoles(r.roleRefs())
 		case "clients":
 			g.Clients = r.memberRefs()
 		default:
@@ -185,22 +185,28 @@ func (r *docReader) aclType() broker.ACLType {
 	return t
 }
 
-// roleRefs reads the roles of a client or group. Of duplicates the first counts, as in
-// Mosquitto.
+// roleRefs reads the roles of a client or group, into a list that is valid until the next one. Of
+// duplicates the first counts, as in Mosquitto.
 func (r *docReader) roleRefs() []broker.RoleRef {
-	var refs []broker.RoleRef
-	seen := make(map[string]bool)
+	r.roles = r.roles[:0]
+	if len(r.held) > maxNamed { // to clear a large one for each client would be slow
+		r.held = nil
+	}
+	clear(r.held)
 	r.array(func() {
 		ref := broker.RoleRef{}
 		ref.RoleName, ref.Priority = r.ref("rolename")
-		if seen[ref.RoleName] {
+		if r.held[ref.RoleName] {
 			r.warn("role %q is held already, this one is passed over", ref.RoleName)
 			return
 		}
-		seen[ref.RoleName] = true
-		refs = append(refs, ref)
+		if r.held == nil {
+			r.held = map[string]bool{}
+		}
+		r.held[ref.RoleName] = true
+		r.roles = append(r.roles, ref)
 	})
-	return refs
+	return r.roles
 }
 
 // memberRefs reads the clients of a group.

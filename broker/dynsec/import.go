@@ -6,7 +6,7 @@ import (
 	"signalbox/broker"
 )
 
-// Import applies a valid document completely or not at all. With replace the state then
+// Import applies the content of a document completely or not at all. With replace the state then
 // contains exactly the document, and every client is disconnected. Without, it is
 // merged with the state as in [Document.Merge]; a contradiction is an Exists error that
 // lists all of them, and clients with changed rights or credentials are disconnected.
@@ -14,21 +14,19 @@ import (
 // before; otherwise it stays, with a warning. stored returns the hashes of stored
 // passwords, which the state does not contain, "" if there is none; a nil function
 // knows none.
-func (t *Tx) Import(d Document, replace bool, stored func(username string) string) (broker.ImportReport, error) {
-	if err := d.check(); err != nil {
-		return broker.ImportReport{}, err
-	}
-	r := broker.ImportReport{Clients: len(d.Clients), Groups: len(d.Groups), Roles: len(d.Roles), Warnings: []string{}}
+func (t *Tx) Import(c *Content, replace bool, stored func(username string) string) (r broker.ImportReport, err error) {
+	r.Clients, r.Groups, r.Roles = c.state.Counts()
 	clients, groups, roles := t.s.Counts()
-	t.shared = newSharing()
 	switch {
 	case replace || clients+groups+roles == 0:
 		if replace {
 			t.clear()
 		}
-		t.importRecords(d)
-		r.Warnings = t.importSettings(d, replace)
+		t.adopt(c)
+		r.Warnings = t.importSettings(c, replace)
 	default:
+		d := c.Document()
+		t.shared = newSharing()
 		merged, err := t.s.Document(keptPassword(&t.s, stored)).merge(d)
 		if err != nil {
 			return broker.ImportReport{}, err
@@ -36,8 +34,20 @@ func (t *Tx) Import(d Document, replace bool, stored func(username string) strin
 		t.importRecords(merged)
 		r.Warnings = t.mergeSettings(d)
 	}
-	t.s.index = max(t.s.index+1, d.ChangeIndex)
+	t.s.index = max(t.s.index+1, c.state.index)
 	return r, nil
+}
+
+// adopt puts all records of a document into a state without any.
+func (t *Tx) adopt(c *Content) {
+	t.s.clients, t.s.groups, t.s.roles = fork(c.state.clients), fork(c.state.groups), fork(c.state.roles)
+	for _, r := range each(t.s.roles, "") {
+		t.record(PutRole{RoleRecord: r.RoleRecord})
+	}
+	for _, g := range each(t.s.groups, "") {
+		t.record(PutGroup{GroupRecord: g.GroupRecord})
+	}
+	t.record(PutClients{Each: c.clients()})
 }
 
 // unknownHash stands for a stored password whose hash is unknown. It equals no hash that could
@@ -143,17 +153,17 @@ func (t *Tx) canonicalNames(refs []broker.RoleRef) []broker.RoleRef {
 // importSettings applies the settings; a document that does not specify the default
 // access leaves it unchanged. It warns when it changes a setting, unless it is to be
 // replaced.
-func (t *Tx) importSettings(d Document, replace bool) []string {
+func (t *Tx) importSettings(c *Content, replace bool) []string {
 	warnings := []string{}
-	if d.Defaults != nil {
-		if !replace && t.s.index > 0 && *d.Defaults != t.s.defaults {
+	if c.defaults != nil {
+		if !replace && t.s.index > 0 && *c.defaults != t.s.defaults {
 			warnings = append(warnings, "the default access was set before, and is now that of the file")
 		}
-		t.s.defaults = *d.Defaults
-		t.record(PutDefaults{Defaults: *d.Defaults})
+		t.s.defaults = *c.defaults
+		t.record(PutDefaults{Defaults: *c.defaults})
 	}
-	t.s.anonymous = d.AnonymousGroup
-	t.record(PutAnonymousGroup{GroupName: d.AnonymousGroup})
+	t.s.anonymous = c.state.anonymous
+	t.record(PutAnonymousGroup{GroupName: c.state.anonymous})
 	t.disconnectAnonymous()
 	return warnings
 }

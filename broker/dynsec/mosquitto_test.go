@@ -1,6 +1,7 @@
 package dynsec_test
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -59,10 +60,11 @@ func oldDocument(t *testing.T) dynsec.Document {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d, _, err := dynsec.ParseDocument(b)
+	content, _, err := dynsec.ParseDocument(bytes.NewReader(b))
 	if err != nil {
 		t.Fatal(err)
 	}
+	d := content.Document()
 	free := d.Clients[slices.IndexFunc(d.Clients, func(c dynsec.DocumentClient) bool { return c.Username == "free" })]
 	for i, c := range d.Clients {
 		if c.Username == "bound" || c.Username == "off" {
@@ -120,12 +122,12 @@ func rewritten(t *testing.T, s *brokertest.Server, want dynsec.Document) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, warnings, err := dynsec.ParseDocument(b)
+	content, warnings, err := dynsec.ParseDocument(bytes.NewReader(b))
 	if err != nil || len(warnings) > 0 {
 		t.Fatalf("got %v, %q from the broker's file", err, warnings)
 	}
 	want.Roles = append(want.Roles, broker.Role{RoleName: "zz", AllowWildcardSubs: true})
-	if diff := cmp.Diff(want, got, cmpopts.EquateEmpty(), cmpopts.IgnoreFields(dynsec.Document{}, "ChangeIndex")); diff != "" {
+	if diff := cmp.Diff(want, content.Document(), cmpopts.EquateEmpty(), cmpopts.IgnoreFields(dynsec.Document{}, "ChangeIndex")); diff != "" {
 		t.Errorf("what was written (-) and what the broker understood (+) differ:\n%s", diff)
 	}
 }
@@ -222,8 +224,16 @@ func stateOf(t *testing.T, file string) *dynsec.State {
 		t.Fatal(err)
 	}
 	d.Defaults = &dynsec.Defaults{}
+	b, err := d.Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, _, err := dynsec.ParseDocument(bytes.NewReader(b))
+	if err != nil {
+		t.Fatal(err)
+	}
 	tx := dynsec.NewState().Begin()
-	if _, err := tx.Import(d, true, nil); err != nil {
+	if _, err := tx.Import(c, true, nil); err != nil {
 		t.Fatal(err)
 	}
 	state, _, _ := tx.End()

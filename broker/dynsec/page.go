@@ -3,6 +3,7 @@ package dynsec
 import (
 	"context"
 	"iter"
+	"strings"
 
 	"github.com/tidwall/btree"
 
@@ -54,15 +55,9 @@ func page[R, T any](ctx context.Context, m *btree.Map[string, R], o broker.ListO
 // matched selects a page of the matching entries. It keeps only their names and makes
 // the entries when they are read.
 func matched[R, T any](ctx context.Context, m *btree.Map[string, R], o broker.ListOptions[T], view, show func(string, R) T) (broker.Page[T], error) {
-	var hits []string
-	for name, r := range each(m, "") {
-		ok, err := broker.Matches(ctx, o.Match, view(name, r))
-		if err != nil {
-			return broker.Page[T]{}, err
-		}
-		if ok {
-			hits = append(hits, name)
-		}
+	hits, err := matchingNames(ctx, m, o, view)
+	if err != nil {
+		return broker.Page[T]{}, err
 	}
 	from := min(max(o.Offset, 0), len(hits))
 	part := hits[from:]
@@ -77,6 +72,23 @@ func matched[R, T any](ctx context.Context, m *btree.Map[string, R], o broker.Li
 			}
 		}
 	}}, nil
+}
+
+// matchingNames returns the names of the matching entries.
+func matchingNames[R, T any](ctx context.Context, m *btree.Map[string, R], o broker.ListOptions[T], view func(string, R) T) (hits []string, err error) {
+	if o.NameContains != "" && !strings.Contains(o.NameContains, "\n") {
+		return containing(ctx, m, o.NameContains)
+	}
+	for name, r := range each(m, "") {
+		ok, err := broker.Matches(ctx, o.Match, view(name, r))
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			hits = append(hits, name)
+		}
+	}
+	return hits, nil
 }
 
 // span yields count entries of a tree from the one at offset on; a negative

@@ -140,3 +140,72 @@ func TestWritingBehindAListDoesNotReachTheState(t *testing.T) {
 	}
 	sameState(t, "after appending", fleet(t, 1), again)
 }
+
+// TestNameSearch compares the search in joined names with the filter of each.
+func TestNameSearch(t *testing.T) {
+	t.Parallel()
+	var records []ClientRecord
+	for _, stem := range []string{"client", "Pump", "METER", "Größe", "\u212Aelvin", "@[`{Z", "z"} {
+		for i := range 1500 { // several times what is searched at once
+			records = append(records, ClientRecord{Username: fmt.Sprintf("%s-%d", stem, i*7)})
+		}
+	}
+	s, err := Load(LoadRecords{Clients: slices.Values(records)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, part := range []string{"client-70", "pump", "MeTeR-1", "ö", "GRÖSSE", "größe-10", "kelvin", "z", "@", "[`", "-", "99", "3-", "7\nclient", "\n", "no such", "client-10493", "a", "elvin-7"} {
+		match, err := broker.ClientFilter("username", "contains", part)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o := broker.ListOptions[broker.Client]{Offset: 1, Count: -1, Match: match}
+		want := listedNames(t, s, o)
+		o.NameContains = strings.ToLower(part)
+		if got := listedNames(t, s, o); !slices.Equal(got, want) {
+			t.Errorf("%q: got %d names, want %d", part, len(got), len(want))
+		}
+	}
+	ended, end := context.WithCancel(t.Context())
+	end()
+	if _, err := s.ListClients(ended, broker.ListOptions[broker.Client]{NameContains: "a", Match: broker.MatchFunc(func(broker.Client) bool { return true })}); err == nil {
+		t.Error("an ended context did not end the search")
+	}
+}
+
+func listedNames(t *testing.T, s *State, o broker.ListOptions[broker.Client]) (list []string) {
+	t.Helper()
+	page, err := s.ListClients(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for c, err := range page.Items {
+		if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, c.Username)
+	}
+	if page.Total != len(list) && page.Total != len(list)+1 {
+		t.Errorf("total %d with %d after the first", page.Total, len(list))
+	}
+	return list
+}
+
+// BenchmarkContains filters by a part of the name, with the search in joined names and without.
+func BenchmarkContains(b *testing.B) {
+	s := fleet(b, 1_000_000)
+	match, err := broker.ClientFilter("username", "contains", "99999")
+	if err != nil {
+		b.Fatal(err)
+	}
+	for name, part := range map[string]string{"each": "", "joined": "99999"} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				page, err := s.ListClients(b.Context(), broker.ListOptions[broker.Client]{Count: -1, Match: match, NameContains: part})
+				if err != nil || page.Total != 19 {
+					b.Fatal(page.Total, err)
+				}
+			}
+		})
+	}
+}

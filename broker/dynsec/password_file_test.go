@@ -1,6 +1,7 @@
 package dynsec
 
 import (
+	"bytes"
 	"errors"
 	"os"
 	"os/exec"
@@ -138,7 +139,7 @@ func checkParsed(t *testing.T, d Document, err error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := ParseDocument(b); err != nil {
+	if _, _, err := ParseDocument(bytes.NewReader(b)); err != nil {
 		t.Errorf("the document is not sound: %v\n%s", err, b)
 	}
 }

@@ -31,7 +31,7 @@ type sharing struct {
 
 func newSharing() *sharing { return &sharing{records: map[string]*ClientRecord{}} }
 
-// nameless returns the record of a client as the tree of clients has it.
+// nameless returns the record of a client as the tree of clients has it. Lists are copied.
 func (s *sharing) nameless(c *ClientRecord) *ClientRecord {
 	if s == nil {
 		r := *c
@@ -40,7 +40,7 @@ func (s *sharing) nameless(c *ClientRecord) *ClientRecord {
 	}
 	r, ok := s.find(c)
 	if !ok {
-		r = s.add(ClientRecord{Disabled: c.Disabled, HasPassword: c.HasPassword, Roles: c.Roles, Groups: c.Groups})
+		r = s.add(ClientRecord{Disabled: c.Disabled, HasPassword: c.HasPassword, Roles: orderRoles(c.Roles), Groups: orderGroups(c.Groups)})
 	}
 	return r.with(c)
 }

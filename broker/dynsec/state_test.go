@@ -231,7 +231,7 @@ func byKey[K cmp.Ordered, V any](m map[K]V) func(func(V) bool) {
 func checkChanges(t *testing.T, what string, s, next *State, changes []Change) {
 	t.Helper()
 	st := storeOf(s)
-	for _, c := range changes {
+	for c := range Single(changes) {
 		st.apply(t, c)
 	}
 	sameState(t, what+": what the changes make", next, st.load(t))

@@ -2,6 +2,7 @@ package remote
 
 import (
 	"context"
+	"io"
 	"slices"
 
 	"signalbox/broker"
@@ -213,7 +214,7 @@ func (b *Broker) DeleteRole(ctx context.Context, rolename string) error {
 }
 
 // ImportAccess is Unsupported: no command sets password hashes.
-func (b *Broker) ImportAccess(context.Context, []byte, bool) (broker.ImportReport, error) {
+func (b *Broker) ImportAccess(context.Context, io.Reader, bool) (broker.ImportReport, error) {
 	return broker.ImportReport{}, noTransfer("importAccess", "a remote broker takes no password hashes in")
 }
 

@@ -1,6 +1,7 @@
 package appliance
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -203,7 +204,7 @@ func (r *restore) replaceAccess(ctx context.Context, path string) error {
 		if err := r.step("replace the access control"); err != nil {
 			return err
 		}
-		_, err = present.ImportAccess(ctx, document, true)
+		_, err = present.ImportAccess(ctx, bytes.NewReader(document), true)
 		return err
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -26,13 +27,17 @@ var _ broker.AccessTransfer = (*Access)(nil)
 func (c *Client) Access(id string) *Access { return &Access{client: c, id: id} }
 
 // ImportAccess imports a document into the broker, completely or not at all.
-func (a *Access) ImportAccess(ctx context.Context, document []byte, replace bool) (report broker.ImportReport, err error) {
+func (a *Access) ImportAccess(ctx context.Context, document io.Reader, replace bool) (report broker.ImportReport, err error) {
+	body, err := io.ReadAll(document)
+	if err != nil {
+		return report, err
+	}
 	path, err := a.path(ctx)
 	if err != nil {
 		return report, err
 	}
 	path += "/access/import?replace=" + strconv.FormatBool(replace)
-	answer, err := a.client.call(ctx, http.MethodPost, path, document)
+	answer, err := a.client.call(ctx, http.MethodPost, path, body)
 	if err != nil {
 		return report, err
 	}

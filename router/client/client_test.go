@@ -74,7 +74,7 @@ func TestAccess_finds_the_embedded_broker(t *testing.T) {
 		"p1": `[{"id":"b1","name":"mosquitto","type":"self-hosted"}]`,
 		"p2": `[{"id":"b2","name":"embedded","type":"on-premise-setup"}]`,
 	})
-	report, err := client.New(s.URL+"/", "tok").Access("").ImportAccess(t.Context(), []byte(`{"x":1}`), true)
+	report, err := client.New(s.URL+"/", "tok").Access("").ImportAccess(t.Context(), strings.NewReader(`{"x":1}`), true)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"net"
 	"os"
@@ -28,10 +29,11 @@ func TestLoadAccess(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d, warnings, err := dynsec.ParseDocument(b)
+	content, warnings, err := dynsec.ParseDocument(bytes.NewReader(b))
 	if err != nil || len(warnings) > 0 {
 		t.Fatalf("got %v and %v, want neither", warnings, err)
 	}
+	d := content.Document()
 	state, err := dynsec.Load(dynsec.LoadRecords{
 		Roles: slices.Values(d.Roles),
 		Clients: func(yield func(dynsec.ClientRecord) bool) {

@@ -178,13 +178,13 @@ func affectedBy(changes []dynsec.Change, disconnects []dynsec.Disconnect) affect
 		switch ch := change.(type) {
 		case dynsec.PutClient:
 			c.usernames[ch.Username] = struct{}{}
-		case dynsec.PutDefaults, dynsec.Clear:
+		case dynsec.PutDefaults, dynsec.PutClients, dynsec.Clear:
 			c.all, c.anonymous = true, true
 		}
 	}
 	for _, d := range disconnects {
 		c.anonymous = c.anonymous || d.Anonymous
-		if !d.Anonymous {
+		if !d.Anonymous && !c.all {
 			c.usernames[d.Username] = struct{}{}
 		}
 	}

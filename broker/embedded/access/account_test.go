@@ -3,6 +3,7 @@ package access
 import (
 	"fmt"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 
@@ -83,7 +84,7 @@ func TestImportRefreshesAllAccounts(t *testing.T) {
 	c := fresh(t)
 	must(t, c.CreateClient(t.Context(), client("u")))
 	a := authenticated(t, c, "u")
-	_, err := c.ImportAccess(t.Context(), []byte(`{"clients":[{"username":"u","roles":[{"rolename":"r"}]}],
+	_, err := c.ImportAccess(t.Context(), strings.NewReader(`{"clients":[{"username":"u","roles":[{"rolename":"r"}]}],
 		"roles":[{"rolename":"r","acls":[{"acltype":"publishClientSend","topic":"#","allow":true}]}]}`), true)
 	must(t, err)
 	if !a.Allowed(dynsec.PublishSend, "id", "t") {

@@ -1,6 +1,7 @@
 package access
 
 import (
+	"bytes"
 	"fmt"
 	"path/filepath"
 	"sync/atomic"
@@ -81,6 +82,24 @@ func BenchmarkOpen(b *testing.B) {
 			shut(b, c)
 			for b.Loop() {
 				shut(b, open(b, path))
+			}
+		})
+	}
+}
+
+// BenchmarkImport imports clients that have a role and a group each.
+func BenchmarkImport(b *testing.B) {
+	for _, size := range sizes {
+		b.Run(fmt.Sprint(size), func(b *testing.B) {
+			c := fresh(b)
+			fill(b, c, size)
+			document, err := c.ExportAccess(b.Context())
+			must(b, err)
+			b.ReportAllocs()
+			defer cpu(b)()
+			for b.Loop() {
+				_, err := fresh(b).ImportAccess(b.Context(), bytes.NewReader(document), false)
+				must(b, err)
 			}
 		})
 	}

@@ -109,7 +109,7 @@ func (c *Control) publish(next *dynsec.State, changes []dynsec.Change, disconnec
 // all brokers agree that the state was the last one.
 func (c *Control) replicate(ctx context.Context, r Replicator, state *dynsec.State, steps []step) error {
 	changes, disconnects := collect(steps)
-	set := changeSet{id: newChangeID(), base: state.ChangeIndex(), changes: changes, disconnects: disconnects}
+	set := changeSet{id: newChangeID(), base: state.ChangeIndex(), changes: slices.Collect(dynsec.Single(changes)), disconnects: disconnects}
 	p := &proposal{change: set.encode()}
 	c.propose(p)
 	ctx, cancel := context.WithTimeout(ctx, replicationTimeout)

@@ -5,6 +5,8 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"errors"
+	"io"
+	"strings"
 	"time"
 
 	"signalbox/broker"
@@ -43,7 +45,7 @@ func (c *Control) serve(ctx context.Context, request []byte) ([]byte, []dynsec.D
 	case requestCommands:
 		return c.respond(ctx, dynsec.DecodeRequest([]byte(content)))
 	case requestImport, requestReplace:
-		report, disconnects, err := c.importDocument(ctx, []byte(content), kind == requestReplace)
+		report, disconnects, err := c.importDocument(ctx, strings.NewReader(content), kind == requestReplace)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -136,12 +138,16 @@ func (c *Control) forwardOne(ctx context.Context, r Replicator, command dynsec.C
 }
 
 // forwardImport forwards a document.
-func (c *Control) forwardImport(ctx context.Context, r Replicator, document []byte, replace bool) (report broker.ImportReport, err error) {
+func (c *Control) forwardImport(ctx context.Context, r Replicator, document io.Reader, replace bool) (report broker.ImportReport, err error) {
 	kind := requestImport
 	if replace {
 		kind = requestReplace
 	}
-	payload, err := c.forward(ctx, r, kind, document)
+	content, err := io.ReadAll(document)
+	if err != nil {
+		return report, err
+	}
+	payload, err := c.forward(ctx, r, kind, content)
 	if err != nil {
 		return report, err
 	}

@@ -93,12 +93,12 @@ func TestForwardedAPI(t *testing.T) {
 		func(c *Control) error {
 			return c.SetDefaultACLAccess(ctx, []broker.DefaultACL{{ACLType: "subscribe", Allow: true}})
 		},
-		func(c *Control) error { return second(c.ImportAccess(ctx, []byte(`{`), false)) },
+		func(c *Control) error { return second(c.ImportAccess(ctx, strings.NewReader(`{`), false)) },
 		func(c *Control) error {
-			return second(c.ImportAccess(ctx, []byte(`{"roles":[{"rolename":"r"}]}`), false))
+			return second(c.ImportAccess(ctx, strings.NewReader(`{"roles":[{"rolename":"r"}]}`), false))
 		},
 		func(c *Control) error {
-			return second(c.ImportAccess(ctx, []byte(`{"roles":[{"rolename":"imported"}]}`), false))
+			return second(c.ImportAccess(ctx, strings.NewReader(`{"roles":[{"rolename":"imported"}]}`), false))
 		},
 		func(c *Control) error { return c.DeleteClient(ctx, "u") },
 		func(c *Control) error { return c.DeleteGroup(ctx, "g") },
@@ -130,7 +130,7 @@ func asError(err error) broker.Error {
 func TestForwardedImportReports(t *testing.T) {
 	t.Parallel()
 	_, _, node, _ := leaderAndFollower(t)
-	report, err := node.ImportAccess(t.Context(), []byte(`{"clients":[{"username":"u"}],"odd":1}`), true)
+	report, err := node.ImportAccess(t.Context(), strings.NewReader(`{"clients":[{"username":"u"}],"odd":1}`), true)
 	must(t, err)
 	if report.Clients != 1 || len(report.Warnings) == 0 {
 		t.Errorf("got %+v", report)

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"regexp"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -133,7 +134,7 @@ func importSomething(t *testing.T, d generator, nodes ...*Control) {
 	t.Helper()
 	replace := d.IntN(2) == 0
 	for _, n := range nodes {
-		_, err := n.ImportAccess(t.Context(), []byte(`{"clients":[{"username":"imported","roles":[{"rolename":"imported"}]}],
+		_, err := n.ImportAccess(t.Context(), strings.NewReader(`{"clients":[{"username":"imported","roles":[{"rolename":"imported"}]}],
 			"roles":[{"rolename":"imported","acls":[{"acltype":"publishClientSend","topic":"a","allow":true}]}]}`), replace)
 		must(t, err)
 	}

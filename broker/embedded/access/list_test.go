@@ -1,6 +1,7 @@
 package access
 
 import (
+	"bytes"
 	"fmt"
 	"iter"
 	"runtime"
@@ -29,7 +30,7 @@ func fill(t testing.TB, c *Control, clients int) {
 	}
 	b, err := d.Marshal()
 	must(t, err)
-	_, err = c.ImportAccess(t.Context(), b, true)
+	_, err = c.ImportAccess(t.Context(), bytes.NewReader(b), true)
 	must(t, err)
 }
 

@@ -223,7 +223,7 @@ func (l *credentialCache) remove(changes []dynsec.Change) {
 			delete(l.known, ch.Username)
 		case dynsec.DropClient:
 			delete(l.known, ch.Username)
-		case dynsec.Clear:
+		case dynsec.PutClients, dynsec.Clear:
 			clear(l.known)
 		}
 	}

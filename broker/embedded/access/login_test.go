@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -258,7 +259,7 @@ func TestLogInDuringAChange(t *testing.T) {
 	imports := func(document string) func(*testing.T, *Control) {
 		return func(t *testing.T, c *Control) {
 			t.Helper()
-			_, err := c.ImportAccess(t.Context(), []byte(document), true)
+			_, err := c.ImportAccess(t.Context(), strings.NewReader(document), true)
 			must(t, err)
 		}
 	}

@@ -44,7 +44,7 @@ func TestMinPasswordLength(t *testing.T) {
 	}
 	other := fresh(t)
 	must(t, other.CreateClient(t.Context(), client("imported")))
-	if _, err := c.ImportAccess(t.Context(), []byte(export(t, other)), false); err != nil {
+	if _, err := c.ImportAccess(t.Context(), strings.NewReader(export(t, other)), false); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := c.GetClient(t.Context(), "imported"); err != nil {

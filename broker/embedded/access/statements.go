@@ -15,7 +15,7 @@ type statements struct {
 	group, deleteGroup, groupRole, deleteGroupRoles           *sql.Stmt
 	role, deleteRole                                          *sql.Stmt
 
-	clear          [3]*sql.Stmt
+	clear          [7]*sql.Stmt
 	deleteSettings *sql.Stmt
 	applied        *sql.Stmt
 }
@@ -74,9 +74,14 @@ func prepareStatements(ctx context.Context, db *sql.DB) (*statements, error) {
 				allow_wildcard_subs = excluded.allow_wildcard_subs, acls = excluded.acls`},
 		{&s.deleteRole, `DELETE FROM access_roles WHERE rolename = ?`},
 
-		{&s.clear[0], `DELETE FROM access_clients`},
-		{&s.clear[1], `DELETE FROM access_groups`},
-		{&s.clear[2], `DELETE FROM access_roles`},
+		// References first: a bulk does not follow them.
+		{&s.clear[0], `DELETE FROM access_passwords`},
+		{&s.clear[1], `DELETE FROM access_client_roles`},
+		{&s.clear[2], `DELETE FROM access_client_groups`},
+		{&s.clear[3], `DELETE FROM access_group_roles`},
+		{&s.clear[4], `DELETE FROM access_clients`},
+		{&s.clear[5], `DELETE FROM access_groups`},
+		{&s.clear[6], `DELETE FROM access_roles`},
 		{&s.deleteSettings, `DELETE FROM access_settings`},
 		{&s.applied, `
 			INSERT INTO access_log (id, applied) VALUES (1, ?)

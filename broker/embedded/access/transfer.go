@@ -3,6 +3,7 @@ package access
 import (
 	"context"
 	"database/sql"
+	"io"
 	"slices"
 
 	"signalbox/broker"
@@ -11,7 +12,7 @@ import (
 
 // ImportAccess imports a document, all or nothing; see broker.AccessTransfer. If nothing
 // was stored before, the result is exactly the content of the document.
-func (c *Control) ImportAccess(ctx context.Context, document []byte, replace bool) (broker.ImportReport, error) {
+func (c *Control) ImportAccess(ctx context.Context, document io.Reader, replace bool) (broker.ImportReport, error) {
 	const op = "importAccess"
 	if r := c.remoteLeader(); r != nil {
 		report, err := c.forwardImport(ctx, r, document, replace)
@@ -23,14 +24,16 @@ func (c *Control) ImportAccess(ctx context.Context, document []byte, replace boo
 }
 
 // importDocument imports a document on this broker. The caller must handle the disconnects.
-func (c *Control) importDocument(ctx context.Context, document []byte, replace bool) (broker.ImportReport, []dynsec.Disconnect, error) {
+func (c *Control) importDocument(ctx context.Context, document io.Reader, replace bool) (broker.ImportReport, []dynsec.Disconnect, error) {
 	parsed, warnings, err := dynsec.ParseDocument(document)
 	if err != nil {
 		return broker.ImportReport{}, nil, err
 	}
-	stored, err := c.store.passwords(ctx)
-	if err != nil {
-		return broker.ImportReport{}, nil, classify(err)
+	var stored map[string]string
+	if !replace {
+		if stored, err = c.store.passwords(ctx); err != nil {
+			return broker.ImportReport{}, nil, classify(err)
+		}
 	}
 	var report broker.ImportReport
 	disconnects, err := c.change(ctx, &request{apply: func(tx *dynsec.Tx) (err error) {

@@ -48,18 +48,26 @@ func (s *store) transact(ctx context.Context, b batch, finish func(commit func()
 	if err := s.setDurability(ctx, b.durability()); err != nil {
 		return s.writeFailed(err)
 	}
+	err := s.withoutReferences(ctx, b.changes, func() error { return s.inTransaction(ctx, b, finish) })
+	if err != nil {
+		return s.writeFailed(err)
+	}
+	s.writable.Store(true)
+	return nil
+}
+
+func (s *store) inTransaction(ctx context.Context, b batch, finish func(commit func() error) error) error {
 	tx, err := s.w.BeginTx(ctx, nil)
 	if err != nil {
-		return s.writeFailed(fmt.Errorf("begin: %w", err))
+		return fmt.Errorf("begin: %w", err)
 	}
 	defer tx.Rollback() //nolint:errcheck // nothing to undo after a commit
 	if err := s.putAll(&changeWriter{ctx: ctx, tx: tx, put: s.put, bound: map[*sql.Stmt]*sql.Stmt{}}, b); err != nil {
-		return s.writeFailed(err)
+		return err
 	}
 	if err := finish(tx.Commit); err != nil {
-		return s.writeFailed(fmt.Errorf("commit: %w", err))
+		return fmt.Errorf("commit: %w", err)
 	}
-	s.writable.Store(true)
 	return nil
 }
 
@@ -120,6 +128,8 @@ func (c *changeWriter) store(ch dynsec.Change) {
 	switch ch := ch.(type) {
 	case dynsec.PutClient:
 		c.client(ch)
+	case dynsec.PutClients:
+		c.clients(ch)
 	case dynsec.DropClient:
 		c.exec(c.put.deleteClient, ch.Username)
 	case dynsec.PutGroup:

@@ -77,7 +77,7 @@ func TestBootstrapBehindAnImport(t *testing.T) {
 		release := blockWriter(t, c)
 		var wg sync.WaitGroup
 		wg.Go(func() {
-			_, err := c.ImportAccess(t.Context(), []byte(`{"clients":[]}`), false)
+			_, err := c.ImportAccess(t.Context(), strings.NewReader(`{"clients":[]}`), false)
 			must(t, err)
 		})
 		synctest.Wait()

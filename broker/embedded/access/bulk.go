@@ -1,0 +1,98 @@
+package access
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"slices"
+	"strings"
+
+	"signalbox/broker/dynsec"
+)
+
+// rowsAtOnce is how many rows of many a statement stores: a statement for each row takes longer
+// than the row itself. The driver searches for each value among those of its statement, so more take longer.
+const rowsAtOnce = 16
+
+// rows are rows of one table that wait to be stored together.
+type rows struct {
+	of     *changeWriter
+	insert string // the statement without its values
+	full   *sql.Stmt
+	width  int // values of a row
+	values []any
+}
+
+func (r *rows) add(row ...any) {
+	r.width = len(row)
+	if r.values = append(r.values, row...); len(r.values) == rowsAtOnce*len(row) {
+		r.store()
+	}
+}
+
+// store stores the rows that wait.
+func (r *rows) store() {
+	if r.of.err != nil || len(r.values) == 0 {
+		return
+	}
+	row := ", (?" + strings.Repeat(", ?", r.width-1) + ")"
+	text := r.insert + " VALUES " + strings.Repeat(row, len(r.values)/r.width)[2:]
+	if len(r.values) < rowsAtOnce*r.width {
+		_, r.of.err = r.of.tx.ExecContext(r.of.ctx, text, r.values...)
+		return
+	}
+	if r.full == nil {
+		if r.full, r.of.err = r.of.tx.PrepareContext(r.of.ctx, text); r.of.err != nil {
+			return
+		}
+	}
+	_, r.of.err = r.full.ExecContext(r.of.ctx, r.values...)
+	r.values = r.values[:0]
+}
+
+// clients stores many new clients. An error rolls the transaction back at once: a statement of several
+// rows that could fail alone would copy each page for that before it is changed.
+func (c *changeWriter) clients(many dynsec.PutClients) {
+	clients := &rows{of: c, insert: `INSERT OR ROLLBACK INTO access_clients (username, clientid, textname, textdescription, disabled)`}
+	passwords := &rows{of: c, insert: `INSERT OR ROLLBACK INTO access_passwords (username, encoded)`}
+	roles := &rows{of: c, insert: `INSERT OR ROLLBACK INTO access_client_roles (username, rolename, priority)`}
+	groups := &rows{of: c, insert: `INSERT OR ROLLBACK INTO access_client_groups (username, groupname, priority)`}
+	for p := range many.Each {
+		name := any(p.Username)
+		clients.add(name, p.ClientID, p.TextName, p.TextDescription, p.Disabled)
+		if *p.Password != "" {
+			passwords.add(name, *p.Password)
+		}
+		for _, ref := range p.Roles {
+			roles.add(name, ref.RoleName, int64(ref.Priority))
+		}
+		for _, ref := range p.Groups {
+			groups.add(name, ref.GroupName, int64(ref.Priority))
+		}
+		if c.err != nil {
+			return
+		}
+	}
+	for _, r := range []*rows{clients, passwords, roles, groups} {
+		r.store()
+	}
+}
+
+// withoutReferences calls do while the writer does not verify foreign keys, if the changes put many
+// clients: their references were verified when the document was read, and the search for each costs
+// as much as to store it.
+func (s *store) withoutReferences(ctx context.Context, changes []dynsec.Change, do func() error) (err error) {
+	many := func(c dynsec.Change) bool { _, ok := c.(dynsec.PutClients); return ok }
+	if !slices.ContainsFunc(changes, many) {
+		return do()
+	}
+	if _, err := s.w.ExecContext(ctx, `PRAGMA foreign_keys = OFF`); err != nil {
+		return fmt.Errorf("begin a bulk: %w", err)
+	}
+	defer func() {
+		if _, on := s.w.ExecContext(context.WithoutCancel(ctx), `PRAGMA foreign_keys = ON`); on != nil && err == nil {
+			err = fmt.Errorf("end a bulk: %w", on)
+		}
+	}()
+	return do()
+}
