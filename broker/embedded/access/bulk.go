@@ -80,10 +80,9 @@ func (c *changeWriter) clients(many dynsec.PutClients) {
 
 // withoutReferences calls do while the writer does not verify foreign keys, if the changes put many
 // clients: their references were verified when the document was read, and the search for each costs
-// as much as to store it.
+// as much as to store it. If changes also remove a record, what refers to it must be removed with it.
 func (s *store) withoutReferences(ctx context.Context, changes []dynsec.Change, do func() error) (err error) {
-	many := func(c dynsec.Change) bool { _, ok := c.(dynsec.PutClients); return ok }
-	if !slices.ContainsFunc(changes, many) {
+	if !slices.ContainsFunc(changes, putsMany) || slices.ContainsFunc(changes, removesOne) {
 		return do()
 	}
 	if _, err := s.w.ExecContext(ctx, `PRAGMA foreign_keys = OFF`); err != nil {
@@ -95,4 +94,17 @@ func (s *store) withoutReferences(ctx context.Context, changes []dynsec.Change, 
 		}
 	}()
 	return do()
+}
+
+func putsMany(c dynsec.Change) bool {
+	_, ok := c.(dynsec.PutClients)
+	return ok
+}
+
+func removesOne(c dynsec.Change) bool {
+	switch c.(type) {
+	case dynsec.DropClient, dynsec.DropGroup, dynsec.DropRole:
+		return true
+	}
+	return false
 }

@@ -95,6 +95,29 @@ func TestImportFailsAsAWhole(t *testing.T) {
 	references(t, c)
 }
 
+// TestManyAndRemoval stores many clients and a removal that another administrator made meanwhile, as one:
+// nothing is left of what was removed.
+func TestManyAndRemoval(t *testing.T) {
+	t.Parallel()
+	for name, removal := range map[string]dynsec.Change{
+		"client": dynsec.DropClient{Username: "u"}, "group": dynsec.DropGroup{GroupName: "g"}, "role": dynsec.DropRole{RoleName: "r"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := fresh(t)
+			must(t, c.CreateRole(t.Context(), role("r")), c.CreateGroup(t.Context(), broker.GroupSpec{GroupName: "g", Roles: []broker.RoleRef{{RoleName: "r"}}}))
+			u := client("u", "r")
+			u.Groups = []broker.GroupRef{{GroupName: "g"}}
+			must(t, c.CreateClient(t.Context(), u))
+			many := dynsec.PutClients{Each: func(yield func(dynsec.PutClient) bool) {
+				yield(dynsec.PutClient{ClientRecord: dynsec.ClientRecord{Username: "new"}, Password: new("")})
+			}}
+			must(t, c.store.write(t.Context(), batch{changes: []dynsec.Change{many, removal}}))
+			references(t, c)
+		})
+	}
+}
+
 // TestImportOfManyIsBounded reads a document that is never in memory as a whole. What is kept of a
 // client until the end, and what the broker has of it then, are less than its text.
 func TestImportOfManyIsBounded(t *testing.T) {
