@@ -119,6 +119,9 @@ func userExtensions(h *handlers.API) []route {
 		{ID: "updateUser", Method: "PUT", Path: "/api/users/{userId}", Role: auth.Root, Status: 204,
 			Summary: "Update a user", Before: "getUser", Do: command(h.UpdateUser),
 			Description: "Changes the members that are present. A new password ends the user's sessions."},
+		{ID: "endUserSessions", Method: "DELETE", Path: "/api/users/{userId}/sessions", Role: auth.Root, Status: 204,
+			Summary: "End the sessions of a user", Do: command(h.EndUserSessions),
+			Description: "The user is signed out everywhere, but the caller keeps its own session. API tokens are not affected."},
 	}
 }
 

@@ -2,6 +2,7 @@ package apitest_test
 
 import (
 	"net/url"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -32,6 +33,38 @@ func TestConsoleOwnRights(t *testing.T) {
 	b.Lacks(b.Want(b.Get(remove), 200, "Ada is a platform administrator and can still use"), "can no longer")
 	a.Root.Delete("/api/users/admins?email=ada%40example.com").Want(204)
 	b.Lacks(b.Want(b.Get(remove), 200, "Ada can no longer use"), "your own", "still")
+}
+
+// TestConsoleUserSessions checks that the users have the time at which they were seen, and that one
+// of them is signed out everywhere; who ends the own sessions keeps this one.
+func TestConsoleUserSessions(t *testing.T) {
+	t.Parallel()
+	a := apitest.New(t)
+	var me, ada struct{ ID string }
+	a.Root.Get("/api/auth/me").Want(200).Decode(&me)
+	a.Root.Post("/api/users", object{"email": "ada@example.com", "password": apitest.RootPassword, "firstname": "Ada"}).Want(200).Decode(&ada)
+	b := a.Browser(apitest.RootEmail, apitest.RootPassword)
+	lastSeen := regexp.MustCompile(`ada@example\.com</span></td><td class="number"><span>0</span></td><td class="number"><span>0</span></td><td>(<time|–)`)
+	seen := func() string {
+		return append(lastSeen.FindStringSubmatch(b.Want(b.Get("/users"), 200, "Last seen").Text), "", "")[1]
+	}
+	if at := seen(); at != "–" {
+		t.Errorf("a user who never logged in was seen: %q", at)
+	}
+	own, other := a.Browser("ada@example.com", apitest.RootPassword), a.LogIn(apitest.RootEmail, apitest.RootPassword)
+	if at := seen(); at != "<time" {
+		t.Errorf("a user who logged in was not seen: %q", at)
+	}
+
+	b.Want(b.Get("/users/"+ada.ID+"/sessions"), 200, "Ada (ada@example.com) is signed out everywhere", "class=\"danger\"")
+	own.Want(own.Get("/account"), 200, "ada@example.com")
+	b.Want(b.Post("/users/"+ada.ID+"/sessions", nil), 200, "The sessions of “ada@example.com” were ended")
+	own.Want(own.Get("/account"), 200, "<h1>Sign in</h1>")
+	b.Want(b.Get("/users/"+me.ID+"/sessions"), 200, "you stay signed in here")
+	b.Want(b.Post("/users/"+me.ID+"/sessions", nil), 200, "were ended")
+	other.Get("/api/auth/me").WantError(401, "UNAUTHORIZED")
+	a.Root.Get("/api/auth/me").WantError(401, "UNAUTHORIZED")
+	a.LogIn("ada@example.com", apitest.RootPassword).Delete("/api/users/"+me.ID+"/sessions").WantError(403, "FORBIDDEN")
 }
 
 // TestConsoleLeave_of_the_leader checks that the console states what it means to remove the
