@@ -1,7 +1,9 @@
 package apitest_test
 
 import (
+	"database/sql"
 	"net/url"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -65,6 +67,31 @@ func TestConsoleUserSessions(t *testing.T) {
 	other.Get("/api/auth/me").WantError(401, "UNAUTHORIZED")
 	a.Root.Get("/api/auth/me").WantError(401, "UNAUTHORIZED")
 	a.LogIn("ada@example.com", apitest.RootPassword).Delete("/api/users/"+me.ID+"/sessions").WantError(403, "FORBIDDEN")
+}
+
+// TestConsoleVerifyAudit checks that the console verifies the audit log when asked to, and names the
+// row that was changed.
+func TestConsoleVerifyAudit(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	a := apitest.New(t, apitest.In(dir))
+	b := a.Browser(apitest.RootEmail, apitest.RootPassword)
+	const page = "/audit/verify"
+	b.Want(b.Get("/audit"), 200, `href="./audit/verify"`)
+	b.Lacks(b.Want(b.Get(page), 200, "All rows are read"), "<dt>Result")
+	b.Want(b.Post(page, nil), 200, "<dt>Result", "Intact: rows 1 to ", `class="state good"`, "Checkpoints that agree")
+	other := a.Member("admin")
+	other.Want(other.Post(page, nil), 403)
+
+	file, err := sql.Open("sqlite", filepath.Join(dir, "signalbox.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close() //nolint:errcheck // the test is over
+	if _, err := file.ExecContext(t.Context(), "UPDATE audit SET address = '192.0.2.9' WHERE seq = 2"); err != nil {
+		t.Fatal(err)
+	}
+	b.Lacks(b.Want(b.Post(page, nil), 200, "The log was changed", `class="state bad"`, "changed at row 2: its hash does not fit"), "Intact")
 }
 
 // TestConsoleLeave_of_the_leader checks that the console states what it means to remove the
