@@ -83,15 +83,46 @@ func TestConsoleVerifyAudit(t *testing.T) {
 	other := a.Member("admin")
 	other.Want(other.Post(page, nil), 403)
 
+	changeDatabase(t, dir, "UPDATE audit SET address = '192.0.2.9' WHERE seq = 2")
+	b.Lacks(b.Want(b.Post(page, nil), 200, "The log was changed", `class="state bad"`, "changed at row 2: its hash does not fit"), "Intact")
+}
+
+// changeDatabase changes the database of a service behind its back.
+func changeDatabase(t *testing.T, dir, statement string) {
+	t.Helper()
 	file, err := sql.Open("sqlite", filepath.Join(dir, "signalbox.db"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer file.Close() //nolint:errcheck // the test is over
-	if _, err := file.ExecContext(t.Context(), "UPDATE audit SET address = '192.0.2.9' WHERE seq = 2"); err != nil {
+	defer file.Close() //nolint:errcheck // it was written
+	if _, err := file.ExecContext(t.Context(), statement); err != nil {
 		t.Fatal(err)
 	}
-	b.Lacks(b.Want(b.Post(page, nil), 200, "The log was changed", `class="state bad"`, "changed at row 2: its hash does not fit"), "Intact")
+}
+
+// TestConsoleExpiredTokens revokes all tokens that are no longer valid, after a question with their
+// number, and no other.
+func TestConsoleExpiredTokens(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	a := apitest.New(t, apitest.In(dir))
+	for _, name := range []string{"for-ever", "valid", "old-1", "old-2"} {
+		body := object{"name": name, "role": "viewer", "type": "unrestricted"}
+		if name != "for-ever" {
+			body["valid_date"] = "2100-01-31"
+		}
+		a.Root.Post("/api/projects/"+a.Project+"/tokens", body).Want(200)
+	}
+	b := a.Browser(apitest.RootEmail, apitest.RootPassword)
+	list, page := b.Project("/tokens"), b.Project("/tokens/expired")
+	b.Lacks(b.Want(b.Get(list), 200, "old-1"), "expired")
+	changeDatabase(t, dir, "UPDATE tokens SET valid_until = 1000 WHERE name LIKE 'old-%'")
+	viewer := a.Member("viewer")
+	viewer.Lacks(viewer.Want(viewer.Get(list), 200, "old-1"), "tokens/expired")
+	viewer.Want(viewer.Post(page, nil), 403)
+	b.Want(b.Get(list), 200, "Revoke 2 expired tokens", `/tokens/expired"`)
+	b.Lacks(b.Want(b.Get(page), 200, "2 API tokens are no longer valid", "old-1", "old-2"), "for-ever")
+	b.Lacks(b.Want(b.Post(page, nil), 200, "Expired API tokens revoked: 2", "for-ever", ">valid<"), "old-1", "old-2", "Revoke 2")
 }
 
 // TestConsoleLeave_of_the_leader checks that the console states what it means to remove the
