@@ -51,6 +51,7 @@ type Status struct {
 	Connected bool
 	Since     time.Time
 	Error     string
+	Version   string // as in $SYS/broker/version, "" if that is not known
 	Missing   []Missing
 }
 

@@ -67,6 +67,11 @@ func (d *DB) DeleteExpiredSessions(ctx context.Context, now time.Time) error {
 	})
 }
 
+// DeleteSessionsOf ends the sessions of a user but the one with the hash keep.
+func (d *DB) DeleteSessionsOf(ctx context.Context, userID, keep string) error {
+	return d.write(ctx, "delete sessions of user", func(tx *sql.Tx) error { return endSessions(ctx, tx, userID, keep) })
+}
+
 // endSessions ends the sessions of a user but the one with the hash keep.
 func endSessions(ctx context.Context, tx *sql.Tx, userID, keep string) error {
 	_, err := tx.ExecContext(ctx, "DELETE FROM sessions WHERE user_id = ? AND hash <> ?", userID, keep)

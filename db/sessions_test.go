@@ -47,6 +47,8 @@ func TestSessionsEnd(t *testing.T) {
 		{"verification taken away", func(d *db.DB, t *testing.T) error {
 			return d.UpdateUser(t.Context(), db.UserUpdate{ID: "guest", Verified: ptr(false)})
 		}, []string{"o1"}},
+		{"ended by another", func(d *db.DB, t *testing.T) error { return d.DeleteSessionsOf(t.Context(), "guest", "") }, []string{"o1"}},
+		{"the others are ended", func(d *db.DB, t *testing.T) error { return d.DeleteSessionsOf(t.Context(), "guest", "g1") }, []string{"g1", "o1"}},
 		{"another name", func(d *db.DB, t *testing.T) error {
 			return d.UpdateUser(t.Context(), db.UserUpdate{ID: "guest", FirstName: ptr("x")})
 		}, []string{"g1", "g2", "o1"}},

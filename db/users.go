@@ -30,12 +30,13 @@ func personName(first, last, email string) string {
 	return cmp.Or(strings.TrimSpace(first+" "+last), email)
 }
 
-// UserSummary is a user with the number of projects it is a member of, and of
-// the brokers in them.
+// UserSummary is a user with the number of projects it is a member of, and of the brokers in
+// them, and the time of its newest row in the audit log, zero if it has none.
 type UserSummary struct {
 	User
 	ProjectCount int
 	BrokerCount  int
+	LastSeenAt   time.Time
 }
 
 // UserUpdate changes the members that are not nil.
@@ -57,7 +58,9 @@ const userColumns = `u.id, u.email, u.first_name, u.last_name, u.password_hash,
 
 const summaryColumns = userColumns + `,
 	(SELECT count(*) FROM members m WHERE m.user_id = u.id),
-	(SELECT count(*) FROM members m JOIN brokers b ON b.project_id = m.project_id WHERE m.user_id = u.id)`
+	(SELECT count(*) FROM members m JOIN brokers b ON b.project_id = m.project_id WHERE m.user_id = u.id),
+	coalesce((SELECT a.time FROM audit a WHERE a.actor_id = u.id AND a.actor_id <> '' AND a.actor_kind = 'user'
+		ORDER BY a.time DESC LIMIT 1), 0)`
 
 func (u *User) fields() []any {
 	return []any{&u.ID, &u.Email, &u.FirstName, &u.LastName, &u.PasswordHash, &u.SSOType,
@@ -70,7 +73,7 @@ func scanUser(row scanner) (u User, err error) {
 }
 
 func scanSummary(row scanner) (s UserSummary, err error) {
-	err = row.Scan(append(s.fields(), &s.ProjectCount, &s.BrokerCount)...)
+	err = row.Scan(append(s.fields(), &s.ProjectCount, &s.BrokerCount, (*millis)(&s.LastSeenAt))...)
 	return s, err
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"time"
 
 	"signalbox/db"
@@ -150,6 +151,27 @@ func (a *API) GetAuditCheckpoint(ctx context.Context, _ *AuditCheckpointRequest)
 		record.Key = keys[0].Public
 	}
 	return record, err
+}
+
+// VerifyAuditRequest is empty.
+type VerifyAuditRequest struct{}
+
+// AuditVerificationRecord is what a verification of the audit log found.
+type AuditVerificationRecord struct {
+	Intact      bool   `json:"intact" doc:"True if no row was found that was changed, inserted or deleted." example:"true"`
+	First       int64  `json:"first" doc:"Number of the first row that was read; 0 if the log is not intact, or empty." example:"1"`
+	Last        int64  `json:"last" doc:"Number of the last row that was read; 0 if the log is not intact, or empty." example:"4711"`
+	Checkpoints int    `json:"checkpoints" doc:"Number of signed states that the rows agree with." example:"12"`
+	Problem     string `json:"problem,omitempty" doc:"At which row the log was changed, and how; absent if it is intact." example:"-"`
+}
+
+// VerifyAudit reads the whole audit log, and compares it with its hashes and checkpoints.
+func (a *API) VerifyAudit(ctx context.Context, _ *VerifyAuditRequest) (AuditVerificationRecord, error) {
+	v, err := audit.Verify(ctx, a.DB, "")
+	if damage, ok := errors.AsType[*db.AuditDamage](err); ok {
+		return AuditVerificationRecord{Problem: damage.Error()}, nil
+	}
+	return AuditVerificationRecord{Intact: true, First: v.First, Last: v.Last, Checkpoints: v.Checkpoints}, err
 }
 
 // noteCreated adds the id of a new object to the audit row of its request. The object is the

@@ -38,6 +38,7 @@ type BrokerState struct {
 	Connected bool             `json:"connected" doc:"True if the broker is connected." example:"true"`
 	Since     int64            `json:"since" format:"epoch-ms" doc:"Time of the last change of connected, in epoch milliseconds." example:"1769860800000"`
 	Error     string           `json:"error,omitempty" doc:"Why the broker is not connected, as a sentence. Absent if there is no error." example:"-"`
+	Version   string           `json:"version,omitempty" doc:"What the broker reports as its version in $SYS/broker/version. Absent if it is not known." example:"mosquitto version 2.0.18"`
 	Missing   []broker.Missing `json:"missing" doc:"Features that the broker does not have, once it was connected."`
 }
 
@@ -60,7 +61,7 @@ func (a *API) record(row db.Broker) (BrokerRecord, error) {
 		return r, nil
 	}
 	s := b.Status()
-	r.Status = BrokerState{Connected: s.Connected, Since: epoch(s.Since), Error: s.Error, Missing: append([]broker.Missing{}, s.Missing...)}
+	r.Status = BrokerState{Connected: s.Connected, Since: epoch(s.Since), Error: s.Error, Version: s.Version, Missing: append([]broker.Missing{}, s.Missing...)}
 	r.Capabilities = append(r.Capabilities, b.Capabilities()...)
 	return r, nil
 }

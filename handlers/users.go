@@ -32,26 +32,31 @@ func (p *UserPath) Resolve(ctx context.Context, a *API) error {
 
 // UserRecord is a user of the platform. The figures of billing are always 0.
 type UserRecord struct {
-	ID             string    `json:"id" doc:"Id of the user." example:"0190f3c2-1a2b-7c3d-8e4f-5a6b7c8d9e0f"`
-	Name           string    `json:"name" doc:"First and last name." example:"Ada Lovelace"`
-	FirstName      string    `json:"firstname" doc:"First name." example:"Ada"`
-	LastName       string    `json:"lastname" doc:"Last name." example:"Lovelace"`
-	Verified       bool      `json:"verified" doc:"False if the user may not log in." example:"true"`
-	Email          string    `json:"email" doc:"Email address, with which the user logs in." example:"ada@example.org"`
-	CreatedAt      time.Time `json:"created_at" doc:"Time of creation, RFC 3339." example:"2026-01-31T12:00:00Z"`
-	TrialFlow      bool      `json:"trial_flow" doc:"Always false." example:"false"`
-	ProjectCount   int       `json:"project_count" doc:"Number of projects that the user is a member of." example:"2"`
-	BrokerCount    int       `json:"broker_count" doc:"Number of broker connections in these projects." example:"5"`
-	MonthlyRevenue float64   `json:"monthly_revenue" doc:"Always 0." example:"0"`
-	YearlyRevenue  float64   `json:"yearly_revenue" doc:"Always 0." example:"0"`
-	TotalRevenue   float64   `json:"total_revenue" doc:"Always 0." example:"0"`
-	Onboarding     float64   `json:"onboarding" doc:"Always 0." example:"0"`
-	Bookings       any       `json:"bookings" doc:"Always null." example:"null"`
+	ID             string     `json:"id" doc:"Id of the user." example:"0190f3c2-1a2b-7c3d-8e4f-5a6b7c8d9e0f"`
+	Name           string     `json:"name" doc:"First and last name." example:"Ada Lovelace"`
+	FirstName      string     `json:"firstname" doc:"First name." example:"Ada"`
+	LastName       string     `json:"lastname" doc:"Last name." example:"Lovelace"`
+	Verified       bool       `json:"verified" doc:"False if the user may not log in." example:"true"`
+	Email          string     `json:"email" doc:"Email address, with which the user logs in." example:"ada@example.org"`
+	CreatedAt      time.Time  `json:"created_at" doc:"Time of creation, RFC 3339." example:"2026-01-31T12:00:00Z"`
+	LastSeen       *time.Time `json:"last_seen" nullable:"true" doc:"Time of the last log-in, change or refused request of the user that the audit log still has, RFC 3339; null if it has none." example:"2026-02-01T08:30:00Z"`
+	TrialFlow      bool       `json:"trial_flow" doc:"Always false." example:"false"`
+	ProjectCount   int        `json:"project_count" doc:"Number of projects that the user is a member of." example:"2"`
+	BrokerCount    int        `json:"broker_count" doc:"Number of broker connections in these projects." example:"5"`
+	MonthlyRevenue float64    `json:"monthly_revenue" doc:"Always 0." example:"0"`
+	YearlyRevenue  float64    `json:"yearly_revenue" doc:"Always 0." example:"0"`
+	TotalRevenue   float64    `json:"total_revenue" doc:"Always 0." example:"0"`
+	Onboarding     float64    `json:"onboarding" doc:"Always 0." example:"0"`
+	Bookings       any        `json:"bookings" doc:"Always null." example:"null"`
 }
 
 func userRecord(u db.UserSummary) UserRecord {
-	return UserRecord{ID: u.ID, Name: u.Name(), FirstName: u.FirstName, LastName: u.LastName, Verified: u.Verified, Email: u.Email, CreatedAt: u.CreatedAt.UTC(),
+	r := UserRecord{ID: u.ID, Name: u.Name(), FirstName: u.FirstName, LastName: u.LastName, Verified: u.Verified, Email: u.Email, CreatedAt: u.CreatedAt.UTC(),
 		ProjectCount: u.ProjectCount, BrokerCount: u.BrokerCount}
+	if seen := u.LastSeenAt.UTC(); !seen.IsZero() {
+		r.LastSeen = &seen
+	}
+	return r
 }
 
 // ListUsersRequest asks for a page of users.
@@ -172,6 +177,14 @@ func (a *API) DeleteUser(ctx context.Context, r *DeleteUserRequest) error {
 		return conflict("the user owns projects; delete these first")
 	}
 	return err
+}
+
+// EndUserSessionsRequest names a user.
+type EndUserSessionsRequest struct{ UserPath }
+
+// EndUserSessions ends the sessions of a user, but that of the caller.
+func (a *API) EndUserSessions(ctx context.Context, r *EndUserSessionsRequest) error {
+	return a.DB.DeleteSessionsOf(ctx, r.UserID, auth.From(ctx).Session)
 }
 
 // ListAdminsRequest asks for a page of administrators.

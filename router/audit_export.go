@@ -10,7 +10,39 @@ import (
 	"time"
 
 	"signalbox/handlers"
+	"signalbox/handlers/auth"
 )
+
+// auditExtensions read the audit log.
+func (rt *router) auditExtensions(h *handlers.API) []route {
+	return []route{
+		{ID: "listAudit", Method: "GET", Path: "/api/audit", Role: auth.Root, Status: 200,
+			Summary: "List the audit log", Do: query(h.ListAudit),
+			Description: "Who changed what, who was refused and who logged in, the newest first: one event for each operation that " +
+				"changes something, whether it succeeded or not. Equal events that a caller may repeat at will, such as refusals, have " +
+				"one row a minute with their number. All parameters must match. A page takes the same time at any depth with one of them; with several, as long as it takes to look through the events of one."},
+		{ID: "listProjectAudit", Method: "GET", Path: projectPath + "/audit", Role: auth.Admin, Status: 200,
+			Summary: "List the audit log of a project", Do: query(h.ListProjectAudit),
+			Description: "The events of the project, its members and tokens, and its brokers, as in listAudit."},
+		{ID: "exportAudit", Method: "GET", Path: "/api/audit/export", Role: auth.Root, Status: 200, Errors: []int{400},
+			Summary: "Export the audit log", Produces: "*/*", Serve: http.HandlerFunc(rt.serveAuditExport),
+			Description: "All events that the parameters of listAudit select, the newest first, one JSON object in a line; with " +
+				"`format=csv` as CSV.",
+			Example: `{"seq":4711,"operation":"modifyClient","object":"pump-7","outcome":"done"}`},
+		{ID: "listAuditSinks", Method: "GET", Path: "/api/audit/sinks", Role: auth.Root, Status: 200,
+			Summary: "List the destinations of the audit log", Do: query(h.ListAuditSinks),
+			Description: "The file, syslog receiver, webhook and topic of the configuration `audit.sinks`, each with its own position in the " +
+				"log. Every row and every checkpoint is sent at least once, also after the destination could not be reached."},
+		{ID: "getAuditCheckpoint", Method: "GET", Path: "/api/audit/checkpoint", Role: auth.Root, Status: 200,
+			Summary: "Sign the state of the audit log", Do: query(h.GetAuditCheckpoint),
+			Description: "Keep the note on another machine: with it, `signalbox audit verify --checkpoint FILE` finds out later whether a " +
+				"row up to it was changed, inserted or deleted. The service signs a state every hour, too."},
+		{ID: "verifyAudit", Method: "GET", Path: "/api/audit/verify", Role: auth.Root, Status: 200, Large: true,
+			Summary: "Verify the audit log", Do: query(h.VerifyAudit),
+			Description: "Reads all rows, and compares them with their hashes and with the signed states in the database. Who can write to " +
+				"the database can replace these, too: `signalbox audit verify` also takes checkpoints and keys that were kept elsewhere."},
+	}
+}
 
 // auditExportPage is how many events of an export are read and written at a time.
 const auditExportPage = 1000

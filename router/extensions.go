@@ -119,6 +119,9 @@ func userExtensions(h *handlers.API) []route {
 		{ID: "updateUser", Method: "PUT", Path: "/api/users/{userId}", Role: auth.Root, Status: 204,
 			Summary: "Update a user", Before: "getUser", Do: command(h.UpdateUser),
 			Description: "Changes the members that are present. A new password ends the user's sessions."},
+		{ID: "endUserSessions", Method: "DELETE", Path: "/api/users/{userId}/sessions", Role: auth.Root, Status: 204,
+			Summary: "End the sessions of a user", Do: command(h.EndUserSessions),
+			Description: "The user is signed out everywhere, but the caller keeps its own session. API tokens are not affected."},
 	}
 }
 
@@ -321,33 +324,6 @@ func jobExtensions(h *handlers.API) []route {
 		{ID: "cancelJob", Method: "DELETE", Path: jobPath, Role: auth.Editor, Status: 204,
 			Summary: "Cancel a job", Do: command(h.CancelJob),
 			Description: "No further object is begun; what was changed stays changed. A job that has ended is not affected."},
-	}
-}
-
-// auditExtensions read the audit log.
-func (rt *router) auditExtensions(h *handlers.API) []route {
-	return []route{
-		{ID: "listAudit", Method: "GET", Path: "/api/audit", Role: auth.Root, Status: 200,
-			Summary: "List the audit log", Do: query(h.ListAudit),
-			Description: "Who changed what, who was refused and who logged in, the newest first: one event for each operation that " +
-				"changes something, whether it succeeded or not. Equal events that a caller may repeat at will, such as refusals, have " +
-				"one row a minute with their number. All parameters must match. A page takes the same time at any depth with one of them; with several, as long as it takes to look through the events of one."},
-		{ID: "listProjectAudit", Method: "GET", Path: projectPath + "/audit", Role: auth.Admin, Status: 200,
-			Summary: "List the audit log of a project", Do: query(h.ListProjectAudit),
-			Description: "The events of the project, its members and tokens, and its brokers, as in listAudit."},
-		{ID: "exportAudit", Method: "GET", Path: "/api/audit/export", Role: auth.Root, Status: 200, Errors: []int{400},
-			Summary: "Export the audit log", Produces: "*/*", Serve: http.HandlerFunc(rt.serveAuditExport),
-			Description: "All events that the parameters of listAudit select, the newest first, one JSON object in a line; with " +
-				"`format=csv` as CSV.",
-			Example: `{"seq":4711,"operation":"modifyClient","object":"pump-7","outcome":"done"}`},
-		{ID: "listAuditSinks", Method: "GET", Path: "/api/audit/sinks", Role: auth.Root, Status: 200,
-			Summary: "List the destinations of the audit log", Do: query(h.ListAuditSinks),
-			Description: "The file, syslog receiver, webhook and topic of the configuration `audit.sinks`, each with its own position in the " +
-				"log. Every row and every checkpoint is sent at least once, also after the destination could not be reached."},
-		{ID: "getAuditCheckpoint", Method: "GET", Path: "/api/audit/checkpoint", Role: auth.Root, Status: 200,
-			Summary: "Sign the state of the audit log", Do: query(h.GetAuditCheckpoint),
-			Description: "Keep the note on another machine: with it, `signalbox audit verify --checkpoint FILE` finds out later whether a " +
-				"row up to it was changed, inserted or deleted. The service signs a state every hour, too."},
 	}
 }
 

@@ -57,7 +57,7 @@ func (b *Broker) Start(ctx context.Context) error {
 func (b *Broker) Status() broker.Status {
 	b.life.mu.Lock()
 	defer b.life.mu.Unlock()
-	s := broker.Status{Connected: b.life.serving && !b.life.isClosing(), Since: b.life.since}
+	s := broker.Status{Connected: b.life.serving && !b.life.isClosing(), Since: b.life.since, Version: b.sys.Version()}
 	if !s.Connected {
 		s.Error = "the embedded broker is not running"
 	}

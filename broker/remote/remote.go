@@ -176,7 +176,11 @@ type Broker struct {
 var _ broker.Broker = (*Broker)(nil)
 
 // Status returns whether the broker is connected and what it does not offer; it never blocks.
-func (b *Broker) Status() broker.Status { return b.link.status() }
+func (b *Broker) Status() broker.Status {
+	s := b.link.status()
+	s.Version = b.sys.version()
+	return s
+}
 
 // Ready waits until the broker is connected and its capabilities are known. While the service
 // waits between attempts it returns the cause at once.

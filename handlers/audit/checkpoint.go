@@ -128,7 +128,7 @@ func Verify(ctx context.Context, d *db.DB, key string, given ...[]byte) (db.Audi
 	for _, c := range stored {
 		h, err := openNote([]byte(c.Note), verifiers)
 		if err != nil {
-			return db.AuditVerified{}, fmt.Errorf("stored checkpoint of row %d: %w", c.Seq, err)
+			return db.AuditVerified{}, &db.AuditDamage{Seq: c.Seq, Reason: "the stored checkpoint of the row is not valid: " + err.Error()}
 		}
 		if h.Seq != c.Seq || h.Anchor != c.Anchor {
 			return db.AuditVerified{}, &db.AuditDamage{Seq: c.Seq, Reason: "the checkpoint of the row is that of another one"}

@@ -1,9 +1,12 @@
 package apitest_test
 
 import (
+	"net/url"
+	"slices"
 	"strings"
 	"testing"
 
+	"signalbox/broker"
 	"signalbox/router/apitest"
 	"signalbox/scripts/suite"
 )
@@ -55,4 +58,68 @@ func TestConsoleJobs(t *testing.T) {
 		t.Error("a viewer may select sessions")
 	}
 	viewer.Want(viewer.Post(viewer.base+"sessions", done), 403)
+}
+
+// TestConsoleClientJobs enables, disables and deletes many clients at once, after a question with
+// their number.
+func TestConsoleClientJobs(t *testing.T) {
+	t.Parallel()
+	api := apitest.New(t)
+	for _, name := range []string{"meter-1", "meter-2", "meter-3", "valve"} {
+		api.Root.Post(api.At("/clients"), object{"username": name, "password": "a-long-one"}).Want(204)
+	}
+	v := visit(t, api, "editor")
+	do := func(page string, form url.Values) {
+		t.Helper()
+		job := v.Want(v.Post(v.base+page, form), 200, " clients</dd>")
+		suite.WaitFor(t, "the job to end", func() bool { return strings.Contains(v.Get(job.Path).Text, "Completed") })
+	}
+	wantDisabled := func(want ...string) {
+		t.Helper()
+		var got []string
+		for _, c := range []string{"meter-1", "meter-2", "meter-3", "valve"} {
+			if found, ok := one[broker.Client](api, "/clients", "username", c); ok && found.Disabled {
+				got = append(got, c)
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("disabled: %v, want %v", got, want)
+		}
+	}
+
+	v.again("clients", doing("ask-disable"), 400, "No client was selected")
+	some := func(action string) url.Values {
+		form := doing(action)
+		form["selected"] = []string{"meter-1", "valve"}
+		return form
+	}
+	v.again("clients", some("ask-disable"), 200, "This concerns 2 clients", "Their connections are closed", "Disable 2 clients")
+	wantDisabled()
+	do("clients", some("disable"))
+	wantDisabled("meter-1", "valve")
+	do("clients", some("enable"))
+	wantDisabled()
+
+	matching := func(action string) string {
+		return withQuery("clients/matching", "filterTarget", "username", "filterMode", "startsWith", "filterValue", "meter", "action", action)
+	}
+	v.page(withQuery("clients", "filterTarget", "username", "filterMode", "startsWith", "filterValue", "meter"), "Delete all 3 clients that match", "clients/matching?action=delete")
+	v.page(matching("disable"), "This concerns 3 clients", "meter-1", "meter-3")
+	do(matching("disable"), doing("disable"))
+	wantDisabled("meter-1", "meter-2", "meter-3")
+	do(matching("delete"), doing("delete"))
+	if text := v.page("clients", "valve"); strings.Contains(text, "meter-") {
+		t.Errorf("clients remain:\n%s", text)
+	}
+	if text := v.page("clients/matching?action=delete", "No client was selected"); strings.Contains(text, `value="delete"`) {
+		t.Error("all clients can be deleted without a filter")
+	}
+	v.again("clients/matching?action=delete", doing("delete"), 400, "No client was selected")
+
+	viewer := visit(t, api, "viewer")
+	if text := viewer.page("clients", "valve"); strings.Contains(text, `name="selected"`) {
+		t.Error("a viewer may select clients")
+	}
+	viewer.Want(viewer.Post(viewer.base+"clients", some("delete")), 403)
+	viewer.Want(viewer.Post(viewer.base+matching("delete"), doing("delete")), 403)
 }

@@ -1,7 +1,10 @@
 package apitest_test
 
 import (
+	"database/sql"
 	"net/url"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -32,6 +35,94 @@ func TestConsoleOwnRights(t *testing.T) {
 	b.Lacks(b.Want(b.Get(remove), 200, "Ada is a platform administrator and can still use"), "can no longer")
 	a.Root.Delete("/api/users/admins?email=ada%40example.com").Want(204)
 	b.Lacks(b.Want(b.Get(remove), 200, "Ada can no longer use"), "your own", "still")
+}
+
+// TestConsoleUserSessions checks that the users have the time at which they were seen, and that one
+// of them is signed out everywhere; who ends the own sessions keeps this one.
+func TestConsoleUserSessions(t *testing.T) {
+	t.Parallel()
+	a := apitest.New(t)
+	var me, ada struct{ ID string }
+	a.Root.Get("/api/auth/me").Want(200).Decode(&me)
+	a.Root.Post("/api/users", object{"email": "ada@example.com", "password": apitest.RootPassword, "firstname": "Ada"}).Want(200).Decode(&ada)
+	b := a.Browser(apitest.RootEmail, apitest.RootPassword)
+	lastSeen := regexp.MustCompile(`ada@example\.com</span></td><td class="number"><span>0</span></td><td class="number"><span>0</span></td><td>(<time|–)`)
+	seen := func() string {
+		return append(lastSeen.FindStringSubmatch(b.Want(b.Get("/users"), 200, "Last seen").Text), "", "")[1]
+	}
+	if at := seen(); at != "–" {
+		t.Errorf("a user who never logged in was seen: %q", at)
+	}
+	own, other := a.Browser("ada@example.com", apitest.RootPassword), a.LogIn(apitest.RootEmail, apitest.RootPassword)
+	if at := seen(); at != "<time" {
+		t.Errorf("a user who logged in was not seen: %q", at)
+	}
+
+	b.Want(b.Get("/users/"+ada.ID+"/sessions"), 200, "Ada (ada@example.com) is signed out everywhere", "class=\"danger\"")
+	own.Want(own.Get("/account"), 200, "ada@example.com")
+	b.Want(b.Post("/users/"+ada.ID+"/sessions", nil), 200, "The sessions of “ada@example.com” were ended")
+	own.Want(own.Get("/account"), 200, "<h1>Sign in</h1>")
+	b.Want(b.Get("/users/"+me.ID+"/sessions"), 200, "you stay signed in here")
+	b.Want(b.Post("/users/"+me.ID+"/sessions", nil), 200, "were ended")
+	other.Get("/api/auth/me").WantError(401, "UNAUTHORIZED")
+	a.Root.Get("/api/auth/me").WantError(401, "UNAUTHORIZED")
+	a.LogIn("ada@example.com", apitest.RootPassword).Delete("/api/users/"+me.ID+"/sessions").WantError(403, "FORBIDDEN")
+}
+
+// TestConsoleVerifyAudit checks that the console verifies the audit log when asked to, and names the
+// row that was changed.
+func TestConsoleVerifyAudit(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	a := apitest.New(t, apitest.In(dir))
+	b := a.Browser(apitest.RootEmail, apitest.RootPassword)
+	const page = "/audit/verify"
+	b.Want(b.Get("/audit"), 200, `href="./audit/verify"`)
+	b.Lacks(b.Want(b.Get(page), 200, "All rows are read"), "<dt>Result")
+	b.Want(b.Post(page, nil), 200, "<dt>Result", "Intact: rows 1 to ", `class="state good"`, "Checkpoints that agree")
+	other := a.Member("admin")
+	other.Want(other.Post(page, nil), 403)
+
+	changeDatabase(t, dir, "UPDATE audit SET address = '192.0.2.9' WHERE seq = 2")
+	b.Lacks(b.Want(b.Post(page, nil), 200, "The log was changed", `class="state bad"`, "changed at row 2: its hash does not fit"), "Intact")
+}
+
+// changeDatabase changes the database of a service behind its back.
+func changeDatabase(t *testing.T, dir, statement string) {
+	t.Helper()
+	file, err := sql.Open("sqlite", filepath.Join(dir, "signalbox.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close() //nolint:errcheck // it was written
+	if _, err := file.ExecContext(t.Context(), statement); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestConsoleExpiredTokens revokes all tokens that are no longer valid, after a question with their
+// number, and no other.
+func TestConsoleExpiredTokens(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	a := apitest.New(t, apitest.In(dir))
+	for _, name := range []string{"for-ever", "valid", "old-1", "old-2"} {
+		body := object{"name": name, "role": "viewer", "type": "unrestricted"}
+		if name != "for-ever" {
+			body["valid_date"] = "2100-01-31"
+		}
+		a.Root.Post("/api/projects/"+a.Project+"/tokens", body).Want(200)
+	}
+	b := a.Browser(apitest.RootEmail, apitest.RootPassword)
+	list, page := b.Project("/tokens"), b.Project("/tokens/expired")
+	b.Lacks(b.Want(b.Get(list), 200, "old-1"), "expired")
+	changeDatabase(t, dir, "UPDATE tokens SET valid_until = 1000 WHERE name LIKE 'old-%'")
+	viewer := a.Member("viewer")
+	viewer.Lacks(viewer.Want(viewer.Get(list), 200, "old-1"), "tokens/expired")
+	viewer.Want(viewer.Post(page, nil), 403)
+	b.Want(b.Get(list), 200, "Revoke 2 expired tokens", `/tokens/expired"`)
+	b.Lacks(b.Want(b.Get(page), 200, "2 API tokens are no longer valid", "old-1", "old-2"), "for-ever")
+	b.Lacks(b.Want(b.Post(page, nil), 200, "Expired API tokens revoked: 2", "for-ever", ">valid<"), "old-1", "old-2", "Revoke 2")
 }
 
 // TestConsoleLeave_of_the_leader checks that the console states what it means to remove the

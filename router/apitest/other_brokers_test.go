@@ -3,7 +3,9 @@ package apitest_test
 import (
 	"fmt"
 	"log/slog"
+	"regexp"
 	"slices"
+	"strings"
 	"testing"
 
 	mochi "github.com/mochi-mqtt/server/v2"
@@ -12,6 +14,7 @@ import (
 	nats "github.com/nats-io/nats-server/v2/server"
 
 	"signalbox/broker"
+	"signalbox/broker/brokertest"
 	"signalbox/router/apitest"
 	"signalbox/scripts/suite"
 )
@@ -64,4 +67,26 @@ func startNATS(t *testing.T) (addr string) {
 		t.Fatal("NATS does not start")
 	}
 	return fmt.Sprintf("127.0.0.1:%d", o.MQTT.Port)
+}
+
+// TestConsoleKinds checks that the lists of brokers name each one as what it reports to be.
+func TestConsoleKinds(t *testing.T) {
+	t.Parallel()
+	a, server := apitest.New(t), brokertest.Mosquitto(t, brokertest.WithoutPlugin())
+	addSetup(t, a, object{"url": server.URL})
+	addSetup(t, a, object{"url": "mqtt://" + startMochi(t)})
+	b := a.Browser(apitest.RootEmail, apitest.RootPassword)
+	kind := regexp.MustCompile(`<td><span>(Embedded|Mosquitto|MQTT)</span>(?:<p class="quiet">([^<]+)</p>)?</td>`)
+	for _, page := range []string{"/home", b.Project("/brokers")} {
+		suite.Eventually(t, func() error {
+			text, got := b.Want(b.Get(page), 200, ">Kind</th>").Text, map[string]string{}
+			for _, m := range kind.FindAllStringSubmatch(text, -1) {
+				got[m[1]] = m[2]
+			}
+			if len(got) != 3 || !strings.HasPrefix(got["Mosquitto"], "2.") {
+				return fmt.Errorf("%s has the kinds %v:\n%s", page, got, text)
+			}
+			return nil
+		})
+	}
 }

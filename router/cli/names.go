@@ -26,6 +26,7 @@ var irregular = map[string]string{
 // without are the operations that have no command, each with the reason.
 var without = map[string]string{
 	"getSiteSchema": "\"signalbox export --schema\" prints it",
+	"verifyAudit":   "\"signalbox audit verify\" reads the database itself",
 	"getDocs":       "a page for browsers",
 	"getDocsAsset":  "a part of a page for browsers",
 	"getManual":     "a page for browsers; \"signalbox help\" lists the manual",

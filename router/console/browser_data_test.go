@@ -19,6 +19,7 @@ import (
 
 	"signalbox/broker/brokertest"
 	"signalbox/broker/embedded/listen"
+	"signalbox/db"
 	"signalbox/router/apitest"
 	"signalbox/router/appliance"
 	"signalbox/scripts/suite"
@@ -155,7 +156,7 @@ func (p *plant) formCluster(nodes ...object) {
 	})
 }
 
-// addPeople adds users and an API token.
+// addPeople adds users, an API token and one that has expired, which no request can create.
 func (p *plant) addPeople() {
 	project := "/api/projects/" + p.Project
 	var ada struct{ ID string }
@@ -163,6 +164,11 @@ func (p *plant) addPeople() {
 	p.Root.Put("/api/users/admins?email=ada@example.com", nil).Want(204)
 	p.Root.Put(project+"/members/"+ada.ID, object{"role": "editor"}).Want(204)
 	p.LogIn("ada@example.com", secret).Post(project+"/tokens", object{"name": p.name("dashboard"), "role": "viewer", "type": "unrestricted", "brokers": []string{}}).Want(200)
+	old := db.Token{ID: "old", ProjectID: p.Project, OwnerID: ada.ID, Issuer: p.name("Ada"), Name: p.name("old"), Hash: "old", Role: "viewer", Type: "unrestricted",
+		IssuedAt: time.UnixMilli(1), ValidUntil: time.UnixMilli(2)}
+	if err := p.Handlers.DB.CreateToken(p.t.Context(), old); err != nil {
+		p.t.Error(err)
+	}
 }
 
 // addAccess adds what decides on the rights of devices.

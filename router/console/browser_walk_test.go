@@ -104,9 +104,11 @@ func (s *session) walk(p *plant) map[string]string {
 	s.t.Helper()
 	start := p.URL + "/ui/p/" + p.Project + "/b/" + p.Embedded + "/overview"
 	from := map[string]string{start: "the test"} // the page with the first link to an address
+	filtered := p.URL + "/ui/p/" + p.Project + "/b/" + p.Embedded + "/clients?filterTarget=username&filterMode=contains&filterValue=a"
+	from[filtered] = "a filter"
 	found, texts := map[string]string{}, map[string]string{}
 	var anchors []anchor
-	for queue := []string{start}; len(queue) > 0; queue = queue[1:] {
+	for queue := []string{start, filtered}; len(queue) > 0; queue = queue[1:] {
 		address := queue[0]
 		d := s.get(address)
 		texts[address] = d.text

@@ -9,8 +9,10 @@ import (
 func clientPages() []*page {
 	const help = "access-control"
 	return []*page{
-		{path: brokerPath + "clients", name: "clients", group: "clients", role: viewer, help: help,
-			calls: []string{"listClients"}, view: viewClients, fragments: []string{"list"}},
+		{path: brokerPath + "clients", name: "clients", group: "clients", role: viewer, change: editor, help: help,
+			calls: []string{"listClients", "createJob"}, view: viewClients, fragments: []string{"list"},
+			actions: map[string]action{"ask-enable": askSelected("enable"), "ask-disable": askSelected("disable"), "ask-delete": askSelected("delete"),
+				"enable": changeSelected("enable"), "disable": changeSelected("disable"), "delete": changeSelected("delete")}},
 		{path: brokerPath + "clients/new", name: "client-new", group: "clients", role: editor, help: help,
 			calls: []string{"createClient", "listGroups", "listRoles"}, view: viewClientNew,
 			actions: map[string]action{"create": createClient}},
@@ -38,6 +40,29 @@ type clientsView struct {
 	Clients part[[]accessClient]
 	Filter  listFilter
 	Paging  paging
+
+	Bulk     []bulkAction // what can be done with selected clients
+	Matching []link       // what can be done with all that match the filter
+	Selected selection
+	Ask      *formView // asks whether to do it, nil if nothing was selected
+}
+
+// fillBulk sets what can be done with selected clients, and the question that follows.
+func (v *clientsView) fillBulk(q *request) {
+	if q.role() < editor {
+		return
+	}
+	v.Selected = q.selection("selected", "list")
+	for _, do := range []string{"enable", "disable", "delete"} {
+		v.Bulk = append(v.Bulk, bulkAction{Do: "ask-" + do, Text: q.t("clients.bulk." + do), Danger: do == "delete"})
+		if v.Filter.Value != "" {
+			v.Matching = append(v.Matching, link{Text: q.t("clients."+do+"_matching", v.Paging.Total), Danger: do == "delete",
+				To: q.inBroker("clients/matching", "action", do, "filterTarget", v.Filter.Target, "filterMode", v.Filter.Mode, "filterValue", v.Filter.Value)})
+		}
+	}
+	if q.shown != "" {
+		v.Ask = q.selectionForm(q.shown)
+	}
 }
 
 func viewClients(q *request) (view, error) {
@@ -46,6 +71,7 @@ func viewClients(q *request) (view, error) {
 	load(&g, q, &v.Clients, "listClients", q.filtered())
 	g.wait()
 	v.Missing, v.Paging = q.missing("dynamic-security", v.Clients.Err), q.paging(v.Clients.Total)
+	v.fillBulk(q)
 	return v, nil
 }
 

@@ -3,6 +3,7 @@ package console
 import (
 	"encoding/json"
 	"maps"
+	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
@@ -16,6 +17,8 @@ func auditPages() []*page {
 			view: viewProjectAudit, fragments: []string{"filters", "list"}},
 		{path: "/ui/audit/checkpoint", name: "audit-checkpoint", template: "document", group: "audit", role: root, help: "audit",
 			calls: []string{"getAuditCheckpoint"}, view: viewAuditCheckpoint},
+		{path: "/ui/audit/verify", name: "audit-verify", template: "form", group: "audit", role: root, help: "audit", large: true,
+			calls: []string{"verifyAudit"}, view: viewAuditVerify, actions: map[string]action{"": func(*request) (string, error) { return "", errShow }}},
 	}
 }
 
@@ -192,6 +195,28 @@ func (v *auditView) completed(q *request, g *parts) *auditView {
 		v.Newest = q.withQuery("before", "0")
 	}
 	return v
+}
+
+// viewAuditVerify verifies the log when its form is sent, and shows the result.
+func viewAuditVerify(q *request) (view, error) {
+	v := &formView{Intro: []string{q.t("audit.verify.what")}, Form: q.newForm("", "audit.verify"), Back: q.back("audit")}
+	if q.http.Method != http.MethodPost {
+		return v, nil
+	}
+	var found struct {
+		Intact                   bool
+		First, Last, Checkpoints int
+		Problem                  string
+	}
+	if err := q.get("verifyAudit", nil, &found); err != nil {
+		return nil, err
+	}
+	result := cell{Text: q.t("audit.verify.intact", found.First, found.Last), State: "good"}
+	if !found.Intact {
+		result = cell{Text: q.t("audit.verify.changed"), State: "bad", Quiet: found.Problem}
+	}
+	v.Facts = []fact{{q.t("audit.verify.result"), result}, plainly(q.t("audit.verify.checkpoints"), q.lang.number(found.Checkpoints))}
+	return v, nil
 }
 
 // viewAuditCheckpoint shows a signed state of the log, to be kept elsewhere.

@@ -93,6 +93,7 @@ type brokerRecord struct {
 		Connected bool             `json:"connected"`
 		Since     int64            `json:"since"`
 		Error     string           `json:"error"`
+		Version   string           `json:"version"`
 		Missing   []missingFeature `json:"missing"`
 	} `json:"status"`
 	Capabilities []string `json:"capabilities"`

@@ -3,6 +3,7 @@ package console
 import (
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -11,6 +12,7 @@ type loadedBroker struct {
 	brokerRecord
 	history part[metricHistory]
 	Load    []string // the texts of loadMetrics
+	Kind    cell     // what broker it is, with its version
 }
 
 // loadMetrics are the metrics of the history that lists of brokers show.
@@ -39,12 +41,28 @@ func (q *request) loaded(g *parts, project string, list []brokerRecord, n int) [
 	for i := range brokers {
 		b := &brokers[i]
 		b.brokerRecord = list[i]
-		b.Status.Error = q.inConnectionTerms(b.Status.Error)
+		b.Status.Error, b.Kind = q.inConnectionTerms(b.Status.Error), q.kindOf(&list[i])
 		if i < n {
 			b.loadNow(g, q, project)
 		}
 	}
 	return brokers
+}
+
+// kindOf returns what broker a connection leads to, and its version, as far as they are known.
+func (q *request) kindOf(b *brokerRecord) cell {
+	name, version, named := strings.Cut(b.Status.Version, " version ")
+	switch {
+	case b.Embedded():
+		return cell{Text: q.t("brokers.kind.embedded"), Quiet: version}
+	case named && name == "mosquitto":
+		return cell{Text: "Mosquitto", Quiet: version}
+	case named && name == "signalbox":
+		return cell{Text: name, Quiet: version}
+	case b.Status.Version != "" || b.Status.Connected:
+		return cell{Text: "MQTT", Quiet: b.Status.Version}
+	}
+	return cell{}
 }
 
 // setTexts completes the brokers, once their history was read.

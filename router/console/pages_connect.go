@@ -17,7 +17,7 @@ func viewBrokers(q *request) (view, error) {
 	if err != nil {
 		return nil, err
 	}
-	v := &listView{Intro: q.t("home.empty"), Paging: paging{Total: total}, Head: append(append([]string{q.t("col.name"), q.t("col.state")}, q.loadHead()...), q.t("col.address"), q.t("col.since"))}
+	v := &listView{Intro: q.t("home.empty"), Paging: paging{Total: total}, Head: append(append([]string{q.t("col.name"), q.t("col.state"), q.t("col.kind")}, q.loadHead()...), q.t("col.address"), q.t("col.since"))}
 	if q.role() >= admin {
 		v.Add = link{Text: q.t("brokers.add"), To: q.inProject("brokers/new")}
 	}
@@ -30,7 +30,7 @@ func viewBrokers(q *request) (view, error) {
 		if !b.Status.Connected {
 			state = cell{Text: q.t("state.disconnected"), State: "bad", Quiet: b.Status.Error}
 		}
-		cells := []cell{{Text: b.Name, To: q.inProject("b/" + b.ID + "/overview"), Quiet: b.Description}, state}
+		cells := []cell{{Text: b.Name, To: q.inProject("b/" + b.ID + "/overview"), Quiet: b.Description}, state, b.Kind}
 		for _, text := range b.Load {
 			cells = append(cells, cell{Text: text, Number: true})
 		}

@@ -3,6 +3,8 @@ package console
 import (
 	"net/http"
 	"net/url"
+	"strconv"
+	"strings"
 )
 
 // jobPages are the changes of many objects, which run in the background.
@@ -14,6 +16,9 @@ func jobPages() []*page {
 			change: editor, calls: []string{"getJob", "cancelJob"}, view: viewJob, fragments: []string{"progress"}, actions: map[string]action{"cancel": cancelJob}},
 		{path: brokerPath + "sessions/matching", name: "sessions-matching", template: "form", group: "sessions", role: editor,
 			calls: []string{"inspectClients", "createJob"}, view: viewMatching, actions: map[string]action{"disconnect": changeMatching, "end": changeMatching}},
+		{path: brokerPath + "clients/matching", name: "clients-matching", template: "form", group: "clients", role: editor,
+			calls: []string{"listClients", "createJob"}, view: viewClientsMatching,
+			actions: map[string]action{"enable": changeClientsMatching, "disable": changeClientsMatching, "delete": changeClientsMatching}},
 	}
 }
 
@@ -45,8 +50,16 @@ type jobError struct {
 // Running reports whether the job goes on.
 func (j *jobRecord) Running() bool { return j.State == "running" || j.State == "stopping" }
 
-// sessionJobs are the actions of jobs on sessions, by the action of the form.
-var sessionJobs = map[string]string{"disconnect": "disconnect", "end": "forgetSession"}
+// bulkJobs are the actions of jobs, by the action of the form: on sessions, and on clients.
+var bulkJobs = map[string]string{"disconnect": "disconnect", "end": "forgetSession", "enable": "enableClients", "disable": "disableClients", "delete": "deleteClients"}
+
+// changedBy returns the list of what an action changes, and the key of the name of one of them.
+func changedBy(do string) (list, name string) {
+	if do == "disconnect" || do == "end" {
+		return "sessions", "sessions.clientid"
+	}
+	return "clients", "access.username"
+}
 
 // jobsView is the jobs of a broker.
 type jobsView struct {
@@ -119,18 +132,19 @@ func (q *request) createJob(body map[string]any) (string, error) {
 	return q.inBroker("jobs/" + url.PathEscape(j.ID)), nil
 }
 
-// bulkForm asks whether something is done with sessions, of which the first are named.
+// bulkForm asks whether something is done with sessions or clients, of which the first are named.
 func (q *request) bulkForm(do string, total int, ids []string) *formView {
-	v := &formView{Intro: []string{q.t("session." + do + "_effect"), q.t("sessions.selected", total)},
-		Form: form{Do: do, Submit: q.t("sessions."+do+"_selected", total), Danger: true, Cancel: q.linkInBroker("sessions")}}
-	v.Title = q.t("jobs.action." + sessionJobs[do])
+	list, name := changedBy(do)
+	v := &formView{Intro: []string{q.t(strings.TrimSuffix(list, "s") + "." + do + "_effect"), q.t(list+".selected", total)},
+		Form: form{Do: do, Submit: q.t(list+"."+do+"_selected", total), Danger: do != "enable", Cancel: q.linkInBroker(list)}}
+	v.Title = q.t("jobs.action." + bulkJobs[do])
 	for _, id := range ids {
-		v.Facts = append(v.Facts, of(q.t("sessions.clientid"), id))
+		v.Facts = append(v.Facts, of(q.t(name), id))
 	}
 	return v
 }
 
-// selectionForm is bulkForm for the selected sessions.
+// selectionForm is bulkForm for what was selected.
 func (q *request) selectionForm(do string) *formView {
 	ids := q.http.PostForm["selected"]
 	v := q.bulkForm(do, len(ids), ids)
@@ -140,16 +154,17 @@ func (q *request) selectionForm(do string) *formView {
 	return v
 }
 
-// noneSelected returns the error of an action that no session was selected for.
-func (q *request) noneSelected() error {
-	return &apiError{Status: http.StatusBadRequest, Code: "INVALID_REQUEST", Message: q.t("sessions.none_selected")}
+// noneSelected returns the error of an action that nothing was selected for.
+func (q *request) noneSelected(do string) error {
+	list, _ := changedBy(do)
+	return &apiError{Status: http.StatusBadRequest, Code: "INVALID_REQUEST", Message: q.t(list + ".none_selected")}
 }
 
-// askSelected shows what is done with the selected sessions, and asks for it.
+// askSelected shows what is done with what was selected, and asks for it.
 func askSelected(do string) action {
 	return func(q *request) (string, error) {
 		if len(q.http.PostForm["selected"]) == 0 {
-			return "", q.noneSelected()
+			return "", q.noneSelected(do)
 		}
 		q.shown = do
 		return "", errShow
@@ -160,9 +175,9 @@ func askSelected(do string) action {
 func changeSelected(do string) action {
 	return func(q *request) (string, error) {
 		if len(q.http.PostForm["selected"]) == 0 {
-			return "", q.noneSelected()
+			return "", q.noneSelected(do)
 		}
-		return q.createJob(map[string]any{"action": sessionJobs[do], "ids": q.http.PostForm["selected"]})
+		return q.createJob(map[string]any{"action": bulkJobs[do], "ids": q.http.PostForm["selected"]})
 	}
 }
 
@@ -178,7 +193,7 @@ func (q *request) matchingFilter(do string) (map[string]string, error) {
 	state := q.query.Get("state")
 	switch {
 	case do == "disconnect" && state == "disconnected":
-		return nil, q.noneSelected()
+		return nil, q.noneSelected(do)
 	case do == "disconnect":
 		filter["state"] = "connected"
 	case state == "connected" || state == "disconnected":
@@ -224,5 +239,51 @@ func changeMatching(q *request) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return q.createJob(map[string]any{"action": sessionJobs[do], "filter": filter})
+	return q.createJob(map[string]any{"action": bulkJobs[do], "filter": filter})
+}
+
+// clientsFilter returns the action and the filter in the query, for the clients with which
+// something is done: only those that a value selects.
+func (q *request) clientsFilter() (do string, filter map[string]string, err error) {
+	if do = q.query.Get("action"); do != "enable" && do != "disable" {
+		do = "delete"
+	}
+	if q.query.Get("filterValue") == "" {
+		return do, nil, q.noneSelected(do)
+	}
+	filter = map[string]string{}
+	for name := range q.filtered() {
+		if name != "offset" && name != "count" {
+			filter[name] = q.query.Get(name)
+		}
+	}
+	return do, filter, nil
+}
+
+func viewClientsMatching(q *request) (view, error) {
+	do, _, err := q.clientsFilter()
+	if err != nil {
+		return &formView{Intro: []string{err.Error()}, Back: link{Text: q.t("title.clients"), To: q.inBroker("clients")}}, nil
+	}
+	query := q.filtered()
+	query.Set("offset", "0")
+	query.Set("count", strconv.Itoa(maxListed))
+	var first []accessClient
+	total, err := q.list("listClients", query, &first)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, c := range first {
+		names = append(names, c.Username)
+	}
+	return q.bulkForm(do, total, names), nil
+}
+
+func changeClientsMatching(q *request) (string, error) {
+	do, filter, err := q.clientsFilter()
+	if err != nil {
+		return "", err
+	}
+	return q.createJob(map[string]any{"action": bulkJobs[do], "filter": filter})
 }

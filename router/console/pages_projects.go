@@ -1,6 +1,7 @@
 package console
 
 import (
+	"net/http"
 	"slices"
 	"time"
 )
@@ -29,6 +30,8 @@ func projectPages() []*page {
 		{path: "/ui/p/{projectId}/tokens", name: "tokens", template: "list", role: viewer, help: "security", calls: []string{"listTokens"}, view: viewTokens},
 		{path: "/ui/p/{projectId}/tokens/new", name: "token-new", template: "token", group: "tokens", role: admin, help: "security", calls: []string{"createToken", "listBrokers"},
 			view: viewTokenNew, actions: map[string]action{"": createToken}},
+		{path: "/ui/p/{projectId}/tokens/expired", name: "tokens-expired", template: "form", group: "tokens", role: admin, help: "security", calls: []string{"deleteToken", "listTokens"},
+			large: true, view: viewTokensExpired, actions: map[string]action{"": revokeExpired}},
 		{path: "/ui/p/{projectId}/tokens/{tokenId}/revoke", name: "token-revoke", template: "form", group: "tokens", role: admin, help: "security", calls: []string{"deleteToken", "listTokens"},
 			view: viewTokenRevoke, actions: map[string]action{"": revokeToken}},
 		{path: "/ui/p/{projectId}/tokens/{tokenId}/owner", name: "token-owner", template: "form", group: "tokens", role: admin, help: "security", calls: []string{"takeToken", "listTokens"},
@@ -171,6 +174,9 @@ func viewTokens(q *request) (view, error) {
 	for _, t := range list {
 		v.Rows = append(v.Rows, q.tokenRow(t))
 	}
+	if n := len(expired(list)); n > 0 && q.role() >= admin {
+		v.More = []link{{Text: q.t("tokens.expired", n), To: q.inProject("tokens/expired"), Dialog: true}}
+	}
 	return v, nil
 }
 
@@ -271,6 +277,43 @@ func revokeToken(q *request) (string, error) {
 		return "", err
 	}
 	return done(q.inProject("tokens"), "token_revoked", t.Name), q.do("deleteToken", nil, nil)
+}
+
+// expired returns the tokens that are no longer valid.
+func expired(list []tokenRecord) []tokenRecord {
+	now := time.Now().UnixMilli()
+	return slices.DeleteFunc(slices.Clone(list), func(t tokenRecord) bool { return t.Valid == 0 || t.Valid >= now })
+}
+
+// expiredTokens returns the tokens of the project that are no longer valid.
+func (q *request) expiredTokens() ([]tokenRecord, error) {
+	var list []tokenRecord
+	err := q.get("listTokens", nil, &list)
+	return expired(list), err
+}
+
+func viewTokensExpired(q *request) (view, error) {
+	list, err := q.expiredTokens()
+	v := &formView{Intro: []string{q.t("tokens.expired.what", len(list))}, Form: q.confirmForm("tokens.revoke", "", q.root+"/"+q.inProject("tokens"))}
+	for _, t := range list[:min(len(list), maxListed)] {
+		v.Facts = append(v.Facts, fact{show(t.Name), cell{Time: t.Valid}})
+	}
+	return v, err
+}
+
+// maxListed bounds the objects that are named in a question about many.
+const maxListed = 20
+
+// revokeExpired revokes the tokens that are no longer valid. One may have ended with that which created it.
+func revokeExpired(q *request) (string, error) {
+	list, err := q.expiredTokens()
+	for _, t := range list {
+		params := map[string]string{"projectId": q.params["projectId"], "tokenId": t.ID}
+		if _, err := q.perform("deleteToken", params, nil, nil, nil); err != nil && q.asAPIError(err).Status != http.StatusNotFound {
+			return "", err
+		}
+	}
+	return done(q.inProject("tokens"), "tokens_revoked", q.lang.number(len(list))), err
 }
 
 func viewTokenOwner(q *request) (view, error) {

@@ -17,6 +17,8 @@ func userPages() []*page {
 			view: viewUser, actions: map[string]action{"": updateUser}},
 		{path: "/ui/users/{userId}/delete", name: "user-delete", template: "form", group: "users", role: root, help: "security", calls: []string{"getUser", "deleteUser", "listProjects"},
 			view: viewUserDelete, actions: map[string]action{"": deleteUser}},
+		{path: "/ui/users/{userId}/sessions", name: "user-sessions", template: "form", group: "users", role: root, help: "security", calls: []string{"getUser", "endUserSessions"},
+			view: viewUserSessions, actions: map[string]action{"": endUserSessions}},
 		{path: "/ui/administrators", name: "administrators", template: "list", role: root, help: "security", calls: []string{"listAdmins"}, view: viewAdministrators, fragments: []string{"list"}},
 		{path: "/ui/administrators/new", name: "administrator-new", template: "form", group: "administrators", role: root, help: "security", calls: []string{"addAdmin"},
 			view: func(q *request) (view, error) {
@@ -54,6 +56,7 @@ type userRecord struct {
 	Verified  bool   `json:"verified"`
 	Email     string `json:"email"`
 	CreatedAt string `json:"created_at"`
+	LastSeen  any    `json:"last_seen"`
 	Projects  int    `json:"project_count"`
 	Brokers   int    `json:"broker_count"`
 }
@@ -69,16 +72,19 @@ func viewUsers(q *request) (view, error) {
 		return nil, err
 	}
 	v := &listView{Intro: q.t("users.empty"), Add: link{Text: q.t("users.add"), To: "users/new", Dialog: true}, Paging: q.paging(list.Total),
-		Head: []string{q.t("col.name"), q.t("col.email"), q.t("col.projects"), q.t("col.brokers"), q.t("col.created")}}
+		Head: []string{q.t("col.name"), q.t("col.email"), q.t("col.projects"), q.t("col.brokers"), q.t("col.last_seen"), q.t("col.created")}}
 	for _, u := range list.Data {
 		name := cell{Text: u.Name, To: "users/" + u.ID}
 		if !u.Verified {
 			name.Quiet = q.t("users.access.blocked")
 		}
-		v.Rows = append(v.Rows, row{
-			Cells:   []cell{name, {Text: u.Email}, {Text: q.lang.number(u.Projects), Number: true}, {Text: q.lang.number(u.Brokers), Number: true}, {Time: u.CreatedAt}},
-			Actions: []link{{Text: q.t("edit"), To: "users/" + u.ID, Dialog: true}, {Text: q.t("delete"), To: "users/" + u.ID + "/delete", Dialog: true}},
-		})
+		r := row{Cells: []cell{name, {Text: u.Email}, {Text: q.lang.number(u.Projects), Number: true}, {Text: q.lang.number(u.Brokers), Number: true}, {Time: u.LastSeen}, {Time: u.CreatedAt}},
+			Actions: []link{{Text: q.t("edit"), To: "users/" + u.ID, Dialog: true}}}
+		if u.Verified { // others have no session
+			r.Actions = append(r.Actions, link{Text: q.t("users.end"), To: "users/" + u.ID + "/sessions", Dialog: true})
+		}
+		r.Actions = append(r.Actions, link{Text: q.t("delete"), To: "users/" + u.ID + "/delete", Dialog: true})
+		v.Rows = append(v.Rows, r)
 	}
 	return v, nil
 }
@@ -183,6 +189,24 @@ func deleteUser(q *request) (string, error) {
 		return "", err
 	}
 	return done("users", "user_deleted", u.Email), q.do("deleteUser", nil, nil)
+}
+
+func viewUserSessions(q *request) (view, error) {
+	var u userRecord
+	err := q.get("getUser", nil, &u)
+	v := &formView{Intro: []string{q.t("users.end.what", show(u.Name), show(u.Email))}, Form: q.confirmForm("users.end", "", q.root+"/users")}
+	if u.ID == q.me.ID {
+		v.Intro = []string{q.t("users.end.own")}
+	}
+	return v, err
+}
+
+func endUserSessions(q *request) (string, error) {
+	var u userRecord
+	if err := q.get("getUser", nil, &u); err != nil {
+		return "", err
+	}
+	return done("users", "user_signed_out", u.Email), q.do("endUserSessions", nil, nil)
 }
 
 func viewAdministrators(q *request) (view, error) {

@@ -107,6 +107,9 @@ func (t *Tree) Sample() (changed []Topic) {
 	return changed
 }
 
+// Version returns the value of the topic with the broker's version.
+func (t *Tree) Version() string { return t.version }
+
 // Figures returns all topics with their current values; averages are those of the last
 // sample.
 func (t *Tree) Figures() broker.SysTopics {
