@@ -167,7 +167,7 @@ type AuditVerificationRecord struct {
 
 // VerifyAudit reads the whole audit log, and compares it with its hashes and checkpoints.
 func (a *API) VerifyAudit(ctx context.Context, _ *VerifyAuditRequest) (AuditVerificationRecord, error) {
-	v, err := audit.Verify(ctx, a.DB, "")
+	v, err := a.Audit.Verify(ctx)
 	if damage, ok := errors.AsType[*db.AuditDamage](err); ok {
 		return AuditVerificationRecord{Problem: damage.Error()}, nil
 	}

@@ -91,12 +91,14 @@ type Log struct {
 	signing sync.Mutex // one checkpoint at a time
 	stop    context.CancelFunc
 	running sync.WaitGroup
+
+	verifying chan struct{} // holds a value while Verify reads the log
 }
 
 // Open opens the audit log: operations that the former process has not ended are added as
 // unknown. Close ends what Open began.
 func Open(ctx context.Context, d *db.DB, sealer Sealer, cfg Config, now func() time.Time, log *slog.Logger) (*Log, error) {
-	l := &Log{db: d, cfg: cfg, sealer: sealer, now: now, log: log}
+	l := &Log{db: d, cfg: cfg, sealer: sealer, now: now, log: log, verifying: make(chan struct{}, 1)}
 	if _, err := d.CloseAudits(ctx); err != nil {
 		return nil, err
 	}

@@ -235,3 +235,21 @@ func FuzzCheckpoint(f *testing.F) {
 		}
 	})
 }
+
+// TestVerifyOneAtATime verifies the log while another verification reads it, which takes longer than the caller
+// waits.
+func TestVerifyOneAtATime(t *testing.T) {
+	t.Parallel()
+	l := open(t, dbtest.New(t), "key", Config{})
+	defer l.Close(t.Context())
+	l.verifying <- struct{}{}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	gone := errors.New("the caller is gone")
+	cancel(gone)
+	if _, err := l.Verify(ctx); !errors.Is(err, gone) {
+		t.Errorf("got %v, want %v", err, gone)
+	}
+	<-l.verifying
+	_, err := l.Verify(t.Context())
+	must(t, err)
+}

@@ -112,6 +112,18 @@ func openNote(text []byte, verifiers note.Verifiers) (h db.CheckedNote, err erro
 	return h, nil
 }
 
+// Verify reads the whole log, which takes long, and compares it with the checkpoints that are stored
+// with it. A second caller waits for the first one.
+func (l *Log) Verify(ctx context.Context) (db.AuditVerified, error) {
+	select {
+	case l.verifying <- struct{}{}:
+		defer func() { <-l.verifying }()
+		return Verify(ctx, l.db, "")
+	case <-ctx.Done():
+		return db.AuditVerified{}, context.Cause(ctx)
+	}
+}
+
 // Verify reads the whole log of a database, and compares it with the checkpoints that are
 // stored in it and with those given. key is a public key that was kept elsewhere; without
 // one the keys in the database count, which an intruder may have changed together with the log.
