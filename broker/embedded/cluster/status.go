@@ -141,7 +141,8 @@ func (s *membership) errMsg() string {
 	if err == nil {
 		return ""
 	}
-	return strings.ReplaceAll(err.Error(), "\n", "; ")
+	text := err.Error()
+	return strings.ReplaceAll(text, "\n", "; ")
 }
 
 // noLeader is an ErrNoLeader that names the nodes that do not answer.
