@@ -155,7 +155,7 @@ const fixedTexts = `[...document.querySelectorAll('h1,h2,h3,legend,label,th[scop
 
 // ofNoLanguage are the words of protocols, names within the plant, and what brokers respond.
 var ofNoLanguage = []string{"signalbox", "JSON", "TLS (mqtts://, wss://)", "root@example.com", "default", "embedded", "far", "unreachable", "site",
-	"broker", "http-bridge", "all", "no such table", "behind the gate",
+	"broker", "http-bridge", "all", "no such table", "behind the gate", "old", "test",
 	"127.0.0.1:1 refuses connections: check that the broker runs and that the port is right",
 	`the ACL publishClientSend "plant/locked" of the role "pump" denies it`}
 

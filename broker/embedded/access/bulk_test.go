@@ -75,6 +75,15 @@ func TestImportReplacesMany(t *testing.T) {
 	}
 	must(t, c.DeleteRole(t.Context(), "r"))
 	references(t, c)
+	for _, document := range []string{manyClients(t, 1), `{"groups":[{"groupname":"late","clients":[],"roles":[]}],
+		"clients":[{"username":"only","roles":[]}],"defaultACLAccess":{},"roles":[]}`} {
+		_, err := c.ImportAccess(t.Context(), strings.NewReader(document), true)
+		must(t, err)
+		references(t, c)
+	}
+	if diff := cmp.Diff(export(t, c), inMemory(t, c)); diff != "" {
+		t.Errorf("file (-) and memory (+):\n%s", diff)
+	}
 }
 
 // TestImportFailsAsAWhole makes the file refuse one of many clients.
