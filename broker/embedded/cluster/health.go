@@ -6,7 +6,6 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
-	"time"
 )
 
 // Problems of a node that takes part in its cluster.
@@ -57,48 +56,28 @@ func (n *Node) Healthy() error {
 	return errors.Join(errs...)
 }
 
-// maxSkew is by how much the times of day of nodes may differ.
-const maxSkew = time.Second
-
-// dangers returns what does not stop the cluster, and should not remain: that the loss of one more
-// node would stop it, that nodes run different releases, or that their times of day differ. Only a
-// leader knows.
-func (s *membership) dangers() error {
-	var errs []error
-	var away, other, skewed []string
+// danger returns what does not stop the cluster, and should not remain: that the loss of one more
+// voter would stop it. Only a leader knows.
+func (s *membership) danger() error {
+	var away []string
 	voters, answering, heard := 1, 1, s.contactsByRef()
 	for _, m := range s.others() {
 		c, asked := heard[m.ref()]
-		if !asked {
+		if !asked || s.role(m) != RoleVoter {
 			continue
 		}
-		name := strconv.Itoa(int(m.NodeID))
-		if s.role(m) == RoleVoter {
-			voters++
-			if c.err == nil {
-				answering++
-			} else {
-				away = append(away, name)
-			}
-		}
-		if c.err == nil && c.Version != s.node.options.Version {
-			other = append(other, fmt.Sprintf("%s (node %s)", c.Version, name))
-		}
-		if c.err == nil && c.skew.Abs() > maxSkew {
-			skewed = append(skewed, fmt.Sprintf("%.1f s (node %s)", c.skew.Seconds(), name))
+		voters++
+		if c.err == nil {
+			answering++
+		} else {
+			away = append(away, strconv.Itoa(int(m.NodeID)))
 		}
 	}
-	if len(away) > 0 && answering-1 <= voters/2 {
-		errs = append(errs, fmt.Errorf("the loss of one more node stops the cluster: %d of its %d voters do not answer (node %s)",
-			len(away), voters, strings.Join(away, ", ")))
+	if len(away) == 0 || answering-1 > voters/2 {
+		return nil
 	}
-	if len(other) > 0 {
-		errs = append(errs, fmt.Errorf("nodes run other releases than the leader's %s: %s", s.node.options.Version, strings.Join(other, ", ")))
-	}
-	if len(skewed) > 0 {
-		errs = append(errs, fmt.Errorf("clocks differ from the leader's by %s: check their time synchronization", strings.Join(skewed, ", ")))
-	}
-	return errors.Join(errs...)
+	return fmt.Errorf("the loss of one more node stops the cluster: %d of its %d voters do not answer (node %s)",
+		len(away), voters, strings.Join(away, ", "))
 }
 
 // appendError returns why the log, a term or a vote cannot be stored.

@@ -136,7 +136,7 @@ func (s *membership) errMsg() string {
 	}
 	err := s.node.Healthy()
 	if s.raft.State() == raft.Leader {
-		err = errors.Join(err, s.dangers())
+		err = errors.Join(err, s.danger())
 	}
 	if err == nil {
 		return ""
