@@ -12,7 +12,8 @@ import (
 	"signalbox/router/console/browsertest"
 )
 
-// The most that pages may take, at the best of some attempts, in addition to an empty page.
+// The most that pages may take, at the best of some attempts, in addition to twice the time of an empty
+// page, which grows with the load of the machine.
 const (
 	paintBudget  = 80 * time.Millisecond
 	filterBudget = 300 * time.Millisecond // from a key to the rows, of which 200 ms wait for the next key
@@ -43,16 +44,16 @@ func TestCampaignTimes(t *testing.T) {
 	least := slices.Min(took[empty.URL])
 	for _, page := range pages {
 		best := slices.Min(took[page])
-		if t.Logf("%s: first paint after %s", page, best); best > least+paintBudget {
-			t.Errorf("%s: first paint after %s, of an empty page after %s, at most %s more are allowed", page, best, least, paintBudget)
+		if t.Logf("%s: first paint after %s", page, best); best > 2*least+paintBudget {
+			t.Errorf("%s: first paint after %s, of an empty page after %s, at most twice that and %s more are allowed", page, best, least, paintBudget)
 		}
 	}
 	var filters []time.Duration
 	for i := range attempts {
 		filters = append(filters, filterTime(p, fmt.Sprintf("meter-%02d", i)))
 	}
-	if best := slices.Min(filters); best > least+filterBudget || best < 200*time.Millisecond {
-		t.Errorf("filters take %s, at most %s more than an empty page (%s) are allowed, and 200 ms wait for the next key", filters, filterBudget, least)
+	if best := slices.Min(filters); best > 2*least+filterBudget || best < 200*time.Millisecond {
+		t.Errorf("filters take %s, at most %s more than twice an empty page (%s) are allowed, and 200 ms wait for the next key", filters, filterBudget, least)
 	} else {
 		t.Logf("a filter takes %s", best)
 	}
