@@ -88,7 +88,7 @@ func importCommand(load configLoader, environ []string) *cobra.Command {
 	for kind, read := range map[string]reader{
 		"dynsec": asItIs, "passwd": converted(passwords), "acl": converted(dynsec.ParseACLFile),
 	} {
-		cmd := &cobra.Command{Use: kind + " FILE", Short: "Imports a " + kind + " file of Mosquitto, completely or not at all", Args: cobra.ExactArgs(1),
+		cmd := &cobra.Command{Use: kind + " FILE", Short: "Imports a file of Mosquitto (" + kind + "), completely or not at all", Args: cobra.ExactArgs(1),
 			RunE: t.with(func(cmd *cobra.Command, file string, a broker.AccessTransfer) error {
 				return importFrom(cmd, file, a, read, t.replace)
 			})}

@@ -45,6 +45,22 @@ func fresh(t testing.TB) *Control {
 	return open(t, filepath.Join(t.TempDir(), "broker.db"))
 }
 
+// restarted closes and opens the access control of a file, and expects the same content in the file and in
+// memory, before and after that.
+func restarted(t testing.TB, c *Control, path string) *Control {
+	t.Helper()
+	before := export(t, c)
+	if diff := cmp.Diff(before, inMemory(t, c)); diff != "" {
+		t.Errorf("file (-) and memory (+):\n%s", diff)
+	}
+	shut(t, c)
+	c = open(t, path)
+	if diff := cmp.Diff(before, inMemory(t, c)); diff != "" {
+		t.Errorf("before (-) and after (+) the restart:\n%s", diff)
+	}
+	return c
+}
+
 func shut(t testing.TB, c *Control) {
 	t.Helper()
 	if err := c.Close(context.Background()); err != nil {

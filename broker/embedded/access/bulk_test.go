@@ -57,15 +57,7 @@ func TestImportReplacesMany(t *testing.T) {
 		must(t, err)
 		references(t, c)
 	}
-	before := export(t, c)
-	if diff := cmp.Diff(before, inMemory(t, c)); diff != "" {
-		t.Errorf("file (-) and memory (+):\n%s", diff)
-	}
-	shut(t, c)
-	c = open(t, path)
-	if diff := cmp.Diff(before, inMemory(t, c)); diff != "" {
-		t.Errorf("before (-) and after (+) the restart:\n%s", diff)
-	}
+	c = restarted(t, c, path)
 	authenticated(t, c, "many-7")
 	if got, err := c.GetClient(t.Context(), "many-8"); err != nil || len(got.Groups) != 1 || got.Groups[0].Priority != 0 || got.Roles[0].RoleName != "s" {
 		t.Errorf("got %+v, %v, want it in its group, and role s before r", got, err)

@@ -39,15 +39,7 @@ func TestImportIsDurable(t *testing.T) {
 				t.Error("the broker does not count as set up")
 			}
 			wantKind(t, c.Bootstrap(t.Context(), "admin", "secret"), broker.Exists)
-			before := export(t, c)
-			if diff := cmp.Diff(before, inMemory(t, c)); diff != "" {
-				t.Errorf("file (-) and memory (+):\n%s", diff)
-			}
-			shut(t, c)
-			c = open(t, path)
-			if diff := cmp.Diff(before, inMemory(t, c)); diff != "" {
-				t.Errorf("before (-) and after (+) the restart:\n%s", diff)
-			}
+			c = restarted(t, c, path)
 			a, err := c.Authenticate(t.Context(), login("u", "old secret"))
 			must(t, err)
 			a.Release()
