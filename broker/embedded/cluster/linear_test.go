@@ -49,6 +49,31 @@ var registers = porcupine.Model{
 	},
 }
 
+// unknownPerKey is the number of writes of unknown outcome after which a key is not used any more. The
+// time of the check grows exponentially with it, because each of them may happen at any later time.
+const unknownPerKey = 5
+
+// keys are the names of the registers in use.
+type keys struct {
+	mu      sync.Mutex
+	unknown [3]int // writes of unknown outcome of each register, its earlier names included
+}
+
+// pick returns a register and its present name.
+func (k *keys) pick() (register int, name string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	register = rand.IntN(len(k.unknown))
+	return register, fmt.Sprintf("k%d.%d", register, k.unknown[register]/unknownPerKey)
+}
+
+// countUnknown counts a write of unknown outcome.
+func (k *keys) countUnknown(register int) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.unknown[register]++
+}
+
 // TestCampaignLinearizable writes and reads at all nodes concurrently while leaders are isolated,
 // killed and replaced, and checks the history.
 func TestCampaignLinearizable(t *testing.T) {
@@ -63,11 +88,12 @@ func TestCampaignLinearizable(t *testing.T) {
 		defer mu.Unlock()
 		return len(history)
 	}
+	var used keys
 	began := time.Now()
 	for client := range 5 {
 		wg.Go(func() {
 			for i := 0; ctx.Err() == nil; i++ {
-				o := f.ask(client, i, began)
+				o := f.ask(&used, client, i, began)
 				mu.Lock()
 				history = append(history, o...)
 				mu.Unlock()
@@ -86,16 +112,18 @@ func TestCampaignLinearizable(t *testing.T) {
 	stop()
 	wg.Wait()
 	f.settled(3)
+	checked := time.Now()
 	result, _ := porcupine.CheckOperationsVerbose(registers, history, suite.HangLimit)
 	if result != porcupine.Ok {
 		t.Errorf("the history of %d operations is %v", len(history), result)
 	}
-	t.Logf("%d operations", len(history))
+	t.Logf("%d operations, checked in %s", len(history), time.Since(checked))
 }
 
 // ask reads or writes at one of the nodes and returns the operation, none if nothing was done.
-func (f *fleet) ask(client, i int, began time.Time) []porcupine.Operation {
-	in := asked{key: fmt.Sprint("k", rand.IntN(3))}
+func (f *fleet) ask(used *keys, client, i int, began time.Time) []porcupine.Operation {
+	register, name := used.pick()
+	in := asked{key: name}
 	request := []byte("read " + in.key)
 	if rand.IntN(2) == 0 {
 		in.value = fmt.Sprintf("%d/%d", client, i)
@@ -114,6 +142,7 @@ func (f *fleet) ask(client, i int, began time.Time) []porcupine.Operation {
 	switch {
 	case err == nil:
 	case errors.Is(err, ErrUnconfirmed) && in.value != "":
+		used.countUnknown(register)
 		o.Output, o.Return = seen{unknown: true}, int64(time.Hour) // it may still happen
 	default:
 		return nil
