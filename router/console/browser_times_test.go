@@ -12,18 +12,17 @@ import (
 	"signalbox/scripts/suite"
 )
 
-// The most that pages may take in addition to an empty page, in the best of the turns that a machine
-// with other work needs for it.
+// The most that pages may take, in the best of the turns that a machine with other work needs for it.
 const (
-	paintBudget  = 80 * time.Millisecond
-	filterBudget = 300 * time.Millisecond // from a key to the rows, of which 200 ms wait for the next key
-	leastTurns   = 10
-	meters       = 60
+	paintRatio = 2                      // times an empty page, which takes 80 ms where these budgets were measured
+	filterWait = 200 * time.Millisecond // for the next key; then, to the rows, as long as a page
+	leastTurns = 10
+	meters     = 60
 )
 
 // TestCampaignTimes compares the first paint of the first page with that of an empty one, in turns, and
-// measures the time from a key in a filter to the rows that it selects. Pages of a broker take longer
-// than the budget (scripts/bench/RESULTS.md).
+// measures the time from a key in a filter to the rows that it selects. The time of a page of a broker,
+// which takes longer, is written only (scripts/bench/RESULTS.md).
 func TestCampaignTimes(t *testing.T) {
 	api := apitest.New(t)
 	for i := range meters {
@@ -36,20 +35,18 @@ func TestCampaignTimes(t *testing.T) {
 	t.Cleanup(empty.Close)
 	clients := api.URL + "/ui/p/" + api.Project + "/b/" + api.Embedded + "/clients"
 	p := signIn(t, clients)
-	pages := []string{empty.URL, api.URL + "/ui/home"}
+	home := api.URL + "/ui/home"
 	least := map[string]time.Duration{}
 	turns := 0
 	suite.Eventually(t, func() error {
-		for _, page := range pages {
+		for _, page := range []string{empty.URL, home, clients} {
 			least[page] = shorter(least[page], firstPaint(p, page))
 		}
 		if turns++; turns < leastTurns {
 			return fmt.Errorf("%d turns are too few", turns)
 		}
-		for _, page := range pages {
-			if least[page] > least[empty.URL]+paintBudget {
-				return fmt.Errorf("%s: first paint after %s, of an empty page after %s, at most %s more are allowed", page, least[page], least[empty.URL], paintBudget)
-			}
+		if least[home] > paintRatio*least[empty.URL] {
+			return fmt.Errorf("first paint after %s, of an empty page after %s, at most %d times that is allowed", least[home], least[empty.URL], paintRatio)
 		}
 		return nil
 	})
@@ -59,12 +56,12 @@ func TestCampaignTimes(t *testing.T) {
 	turns = 0
 	suite.Eventually(t, func() error {
 		filter = shorter(filter, filterTime(p, fmt.Sprintf("meter-%02d", turns%meters)))
-		if turns++; turns < leastTurns || filter > least[empty.URL]+filterBudget {
-			return fmt.Errorf("after %d turns a filter takes %s, at most %s more than an empty page (%s) are allowed", turns, filter, filterBudget, least[empty.URL])
+		if turns++; turns < leastTurns || filter > filterWait+paintRatio*least[empty.URL] {
+			return fmt.Errorf("after %d turns a filter takes %s; at most %s and %d times an empty page (%s) are allowed", turns, filter, filterWait, paintRatio, least[empty.URL])
 		}
 		return nil
 	})
-	if t.Logf("a filter takes %s", filter); filter < 200*time.Millisecond {
+	if t.Logf("a filter takes %s", filter); filter < filterWait {
 		t.Errorf("a filter takes %s, and does not wait for the next key", filter)
 	}
 }
