@@ -15,7 +15,7 @@ import (
 // TestCampaignAuditPages reads pages of a long audit log: the last one takes about as long as the
 // first one, with and without filters. SIGNALBOX_TEST_AUDIT_ROWS are its rows.
 func TestCampaignAuditPages(t *testing.T) {
-	n := suite.FromEnvironment(t, "SIGNALBOX_TEST_AUDIT_ROWS", 300_000)
+	n := suite.FromEnvironment(t, "SIGNALBOX_TEST_AUDIT_ROWS", 1_000_000)
 	path := filepath.Join(t.TempDir(), "signalbox.db")
 	d := openAudited(t, path)
 	// A plant: one row a second, by 20 users on 50 connections; one in 100 is a refusal, with a code.

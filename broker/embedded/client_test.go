@@ -24,6 +24,7 @@ func testConfig() Config {
 	c.AdminPassword = adminPassword
 	c.PasswordIterations = minPasswordIterations
 	c.Times = Times{Close: suite.HangLimit, Sample: time.Hour, Routes: suite.HangLimit}
+	c.Cluster.DrainTimeout = suite.HangLimit
 	return c
 }
 

@@ -22,6 +22,9 @@ type ClusterConfig struct {
 	// Expect is the name of the cluster without which the broker serves administrators only;
 	// empty for a broker that also serves alone.
 	Expect string `mapstructure:"expect"`
+	// DrainTimeout bounds how long a node of a cluster of syncmode hp moves its sessions to the
+	// other nodes before it stops; 0 for a node that keeps them.
+	DrainTimeout time.Duration `mapstructure:"drain_timeout"`
 	// ElectionTimeout is the time without contact to the leader after which the other nodes
 	// elect another one.
 	ElectionTimeout time.Duration `mapstructure:"election_timeout"`
@@ -33,15 +36,16 @@ type ClusterConfig struct {
 	Allowed func(hostPort string) cluster.Control `mapstructure:"-"`
 }
 
-// The bounds of ElectionTimeout.
+// The bounds of DrainTimeout and ElectionTimeout.
 const (
+	maxDrainTimeout    = 10 * time.Minute
 	minElectionTimeout = 100 * time.Millisecond
 	maxElectionTimeout = time.Minute
 )
 
 // DefaultClusterConfig returns the configuration of an empty file.
 func DefaultClusterConfig() ClusterConfig {
-	return ClusterConfig{MaxLag: 10_000, MinFreeDisk: 128 << 20, ElectionTimeout: 700 * time.Millisecond}
+	return ClusterConfig{MaxLag: 10_000, MinFreeDisk: 128 << 20, DrainTimeout: 20 * time.Second, ElectionTimeout: 700 * time.Millisecond}
 }
 
 // Validate returns an error that names every invalid key.
@@ -52,6 +56,9 @@ func (c ClusterConfig) Validate() error {
 	}
 	if c.MinFreeDisk < 0 {
 		errs = append(errs, errors.New("cluster.min_free_disk: must not be negative"))
+	}
+	if t := c.DrainTimeout; t < 0 || t > maxDrainTimeout {
+		errs = append(errs, fmt.Errorf("cluster.drain_timeout: must be from 0s to %v", maxDrainTimeout))
 	}
 	if t := c.ElectionTimeout; t < minElectionTimeout || t > maxElectionTimeout {
 		errs = append(errs, fmt.Errorf("cluster.election_timeout: must be from %v to %v", minElectionTimeout, maxElectionTimeout))

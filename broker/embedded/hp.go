@@ -75,6 +75,25 @@ func (m *member) awaitRoutes(ctx context.Context) error {
 	return nil
 }
 
+// drain moves the sessions of this node to the others before it stops: first those of clients
+// that are away, then, after their clients are disconnected, the rest. What has not moved by
+// cluster.drain_timeout stays until the node is back.
+func (m *member) drain(ctx context.Context) {
+	t := m.peering.Load()
+	if t == nil || m.sharing() != sharesRetained || m.broker.config.Cluster.DrainTimeout == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, m.broker.config.Cluster.DrainTimeout)
+	defer cancel()
+	before, _ := t.claims.Drain(ctx)
+	m.broker.engine.Redirect(ctx)
+	after, left := t.claims.Drain(ctx)
+	t.claims.Stop(ctx)
+	if moved := before + after; moved+left > 0 {
+		m.broker.log.Info("the sessions were moved to other nodes, before this one stops", "moved", moved, "left", left)
+	}
+}
+
 // disconnectPeers closes the links to the other nodes.
 func (m *member) disconnectPeers() {
 	t := m.peering.Swap(nil)

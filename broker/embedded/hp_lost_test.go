@@ -13,7 +13,7 @@ import (
 func TestHPLostMessagesAreCounted(t *testing.T) {
 	t.Parallel()
 	const messages, window = 400, 20
-	all := gatherHP(t)
+	all := gatherHP(t, func(n *node) { n.config.Cluster.DrainTimeout = 0 })
 	reader := join(t, all[2].Broker, 5, as("dev", "pw"), withID("reader"), persistent)
 	reader.Subscribe(1, "news/#")
 	p := joinPatient(t, all[0])

@@ -90,10 +90,11 @@ func (b *Broker) Healthy(ctx context.Context) error {
 }
 
 // Close stops accepting connections, disconnects all clients, waits for what is under way
-// and closes the file. It takes no longer than its context, or ten seconds; what has not
-// finished by then continues in the background. Further calls wait for the first.
+// and closes the file. It takes no longer than its context, or ten seconds in addition to
+// cluster.drain_timeout; what has not finished by then continues in the background. Further
+// calls wait for the first.
 func (b *Broker) Close(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, cmp.Or(b.config.Times.Close, closeTimeout))
+	ctx, cancel := context.WithTimeout(ctx, b.config.Cluster.DrainTimeout+cmp.Or(b.config.Times.Close, closeTimeout))
 	defer cancel()
 	b.life.once.Do(func() {
 		close(b.life.closing)
@@ -114,6 +115,9 @@ func (b *Broker) shutDown() {
 	b.life.awaitStart()
 	ctx := context.Background()
 	b.listeners.Close()
+	if b.cluster != nil {
+		b.cluster.drain(ctx)
+	}
 	err := b.handOver(ctx)
 	err = errors.Join(err, b.engine.Close(ctx))
 	b.listeners.Wait()

@@ -77,7 +77,7 @@ const (
 	clusterFile  = "cluster/cluster.db"
 )
 
-// stopTime bounds the time of a stop.
+// stopTime bounds the time of a stop, without the sessions that move to other nodes of a cluster.
 const stopTime = 10 * time.Second
 
 // drainTime is the part of it for requests in flight; a caller that never sends the
@@ -136,8 +136,9 @@ func (a *Appliance) start(ctx context.Context) error {
 }
 
 // Stop ends the service: it refuses new requests, completes those in flight, then
-// closes the broker and the databases. It takes at most ten seconds.
-func (a *Appliance) Stop() error { return a.StopWithin(stopTime) }
+// closes the broker and the databases. It takes at most ten seconds in addition to
+// cluster.drain_timeout.
+func (a *Appliance) Stop() error { return a.StopWithin(stopTime + a.cfg.Cluster.DrainTimeout) }
 
 // StopWithin is Stop with another limit.
 func (a *Appliance) StopWithin(limit time.Duration) error {

@@ -260,6 +260,7 @@ type Ownership struct {
 	Username  string
 	Anonymous bool
 	Connected bool
+	HasWill   bool   // it has a Will that is not due yet; not known of other engines
 	CreatedAt int64  // distinguishes sessions of one client id
 	Timestamp uint64 // of the latest CONNECT
 }
@@ -293,6 +294,6 @@ func (s *Session) ownership() Ownership {
 	defer s.mu.Unlock()
 	return Ownership{
 		ClientID: s.clientID, Username: s.username, Anonymous: s.anonymous,
-		Connected: s.conn != nil, CreatedAt: s.created, Timestamp: s.latest(),
+		Connected: s.conn != nil, HasWill: s.will.record != nil, CreatedAt: s.created, Timestamp: s.latest(),
 	}
 }

@@ -45,6 +45,30 @@ func (e *Engine) Suspend(ctx context.Context, reason byte) error {
 	}
 }
 
+// Redirect ends the connections of all clients but those of AdminOnly sockets, because other
+// servers have their sessions or will have them (0x9C). The sessions stay, and new connections
+// are accepted. It waits for the end of the connections, at most until the context ends.
+func (e *Engine) Redirect(ctx context.Context) {
+	e.mu.Lock()
+	var out []*Conn
+	for c := range e.conns {
+		if !c.socket.AdminOnly {
+			out = append(out, c)
+		}
+	}
+	e.mu.Unlock()
+	for _, c := range out {
+		c.end(packet.ReasonUseAnotherServer, true)
+	}
+	for _, c := range out {
+		select {
+		case <-c.done:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
 // Resume loads what is stored, and accepts all clients. It does nothing if the engine is not
 // suspended. Clients of AdminOnly sockets stay connected, unless a stored session has their
 // client id. Resume is cancelled by its context, by Suspend and by Close, and leaves the

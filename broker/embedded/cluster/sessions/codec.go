@@ -22,6 +22,8 @@ const (
 	kindFlush              // wait until other nodes have received all messages
 	kindList               // list the sessions
 	kindPull               // take over a session that yields
+	kindReceive            // take over a session whose node stops
+	kindStop               // do not wait for the node: it stops
 )
 
 // errFormat means that a request or response cannot be decoded.

@@ -64,6 +64,11 @@ func samples() map[string]struct {
 			statusRequest{"c", 9}.encode(), func(b []byte) (any, error) { return decodeStatus(inner(b)) },
 			func(v any) []byte { return v.(statusRequest).encode() },
 		},
+		"ownership": {
+			encodeReceive(engine.Ownership{ClientID: "c", Username: "u", Anonymous: true, CreatedAt: 5, Timestamp: 6}),
+			func(b []byte) (any, error) { return decodeReceive(inner(b)) },
+			func(v any) []byte { return encodeReceive(v.(engine.Ownership)) },
+		},
 		"flush": {
 			encodeFlush([]int{1, 2, 300}), func(b []byte) (any, error) { return decodeFlush(inner(b)) },
 			func(v any) []byte { return encodeFlush(v.([]int)) },

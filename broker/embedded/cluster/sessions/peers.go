@@ -50,10 +50,11 @@ const (
 func (c *Coordinator) ask(ctx context.Context, to int, request []byte) ([]byte, error) {
 	bounded, cancel := context.WithTimeout(ctx, c.o.RequestTimeout)
 	defer cancel()
+	wasReachable := c.isReachable(to)
 	for delay := minRetryDelay; ; delay = min(2*delay, maxRetryDelay) {
 		b, err := c.o.Net.Ask(bounded, to, request)
-		if err == nil {
-			return b, nil
+		if err == nil || wasReachable && !c.isReachable(to) { // it has just announced that it stops
+			return b, err
 		}
 		select {
 		case <-time.After(delay):
@@ -65,6 +66,13 @@ func (c *Coordinator) ask(ctx context.Context, to int, request []byte) ([]byte, 
 			return nil, err
 		}
 	}
+}
+
+// isReachable reports whether a node has responded lately.
+func (c *Coordinator) isReachable(node int) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return !c.peerState(node).unreachable
 }
 
 // markUnreachable records that a node did not respond.

@@ -196,6 +196,18 @@ func encodePull(clientID string) []byte {
 	return w.b
 }
 
+// encodeReceive encodes a request to take over a session.
+func encodeReceive(h engine.Ownership) []byte {
+	w := newWriter(kindReceive)
+	w.ownership(h)
+	return w.b
+}
+
+func decodeReceive(r *reader) (h engine.Ownership, err error) {
+	h = r.ownership()
+	return h, r.finish()
+}
+
 // decodeClientID decodes a request that consists of a client id.
 func decodeClientID(r *reader) (string, error) {
 	s := r.Text()
@@ -209,23 +221,31 @@ func encodeListResponse(list []engine.Ownership) []byte {
 	w := newWriter(kindList)
 	w.number(uint64(len(list)))
 	for _, h := range list {
-		w.text(h.ClientID)
-		w.text(h.Username)
-		w.bool(h.Anonymous)
-		w.bool(h.Connected)
-		w.signed(h.CreatedAt)
-		w.number(h.Timestamp)
+		w.ownership(h)
 	}
 	return w.b
+}
+
+func (w *writer) ownership(h engine.Ownership) {
+	w.text(h.ClientID)
+	w.text(h.Username)
+	w.bool(h.Anonymous)
+	w.bool(h.Connected)
+	w.signed(h.CreatedAt)
+	w.number(h.Timestamp)
+}
+
+func (r *reader) ownership() engine.Ownership {
+	return engine.Ownership{
+		ClientID: r.Text(), Username: r.Text(), Anonymous: r.Bool(), Connected: r.Bool(),
+		CreatedAt: r.Signed(), Timestamp: r.Number(),
+	}
 }
 
 func decodeListResponse(b []byte) (list []engine.Ownership, err error) {
 	r, kind := newReader(b)
 	for range r.Count(minListEntrySize) {
-		list = append(list, engine.Ownership{
-			ClientID: r.Text(), Username: r.Text(), Anonymous: r.Bool(), Connected: r.Bool(),
-			CreatedAt: r.Signed(), Timestamp: r.Number(),
-		})
+		list = append(list, r.ownership())
 	}
 	if kind != kindList {
 		return nil, errFormat

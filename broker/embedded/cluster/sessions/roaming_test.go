@@ -25,6 +25,8 @@ const (
 	kindFlush
 	kindList
 	kindPull
+	kindReceive
+	kindStop
 )
 
 // roamingClient connects to one node after the other and records what it receives.

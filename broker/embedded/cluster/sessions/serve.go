@@ -10,9 +10,18 @@ import (
 
 // Serve returns the response to a request of another node.
 func (c *Coordinator) Serve(ctx context.Context, from int, request []byte) ([]byte, error) {
-	c.noteContact(from)
 	r, kind := newReader(request)
+	if c.stopped.Load() || kind == kindList && c.stopping.Load() {
+		return nil, errStopped
+	}
+	c.noteContact(from)
 	switch kind {
+	case kindStop:
+		if err := r.finish(); err != nil {
+			return nil, err
+		}
+		c.markUnreachable(from)
+		return reply{status: replyDone}.encode(kind), nil
 	case kindClaim:
 		q, err := decodeClaim(r)
 		if err != nil {
@@ -46,6 +55,15 @@ func (c *Coordinator) Serve(ctx context.Context, from int, request []byte) ([]by
 			return nil, err
 		}
 		return c.serveClientID(ctx, from, kind, clientID), nil
+	case kindReceive:
+		h, err := decodeReceive(r)
+		if err != nil {
+			return nil, err
+		}
+		if err := c.receive(ctx, from, h); err != nil {
+			return nil, err
+		}
+		return reply{status: replyDone}.encode(kind), nil
 	}
 	return nil, errFormat
 }

@@ -1,0 +1,150 @@
+package sessions
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"signalbox/broker/embedded/engine"
+)
+
+const (
+	drainsPerPeer  = maxPulls / 2     // sessions that a peer receives from this node at a time
+	receiveTimeout = 10 * time.Second // for one session, with its queue
+	maxMisses      = 3                // sessions in a row that a peer does not receive, after which it gets no more
+)
+
+// Drain moves the sessions of clients that are away to the other nodes, evenly, and returns how
+// many moved and how many are left. The sessions of connected clients stay, those that are in
+// doubt, and those with a Will that is not due yet, because a session moves without its Will.
+// Drain ends when no peer takes any more, or with its context. A client that connects to another
+// node meanwhile gets its session there, as always.
+func (c *Coordinator) Drain(ctx context.Context) (moved, left int) {
+	for {
+		movedNow, leftNow := c.drainOnce(ctx)
+		moved, left = moved+movedNow, leftNow
+		if left == 0 || movedNow == 0 || ctx.Err() != nil {
+			return moved, left
+		}
+	}
+}
+
+// errStopped refuses requests to a node that stops.
+var errStopped = errors.New("the node stops")
+
+// Stop announces to the other nodes that this one stops, so that the clients that connect to them
+// do not wait for it. From then on it does not respond.
+func (c *Coordinator) Stop(ctx context.Context) {
+	c.stopping.Store(true)
+	nodes, _ := c.reachablePeers()
+	var told sync.WaitGroup
+	for _, n := range nodes {
+		told.Go(func() {
+			c.ask(ctx, n, newWriter(kindStop).b) //nolint:errcheck // clients there wait until a request fails
+		})
+	}
+	told.Wait()
+	c.stopped.Store(true)
+}
+
+// drainOnce offers each session to one peer.
+func (c *Coordinator) drainOnce(ctx context.Context) (moved, left int) {
+	var count, remaining atomic.Int64
+	work := make(chan engine.Ownership)
+	var workers sync.WaitGroup
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	nodes, _ := c.reachablePeers()
+	for _, n := range nodes {
+		for range drainsPerPeer {
+			workers.Go(func() {
+				for misses := 0; misses < maxMisses; {
+					h, more := <-work
+					switch {
+					case !more:
+						return
+					case c.send(ctx, n, h):
+						count.Add(1)
+						misses = 0
+					default:
+						remaining.Add(1)
+						misses++
+					}
+				}
+			})
+		}
+	}
+	idle := make(chan struct{}) // closed when no worker is left
+	go func() { workers.Wait(); close(idle) }()
+	for after := ""; ; {
+		list := c.list(after)
+		for _, h := range list {
+			if h.Connected || h.HasWill || c.doubtAbout(h.ClientID) != nil {
+				continue
+			}
+			select {
+			case work <- h:
+			case <-idle:
+				remaining.Add(1)
+			case <-ctx.Done():
+				remaining.Add(1)
+			}
+		}
+		if len(list) < listSize {
+			break
+		}
+		after = list[len(list)-1].ClientID
+	}
+	close(work)
+	<-idle
+	return int(count.Load()), int(remaining.Load())
+}
+
+// send has a peer take over a session. It reports whether the session is no longer here.
+func (c *Coordinator) send(ctx context.Context, node int, h engine.Ownership) bool {
+	bounded, cancel := context.WithTimeout(ctx, receiveTimeout)
+	defer cancel()
+	_, err := c.o.Net.Ask(bounded, node, encodeReceive(h))
+	if _, gone := c.o.Engine.Ownership(h.ClientID); gone != nil {
+		return true
+	}
+	if err != nil {
+		c.o.Log.Debug("a node did not take over a session", "node", node, "clientid", h.ClientID, "error", err)
+	}
+	return false
+}
+
+// receive takes over a session that another node wants to be rid of, unless its client is
+// connecting to a node. The session of a client that has one here as well is left to
+// reconciling.
+func (c *Coordinator) receive(ctx context.Context, from int, remote engine.Ownership) error {
+	select {
+	case c.pullSlots <- struct{}{}:
+		defer func() { <-c.pullSlots }()
+	case <-ctx.Done():
+		return fmt.Errorf("wait for other sessions: %w", context.Cause(ctx))
+	}
+	t, err := c.leases.acquire(ctx, c.ctx, remote.ClientID, leaseOrder{remote.Timestamp, c.o.Self})
+	if err != nil {
+		return err
+	}
+	defer t.release()
+	defer context.AfterFunc(ctx, func() { t.cancel(context.Cause(ctx)) })()
+	if _, err := c.o.Engine.Ownership(remote.ClientID); err == nil || c.doubtAbout(remote.ClientID) != nil {
+		c.markUnreconciled(from)
+		return errors.New("there is a session of the client id here")
+	}
+	claim := engine.Claim{ClientID: remote.ClientID, Timestamp: remote.Timestamp}
+	o, err := c.claimAt(t.ctx, from, claimRequest{Claim: claim, anyUser: true})
+	if err != nil {
+		return err
+	}
+	t.addOffer(o)
+	o.adjustTimes(c.o.ClockOffset(from))
+	imported, err := c.takeOver(t, []peerOffer{o})
+	imported.finish()
+	return err
+}

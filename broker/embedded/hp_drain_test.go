@@ -1,0 +1,106 @@
+package embedded
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+
+	"signalbox/broker/mqtt/mqtttest/packet"
+)
+
+// TestHPDrain stops a node with the session of a client that is away and that of a connected
+// one: both continue at the other nodes, with what is queued.
+func TestHPDrain(t *testing.T) {
+	t.Parallel()
+	all := gatherHP(t, unhurried) // which wait long for a node of which they do not know that it has stopped
+	away := join(t, all[0].Broker, 5, as("dev", "pw"), withID("away"), persistent)
+	away.Subscribe(1, "way/#")
+	away.Conn.Close()
+	away.wantForgotten(all[0].Broker)
+	there := join(t, all[0].Broker, 5, as("dev", "pw"), withID("there"), persistent)
+	there.Subscribe(1, "way/#")
+	writer := join(t, all[1].Broker, 5, as("dev", "pw"))
+	for i := range 5 {
+		writer.publishAll(fmt.Sprint("way/", i), 1)
+		there.take()
+	}
+	stopped := make(chan struct{})
+	go func() { defer close(stopped); all[0].stop() }()
+	if pk := there.Want(packet.Disconnect); pk.Reason != 0x9c {
+		t.Errorf("DISCONNECT code %#x", pk.Reason)
+	}
+	<-stopped
+	for i := 5; i < 10; i++ {
+		writer.publishAll(fmt.Sprint("way/", i), 1)
+	}
+	for name, from := range map[string]int{"away": 0, "there": 5} {
+		next := dial(t, all[2].Broker, 5)
+		if ack := next.SendConnect(as("dev", "pw"), withID(name), persistent); ack.Reason != 0 || !ack.Present {
+			t.Fatalf("%s: CONNACK code %d, session present %v", name, ack.Reason, ack.Present)
+		}
+		for i := from; i < 10; i++ {
+			if pk := next.take(); pk.Topic != fmt.Sprint("way/", i) {
+				t.Errorf("%s got %s, want way/%d", name, pk.Topic, i)
+			}
+		}
+	}
+}
+
+// TestHPRollingRestart restarts all nodes, one after the other, while clients publish and
+// receive: no session and no acknowledged message is lost.
+func TestHPRollingRestart(t *testing.T) {
+	t.Parallel()
+	all := gatherHP(t, unhurried)
+	addresses := all.others(nil)
+	readers := []*roamingClient{newRoamer(t, addresses, "reader 1"), newRoamer(t, addresses, "reader 2")}
+	for i, r := range readers {
+		d := join(t, all[i].Broker, 5, as("dev", "pw"), withID(r.ID), persistent)
+		d.Subscribe(byte(i+1), "news/#")
+		d.Conn.Close()
+		r.known = true
+	}
+	publishers := []*roamingClient{newRoamer(t, addresses, "one"), newRoamer(t, addresses, "two")}
+	writing, endWriting := context.WithCancel(t.Context())
+	reading, endReading := context.WithCancel(t.Context())
+	var writers, others sync.WaitGroup
+	defer others.Wait()
+	defer endReading()
+	for i, p := range publishers {
+		writers.Go(func() { p.roam(writing, func() error { return p.publishNext(byte(i + 1)) }) })
+	}
+	for _, r := range readers {
+		others.Go(func() { r.roam(reading, r.receive) })
+	}
+	for _, n := range all {
+		atLeast := []int64{publishers[0].count.Load() + 10, publishers[1].count.Load() + 10}
+		eventually(t, "messages are published", func() bool {
+			return publishers[0].count.Load() > atLeast[0] && publishers[1].count.Load() > atLeast[1]
+		})
+		n.stop()
+		n.start()
+		eventually(t, "all nodes are there", all.areAll)
+		all.linked(t)
+	}
+	endWriting()
+	writers.Wait()
+	for _, r := range readers {
+		eventually(t, "all was received", func() bool {
+			times := r.times()
+			for _, p := range publishers {
+				for n := range p.count.Load() {
+					if times[fmt.Sprintf("%s %d", p.ID, n)] == 0 {
+						return false
+					}
+				}
+			}
+			return true
+		})
+		if r.lost > 0 {
+			t.Errorf("%s lost its session %d times", r.ID, r.lost)
+		}
+	}
+	for _, p := range publishers {
+		t.Logf("%s: %d messages, and %d lost sessions", p.ID, p.count.Load(), p.lost)
+	}
+}
