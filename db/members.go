@@ -3,25 +3,27 @@ package db
 import (
 	"context"
 	"database/sql"
+	"time"
 )
 
 // roleAdmin is what an owner is in its project. Package auth orders the names.
 const roleAdmin = "admin"
 
 // Member is a user's role ("viewer", "editor" or "admin") in a project. Name and
-// Email are filled on reads.
+// Email are filled on reads. AddedAt is zero for a member from before it was stored.
 type Member struct {
 	ProjectID string
 	UserID    string
 	Name      string
 	Email     string
 	Role      string
+	AddedAt   time.Time
 }
 
 // ListMembers lists the members of a project by address. ErrNotFound: no such project.
 func (d *DB) ListMembers(ctx context.Context, projectID string) (all []Member, err error) {
 	const q = `
-		SELECT m.project_id, m.user_id, u.first_name, u.last_name, u.email, m.role
+		SELECT m.project_id, m.user_id, u.first_name, u.last_name, u.email, m.role, m.added_at
 		FROM members m JOIN users u ON u.id = m.user_id
 		WHERE m.project_id = ? ORDER BY u.email_key`
 	// An owner is always a member, so a project without members is none.
@@ -34,14 +36,14 @@ func (d *DB) ListMembers(ctx context.Context, projectID string) (all []Member, e
 
 func scanMember(row scanner) (m Member, err error) {
 	var first, last string
-	err = row.Scan(&m.ProjectID, &m.UserID, &first, &last, &m.Email, &m.Role)
+	err = row.Scan(&m.ProjectID, &m.UserID, &first, &last, &m.Email, &m.Role, (*millis)(&m.AddedAt))
 	m.Name = personName(first, last, m.Email)
 	return m, err
 }
 
-// PutMember sets the role of a user in a project. ErrNotFound: no such project or
-// user. ErrInUse: the owner has to stay admin.
-func (d *DB) PutMember(ctx context.Context, projectID, userID, role string) error {
+// PutMember sets the role of a user in a project, who is a member since now unless it is one already.
+// ErrNotFound: no such project or user. ErrInUse: the owner has to stay admin.
+func (d *DB) PutMember(ctx context.Context, projectID, userID, role string, now time.Time) error {
 	return d.write(ctx, "put member", func(tx *sql.Tx) error {
 		owner, err := ownerOf(ctx, tx, projectID)
 		if err != nil {
@@ -50,15 +52,15 @@ func (d *DB) PutMember(ctx context.Context, projectID, userID, role string) erro
 		if owner == userID && role != roleAdmin {
 			return ErrInUse
 		}
-		return putMember(ctx, tx, projectID, userID, role)
+		return putMember(ctx, tx, projectID, userID, role, now)
 	})
 }
 
-func putMember(ctx context.Context, tx *sql.Tx, projectID, userID, role string) error {
+func putMember(ctx context.Context, tx *sql.Tx, projectID, userID, role string, now time.Time) error {
 	const q = `
-		INSERT INTO members (project_id, user_id, role) VALUES (?, ?, ?)
+		INSERT INTO members (project_id, user_id, role, added_at) VALUES (?, ?, ?, ?)
 		ON CONFLICT (project_id, user_id) DO UPDATE SET role = excluded.role`
-	_, err := tx.ExecContext(ctx, q, projectID, userID, role)
+	_, err := tx.ExecContext(ctx, q, projectID, userID, role, millis(now))
 	return err
 }
 

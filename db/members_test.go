@@ -9,8 +9,8 @@ import (
 func TestMembers(t *testing.T) {
 	t.Parallel()
 	d, ctx := world(t), t.Context()
-	owner := db.Member{ProjectID: "p", UserID: "owner", Name: "First owner", Email: "owner@example.org", Role: "admin"}
-	guest := db.Member{ProjectID: "p", UserID: "guest", Name: "First guest", Email: "guest@example.org", Role: "viewer"}
+	owner := db.Member{ProjectID: "p", UserID: "owner", Name: "First owner", Email: "owner@example.org", Role: "admin", AddedAt: at(3)}
+	guest := db.Member{ProjectID: "p", UserID: "guest", Name: "First guest", Email: "guest@example.org", Role: "viewer", AddedAt: at(8)}
 	wantMembers := func(want ...db.Member) {
 		t.Helper()
 		got, err := d.ListMembers(ctx, "p")
@@ -18,10 +18,10 @@ func TestMembers(t *testing.T) {
 		wantEqual(t, got, want)
 	}
 	wantMembers(owner)
-	wantErr(t, d.PutMember(ctx, "p", "guest", "viewer"), nil)
+	wantErr(t, d.PutMember(ctx, "p", "guest", "viewer", at(8)), nil)
 	wantMembers(guest, owner)
 	guest.Role = "editor"
-	wantErr(t, d.PutMember(ctx, "p", "guest", "editor"), nil)
+	wantErr(t, d.PutMember(ctx, "p", "guest", "editor", at(9)), nil) // is a member since the first
 	wantMembers(guest, owner)
 	wantErr(t, d.DeleteMember(ctx, "p", "guest"), nil)
 	wantErr(t, d.DeleteMember(ctx, "p", "guest"), db.ErrNotFound)
@@ -33,10 +33,10 @@ func TestMembersThatCannotBe(t *testing.T) {
 	d, ctx := world(t), t.Context()
 	_, err := d.ListMembers(ctx, "none")
 	wantErr(t, err, db.ErrNotFound)
-	wantErr(t, d.PutMember(ctx, "none", "guest", "viewer"), db.ErrNotFound)
-	wantErr(t, d.PutMember(ctx, "p", "nobody", "viewer"), db.ErrNotFound)
+	wantErr(t, d.PutMember(ctx, "none", "guest", "viewer", at(8)), db.ErrNotFound)
+	wantErr(t, d.PutMember(ctx, "p", "nobody", "viewer", at(8)), db.ErrNotFound)
 	wantErr(t, d.DeleteMember(ctx, "none", "guest"), db.ErrNotFound)
-	if err := d.PutMember(ctx, "p", "guest", "emperor"); err == nil {
+	if err := d.PutMember(ctx, "p", "guest", "emperor", at(8)); err == nil {
 		t.Error("an unknown role was stored")
 	}
 }
@@ -44,9 +44,9 @@ func TestMembersThatCannotBe(t *testing.T) {
 func TestOwnerStaysAdmin(t *testing.T) {
 	t.Parallel()
 	d, ctx := world(t), t.Context()
-	wantErr(t, d.PutMember(ctx, "p", "owner", "editor"), db.ErrInUse)
+	wantErr(t, d.PutMember(ctx, "p", "owner", "editor", at(8)), db.ErrInUse)
 	wantErr(t, d.DeleteMember(ctx, "p", "owner"), db.ErrInUse)
-	wantErr(t, d.PutMember(ctx, "p", "owner", "admin"), nil)
+	wantErr(t, d.PutMember(ctx, "p", "owner", "admin", at(8)), nil)
 	role, err := d.RoleOf(ctx, "p", "owner")
 	wantErr(t, err, nil)
 	wantEqual(t, role, "admin")
@@ -55,7 +55,7 @@ func TestOwnerStaysAdmin(t *testing.T) {
 func TestRoleOf(t *testing.T) {
 	t.Parallel()
 	d, ctx := world(t), t.Context()
-	must(t, d.PutMember(ctx, "p", "guest", "editor"))
+	must(t, d.PutMember(ctx, "p", "guest", "editor", at(8)))
 	tests := []struct {
 		project, user, want string
 		err                 error

@@ -69,7 +69,7 @@ func insertProject(ctx context.Context, tx *sql.Tx, p Project) error {
 	if err != nil {
 		return err
 	}
-	return putMember(ctx, tx, p.ID, p.OwnerID, roleAdmin)
+	return putMember(ctx, tx, p.ID, p.OwnerID, roleAdmin, p.CreatedAt)
 }
 
 // GetProject finds a project. ErrNotFound if there is none.

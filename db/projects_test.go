@@ -71,7 +71,7 @@ func TestProjectsOf(t *testing.T) {
 	d, ctx := world(t), t.Context()
 	older := project("older", "guest")
 	older.CreatedAt = at(0)
-	must(t, d.CreateProject(ctx, older), d.PutMember(ctx, "older", "owner", "viewer"))
+	must(t, d.CreateProject(ctx, older), d.PutMember(ctx, "older", "owner", "viewer", at(8)))
 	roles := func(id string) (got []string) {
 		t.Helper()
 		all, err := d.ProjectsOf(ctx, id)

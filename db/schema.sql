@@ -136,7 +136,7 @@ CREATE INDEX clusters_by_project ON clusters (project_id, created_at, id);
 CREATE TABLE members (
 	project_id TEXT NOT NULL REFERENCES projects (id) ON DELETE CASCADE,
 	user_id    TEXT NOT NULL REFERENCES users (id) ON DELETE CASCADE,
-	role       TEXT NOT NULL CHECK (role IN ('viewer', 'editor', 'admin')),
+	role       TEXT NOT NULL CHECK (role IN ('viewer', 'editor', 'admin')), added_at INTEGER NOT NULL DEFAULT 0,
 	PRIMARY KEY (project_id, user_id)
 ) STRICT, WITHOUT ROWID;
 

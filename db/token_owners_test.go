@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 	"testing/fstest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -34,7 +35,7 @@ func upTo(t *testing.T, version string) fs.FS {
 }
 
 // TestOldTokensGetOwners opens a database in which tokens know their makers by name
-// only.
+// only, and members have no time: an owner is one since the project was created.
 func TestOldTokensGetOwners(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "signalbox.db")
@@ -69,7 +70,21 @@ func TestOldTokensGetOwners(t *testing.T) {
 	if err := old.Close(); err != nil {
 		t.Fatal(err)
 	}
-	all, err := reopen(t, path, released()).ListTokens(t.Context(), "p")
+	d := reopen(t, path, released())
+	members, err := d.ListMembers(t.Context(), "p")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range members {
+		want := time.Time{}
+		if m.UserID == "owner" {
+			want = time.UnixMilli(1).UTC()
+		}
+		if m.AddedAt != want {
+			t.Errorf("%s was added at %v, want %v", m.UserID, m.AddedAt, want)
+		}
+	}
+	all, err := d.ListTokens(t.Context(), "p")
 	if err != nil {
 		t.Fatal(err)
 	}

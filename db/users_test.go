@@ -106,7 +106,7 @@ func TestUserByID(t *testing.T) {
 func TestUserSummaryCountsProjectsAndBrokers(t *testing.T) {
 	t.Parallel()
 	d, ctx := world(t), t.Context()
-	must(t, d.CreateBroker(ctx, connection("b2", "p")), d.PutMember(ctx, "p", "guest", "viewer"))
+	must(t, d.CreateBroker(ctx, connection("b2", "p")), d.PutMember(ctx, "p", "guest", "viewer", at(8)))
 	for id, want := range map[string][2]int{"owner": {2, 2}, "guest": {1, 2}} {
 		got, err := d.GetUser(ctx, id)
 		wantErr(t, err, nil)
@@ -144,7 +144,7 @@ func TestUpdateUserChangesWhatIsGiven(t *testing.T) {
 func TestDeleteUser(t *testing.T) {
 	t.Parallel()
 	d, ctx := world(t), t.Context()
-	must(t, d.PutMember(ctx, "p", "guest", "admin"), d.CreateSession(ctx, session("s", "guest")))
+	must(t, d.PutMember(ctx, "p", "guest", "admin", at(8)), d.CreateSession(ctx, session("s", "guest")))
 	wantErr(t, d.DeleteUser(ctx, "nobody"), db.ErrNotFound)
 	wantErr(t, d.DeleteUser(ctx, "owner"), db.ErrInUse)
 	wantErr(t, d.DeleteUser(ctx, "guest"), nil)

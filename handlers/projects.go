@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"time"
 
 	"signalbox/db"
 	"signalbox/handlers/auth"
@@ -152,10 +153,11 @@ func (a *API) dissolveClusters(ctx context.Context, projectID string, purge bool
 
 // MemberRecord is a member of a project.
 type MemberRecord struct {
-	UserID string `json:"userId" doc:"Id of the user." example:"0190f3c2-1a2b-7c3d-8e4f-5a6b7c8d9e0f"`
-	Name   string `json:"name" doc:"Name of the user." example:"Ada Lovelace"`
-	Email  string `json:"email" doc:"Email address of the user." example:"ada@example.org"`
-	Role   string `json:"role" enum:"admin|editor|viewer" doc:"Role of the member in the project." example:"editor"`
+	UserID  string    `json:"userId" doc:"Id of the user." example:"0190f3c2-1a2b-7c3d-8e4f-5a6b7c8d9e0f"`
+	Name    string    `json:"name" doc:"Name of the user." example:"Ada Lovelace"`
+	Email   string    `json:"email" doc:"Email address of the user." example:"ada@example.org"`
+	Role    string    `json:"role" enum:"admin|editor|viewer" doc:"Role of the member in the project." example:"editor"`
+	AddedAt time.Time `json:"added_at,omitzero" doc:"Time since which the user is a member, RFC 3339; a change of the role leaves it. Absent if it is not known, as of members that were added before it was stored." example:"2026-01-31T12:00:00Z"`
 }
 
 // ListMembersRequest names a project.
@@ -166,7 +168,7 @@ func (a *API) ListMembers(ctx context.Context, r *ListMembersRequest) (List[Memb
 	members, err := a.DB.ListMembers(ctx, r.ProjectID)
 	records := make([]MemberRecord, 0, len(members))
 	for _, m := range members {
-		records = append(records, MemberRecord{UserID: m.UserID, Name: m.Name, Email: m.Email, Role: m.Role})
+		records = append(records, MemberRecord{UserID: m.UserID, Name: m.Name, Email: m.Email, Role: m.Role, AddedAt: m.AddedAt})
 	}
 	return listOf(records), err
 }
@@ -187,7 +189,7 @@ type PutMemberRequest struct {
 
 // PutMember makes a user a member, or changes the member's role.
 func (a *API) PutMember(ctx context.Context, r *PutMemberRequest) error {
-	return ownerStays(a.DB.PutMember(ctx, r.ProjectID, r.UserID, r.Body.Role))
+	return ownerStays(a.DB.PutMember(ctx, r.ProjectID, r.UserID, r.Body.Role, a.Now()))
 }
 
 // DeleteMemberRequest names a member.

@@ -33,6 +33,7 @@ type CertOptions struct {
 	Subject string
 	Names   []string
 	Expired bool
+	NotYet  bool // it is valid from tomorrow on
 }
 
 // NewCA creates a certificate authority with a new key.
@@ -76,6 +77,9 @@ func (ca *CA) Issue(t testing.TB, o CertOptions) KeyPair {
 	}
 	if o.Expired {
 		tmpl.NotAfter = time.Now().Add(-time.Hour)
+	}
+	if o.NotYet {
+		tmpl.NotBefore, tmpl.NotAfter = time.Now().Add(24*time.Hour), time.Now().Add(48*time.Hour)
 	}
 	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
 	if err != nil {

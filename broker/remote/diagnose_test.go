@@ -80,7 +80,8 @@ func TestDiagnose_certificate(t *testing.T) {
 		"self-signed":         {brokertest.SelfSigned(t, brokertest.CertOptions{Subject: "broker", Names: here}), false, "untrusted", "0 self-signed", "compare-fingerprint"},
 		"a private authority": {ca.Issue(t, brokertest.CertOptions{Subject: "broker", Names: here}), false, "untrusted", "0 unknown-authority", "show-authority"},
 		"another name":        {ca.Issue(t, brokertest.CertOptions{Subject: "broker", Names: []string{"broker.example"}}), true, "wrong-name", "0 wrong-name", "reissue-certificate"},
-		"expired":             {ca.Issue(t, brokertest.CertOptions{Subject: "broker", Names: here, Expired: true}), true, "expired", "0 expired", "show-certificate"},
+		"expired":             {ca.Issue(t, brokertest.CertOptions{Subject: "broker", Names: here, Expired: true}), true, "expired", "0 expired", "compare-fingerprint"},
+		"not valid yet":       {ca.Issue(t, brokertest.CertOptions{Subject: "broker", Names: here, NotYet: true}), true, "expired", "0 not-yet-valid", "compare-fingerprint"},
 		"all at once":         {brokertest.SelfSigned(t, brokertest.CertOptions{Subject: "broker", Names: []string{"x"}, Expired: true}), false, "expired", "0 wrong-name, 0 expired, 0 self-signed", "reissue-certificate"},
 		"of a client":         {ca.Issue(t, brokertest.CertOptions{Subject: "broker"}), true, "wrong-name", "0 wrong-name, 0 invalid", "reissue-certificate"},
 	} {
@@ -95,6 +96,9 @@ func TestDiagnose_certificate(t *testing.T) {
 			d, err := diagnosed(t, target)
 			if err == nil || summary(d) != tlsFailed+c.cause || problems(d) != c.problems || remedyLines(d, c.remedies) == "" {
 				t.Fatalf("error %v, diagnosis %s, problems %q, remedies %+v", err, summary(d), problems(d), d.Remedies)
+			}
+			if d.Cause == broker.CauseExpired && !strings.Contains(err.Error(), "server_fingerprint") {
+				t.Errorf("the error does not name the pin: %v", err)
 			}
 			own := d.Certificates[0]
 			if own.Fingerprint != fingerprintOf(t, c.pair.Cert) || own.Subject != "CN=broker" || own.NotBefore >= own.NotAfter {

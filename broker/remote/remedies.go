@@ -78,7 +78,7 @@ func (b *Broker) remediesByCause() map[broker.ConnectCause][]broker.Remedy {
 		broker.CauseUntrusted:                {compare, authority},
 		broker.CauseOtherCertificate:         {compare},
 		broker.CauseWrongName:                {compare, reissue},
-		broker.CauseExpired:                  {dates, reissue},
+		broker.CauseExpired:                  {dates, reissue, compare},
 		broker.CauseInvalidCertificate:       {dates, reissue},
 		broker.CauseNoTLS:                    {secure},
 		broker.CauseNoCommonTLS:              {secure, log},

@@ -61,7 +61,7 @@ func newWorld(t testing.TB, cfg auth.Config) world {
 	must(t,
 		w.db.CreateProject(t.Context(), db.Project{ID: "p", OwnerID: "owner"}),
 		w.db.CreateProject(t.Context(), db.Project{ID: "q", OwnerID: "root"}),
-		w.db.PutMember(t.Context(), "p", "guest", "editor"))
+		w.db.PutMember(t.Context(), "p", "guest", "editor", c.now()))
 	return w
 }
 

@@ -104,30 +104,43 @@ func TestUnreachableBroker(t *testing.T) {
 	}
 }
 
-// TestPinnedBroker tests a Mosquitto with a self-signed certificate, pins that and connects.
+// TestPinnedBroker tests Mosquittos with self-signed certificates, of which some are out of date, pins them and
+// connects.
 func TestPinnedBroker(t *testing.T) {
 	t.Parallel()
 	api := apitest.New(t)
-	server := brokertest.Mosquitto(t, brokertest.WithCertificate(brokertest.SelfSigned(t, brokertest.CertOptions{Subject: "broker", Names: []string{"127.0.0.1"}})))
-	body := object{"name": "plant", "url": server.TLSURL, "username": server.AdminUsername, "password": string(server.AdminPassword)}
-	try := func() (trial handlers.BrokerTrial) {
-		api.Root.Post("/api/projects/"+api.Project+"/brokers/test", body).Want(200).Decode(&trial)
-		return trial
+	here := []string{"127.0.0.1"}
+	for name, c := range map[string]struct {
+		certificate brokertest.CertOptions
+		cause       broker.ConnectCause
+	}{
+		"self-signed":   {brokertest.CertOptions{Subject: "broker", Names: here}, broker.CauseUntrusted},
+		"expired":       {brokertest.CertOptions{Subject: "broker", Names: here, Expired: true}, broker.CauseExpired},
+		"not valid yet": {brokertest.CertOptions{Subject: "broker", Names: here, NotYet: true}, broker.CauseExpired},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := brokertest.Mosquitto(t, brokertest.WithCertificate(brokertest.SelfSigned(t, c.certificate)))
+			body := object{"name": name, "url": server.TLSURL, "username": server.AdminUsername, "password": string(server.AdminPassword)}
+			try := func() (trial handlers.BrokerTrial) {
+				api.Root.Post("/api/projects/"+api.Project+"/brokers/test", body).Want(200).Decode(&trial)
+				return trial
+			}
+			trial := try()
+			if trial.Connected || trial.Cause != c.cause || len(trial.Certificates) != 1 {
+				t.Fatalf("trial: got %+v", trial)
+			}
+			body["server_fingerprint"] = trial.Certificates[0].Fingerprint
+			if trial = try(); !trial.Connected || trial.Cause != "" || len(trial.Certificates[0].Problems) > 0 {
+				t.Errorf("trial with the pin: got %+v", trial)
+			}
+			id := addBroker(t, api, body)
+			waitFor(t, "the pinned broker", func() bool { return brokerRecord(api, id).Status.Connected })
+			body["server_fingerprint"] = fingerprint
+			body["name"] = name + ", another"
+			id = addBroker(t, api, body)
+			waitFor(t, "the refusal", func() bool { return strings.Contains(brokerRecord(api, id).Status.Error, "another certificate") })
+		})
 	}
-	trial := try()
-	if trial.Connected || trial.Cause != broker.CauseUntrusted || len(trial.Certificates) != 1 {
-		t.Fatalf("trial: got %+v", trial)
-	}
-	body["server_fingerprint"] = trial.Certificates[0].Fingerprint
-	if trial = try(); !trial.Connected || trial.Cause != "" || len(trial.Certificates[0].Problems) > 0 {
-		t.Errorf("trial with the pin: got %+v", trial)
-	}
-	id := addBroker(t, api, body)
-	waitFor(t, "the pinned broker", func() bool { return brokerRecord(api, id).Status.Connected })
-	body["server_fingerprint"] = fingerprint
-	body["name"] = "another"
-	id = addBroker(t, api, body)
-	waitFor(t, "the refusal", func() bool { return strings.Contains(brokerRecord(api, id).Status.Error, "another certificate") })
 }
 
 func TestBrokerConnection(t *testing.T) {

@@ -167,14 +167,31 @@ func TestConsoleTables(t *testing.T) {
 	c.has(c.at("client", "username", "admin"), "<dd>–</dd>")
 }
 
-// TestConsoleMembers checks that only users who are no members are offered, and none is chosen.
+// TestConsoleMembers checks that only users who are no members are offered, none is chosen, and that the
+// list has the time since which a user is a member, a dash where that is not known.
 func TestConsoleMembers(t *testing.T) {
 	t.Parallel()
-	a := apitest.New(t)
+	dir := t.TempDir()
+	a := apitest.New(t, apitest.In(dir))
 	b := a.Browser(apitest.RootEmail, apitest.RootPassword)
 	b.Lacks(b.Want(b.Get(b.Project("/members/new")), 200, "All users are members", `/users/new"`), apitest.RootEmail+"</option>", "<select")
 	a.Root.Post("/api/users", object{"email": "ada@example.com", "password": apitest.RootPassword, "firstname": "Ada"}).Want(200)
 	b.Lacks(b.Want(b.Get(b.Project("/members/new")), 200, "<select id=\"f-user\" name=\"user\" required", "Choose a user", "Ada · ada@example.com</option>"), apitest.RootEmail+"</option>", "All users", " checked")
+
+	since := regexp.MustCompile(`<span>` + regexp.QuoteMeta(apitest.RootEmail) + `</span></td><td>(<time|–)`)
+	want := func(cell string) {
+		t.Helper()
+		text := b.Want(b.Get(b.Project("/members")), 200, ">Since<").Text
+		if m := since.FindStringSubmatch(text); m == nil || m[1] != cell {
+			t.Errorf("the row of the owner has %q, want %s in %s", m, cell, text)
+		}
+	}
+	want("<time")
+	changeDatabase(t, dir, "UPDATE members SET added_at = 0") // as of a member from before the time was stored
+	want("–")
+	if text := string(a.Root.Get("/api/projects/" + a.Project + "/members").Want(200).Body); strings.Contains(text, "added_at") {
+		t.Errorf("members %s, want none with added_at", text)
+	}
 }
 
 // TestConsoleDeletionsThatEndMuch checks that the project of the embedded broker is not offered for

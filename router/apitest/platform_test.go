@@ -133,10 +133,23 @@ func TestTokens(t *testing.T) {
 	}
 }
 
+// memberOf returns the record of a member of the project.
+func memberOf(t *testing.T, api *apitest.API, userID string) handlers.MemberRecord {
+	t.Helper()
+	var list []handlers.MemberRecord
+	api.Root.Get("/api/projects/" + api.Project + "/members").Want(200).Decode(&list)
+	i := slices.IndexFunc(list, func(m handlers.MemberRecord) bool { return m.UserID == userID })
+	if i < 0 {
+		t.Fatalf("members %+v, want one with the id %s", list, userID)
+	}
+	return list[i]
+}
+
 func TestProjectsAndMembers(t *testing.T) {
 	t.Parallel()
 	api := apitest.New(t)
-	var ada handlers.Identifier
+	var ada, me handlers.Identifier
+	api.Root.Get("/api/auth/me").Want(200).Decode(&me)
 	api.Root.Post("/api/users", object{"email": "ada@example.com", "password": "analytical"}).Want(200).Decode(&ada)
 	session := api.LogIn("ada@example.com", "analytical")
 
@@ -154,7 +167,19 @@ func TestProjectsAndMembers(t *testing.T) {
 	session.Get("/api/projects/0197-unknown").WantError(404, "NOT_FOUND")
 
 	members := "/api/projects/" + api.Project + "/members/"
+	before := time.Now().Truncate(time.Millisecond)
+	api.Root.Put(members+ada.ID, object{"role": "viewer"}).Want(204)
+	first := memberOf(t, api, ada.ID)
+	if first.AddedAt.Before(before) || first.AddedAt.After(time.Now()) {
+		t.Errorf("the member was added at %v, want a time since %v", first.AddedAt, before)
+	}
 	api.Root.Put(members+ada.ID, object{"role": "editor"}).Want(204)
+	if again := memberOf(t, api, ada.ID); again.Role != "editor" || !again.AddedAt.Equal(first.AddedAt) {
+		t.Errorf("after a change of the role: %+v, want it added at %v", again, first.AddedAt)
+	}
+	if owner := memberOf(t, api, me.ID); owner.AddedAt.IsZero() {
+		t.Errorf("the owner: %+v, want the time at which the project was created", owner)
+	}
 	session.Get(api.At("/clients")).Want(200)
 	session.Delete(members+ada.ID).WantError(403, "FORBIDDEN")
 	api.Root.Put(members+"0197-unknown", object{"role": "editor"}).WantError(404, "NOT_FOUND")

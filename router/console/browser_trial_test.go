@@ -70,6 +70,7 @@ type failedTrial struct {
 	remedies                []string
 	certificates            int
 	pins                    bool   // the certificate can be pinned
+	outdated                string // the warning that its dates are not checked then
 	missing                 string // why the broker lacks access control
 }
 
@@ -87,7 +88,7 @@ func (p *trialPage) try(f failedTrial) {
 	p.t.Helper()
 	p.fill(f)
 	p.press(`button[value="test"]`)
-	if got := p.Text("#trial .message"); !strings.Contains(got, f.cause) {
+	if got := p.Text("#trial .message." + f.state); !strings.Contains(got, f.cause) {
 		p.t.Errorf("%s: the page does not name the cause %q: %s", f.url, f.cause, got)
 	}
 	p.wantSteps(f.step, f.state)
@@ -102,6 +103,7 @@ func (p *trialPage) try(f failedTrial) {
 	if n := p.Count(`button[value="pin"]`); n != 0 != f.pins {
 		p.t.Errorf("%s: %d certificates can be pinned", f.url, n)
 	}
+	p.wantOutdated(f.outdated)
 	if got := p.Text("#trial .features"); !strings.Contains(got, f.missing) {
 		p.t.Errorf("%s: the page does not name why access control is missing, %q: %s", f.url, f.missing, got)
 	}
@@ -114,14 +116,24 @@ func (p *trialPage) fill(f failedTrial) {
 	p.Evaluate(fmt.Sprintf(`document.querySelector('[name="ca_cert"]').value = %q`, f.authority), nil) // as if it was pasted
 }
 
+// wantOutdated fails the test unless the page warns that the dates of a certificate are not checked if
+// it is pinned, or has no warning if text is "".
+func (p *trialPage) wantOutdated(text string) {
+	p.t.Helper()
+	if got := strings.Join(p.lines("#trial p.message.warn"), "; "); !strings.Contains(got, text) || text == "" && got != "" {
+		p.t.Errorf("the warning about the dates is %q, want %q", got, text)
+	}
+}
+
 // pin pins the certificate with one click, with which the connection works, and removes the pin.
-func (p *trialPage) pin() {
+func (p *trialPage) pin(outdated string) {
 	p.t.Helper()
 	p.press(`button[value="pin"]`)
 	if p.Count("#trial .message.good") != 2 || p.Count(`button[value="pin"]`) > 0 {
 		p.t.Errorf("with the pinned certificate: %s", p.Text("#trial"))
 	}
 	p.wantSteps("", "")
+	p.wantOutdated(outdated)
 	p.Fill(`[name="server_fingerprint"]`, "")
 }
 
@@ -146,7 +158,8 @@ func TestConnect_failures(t *testing.T) {
 	unknownLines, unknownURL := tlsListener(t, unknown)
 	otherLines, otherURL := tlsListener(t, ca.Issue(t, brokertest.CertOptions{Subject: "broker", Names: []string{"broker.example"}}))
 	expiredLines, expiredURL := tlsListener(t, ca.Issue(t, brokertest.CertOptions{Subject: "broker", Names: here, Expired: true}))
-	server := brokertest.Mosquitto(t, brokertest.WithConfig(slices.Concat(unknownLines, otherLines, expiredLines)...))
+	notYetLines, notYetURL := tlsListener(t, ca.Issue(t, brokertest.CertOptions{Subject: "broker", Names: here, NotYet: true}))
+	server := brokertest.Mosquitto(t, brokertest.WithConfig(slices.Concat(unknownLines, otherLines, expiredLines, notYetLines)...))
 	bare := brokertest.Mosquitto(t, brokertest.WithoutPlugin())
 	api := apitest.New(t)
 	s := newSession(t, api.URL)
@@ -155,7 +168,7 @@ func TestConnect_failures(t *testing.T) {
 	p.Click("main details > summary")
 
 	p.tryPorts()
-	p.tryCertificates(server, string(ca.PEM), unknownURL, otherURL, expiredURL)
+	p.tryCertificates(server, string(ca.PEM), unknownURL, otherURL, expiredURL, notYetURL)
 	at := addMosquitto(t, api, server)
 	api.Root.Post(api.BrokerAt(at, "/clients"), object{"username": "reader", "password": secret}).Want(204)
 	p.tryRights(server, bare)
@@ -187,20 +200,25 @@ func (p *trialPage) tryPorts() {
 }
 
 // tryCertificates tries listeners whose certificate is of an unknown authority, for another name
-// and out of date. The first two can be pinned.
-func (p *trialPage) tryCertificates(server *brokertest.Server, authority, unknown, other, expired string) {
+// expired and not valid yet. Each can be pinned.
+func (p *trialPage) tryCertificates(server *brokertest.Server, authority, unknown, other, expired, notYet string) {
 	p.t.Helper()
 	f := failedTrial{url: unknown, username: server.AdminUsername, password: string(server.AdminPassword), step: "TLS", state: "bad",
 		cause: "The certificate of the broker is not trusted.", certificates: 2, pins: true,
 		remedies: []string{fingerprints, "show-authority: cat /etc/mosquitto/certs/ca.crt"}}
 	p.try(f)
-	p.pin()
+	p.pin("")
 	f.url, f.authority, f.cause, f.certificates, f.remedies = other, authority, "The certificate of the broker is for another name.", 1, []string{fingerprints, reissue}
 	p.try(f)
-	p.pin()
-	f.url, f.cause, f.pins = expired, "The certificate of the broker is out of date.", false
-	f.remedies = []string{"show-certificate: openssl x509 -noout -dates -ext extendedKeyUsage,basicConstraints -in /etc/mosquitto/certs/server.crt", reissue}
+	p.pin("")
+	f.cause = "The certificate of the broker is out of date."
+	f.remedies = []string{"show-certificate: openssl x509 -noout -dates -ext extendedKeyUsage,basicConstraints -in /etc/mosquitto/certs/server.crt", reissue, fingerprints}
+	f.url, f.outdated = expired, "certificate of the broker has expired"
 	p.try(f)
+	p.pin(f.outdated)
+	f.url, f.outdated = notYet, "certificate of the broker is not valid yet"
+	p.try(f)
+	p.pin(f.outdated)
 }
 
 // tryRights tries a user whose password is wrong, and who then may not manage access control, puts
@@ -218,20 +236,32 @@ func (p *trialPage) tryRights(server, bare *brokertest.Server) {
 			"add-to-password-file: mosquitto_passwd /etc/mosquitto/passwd reader\nsystemctl reload mosquitto"}}
 	p.try(reader)
 	p.carryOut(server, "set-password", reader.password)
-	reader.cause, reader.step, reader.state, reader.remedies = "The connection works.", control, "warn", []string{allow + "reader signalbox"}
+	reader.cause, reader.step, reader.state, reader.remedies = "The user may not use $CONTROL", control, "warn", []string{allow + "reader signalbox"}
 	reader.missing = `user "reader" may not subscribe to $CONTROL/dynamic-security/v1/response`
 	p.try(reader)
+	p.wantLimited()
 	p.carryOut(server, "allow-control", "")
 	p.press(`button[value="test"]`)
 	p.wantSteps("", "")
 	const load = "per_listener_settings false\nplugin /usr/lib/x86_64-linux-gnu/mosquitto_dynamic_security.so\nplugin_opt_config_file /var/lib/mosquitto/dynamic-security.json"
-	p.try(failedTrial{url: bare.URL, cause: "The connection works.", step: control, state: "warn", missing: "it has no dynamic security plugin",
+	p.try(failedTrial{url: bare.URL, cause: "The broker does not answer on $CONTROL", step: control, state: "warn", missing: "it has no dynamic security plugin",
 		remedies: []string{"init-dynamic-security: mosquitto_ctrl dynsec init /var/lib/mosquitto/dynamic-security.json admin\nchown mosquitto: /var/lib/mosquitto/dynamic-security.json",
 			"load-dynamic-security: " + load, allow + "signalbox signalbox"}})
+	p.wantLimited()
 	if got := p.lines("#trial .features pre"); !slices.Equal(got, []string{load, load}) {
 		p.t.Errorf("the lines for the missing feature: %q", got)
 	}
 	p.CheckAccessibility()
+}
+
+// wantLimited fails the test unless the page names what works and what does not, and nothing looks as if
+// all was well.
+func (p *trialPage) wantLimited() {
+	p.t.Helper()
+	const want = "The connection and the login work, but access control cannot be managed."
+	if got := p.Text("#trial .message"); !strings.Contains(got, want) || p.Count("#trial .message.good") > 0 {
+		p.t.Errorf("a broker whose access control cannot be managed: %s, want %s", p.Text("#trial"), want)
+	}
 }
 
 // wantLines fails the test for the pages of a broker that show several lines as one.

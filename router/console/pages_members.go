@@ -8,10 +8,11 @@ import (
 
 // memberRecord is a member of a project as the API returns it.
 type memberRecord struct {
-	UserID string `json:"userId"`
-	Name   string `json:"name"`
-	Email  string `json:"email"`
-	Role   string `json:"role"`
+	UserID  string `json:"userId"`
+	Name    string `json:"name"`
+	Email   string `json:"email"`
+	Role    string `json:"role"`
+	AddedAt any    `json:"added_at"`
 }
 
 func viewMembers(q *request) (view, error) {
@@ -29,12 +30,12 @@ func viewMembers(q *request) (view, error) {
 		return nil, err
 	}
 	administrators := q.administrators()
-	v := &listView{Intro: q.t("members.empty"), Paging: paging{Total: total}, Head: []string{q.t("col.name"), q.t("col.role"), q.t("col.email")}}
+	v := &listView{Intro: q.t("members.empty"), Paging: paging{Total: total}, Head: []string{q.t("col.name"), q.t("col.role"), q.t("col.email"), q.t("col.since")}}
 	if q.role() >= admin {
 		v.Add = link{Text: q.t("members.add"), To: q.inProject("members/new"), Dialog: true}
 	}
 	for _, m := range list {
-		r := row{Cells: []cell{{Text: m.Name}, {Text: q.t("role." + m.Role)}, {Text: m.Email}}}
+		r := row{Cells: []cell{{Text: m.Name}, {Text: q.t("role." + m.Role)}, {Text: m.Email}, {Time: m.AddedAt}}}
 		if administrators[m.UserID] {
 			r.Cells[1].Quiet = q.t("members.root")
 		}

@@ -4,6 +4,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 )
 
 // trial is the outcome of the test of a connection, as the API returns it.
@@ -50,14 +51,16 @@ type peerCertificate struct {
 type trialView struct {
 	trial
 	Form     string // id of the form
+	State    string // good, warn if it is limited, or bad
 	Title    string
-	Why      string // it failed, in the terms of the form
+	Why      string // it failed, in the terms of the form, or is limited
 	Features []shownFeature
 	Steps    []shownStep
 	Remedies []shownRemedy
 	Chain    []shownCertificate
 	Pinned   bool   // the first certificate is the pinned one
 	Pin      string // fingerprint that can be pinned, "" if there is nothing to pin
+	Outdated string // warning about the dates of a certificate that is, or can be, pinned
 }
 
 // shownStep is a step with the words for it.
@@ -84,10 +87,14 @@ func (q *request) shownTrial(f form) *trialView {
 	if t == nil {
 		return nil
 	}
-	v := &trialView{trial: *t, Form: f.ID, Why: inFormTerms(t.Error, f.label), Features: shownFeatures(t.Capabilities, t.Missing, q.lang)}
-	v.Title = q.t("trial.good")
-	if !t.Connected {
-		v.Title = q.known("trial.cause."+t.Cause, q.t("trial.failed"))
+	v := &trialView{trial: *t, Form: f.ID, Features: shownFeatures(t.Capabilities, t.Missing, q.lang)}
+	switch {
+	case !t.Connected:
+		v.State, v.Title, v.Why = "bad", q.known("trial.cause."+t.Cause, q.t("trial.failed")), inFormTerms(t.Error, f.label)
+	case t.Cause != "":
+		v.State, v.Title, v.Why = "warn", q.t("trial.limited"), q.known("trial.cause."+t.Cause, "")
+	default:
+		v.State, v.Title = "good", q.t("trial.good")
 	}
 	for _, s := range t.Steps {
 		state := map[string]string{"good": "good", "limited": "warn", "failed": "bad"}[s.State]
@@ -113,24 +120,33 @@ func (q *request) shownTrial(f form) *trialView {
 	if len(t.Certificates) > 0 {
 		v.Pinned = t.Connected && q.posted("server_fingerprint") != "" && len(t.Certificates[0].Problems) == 0
 		v.Pin = t.pinnable(q.posted("verify_ca_cert") == "true")
+		if v.Pinned || v.Pin != "" {
+			v.Outdated = q.outdated(t.Certificates[0], time.Now())
+		}
 	}
 	return v
 }
 
-// pinnable returns the fingerprint of a certificate that is not trusted, or not verified, and
-// can be pinned: one that is out of date is to be renewed instead.
+// pinnable returns the fingerprint of a certificate that is not trusted, or not verified, which
+// can be pinned.
 func (t *trial) pinnable(verified bool) string {
-	outdated, untrusted := false, false
-	for _, c := range t.Certificates {
-		for _, p := range c.Problems {
-			outdated = outdated || slices.Contains([]string{"expired", "not-yet-valid"}, p.Problem)
-			untrusted = true
-		}
-	}
-	if outdated || !untrusted || t.Connected && verified {
+	untrusted := slices.ContainsFunc(t.Certificates, func(c peerCertificate) bool { return len(c.Problems) > 0 })
+	if !untrusted || t.Connected && verified {
 		return ""
 	}
 	return t.Certificates[0].Fingerprint
+}
+
+// outdated returns the warning about a certificate that is not valid now, "" for another one. Its
+// dates do not matter once it is pinned.
+func (q *request) outdated(c peerCertificate, now time.Time) string {
+	switch at := now.UnixMilli(); {
+	case at > c.NotAfter:
+		return q.t("trial.outdated.expired")
+	case at < c.NotBefore:
+		return q.t("trial.outdated.not-yet-valid")
+	}
+	return ""
 }
 
 // settingNames matches the members of a connection that messages of the API name.

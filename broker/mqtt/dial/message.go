@@ -149,7 +149,7 @@ func (ep Endpoint) tlsReason(f *Failure) reason {
 	case isName:
 		return reason{broker.CauseWrongName, ep.hostnameMessage(name)}
 	case isInvalid:
-		return invalidCertificateReason(invalid)
+		return ep.invalidCertificateReason(invalid)
 	case isPlain || errors.Is(f.Err, syscall.ECONNRESET) || isEOF(f.Err):
 		return because(broker.CauseNoTLS, "%s does not speak TLS: check the port, or use %s:// for an unencrypted connection", ep.Addr, ep.unencrypted())
 	case f.Seen.CertificateWanted():
@@ -195,20 +195,24 @@ func (ep Endpoint) unknownAuthorityMessage(e x509.UnknownAuthorityError) string 
 	if ep.TLS.RootCAs != nil {
 		return "the broker's certificate is signed by an authority" + issuer + " that is not in the given " + ep.Settings.CA
 	}
-	pin := ""
-	if ep.Settings.Fingerprint != "" {
-		pin = ", or pin the broker's certificate by its fingerprint as " + ep.Settings.Fingerprint
+	return "the broker's certificate is signed by an authority" + issuer + " that is not trusted here: give the authority's certificate as " + ep.Settings.CA + ep.orPin()
+}
+
+// orPin returns the advice to pin the certificate, "" where that is not possible.
+func (ep Endpoint) orPin() string {
+	if ep.Settings.Fingerprint == "" {
+		return ""
 	}
-	return "the broker's certificate is signed by an authority" + issuer + " that is not trusted here: give the authority's certificate as " + ep.Settings.CA + pin
+	return ", or pin the broker's certificate by its fingerprint as " + ep.Settings.Fingerprint
 }
 
 // invalidCertificateReason explains a certificate that is invalid whatever its authority.
-func invalidCertificateReason(e x509.CertificateInvalidError) reason {
+func (ep Endpoint) invalidCertificateReason(e x509.CertificateInvalidError) reason {
 	if e.Reason != x509.Expired || e.Cert == nil {
 		return because(broker.CauseInvalidCertificate, "the broker's certificate is not valid for a server")
 	}
-	return because(broker.CauseExpired, "the broker's certificate is valid only from %s to %s: renew it, or check the clocks",
-		e.Cert.NotBefore.UTC().Format(time.DateOnly), e.Cert.NotAfter.UTC().Format(time.DateOnly))
+	return because(broker.CauseExpired, "the broker's certificate is valid only from %s to %s: renew it, or check the clocks%s",
+		e.Cert.NotBefore.UTC().Format(time.DateOnly), e.Cert.NotAfter.UTC().Format(time.DateOnly), ep.orPin())
 }
 
 // maxNames bounds the names in a message; a certificate may have thousands.

@@ -78,6 +78,7 @@ func wantOlderData(t *testing.T, p *service, token string) {
 	for path, want := range map[string][]string{
 		"/api/projects":                     {`"hall"`, `"Hall 3"`, `"default"`},
 		r.inProject("/tokens"):              {`"ci"`},
+		r.inProject("/members"):             {`"added_at":"20`}, // of the owner
 		r.inProject("/brokers"):             {`"line-1"`, `"hasPassword":true`, `"mqtt://127.0.0.1:1"`},
 		r.at("/clients?verbose=true"):       {`"Pump 7"`, `"pumps"`, `"disabled":true`},
 		r.at("/roles?verbose=true"):         {`"plant/#"`, `"cmd/#"`, `"subscribePattern"`},
