@@ -23,6 +23,7 @@ const (
 // Drain ends when no peer takes any more, or with its context. A client that connects to another
 // node meanwhile gets its session there, as always.
 func (c *Coordinator) Drain(ctx context.Context) (moved, left int) {
+	c.draining.Store(true) // of nodes that stop together none gets the sessions of the others
 	for {
 		movedNow, leftNow := c.drainOnce(ctx)
 		moved, left = moved+movedNow, leftNow
@@ -121,6 +122,9 @@ func (c *Coordinator) send(ctx context.Context, node int, h engine.Ownership) bo
 // connecting to a node. The session of a client that has one here as well is left to
 // reconciling.
 func (c *Coordinator) receive(ctx context.Context, from int, remote engine.Ownership) error {
+	if c.draining.Load() {
+		return errStopped
+	}
 	select {
 	case c.pullSlots <- struct{}{}:
 		defer func() { <-c.pullSlots }()

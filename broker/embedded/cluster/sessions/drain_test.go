@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -146,6 +147,32 @@ func TestStop(t *testing.T) {
 		}
 		if took := time.Since(began); took > time.Second {
 			t.Errorf("the clients waited %v", took)
+		}
+	})
+}
+
+// TestDrainTogether stops all nodes at the same time: none moves sessions to another one that
+// stops as well, and each session is at one node.
+func TestDrainTogether(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
+		const sessions = 60
+		c := newCluster(t, 3)
+		for i := range sessions {
+			c.nodes[i%3].Connect(keeps(fmt.Sprintf("c%02d", i))).Disconnect()
+		}
+		began := time.Now()
+		var stopping sync.WaitGroup
+		for _, n := range c.nodes {
+			stopping.Go(func() { n.sessions.Drain(t.Context()) })
+		}
+		stopping.Wait()
+		if took := time.Since(began); took > time.Second {
+			t.Errorf("that took %v", took)
+		}
+		for i := range sessions {
+			if got := c.owners(fmt.Sprintf("c%02d", i)); len(got) != 1 {
+				t.Errorf("session %d is at %v", i, got)
+			}
 		}
 	})
 }
