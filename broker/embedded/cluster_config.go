@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strconv"
+	"strings"
 	"time"
 
 	"signalbox/broker/embedded/cluster"
@@ -22,6 +24,9 @@ type ClusterConfig struct {
 	// Expect is the name of the cluster without which the broker serves administrators only;
 	// empty for a broker that also serves alone.
 	Expect string `mapstructure:"expect"`
+	// ClientAddress is the address, host:port, at which clients reach this node. Nodes that stop
+	// name it to their clients of MQTT 5; empty for none.
+	ClientAddress string `mapstructure:"client_address"`
 	// DrainTimeout bounds how long a node of a cluster of syncmode hp moves its sessions to the
 	// other nodes before it stops; 0 for a node that keeps them.
 	DrainTimeout time.Duration `mapstructure:"drain_timeout"`
@@ -57,6 +62,9 @@ func (c ClusterConfig) Validate() error {
 	if c.MinFreeDisk < 0 {
 		errs = append(errs, errors.New("cluster.min_free_disk: must not be negative"))
 	}
+	if err := validateClientAddress(c.ClientAddress); c.ClientAddress != "" && err != nil {
+		errs = append(errs, fmt.Errorf("cluster.client_address: %w", err))
+	}
 	if t := c.DrainTimeout; t < 0 || t > maxDrainTimeout {
 		errs = append(errs, fmt.Errorf("cluster.drain_timeout: must be from 0s to %v", maxDrainTimeout))
 	}
@@ -70,4 +78,19 @@ func (c ClusterConfig) Validate() error {
 		errs = append(errs, fmt.Errorf("cluster.listen: must be host:port, as in 10.0.0.1:7000, or empty: %w", err))
 	}
 	return errors.Join(errs...)
+}
+
+// maxClientAddress is the greatest length of a host name with a port.
+const maxClientAddress = 253 + len(":65535")
+
+// validateClientAddress checks an address that is to be named to clients, which another node may
+// have sent.
+func validateClientAddress(address string) error {
+	host, port, err := net.SplitHostPort(address)
+	number, notNumber := strconv.ParseUint(port, 10, 16)
+	if err != nil || host == "" || notNumber != nil || number == 0 || len(address) > maxClientAddress ||
+		strings.ContainsFunc(address, func(r rune) bool { return r <= ' ' || r >= 0x7f }) {
+		return errors.New("must be host:port, as in broker-1.example.org:8883, or empty")
+	}
+	return nil
 }

@@ -15,6 +15,7 @@ import (
 const (
 	askTopicTree = 'T' // a message to the control topic of the topic tree
 	askClaims    = 'C' // about the node of a client, and its session
+	askAddress   = 'A' // at which clients reach the node
 	// and askTime
 )
 
@@ -88,6 +89,8 @@ func (m *member) answer(ctx context.Context, from cluster.NodeID, request []byte
 	switch p := m.peering.Load(); {
 	case kind == askTime:
 		return m.encodeTime(), nil
+	case kind == askAddress:
+		return []byte(m.broker.config.Cluster.ClientAddress), nil
 	case kind == askTopicTree:
 		return m.broker.answerTopics(ctx, body)
 	case kind == askClaims && p != nil:

@@ -4,6 +4,9 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"slices"
+	"strings"
+	"sync"
 	"time"
 
 	"signalbox/broker/embedded/cluster"
@@ -86,12 +89,34 @@ func (m *member) drain(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, m.broker.config.Cluster.DrainTimeout)
 	defer cancel()
 	before, _ := t.claims.Drain(ctx)
-	m.broker.engine.Redirect(ctx)
+	m.broker.engine.Redirect(ctx, m.clientAddresses(ctx))
 	after, left := t.claims.Drain(ctx)
 	t.claims.Stop(ctx)
 	if moved := before + after; moved+left > 0 {
 		m.broker.log.Info("the sessions were moved to other nodes, before this one stops", "moved", moved, "left", left)
 	}
+}
+
+// addressTimeout bounds how long a node waits for the addresses at which clients reach the others.
+const addressTimeout = time.Second
+
+// clientAddresses returns the addresses at which clients reach the other nodes, of those that
+// respond and have one configured, separated by spaces.
+func (m *member) clientAddresses(ctx context.Context) string {
+	ctx, cancel := context.WithTimeout(ctx, addressTimeout)
+	defer cancel()
+	nodes, _ := network{m.node}.Peers()
+	answers := make([]string, len(nodes))
+	var asked sync.WaitGroup
+	for i, n := range nodes {
+		asked.Go(func() {
+			if b, err := m.node.Ask(ctx, cluster.NodeID(n), []byte{askAddress}); err == nil { // an older release does not know the request
+				answers[i] = string(b)
+			}
+		})
+	}
+	asked.Wait()
+	return strings.Join(slices.DeleteFunc(answers, func(a string) bool { return validateClientAddress(a) != nil }), " ")
 }
 
 // disconnectPeers closes the links to the other nodes.

@@ -13,7 +13,13 @@ import (
 // one: both continue at the other nodes, with what is queued.
 func TestHPDrain(t *testing.T) {
 	t.Parallel()
-	all := gatherHP(t, unhurried) // which wait long for a node of which they do not know that it has stopped
+	address := func(n *node) string {
+		if n.at.NodeID == 2 {
+			return "" // not configured
+		}
+		return fmt.Sprintf("node-%d.example:1883", n.at.NodeID)
+	}
+	all := gatherHP(t, unhurried, func(n *node) { n.config.Cluster.ClientAddress = address(n) }) // which wait long for a node of which they do not know that it has stopped
 	away := join(t, all[0].Broker, 5, as("dev", "pw"), withID("away"), persistent)
 	away.Subscribe(1, "way/#")
 	away.Conn.Close()
@@ -27,8 +33,8 @@ func TestHPDrain(t *testing.T) {
 	}
 	stopped := make(chan struct{})
 	go func() { defer close(stopped); all[0].stop() }()
-	if pk := there.Want(packet.Disconnect); pk.Reason != 0x9c {
-		t.Errorf("DISCONNECT code %#x", pk.Reason)
+	if pk := there.Want(packet.Disconnect); pk.Reason != 0x9c || pk.Properties.ServerReference != address(all[2]) {
+		t.Errorf("DISCONNECT code %#x, server reference %q", pk.Reason, pk.Properties.ServerReference)
 	}
 	<-stopped
 	for i := 5; i < 10; i++ {

@@ -46,9 +46,11 @@ func (e *Engine) Suspend(ctx context.Context, reason byte) error {
 }
 
 // Redirect ends the connections of all clients but those of AdminOnly sockets, because other
-// servers have their sessions or will have them (0x9C). The sessions stay, and new connections
-// are accepted. It waits for the end of the connections, at most until the context ends.
-func (e *Engine) Redirect(ctx context.Context) {
+// servers have their sessions or will have them (0x9C). serverReference names these to clients of
+// MQTT 5, host:port separated by spaces; "" if they are not known. The sessions stay, and new
+// connections are accepted. It waits for the end of the connections, at most until the context
+// ends.
+func (e *Engine) Redirect(ctx context.Context, serverReference string) {
 	e.mu.Lock()
 	var out []*Conn
 	for c := range e.conns {
@@ -58,7 +60,9 @@ func (e *Engine) Redirect(ctx context.Context) {
 	}
 	e.mu.Unlock()
 	for _, c := range out {
-		c.end(packet.ReasonUseAnotherServer, true)
+		if c.beginRedirect(serverReference) {
+			c.flush()
+		}
 	}
 	for _, c := range out {
 		select {

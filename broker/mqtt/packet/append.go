@@ -92,6 +92,15 @@ func AppendDisconnect(dst []byte, reason byte, reasonString string) []byte {
 	return end(appendReason(dst, reason, reasonString), body)
 }
 
+// AppendRedirect appends a DISCONNECT that refers the client to other servers, host:port separated
+// by spaces (MQTT 5, 3.14.2.2.5 and 4.11).
+func AppendRedirect(dst []byte, reason byte, serverReference string) []byte {
+	dst, body := begin(dst, TypeDisconnect, 0)
+	dst = append(dst, reason)
+	from := len(dst)
+	return end(end(appendNonEmpty(dst, propServerReference, serverReference), from), body)
+}
+
 // appendReason appends a reason code and a reason string in the shortest form.
 func appendReason(dst []byte, reason byte, reasonString string) []byte {
 	if reason == ReasonSuccess && reasonString == "" {

@@ -42,6 +42,7 @@ func TestAppend(t *testing.T) {
 		{"PINGRESP", AppendPingresp(nil), "d000"},
 		{"DISCONNECT", AppendDisconnect(nil, ReasonProtocolError, ""), "e001 82"},
 		{"DISCONNECT that says nothing", AppendDisconnect(nil, 0, ""), "e000"},
+		{"DISCONNECT to another server", AppendRedirect(nil, ReasonUseAnotherServer, "a:1"), "e008 9c 06 1c0003613a31"},
 		{"DISCONNECT with a reason string", AppendDisconnect(nil, 0, "a"), "e006 00 04 1f000161"},
 		{"PUBLISH with all", AppendPublish(nil, V5, &Outgoing{Topic: "t", Payload: body("x"), Properties: slices.Concat(b(1, 1), user), QoS: 1, PacketID: 2, Retain: true, Dup: true,
 			Expiry: 100, HasExpiry: true, SubscriptionIDs: []uint32{6, 128}, Alias: 3}), "3b1d 000174 0002 16 0b06 0b8001 0101 2600016b000176 0200000064 230003 78"},

@@ -17,6 +17,7 @@ const (
 	propWillDelay           byte = 0x18
 	propRequestResponseInfo byte = 0x19
 	propResponseInformation byte = 0x1a
+	propServerReference     byte = 0x1c
 	propReasonString        byte = 0x1f
 	propReceiveMaximum      byte = 0x21
 	propTopicAliasMaximum   byte = 0x22

@@ -76,6 +76,7 @@ type Properties struct {
 	ServerKeepAlive   uint16
 	WillDelay         uint32
 	ReasonString      string
+	ServerReference   string
 	ReceiveMaximum    uint16
 	TopicAlias        uint16
 	User              []UserProperty

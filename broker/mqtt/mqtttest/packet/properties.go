@@ -19,6 +19,7 @@ const (
 	assignedClientID  = 0x12
 	serverKeepAlive   = 0x13
 	willDelay         = 0x18
+	serverReference   = 0x1c
 	reasonString      = 0x1f
 	receiveMaximum    = 0x21
 	topicAlias        = 0x23
@@ -52,10 +53,10 @@ var properties = map[byte]struct {
 	sessionExpiry:     {four, []byte{Connack}},
 	assignedClientID:  {text, []byte{Connack}},
 	serverKeepAlive:   {two, []byte{Connack}},
-	0x15:              {text, []byte{Connack}},             // Authentication Method
-	0x16:              {binaryData, []byte{Connack}},       // Authentication Data
-	0x1a:              {text, []byte{Connack}},             // Response Information
-	0x1c:              {text, []byte{Connack, Disconnect}}, // Server Reference
+	0x15:              {text, []byte{Connack}},       // Authentication Method
+	0x16:              {binaryData, []byte{Connack}}, // Authentication Data
+	0x1a:              {text, []byte{Connack}},       // Response Information
+	serverReference:   {text, []byte{Connack, Disconnect}},
 	reasonString:      {text, []byte{Connack, Puback, Pubrec, Pubrel, Pubcomp, Suback, Unsuback, Disconnect}},
 	receiveMaximum:    {two, []byte{Connack}},
 	0x22:              {two, []byte{Connack}}, // Topic Alias Maximum
@@ -81,6 +82,7 @@ func (p *Properties) append(b []byte, version byte) []byte {
 	}{
 		{contentType, p.ContentType}, {responseTopic, p.ResponseTopic},
 		{correlationData, string(p.CorrelationData)}, {reasonString, p.ReasonString},
+		{serverReference, p.ServerReference},
 	} {
 		if f.value != "" {
 			body = appendText(append(body, f.id), f.value)
@@ -193,6 +195,8 @@ func (p *Properties) set(id byte, number uint32, s, value string) {
 		p.ServerKeepAlive = uint16(number)
 	case reasonString:
 		p.ReasonString = s
+	case serverReference:
+		p.ServerReference = s
 	case receiveMaximum:
 		p.ReceiveMaximum = uint16(number)
 	case topicAlias:
