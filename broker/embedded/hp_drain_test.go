@@ -3,6 +3,7 @@ package embedded
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 
@@ -106,7 +107,14 @@ func TestHPRollingRestart(t *testing.T) {
 			t.Errorf("%s lost its session %d times", r.ID, r.lost)
 		}
 	}
-	for _, p := range publishers {
-		t.Logf("%s: %d messages, and %d lost sessions", p.ID, p.count.Load(), p.lost)
+	endReading()
+	others.Wait()
+	for payload, n := range readers[1].times() {
+		if n > 1 && strings.HasPrefix(payload, publishers[1].ID) {
+			t.Errorf("%q was received %d times at QoS 2", payload, n)
+		}
+	}
+	for _, p := range append(publishers, readers...) {
+		t.Logf("%s: %d messages, %d lost sessions, at most %v without a connection", p.ID, p.count.Load(), p.lost, p.waited)
 	}
 }

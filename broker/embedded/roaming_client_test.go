@@ -24,6 +24,8 @@ type roamingClient struct {
 	known bool   // it has had a session
 	extra string // appended to each payload, after a space
 
+	waited time.Duration // the longest time between two connections
+
 	// of a publisher
 	count    atomic.Int64 // messages that are acknowledged completely
 	sent     bool         // a message is in flight, with the packet identifier id
@@ -41,13 +43,18 @@ func newRoamer(t *testing.T, all nodes, name string) *roamingClient {
 
 // roam calls work on one connection after the other until the context ends.
 func (r *roamingClient) roam(ctx context.Context, work func() error) {
+	var gone time.Time
 	for i := 0; ctx.Err() == nil; i++ {
 		if r.connect(ctx, r.all[i%len(r.all)].config.Listen) == nil {
+			if !gone.IsZero() {
+				r.waited = max(r.waited, time.Since(gone))
+			}
 			stop := context.AfterFunc(ctx, func() { r.Conn.Close() })
 			for err := error(nil); err == nil && ctx.Err() == nil; {
 				err = work()
 			}
 			stop()
+			gone = time.Now()
 		}
 		if r.Conn != nil {
 			r.Conn.Close()

@@ -21,16 +21,32 @@ const (
 // many moved and how many are left. The sessions of connected clients stay, those that are in
 // doubt, and those with a Will that is not due yet, because a session moves without its Will.
 // Drain ends when no peer takes any more, or with its context. A client that connects to another
-// node meanwhile gets its session there, as always.
+// node meanwhile gets its session there, as always; Drain waits until it has.
 func (c *Coordinator) Drain(ctx context.Context) (moved, left int) {
 	c.draining.Store(true) // of nodes that stop together none gets the sessions of the others
 	for {
 		movedNow, leftNow := c.drainOnce(ctx)
 		moved, left = moved+movedNow, leftNow
-		if left == 0 || movedNow == 0 || ctx.Err() != nil {
+		if waited := c.awaitClaims(ctx); left == 0 || movedNow == 0 && !waited || ctx.Err() != nil {
 			return moved, left
 		}
 	}
+}
+
+// awaitClaims waits until no client id is being claimed, and thus no session is on its way to
+// another node. It reports whether it had to.
+func (c *Coordinator) awaitClaims(ctx context.Context) (waited bool) {
+	tick := time.NewTicker(listInterval)
+	defer tick.Stop()
+	for c.leases.any() {
+		waited = true
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return waited
+		}
+	}
+	return waited
 }
 
 // errStopped refuses requests to a node that stops.

@@ -89,6 +89,13 @@ func (t *leases) hasOffer(clientID string, k transferKey) bool {
 	return claim != nil && slices.Contains(claim.offers, k)
 }
 
+// any reports whether there is a lease.
+func (t *leases) any() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.active) > 0
+}
+
 // held reports whether there is a lease on a client id.
 func (t *leases) held(clientID string) bool {
 	t.mu.Lock()
