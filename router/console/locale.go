@@ -36,6 +36,8 @@ type locale struct {
 	Tag     string
 	keys    map[string]text
 	printer *message.Printer
+
+	sentences *sentences // of the API, nil for English
 }
 
 // text is the text of a key: a string, or an object with one for each plural form of the
@@ -71,7 +73,13 @@ func loadCatalogue() (*catalogue, error) {
 			}
 		}
 		tags = append(tags, tag)
-		c.locales = append(c.locales, &locale{Tag: name, keys: keys, printer: message.NewPrinter(tag, message.Catalog(builder))})
+		l := &locale{Tag: name, keys: keys, printer: message.NewPrinter(tag, message.Catalog(builder))}
+		if name != languageTags[0] {
+			if l.sentences, err = loadSentences(localeFiles, name); err != nil {
+				return nil, err
+			}
+		}
+		c.locales = append(c.locales, l)
 	}
 	c.matcher = language.NewMatcher(tags)
 	return c, nil
