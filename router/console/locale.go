@@ -18,7 +18,8 @@ import (
 //go:embed locales
 var embeddedLocales embed.FS
 
-// localeFiles has a directory locales/LANGUAGE for each language. The tests add one.
+// localeFiles has a directory locales/LANGUAGE for each language, and locales/sentences. The tests
+// add a language.
 var localeFiles fs.FS = embeddedLocales
 
 // languageTags are the languages of the console; the first is that of a caller who wants

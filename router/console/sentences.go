@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
-	"slices"
 	"strings"
 )
 
@@ -16,7 +15,7 @@ import (
 // that it does not have.
 type sentences struct {
 	whole    map[string]string
-	patterns []pattern // those with the most text first
+	patterns []pattern
 }
 
 // pattern is a sentence with arguments.
@@ -49,13 +48,7 @@ func loadSentences(files fs.FS, language string) (*sentences, error) {
 			s.add(english, cmp.Or(texts[language], english))
 		}
 	}
-	slices.SortFunc(s.patterns, byText)
 	return s, nil
-}
-
-// byText puts patterns with more text before those with less, which may match the same.
-func byText(a, b pattern) int {
-	return cmp.Or(len(strings.Join(b.parts, ""))-len(strings.Join(a.parts, "")), slices.Compare(a.parts, b.parts))
 }
 
 func (s *sentences) add(english, text string) {
@@ -67,38 +60,57 @@ func (s *sentences) add(english, text string) {
 }
 
 // sentence returns a sentence of the API in the language, and whether it is: one without a text
-// stays in English.
+// stays in English. One of two parts, as of a reason and what to do about it, has the texts of both.
 func (l *locale) sentence(english string) (text string, ok bool) {
 	if l.sentences == nil { // of English
 		return english, true
 	}
-	if text, ok := l.sentences.whole[english]; ok {
+	if text, ok = l.sentences.find(english); ok {
 		return text, true
 	}
-	for _, p := range l.sentences.patterns {
-		if arguments := p.match(english); arguments != nil {
-			return fmt.Sprintf(p.text, arguments...), true
+	if first, second, isComposed := strings.Cut(english, ": "); isComposed {
+		first, isFirst := l.sentences.find(first)
+		second, isSecond := l.sentences.find(second)
+		if isFirst && isSecond {
+			return l.text("error.composed", first, second), true
 		}
 	}
 	return english, false
 }
 
-// match returns the arguments of a sentence, nil if the pattern is not its.
+// find returns the text of a sentence, or of a part of one. Of the patterns that match, that with
+// the most text is its.
+func (s *sentences) find(english string) (text string, ok bool) {
+	if text, ok = s.whole[english]; ok {
+		return text, true
+	}
+	most := 0
+	for _, p := range s.patterns {
+		size := len(strings.Join(p.parts, ""))
+		if arguments := p.match(english); arguments != nil && size > most {
+			text, ok, most = fmt.Sprintf(p.text, arguments...), true, size
+		}
+	}
+	return text, ok
+}
+
+// match returns the arguments of a sentence, nil if the pattern is not its. An argument is a name or
+// a value: one with a sentence in it would leave half of it in English.
 func (p pattern) match(sentence string) (arguments []any) {
 	rest, ok := strings.CutPrefix(sentence, p.parts[0])
+	last := len(p.parts) - 1
+	for i := 1; ok && i <= last; i++ {
+		argument := rest
+		if i < last {
+			argument, rest, ok = strings.Cut(rest, p.parts[i])
+		} else {
+			argument, ok = strings.CutSuffix(rest, p.parts[last])
+		}
+		ok = ok && !strings.Contains(argument, ": ") && !strings.Contains(argument, "; ")
+		arguments = append(arguments, argument)
+	}
 	if !ok {
 		return nil
 	}
-	last := len(p.parts) - 1
-	for _, part := range p.parts[1:last] {
-		var argument string
-		if argument, rest, ok = strings.Cut(rest, part); !ok {
-			return nil
-		}
-		arguments = append(arguments, argument)
-	}
-	if rest, ok = strings.CutSuffix(rest, p.parts[last]); !ok {
-		return nil
-	}
-	return append(arguments, rest)
+	return arguments
 }

@@ -84,7 +84,7 @@ func (q *request) shownTrial(f form) *trialView {
 	if t == nil {
 		return nil
 	}
-	v := &trialView{trial: *t, Form: f.ID, Why: inFormTerms(t.Error, f.label), Features: shownFeatures(t.Capabilities, t.Missing, q.lang)}
+	v := &trialView{trial: *t, Form: f.ID, Why: q.inTermsOf(t.Error, f.label), Features: shownFeatures(t.Capabilities, t.Missing, q.lang)}
 	v.Title = q.t("trial.good")
 	if !t.Connected {
 		v.Title = q.known("trial.cause."+t.Cause, q.t("trial.failed"))
@@ -153,9 +153,18 @@ func inFormTerms(message string, label func(name string) string) string {
 	})
 }
 
-// inConnectionTerms is inFormTerms for a page without the form.
+// inTermsOf returns a message of the API about a connection in the language of the user, or that of
+// inFormTerms if it has no text in it.
+func (q *request) inTermsOf(message string, label func(name string) string) string {
+	if text, ok := q.lang.sentence(message); ok && q.lang.sentences != nil {
+		return text
+	}
+	return inFormTerms(message, label)
+}
+
+// inConnectionTerms is inTermsOf for a page without the form.
 func (q *request) inConnectionTerms(message string) string {
-	return inFormTerms(message, func(name string) string { return q.t("connection.field." + name) })
+	return q.inTermsOf(message, func(name string) string { return q.t("connection.field." + name) })
 }
 
 // connectionFormID is the id of the form of a connection, to which the button that pins a
