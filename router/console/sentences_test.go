@@ -207,7 +207,7 @@ func TestLocalized(t *testing.T) {
 	t.Parallel()
 	c := newTestConsole(t, emptyService)
 	for body, want := range map[string]struct{ german, english string }{
-		`{"code":"NOT_FOUND","message":"the project has no broker with this id"}`: {"Gibt es nicht · das Projekt hat keinen Broker mit dieser Id", "Does not exist · the project has no broker with this id"},
+		`{"code":"NOT_FOUND","message":"the project has no broker with this id"}`: {"Gibt es nicht · das Projekt hat keinen Broker mit dieser ID", "Does not exist · the project has no broker with this id"},
 		`{"code":"CONFLICT","message":"it is <cold>"}`: {`Der gegenwärtige Zustand lässt das nicht zu · <span lang="en">it is &lt;cold&gt;</span>`,
 			"The present state does not allow this · it is &lt;cold&gt;"},
 		`{"code":"NEW","message":"it is new"}`: {`<span lang="en">it is new</span>`, "it is new"},
