@@ -24,6 +24,11 @@ type apiError struct {
 		Errors    []fieldError `json:"errors"`
 	} `json:"info"`
 	RequestID string `json:"-"`
+
+	Title    string `json:"-"` // what the code stands for, "" for an error of the console itself
+	Original string `json:"-"` // the message as the API has it
+
+	Untranslated map[string]bool `json:"-"` // its messages, and those of its fields, that are English whatever the language
 }
 
 // fieldError is the error of one field of a request, such as "body.acls[0].topic".
@@ -82,7 +87,7 @@ func (q *request) perform(operation string, params map[string]string, query url.
 	}
 	res := q.console.call(q.http, operation, params, query.Encode(), encoded)
 	if res.Status >= http.StatusBadRequest {
-		return nil, res.failure()
+		return nil, q.localized(res.failure())
 	}
 	if out == nil {
 		return res.Header, nil
@@ -114,6 +119,30 @@ func (res *Response) failure() *apiError {
 	}
 	e.Status, e.RequestID = res.Status, res.Header.Get("X-Request-Id")
 	return e
+}
+
+// localized puts an error of the API into the language of the user: what its code stands for
+// always, its sentences where they have a text.
+func (q *request) localized(e *apiError) *apiError {
+	e.Title, e.Original, e.Untranslated = q.known("error.code."+e.Code, ""), e.Message, map[string]bool{}
+	for i := range e.Info.Errors {
+		f := &e.Info.Errors[i]
+		isWhole := e.Message == f.Field+": "+f.Message
+		f.Message = e.translate(q.lang, f.Message)
+		if isWhole { // as of the only field
+			e.Message = f.Field + ": " + f.Message
+			e.Untranslated[e.Message] = e.Untranslated[f.Message]
+			return e
+		}
+	}
+	e.Message = e.translate(q.lang, e.Message)
+	return e
+}
+
+func (e *apiError) translate(l *locale, message string) string {
+	text, ok := l.sentence(message)
+	e.Untranslated[text] = !ok
+	return text
 }
 
 // Field returns the error of a field, "" if it has none. name is that of the form: the

@@ -71,7 +71,7 @@ type field struct {
 	Kind         string
 	Label        string
 	About        string // what the field is for, in the words of the API
-	FromAPI      bool   // the label, too
+	English      bool   // the label is English, whatever the language
 	Hint         string
 	Value        string
 	Error        string

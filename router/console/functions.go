@@ -13,6 +13,7 @@ import (
 func (c *Console) functions(l *locale, root string) template.FuncMap {
 	return template.FuncMap{
 		"t":     l.text,
+		"api":   l.api,
 		"num":   l.number,
 		"bytes": l.bytes,
 		"time":  func(at any) (template.HTML, error) { return l.time(at, time.Now()) },
@@ -27,6 +28,16 @@ func (c *Console) functions(l *locale, root string) template.FuncMap {
 		"tag":   func(link, name string) template.HTML { return named(` class="tag"`, link, name) },
 		"dict":  dict,
 	}
+}
+
+// api returns a sentence of the API in the language, otherwise marked as English.
+func (l *locale) api(english string) template.HTML {
+	text, ok := l.sentence(english)
+	text = template.HTMLEscapeString(show(text))
+	if !ok && text != "" {
+		text = `<span lang="en">` + text + `</span>`
+	}
+	return template.HTML(text) //nolint:gosec // escaped
 }
 
 // stateMark returns a state as icon and text. Tables have it once for all their rows.

@@ -18,7 +18,8 @@ import (
 //go:embed locales
 var embeddedLocales embed.FS
 
-// localeFiles has a directory locales/LANGUAGE for each language. The tests add one.
+// localeFiles has a directory locales/LANGUAGE for each language, and locales/sentences. The tests
+// add a language.
 var localeFiles fs.FS = embeddedLocales
 
 // languageTags are the languages of the console; the first is that of a caller who wants
@@ -36,6 +37,8 @@ type locale struct {
 	Tag     string
 	keys    map[string]text
 	printer *message.Printer
+
+	sentences *sentences // of the API, nil for English
 }
 
 // text is the text of a key: a string, or an object with one for each plural form of the
@@ -71,7 +74,13 @@ func loadCatalogue() (*catalogue, error) {
 			}
 		}
 		tags = append(tags, tag)
-		c.locales = append(c.locales, &locale{Tag: name, keys: keys, printer: message.NewPrinter(tag, message.Catalog(builder))})
+		l := &locale{Tag: name, keys: keys, printer: message.NewPrinter(tag, message.Catalog(builder))}
+		if name != languageTags[0] {
+			if l.sentences, err = loadSentences(localeFiles, name); err != nil {
+				return nil, err
+			}
+		}
+		c.locales = append(c.locales, l)
 	}
 	c.matcher = language.NewMatcher(tags)
 	return c, nil

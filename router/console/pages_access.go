@@ -123,7 +123,7 @@ func (q *request) missing(feature string, failures ...*apiError) *missingNotice 
 			}
 		}
 	}
-	return &missingNotice{Reason: failures[i].Message}
+	return &missingNotice{Reason: failures[i].Original}
 }
 
 // isConfiguration matches a line of mosquitto.conf in a remedy.

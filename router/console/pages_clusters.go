@@ -161,7 +161,10 @@ func viewCluster(q *request) (view, error) {
 	v.Title = q.t("cluster.of", v.Cluster.Name)
 	for _, r := range raft.Value {
 		if r.ID == v.Cluster.ID {
-			v.Raft, v.RaftErr = r.Data, r.Error
+			v.Raft = r.Data
+			if r.Error != nil {
+				v.RaftErr = q.localized(r.Error)
+			}
 		}
 	}
 	v.Facts = []fact{{q.t("col.state"), v.State}, {q.t("col.mode"), cell{Text: q.clusterMode(v.Cluster.Mode)}}, {q.t("col.leader"), cell{Text: v.Cluster.Leader()}},
@@ -387,7 +390,7 @@ func deleteClusters(q *request) (string, error) {
 	failed := &apiError{Status: 503, Code: "BROKER_UNAVAILABLE"}
 	for _, o := range outcomes {
 		if o.Error != nil {
-			failed.Message += o.Name + ": " + o.Error.Message + ". "
+			failed.Message += o.Name + ": " + q.localized(o.Error).Message + ". "
 		}
 	}
 	if failed.Message != "" {

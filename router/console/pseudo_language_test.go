@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"io/fs"
 	"maps"
+	"path"
 	"regexp"
 	"strings"
 	"testing/fstest"
@@ -20,6 +21,9 @@ func init() {
 			return err
 		}
 		b, err := fs.ReadFile(embeddedLocales, name)
+		if path.Base(path.Dir(name)) == "sentences" {
+			b = disguiseSentences(b)
+		}
 		files[name] = &fstest.MapFile{Data: b}
 		return err
 	})
@@ -47,6 +51,22 @@ func init() {
 	files["locales/"+PseudoLanguage+"/all.json"] = &fstest.MapFile{Data: b}
 	localeFiles = files
 	languageTags = append(languageTags, PseudoLanguage)
+}
+
+// disguiseSentences adds the pseudo language to the sentences of a file.
+func disguiseSentences(file []byte) []byte {
+	var all map[string]map[string]string
+	if err := json.Unmarshal(file, &all); err != nil {
+		panic(err)
+	}
+	for english, texts := range all {
+		texts[PseudoLanguage] = disguise(english)
+	}
+	file, err := json.Marshal(all)
+	if err != nil {
+		panic(err)
+	}
+	return file
 }
 
 // otherLetters has a letter with an accent for some of those of English.

@@ -32,7 +32,7 @@ type schemaDraft struct {
 // newDraft returns a draft without a document.
 func (q *request) newDraft(schema *schemaNode) *schemaDraft {
 	d := &schemaDraft{sealer: q.console.sealer, owner: q.me.ID + " " + q.http.URL.Path}
-	d.form = &schemaForm{schema: schema, t: q.t, errors: map[string]string{}, wrong: map[string]string{}}
+	d.form = &schemaForm{schema: schema, t: q.t, sentence: q.lang.sentence, errors: map[string]string{}, wrong: map[string]string{}}
 	return d
 }
 

@@ -22,6 +22,8 @@ type schemaForm struct {
 	moved  string            // the button that moved it, "up" or "down"
 	left   int               // fields that may still be shown
 	stored bool              // the document has secrets that are stored
+
+	sentence func(english string) (text string, ok bool) // of the schema, in the language of the user
 }
 
 // The bounds of a form: beyond them JSON is edited. Fields are those of entries that are
@@ -57,8 +59,11 @@ func (f *schemaForm) fields(document any) []schemaPart {
 // part returns the part of the form for a value; p has what its parent knows of it.
 func (f *schemaForm) part(n *schemaNode, v any, present bool, p schemaPart, depth int) schemaPart {
 	n = n.resolved(f.schema.Defs)
-	p.Label, p.About, p.Kind = cmp.Or(p.Label, show(n.Title), show(p.last())), n.Description, f.control(n, v, present, depth)
-	p.Error, p.FromAPI = f.errors[p.Name], true
+	p.About, p.Kind, p.Error = n.Description, f.control(n, v, present, depth), f.errors[p.Name]
+	if p.Label == "" {
+		text, ok := f.sentence(n.Title)
+		p.Label, p.English = cmp.Or(show(text), show(p.last())), !ok
+	}
 	switch p.Kind {
 	case kindFixed:
 	case kindGroup:
@@ -98,7 +103,7 @@ func (f *schemaForm) addMembers(p *schemaPart, n *schemaNode, v any, depth int) 
 func (f *schemaForm) addEntries(p *schemaPart, n *schemaNode, v any, depth int) {
 	list, _ := v.([]any)
 	items := n.Items.resolved(f.schema.Defs)
-	p.Item, p.Full = cmp.Or(show(items.Title), p.Label), len(list) >= maxFormEntries
+	p.Item, p.Full = cmp.Or(f.title(items), p.Label), len(list) >= maxFormEntries
 	for i, e := range list {
 		entry := schemaPart{field: field{Name: below(p.Name, strconv.Itoa(i)), Label: f.entryTitle(items, i, e)}, Entry: true, Clear: true, Up: i > 0, Down: i+1 < len(list)}
 		if f.left > 0 || isWithin(f.open, entry.Name) || f.hasError(entry.Name) {
@@ -120,9 +125,15 @@ func (f *schemaForm) addEntries(p *schemaPart, n *schemaNode, v any, depth int) 
 	p.Focus = f.focus == below(p.Name, "-")
 }
 
+// title returns the title of a schema in the language of the user.
+func (f *schemaForm) title(n *schemaNode) string {
+	text, _ := f.sentence(n.Title)
+	return show(text)
+}
+
 // entryTitle returns the title of an entry, with the name that it has in the document.
 func (f *schemaForm) entryTitle(n *schemaNode, i int, v any) string {
-	title := f.t("schema.entry", show(n.Title), i+1)
+	title := f.t("schema.entry", f.title(n), i+1)
 	for _, member := range []string{"name", "target"} {
 		text, _ := asObject(v).get(member)
 		if name, ok := text.(string); ok && name != "" {
@@ -182,7 +193,11 @@ func (f *schemaForm) options(p *schemaPart, n *schemaNode) (all []option) {
 		all = append(all, option{"", f.t("schema.none")})
 	}
 	for _, c := range n.choices() {
-		all = append(all, option{c.text, cmp.Or(show(c.label), f.t("schema.none"))})
+		label := c.label
+		if label != c.text { // a title
+			label, _ = f.sentence(label)
+		}
+		all = append(all, option{c.text, cmp.Or(show(label), f.t("schema.none"))})
 	}
 	return all
 }

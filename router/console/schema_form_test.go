@@ -135,7 +135,7 @@ func posted(parts []schemaPart) url.Values {
 }
 
 func newTestForm(schema *schemaNode) *schemaForm {
-	return &schemaForm{schema: schema, errors: map[string]string{}, wrong: map[string]string{},
+	return &schemaForm{schema: schema, errors: map[string]string{}, wrong: map[string]string{}, sentence: new(locale).sentence,
 		t: func(key string, args ...any) string {
 			return strings.TrimSpace(fmt.Sprintln(append([]any{key}, args...)...))
 		}}

@@ -90,7 +90,7 @@ func (q *request) shownTrial(f form) *trialView {
 	v := &trialView{trial: *t, Form: f.ID, Features: shownFeatures(t.Capabilities, t.Missing, q.lang)}
 	switch {
 	case !t.Connected:
-		v.State, v.Title, v.Why = "bad", q.known("trial.cause."+t.Cause, q.t("trial.failed")), inFormTerms(t.Error, f.label)
+		v.State, v.Title, v.Why = "bad", q.known("trial.cause."+t.Cause, q.t("trial.failed")), q.inTermsOf(t.Error, f.label)
 	case t.Cause != "":
 		v.State, v.Title, v.Why = "warn", q.t("trial.limited"), q.known("trial.cause."+t.Cause, "")
 	default:
@@ -169,9 +169,18 @@ func inFormTerms(message string, label func(name string) string) string {
 	})
 }
 
-// inConnectionTerms is inFormTerms for a page without the form.
+// inTermsOf returns a message of the API about a connection in the language of the user, or that of
+// inFormTerms if it has no text in it.
+func (q *request) inTermsOf(message string, label func(name string) string) string {
+	if text, ok := q.lang.sentence(message); ok && q.lang.sentences != nil {
+		return text
+	}
+	return inFormTerms(message, label)
+}
+
+// inConnectionTerms is inTermsOf for a page without the form.
 func (q *request) inConnectionTerms(message string) string {
-	return inFormTerms(message, func(name string) string { return q.t("connection.field." + name) })
+	return q.inTermsOf(message, func(name string) string { return q.t("connection.field." + name) })
 }
 
 // connectionFormID is the id of the form of a connection, to which the button that pins a
