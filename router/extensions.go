@@ -179,7 +179,7 @@ func inspectionExtensions(h *handlers.API) []route {
 		{ID: "topClients", Method: "GET", Path: brokerPath + "/client-inspect/top", Role: auth.Viewer, Status: 200,
 			Summary: "List the clients with the highest figures", Do: query(h.TopClients),
 			Description: "Sessions ordered by queue, dropped messages, rate, messages in flight or subscriptions, whether or not " +
-				"their client is connected. The rate is measured over one second, which the response takes. A remote broker " +
+				"their client is connected. The rate is measured for 0.9 seconds, which the response takes. A remote broker " +
 				"orders by queue only (405 otherwise)."},
 		{ID: "disconnectClient", Method: "DELETE", Path: brokerPath + "/client-inspect/connection", Role: auth.Editor, Status: 204,
 			Summary: "Disconnect a client", Do: command(h.DisconnectClient),

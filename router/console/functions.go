@@ -14,6 +14,7 @@ func (c *Console) functions(l *locale, root string) template.FuncMap {
 	return template.FuncMap{
 		"t":     l.text,
 		"num":   l.number,
+		"rate":  l.rate,
 		"bytes": l.bytes,
 		"time":  func(at any) (template.HTML, error) { return l.time(at, time.Now()) },
 		"show":  show,
