@@ -5,7 +5,9 @@ import "context"
 // Inspector lists the connected clients, and the sessions of others, ordered by client
 // id.
 type Inspector interface {
-	InspectClients(ctx context.Context, offset, count int) (Page[ConnectedClient], error)
+	// InspectClients returns a page of the list. With rates, the call takes the time in
+	// which the broker measures them, if it can.
+	InspectClients(ctx context.Context, offset, count int, rates bool) (Page[ConnectedClient], error)
 	InspectClient(ctx context.Context, clientID string) (ConnectedClientDetail, error)
 }
 
@@ -22,6 +24,10 @@ type ConnectedClient struct {
 	LastConnect     int64        `json:"lastConnect" format:"epoch-ms" doc:"Time of the last connect, in epoch milliseconds." example:"1769860800000"`
 	LastDisconnect  *int64       `json:"lastDisconnect" format:"epoch-ms" doc:"Time of the last disconnect, in epoch milliseconds; null if the client never disconnected." example:"null"`
 	Queues          ClientQueues `json:"queues" doc:"Messages that wait for the client."`
+
+	Listener *ClientListener `json:"listener,omitempty" doc:"Listener that accepted the connection. Absent without a connection, or if the broker does not report it."`
+	RateIn   *float64        `json:"rateIn,omitempty" doc:"Messages from the client per second, measured for 0.9 seconds. Absent unless rates is true, or if the broker does not report it." example:"12.5"`
+	RateOut  *float64        `json:"rateOut,omitempty" doc:"Messages to the client per second, measured for 0.9 seconds. Absent unless rates is true, or if the broker does not report it." example:"0"`
 }
 
 // ClientQueues is the queue of a client in the list of clients.

@@ -21,6 +21,9 @@ type System interface {
 	SysUpdate(after time.Time) (SysTopics, bool)
 	GetLicense(ctx context.Context) (License, error)
 	ListListeners(ctx context.Context) ([]Listener, error)
+	// ListenerCertificate returns the certificates that a listener presents to clients, its own
+	// first, as PEM.
+	ListenerCertificate(ctx context.Context, listenerID int) ([]byte, error)
 }
 
 // SysTopics is a sample of the $SYS tree. Date is in epoch milliseconds. Reported is when the
@@ -65,6 +68,7 @@ type Listener struct {
 	TLS                bool           `json:"tls" doc:"True if clients must use TLS." example:"true"`
 	RequireCertificate bool           `json:"requireCertificate" doc:"True if clients must have a certificate." example:"false"`
 	Certs              []ListenerCert `json:"certs" doc:"Certificates of the listener; empty without TLS."`
+	Connections        *int           `json:"connections,omitempty" doc:"Number of open connections of the listener. Absent if the broker does not report it." example:"42"`
 }
 
 // ListenerCert is a certificate of a listener.
@@ -72,4 +76,5 @@ type ListenerCert struct {
 	CertificateID string `json:"certificate_id" doc:"Id of the certificate; the embedded broker uses the SHA-256 of the certificate, hexadecimal." example:"4ad8c34e0ff6ad8f8c3cbb9e1d1c6b7f0c1a7d2f4b8e6a59c3d2e1f0a9b8c7d6"`
 	Name          string `json:"name" doc:"Name in the certificate." example:"broker.example"`
 	Filename      string `json:"filename" doc:"Name of the file that holds the certificate." example:"cert.pem"`
+	NotAfter      int64  `json:"notAfter,omitempty" format:"epoch-ms" doc:"End of its validity, in epoch milliseconds. Absent if the broker does not report it." example:"1801396800000"`
 }

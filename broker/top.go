@@ -42,7 +42,7 @@ type TopClient struct {
 	Queue         int64    `json:"queue" doc:"Number of messages that wait for the client." example:"4"`
 	QueueBytes    int64    `json:"queueBytes" doc:"Size of the messages that wait, in bytes." example:"2048"`
 	Dropped       *int64   `json:"dropped" doc:"Number of messages that the client did not get. Null if the broker does not report it." example:"0"`
-	Rate          *float64 `json:"rate" doc:"Messages from and to the client per second, measured over one second. Null unless the list is ordered by it." example:"12.5"`
+	Rate          *float64 `json:"rate" doc:"Messages from and to the client per second, measured for 0.9 seconds. Null unless the list is ordered by it." example:"12.5"`
 	Inflight      *int64   `json:"inflight" doc:"Number of messages in flight, in both directions. Null if the broker does not report it." example:"1"`
 	Subscriptions *int64   `json:"subscriptions" doc:"Number of subscriptions. Null if the broker does not report it." example:"2"`
 }

@@ -1,7 +1,10 @@
 package handlers
 
 import (
+	"bytes"
 	"context"
+	"io"
+	"strconv"
 	"time"
 
 	"signalbox/broker"
@@ -94,4 +97,21 @@ func (a *API) ListListeners(ctx context.Context, r *ListListenersRequest) (List[
 	}
 	listeners, err := b.ListListeners(ctx)
 	return listOf(listeners), err
+}
+
+// ListenerCertificateRequest names a listener of a broker.
+type ListenerCertificateRequest struct {
+	BrokerPath
+	ListenerID string `path:"listenerId" doc:"Number of the listener, as listListeners returns it."`
+}
+
+// GetListenerCertificate returns the certificates that a listener presents to clients.
+func (a *API) GetListenerCertificate(ctx context.Context, r *ListenerCertificateRequest) (File, error) {
+	b, err := a.live(&r.BrokerPath)
+	if err != nil {
+		return File{}, err
+	}
+	id, _ := strconv.Atoi(r.ListenerID) // no listener has the number 0
+	chain, err := b.ListenerCertificate(ctx, id)
+	return File{Name: "listener-" + strconv.Itoa(id) + ".pem", Size: int64(len(chain)), Content: io.NopCloser(bytes.NewReader(chain))}, err
 }

@@ -16,6 +16,7 @@ type InspectClientsRequest struct {
 	FilterTarget string `query:"filterTarget" default:"clientid" enum:"clientid|username|address" doc:"Field that filterValue is compared with."`
 	State        string `query:"state" default:"all" enum:"all|connected|disconnected" doc:"Only clients that are connected, or only sessions whose client is not."`
 	Queued       bool   `query:"queued" default:"false" doc:"True returns only clients for which messages wait."`
+	Rates        bool   `query:"rates" default:"false" doc:"True returns the messages per second of each client, which are measured for 0.9 seconds that the response takes. A remote broker does not report them."`
 }
 
 // InspectClients lists the connected clients and the sessions of others.
@@ -30,11 +31,11 @@ func (a *API) InspectClients(ctx context.Context, r *InspectClientsRequest) (Lis
 		return List[broker.ConnectedClient]{}, err
 	}
 	if o.Match == nil && r.State == "all" && !r.Queued {
-		page, err := b.InspectClients(ctx, r.Offset, r.Count)
+		page, err := b.InspectClients(ctx, r.Offset, r.Count, r.Rates)
 		return List[broker.ConnectedClient]{page: page}, err
 	}
 	o.Match = r.match(o.Match)
-	page, err := b.InspectClients(ctx, 0, -1)
+	page, err := b.InspectClients(ctx, 0, -1, r.Rates)
 	if err != nil {
 		return List[broker.ConnectedClient]{}, err
 	}

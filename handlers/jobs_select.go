@@ -195,7 +195,7 @@ func (s *selection) sessions(ctx context.Context, b broker.Broker, action string
 	if action == jobDisconnect {
 		state = stateConnected
 	}
-	page, err := b.InspectClients(ctx, 0, -1)
+	page, err := b.InspectClients(ctx, 0, -1, false)
 	if err != nil {
 		return err
 	}

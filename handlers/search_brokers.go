@@ -45,7 +45,7 @@ var searchSources = []struct {
 		return namesOf(page, err, func(c broker.Client) string { return c.Username })
 	}},
 	{"session", func(ctx context.Context, b broker.Broker) iter.Seq2[string, error] {
-		page, err := b.InspectClients(ctx, 0, -1)
+		page, err := b.InspectClients(ctx, 0, -1, false)
 		return namesOf(page, err, func(c broker.ConnectedClient) string { return c.ClientID })
 	}},
 }

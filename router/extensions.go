@@ -164,6 +164,12 @@ func brokerExtensions(h *handlers.API) []route {
 				"that was retained before is not among them. A second has at most 50; `skipped` (`skipped`) is the number of those left " +
 				"out. The stream ends when the broker is no longer reached, and otherwise as that of streamEvents, with which it is counted.",
 			Example: `"event: message\ndata: {\"topic\":\"plant/7/state\",\"payload\":\"online\",\"size\":6,\"qos\":1,\"retain\":false,\"at\":1769860800000}\n\n"`},
+		{ID: "getListenerCertificate", Method: "GET", Path: brokerPath + "/listeners/{listenerId}/certificate", Role: auth.Viewer, Status: 200,
+			Summary: "Download the certificate of a listener", Do: query(h.GetListenerCertificate),
+			Description: "The certificates that the listener presents to clients now, as PEM: its own one first, then those of " +
+				"authorities as far as its file has them; never a key. A listener without TLS has none (404). A remote broker does not " +
+				"return them (405).",
+			Example: `"-----BEGIN CERTIFICATE-----\n..."`},
 		{ID: "getMetricHistory", Method: "GET", Path: brokerPath + "/metrics/history", Role: auth.Viewer, Status: 200,
 			Summary: "Get the load of a broker over time", Do: query(h.GetMetricHistory),
 			Description: "Connected clients, subscriptions, retained messages, and messages, bytes and dropped messages per second, " +
@@ -179,7 +185,7 @@ func inspectionExtensions(h *handlers.API) []route {
 		{ID: "topClients", Method: "GET", Path: brokerPath + "/client-inspect/top", Role: auth.Viewer, Status: 200,
 			Summary: "List the clients with the highest figures", Do: query(h.TopClients),
 			Description: "Sessions ordered by queue, dropped messages, rate, messages in flight or subscriptions, whether or not " +
-				"their client is connected. The rate is measured over one second, which the response takes. A remote broker " +
+				"their client is connected. The rate is measured for 0.9 seconds, which the response takes. A remote broker " +
 				"orders by queue only (405 otherwise)."},
 		{ID: "disconnectClient", Method: "DELETE", Path: brokerPath + "/client-inspect/connection", Role: auth.Editor, Status: 204,
 			Summary: "Disconnect a client", Do: command(h.DisconnectClient),

@@ -61,7 +61,7 @@ func inspectClient(t *testing.T, s *fixture) {
 // sessions returns the client ids of a page of the list.
 func (s *fixture) sessions(t *testing.T, offset, count int) (ids []string, total int) {
 	t.Helper()
-	page, err := s.Broker.InspectClients(t.Context(), offset, count)
+	page, err := s.Broker.InspectClients(t.Context(), offset, count, false)
 	must(t, err)
 	for c, err := range page.Items {
 		must(t, err)

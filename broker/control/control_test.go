@@ -21,7 +21,7 @@ type fakeClients struct {
 	log     []string
 }
 
-func (r *fakeClients) InspectClients(_ context.Context, offset, count int) (broker.Page[broker.ConnectedClient], error) {
+func (r *fakeClients) InspectClients(_ context.Context, offset, count int, _ bool) (broker.Page[broker.ConnectedClient], error) {
 	page := broker.Page[broker.ConnectedClient]{Total: len(r.clients)}
 	page.Items = func(yield func(broker.ConnectedClient, error) bool) {
 		for i, c := range r.clients {

@@ -34,7 +34,7 @@ type clientList struct {
 
 func listClients(ctx context.Context, b broker.Inspector, args dynsec.Object) (any, error) {
 	offset, count := pageBounds(args)
-	page, err := b.InspectClients(ctx, offset, count)
+	page, err := b.InspectClients(ctx, offset, count, false)
 	if err != nil {
 		return nil, err
 	}

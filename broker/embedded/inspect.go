@@ -20,11 +20,32 @@ import (
 const anonymousName = "<anonymous>"
 
 // InspectClients returns a page of the sessions, in order of client ids.
-func (b *Broker) InspectClients(_ context.Context, offset, count int) (broker.Page[broker.ConnectedClient], error) {
+func (b *Broker) InspectClients(ctx context.Context, offset, count int, rates bool) (broker.Page[broker.ConnectedClient], error) {
+	if rates {
+		return b.measureClients(ctx, offset, count)
+	}
 	total, infos := b.engine.Clients(offset, count)
 	return broker.Page[broker.ConnectedClient]{Total: total, Items: func(yield func(broker.ConnectedClient, error) bool) {
 		for i := range infos {
 			if !yield(b.clientOf(&i), nil) {
+				return
+			}
+		}
+	}}, nil
+}
+
+// measureClients is InspectClients with the rates of the clients.
+func (b *Broker) measureClients(ctx context.Context, offset, count int) (broker.Page[broker.ConnectedClient], error) {
+	total, infos, err := b.engine.ClientsWithRates(ctx, offset, count, rateSpan)
+	if err != nil {
+		return broker.Page[broker.ConnectedClient]{}, &broker.Error{Kind: broker.Unavailable, Op: "inspectClients",
+			Msg: "the rates of the clients could not be measured; try again", Err: err}
+	}
+	return broker.Page[broker.ConnectedClient]{Total: total, Items: func(yield func(broker.ConnectedClient, error) bool) {
+		for i, rate := range infos {
+			c := b.clientOf(&i)
+			c.RateIn, c.RateOut = &rate.In, &rate.Out
+			if !yield(c, nil) {
 				return
 			}
 		}
@@ -62,7 +83,16 @@ func (b *Broker) clientOf(i *engine.Info) broker.ConnectedClient {
 			BytesOut: i.Queue.Bytes - i.Queue.InflightBytes, BytesMax: i.Queue.BytesMax,
 			MessagesOut: i.Queue.Messages - i.Queue.Inflight, MessagesMax: i.Queue.MessagesMax,
 		},
+		Listener: listenerOf(i),
 	}
+}
+
+// listenerOf returns the listener of the client's connection, nil if there is none.
+func listenerOf(i *engine.Info) *broker.ClientListener {
+	if i.Socket == nil {
+		return nil
+	}
+	return &broker.ClientListener{Port: i.Listener.Port, BindAddress: i.Listener.BindAddress}
 }
 
 func shownName(i *engine.Info) string {
@@ -106,7 +136,7 @@ func (b *Broker) detailOf(i *engine.Info, subscriptions []engine.Subscription) b
 		BytesPublished: i.PublishedBytes, BytesSubscribed: i.DeliveredBytes,
 		Connected: i.Connected, LastConnect: b.timeline.Wall(i.ConnectedAt), LastDisconnect: b.lastDisconnect(i),
 		Keepalive: int(i.KeepAlive), CleanSession: i.Expiry == 0, Subscriptions: []string{},
-		Will: willOf(i.Will), Queues: queuesOf(&i.Queue), Inflight: b.inflightOf(i),
+		Listener: listenerOf(i), Will: willOf(i.Will), Queues: queuesOf(&i.Queue), Inflight: b.inflightOf(i),
 	}
 	d.Dropped = dropsOf(i.Dropped)
 	d.NumDropped = d.Dropped.QueueFull + d.Dropped.Expired + d.Dropped.TooLarge + d.Dropped.NotStored
@@ -114,7 +144,6 @@ func (b *Broker) detailOf(i *engine.Info, subscriptions []engine.Subscription) b
 		d.Subscriptions = append(d.Subscriptions, s.Filter)
 	}
 	if i.Socket != nil {
-		d.Listener = &broker.ClientListener{Port: i.Listener.Port, BindAddress: i.Listener.BindAddress}
 		d.TLS = tlsOf(i.Socket)
 	}
 	return d

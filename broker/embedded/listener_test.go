@@ -126,6 +126,7 @@ func TestListListeners(t *testing.T) {
 			CAFile: files.cert, RequireCertificate: true,
 		}}
 	})
+	dial(t, b, 5).Connect(as(adminName, adminPassword))
 	got, err := b.ListListeners(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -138,10 +139,11 @@ func TestListListeners(t *testing.T) {
 		ports = append(ports, l.Port)
 	}
 	want := []broker.Listener{
-		{ID: 1, Port: ports[0], BindAddress: "127.0.0.1", Protocol: "mqtt", Certs: []broker.ListenerCert{}},
+		{ID: 1, Port: ports[0], BindAddress: "127.0.0.1", Protocol: "mqtt", Certs: []broker.ListenerCert{}, Connections: new(1)},
 		{
 			ID: 2, Port: ports[1], BindAddress: "127.0.0.1", Protocol: "mqtt+websockets", TLS: true, RequireCertificate: true,
-			Certs: []broker.ListenerCert{{CertificateID: files.fingerprint, Name: "broker.test", Filename: "cert.pem"}},
+			Certs:       []broker.ListenerCert{{CertificateID: files.fingerprint, Name: "broker.test", Filename: "cert.pem", NotAfter: files.pair.Leaf.NotAfter.UnixMilli()}},
+			Connections: new(0),
 		},
 	}
 	if d := cmp.Diff(want, got); d != "" {

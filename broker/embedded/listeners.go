@@ -74,6 +74,20 @@ func (b *Broker) ListListeners(context.Context) ([]broker.Listener, error) {
 	return list, nil
 }
 
+// ListenerCertificate returns the certificates that a listener presents to clients.
+func (b *Broker) ListenerCertificate(_ context.Context, listenerID int) ([]byte, error) {
+	for _, l := range b.listeners.Listeners() {
+		if l.Describe().ID != listenerID {
+			continue
+		}
+		if chain := l.CertificateChain(); chain != nil {
+			return chain, nil
+		}
+		return nil, &broker.Error{Kind: broker.NotFound, Op: "getListenerCertificate", Msg: "the listener has no certificate, because it does not use TLS"}
+	}
+	return nil, &broker.Error{Kind: broker.NotFound, Op: "getListenerCertificate", Msg: "the broker has no listener with this id"}
+}
+
 // Addrs returns the addresses of the listeners as bound, in the order of the configuration:
 // broker.listen first.
 func (b *Broker) Addrs() []string {

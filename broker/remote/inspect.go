@@ -8,8 +8,9 @@ import (
 	"signalbox/broker/pages"
 )
 
-// InspectClients returns a page of the clients, fetched while it is read.
-func (b *Broker) InspectClients(ctx context.Context, offset, count int) (broker.Page[broker.ConnectedClient], error) {
+// InspectClients returns a page of the clients, fetched while it is read. There is no command
+// for rates, so they are absent.
+func (b *Broker) InspectClients(ctx context.Context, offset, count int, _ bool) (broker.Page[broker.ConnectedClient], error) {
 	return pages.List(ctx, pages.Source[broker.ConnectedClient]{
 		Name: func(c broker.ConnectedClient) string { return c.ClientID },
 		Fetch: func(ctx context.Context, verbose bool, count, offset int) (int, []broker.ConnectedClient, error) {

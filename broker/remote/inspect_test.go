@@ -24,7 +24,7 @@ type inspectable struct {
 	done    []string
 }
 
-func (b *inspectable) InspectClients(_ context.Context, offset, count int) (broker.Page[broker.ConnectedClient], error) {
+func (b *inspectable) InspectClients(_ context.Context, offset, count int, _ bool) (broker.Page[broker.ConnectedClient], error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	var all []broker.ConnectedClient
@@ -97,7 +97,7 @@ func TestInspectClients(t *testing.T) {
 	}
 	_, b := serveInspectable(t, clients...)
 	for _, c := range []struct{ offset, count, want int }{{0, -1, 2500}, {2498, 5, 2}, {10, 3, 3}, {0, 0, 0}, {9999, 1, 0}} {
-		page, err := b.InspectClients(t.Context(), c.offset, c.count)
+		page, err := b.InspectClients(t.Context(), c.offset, c.count, true)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -210,7 +210,7 @@ func TestTopicTree(t *testing.T) {
 func TestWhatMosquittoLacks(t *testing.T) {
 	t.Parallel()
 	b := connected(t, brokertest.Mosquitto(t).Target())
-	_, err := b.InspectClients(t.Context(), 0, -1)
+	_, err := b.InspectClients(t.Context(), 0, -1, false)
 	wantUnsupported(t, err, broker.CapInspect)
 	_, err = b.InspectClient(t.Context(), "x")
 	wantUnsupported(t, err, broker.CapInspect)

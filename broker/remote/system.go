@@ -215,3 +215,9 @@ func (b *Broker) ListListeners(ctx context.Context) ([]broker.Listener, error) {
 	}
 	return l.View(), nil
 }
+
+// ListenerCertificate returns Unsupported: there is no command for it.
+func (b *Broker) ListenerCertificate(context.Context, int) ([]byte, error) {
+	return nil, &broker.Error{Kind: broker.Unsupported, Op: "getListenerCertificate", Feature: broker.CapListeners,
+		Msg: "a broker that is reached over MQTT does not return the certificates of its listeners: a test of the broker connection shows those of its address"}
+}

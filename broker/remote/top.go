@@ -38,7 +38,7 @@ func (b *Broker) TopClients(ctx context.Context, by broker.ClientFigure, count i
 }
 
 func (b *Broker) rankByQueue(ctx context.Context) (broker.TopClients, error) {
-	page, err := b.InspectClients(ctx, 0, maxRanked)
+	page, err := b.InspectClients(ctx, 0, maxRanked, false)
 	if err != nil {
 		return broker.TopClients{}, err
 	}

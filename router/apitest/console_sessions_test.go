@@ -34,6 +34,10 @@ func TestConsoleSessions(t *testing.T) {
 		t.Errorf("offline sessions:\n%s", text)
 	}
 	v.page("sessions?queued=true", "away", "1 to 1 of 1")
+	if text := v.page("sessions?filterValue=meter-7", "<code>"+api.MQTT+"</code>"); strings.Contains(text, "Out per second") {
+		t.Errorf("rates that were not asked for:\n%s", text)
+	}
+	v.page("sessions?filterValue=meter-7&rates=true", "Out per second", `<td class="number">0.0</td><td class="number">0.0</td>`)
 	v.page("sessions?filterValue=METER-1", "meter-1", "1 to 11 of 11")
 	v.page("sessions?filterValue=nothing", "No session matches")
 	v.page("sessions?filterTarget=dropped", "INVALID_REQUEST")

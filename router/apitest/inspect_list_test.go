@@ -34,6 +34,59 @@ func listed(t *testing.T, api *apitest.API, query string) (ids []string, total s
 	return ids, answer.Header.Get("X-Total-Count")
 }
 
+// TestClientRates measures the messages from and to clients, in a page and in a selection of the
+// list.
+func TestClientRates(t *testing.T) {
+	t.Parallel()
+	api := apitest.New(t, withAdminPassword)
+	away := join(t, api, 5, "away", asAdmin, persistent)
+	away.Publish("t", "x", 1) // before the measurement
+	away.Disconnect()
+	wantDetail(t, api, "away", false, connected)
+	publisher, reader := join(t, api, 5, "p", asAdmin), join(t, api, 5, "r", asAdmin)
+	reader.Subscribe(0, "t")
+	viewer := api.Token("viewer")
+	read := func(query string) (list []broker.ConnectedClient) {
+		viewer.Get(api.At("/client-inspect" + query)).Want(200).Decode(&list)
+		return list
+	}
+	for _, c := range read("") {
+		if c.RateIn != nil || c.RateOut != nil || c.Connected != (c.Listener != nil) {
+			t.Errorf("not asked for: %+v", c)
+		}
+	}
+	for query, want := range map[string]string{
+		"?rates=true": "away: false false, p: true false, r: false true, ", "?rates=true&offset=1&count=1": "p: true false, ",
+		"?rates=true&filterValue=R&state=connected": "r: false true, ", "?rates=true&count=0": "",
+	} {
+		for got := "none"; got != want; {
+			measured := make(chan []broker.ConnectedClient, 1)
+			go func() { measured <- read(query) }()
+			var list []broker.ConnectedClient
+			for waiting := true; waiting; {
+				publisher.Publish("t", "x", 1)
+				reader.WantMessage("t", "x")
+				select {
+				case list = <-measured:
+					waiting = false
+				default:
+				}
+			}
+			got = ""
+			for _, c := range list {
+				if c.RateIn == nil || c.RateOut == nil || *c.RateIn < 0 || *c.RateOut < 0 {
+					t.Fatalf("%s: no rates in %+v", query, c)
+				}
+				got += fmt.Sprintf("%s: %t %t, ", c.ClientID, *c.RateIn > 0, *c.RateOut > 0)
+			}
+			if got != want {
+				t.Logf("%s: got %q, want %q", query, got, want) // the publisher may not have had the time
+			}
+		}
+	}
+	api.Root.Get(api.At("/client-inspect?rates=perhaps")).WantError(400, "INVALID_REQUEST")
+}
+
 // TestInspectList pages through connected clients and sessions of others, ordered by
 // the bytes of their ids.
 func TestInspectList(t *testing.T) {
@@ -135,6 +188,7 @@ func TestInspectManySessions(t *testing.T) {
 			LastConnect: int64(1000 + n), LastDisconnect: new(int64(2000 + n)), Queues: c.Queues}
 		if n == back {
 			want.Connected, want.Address, want.LastConnect = true, "127.0.0.1", c.LastConnect
+			want.Listener = &broker.ClientListener{Port: portOf(t, api.Listeners[0]), BindAddress: "127.0.0.1"}
 		}
 		if diff := cmp.Diff(want, c); diff != "" {
 			t.Fatalf("entry %d (-want +got):\n%s", n, diff)

@@ -131,7 +131,7 @@ func wantListed(t *testing.T, api *apitest.API, d broker.ConnectedClientDetail) 
 	want := broker.ConnectedClient{Username: d.Username, ClientID: d.ClientID, Address: d.Address, Protocol: d.Protocol,
 		ProtocolVersion: d.ProtocolVersion, Connected: d.Connected, LastConnect: d.LastConnect, LastDisconnect: d.LastDisconnect,
 		Queues: broker.ClientQueues{BytesOut: d.Queues.BytesOut, BytesMax: d.Queues.BytesMax, MessagesOut: d.Queues.MessagesOut,
-			MessagesMax: d.Queues.MessagesMax}}
+			MessagesMax: d.Queues.MessagesMax}, Listener: d.Listener}
 	var list []broker.ConnectedClient
 	api.Root.Get(api.At("/client-inspect")).Want(200).Decode(&list)
 	for _, got := range list {

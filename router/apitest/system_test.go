@@ -2,6 +2,7 @@ package apitest_test
 
 import (
 	"crypto/sha256"
+	"crypto/x509"
 	"encoding/hex"
 	"encoding/pem"
 	"slices"
@@ -45,18 +46,27 @@ func TestListenersWithCertificates(t *testing.T) {
 	api := everyListener(t, p)
 	block, _ := pem.Decode(p.server.Cert)
 	sum := sha256.Sum256(block.Bytes)
+	cert, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	join(t, api, 5, "c", asAdmin) // at the first listener
 	var got []broker.Listener
 	api.Root.Get(api.At("/listeners")).Want(200).Decode(&got)
 	var want []broker.Listener
 	for i, l := range []broker.Listener{{Protocol: "mqtt"}, {Protocol: "mqtt", TLS: true, RequireCertificate: true}, {Protocol: "mqtt", TLS: true},
 		{Protocol: "mqtt+websockets"}, {Protocol: "mqtt+websockets", TLS: true},
 		{Protocol: "mqtt", BindAddress: strings.TrimPrefix(api.Listeners[5], "unix://")}} {
-		l.ID, l.Certs = i+1, []broker.ListenerCert{}
+		l.ID, l.Certs, l.Connections = i+1, []broker.ListenerCert{}, new(0)
 		if l.BindAddress == "" {
 			l.Port, l.BindAddress = portOf(t, api.Listeners[i]), "127.0.0.1"
 		}
+		if i == 0 {
+			*l.Connections = 1
+		}
 		if l.TLS {
-			l.Certs = append(l.Certs, broker.ListenerCert{CertificateID: hex.EncodeToString(sum[:]), Name: "broker", Filename: "cert.pem"})
+			l.Certs = append(l.Certs, broker.ListenerCert{CertificateID: hex.EncodeToString(sum[:]), Name: "broker", Filename: "cert.pem",
+				NotAfter: cert.NotAfter.UnixMilli()})
 		}
 		want = append(want, l)
 	}

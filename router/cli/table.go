@@ -195,7 +195,7 @@ var usualColumns = map[string][]string{
 	"listAudit":        {"seq", "time", "actor_name", "operation", "object_name", "outcome", "code", "count"},
 	"listProjectAudit": {"seq", "time", "actor_name", "operation", "object_name", "outcome", "code", "count"},
 
-	"inspectClients":  {"clientid", "username", "address", "connected", "protocolVersion", "lastConnect", "lastDisconnect"},
+	"inspectClients":  {"clientid", "username", "address", "connected", "protocolVersion", "listener.port", "lastConnect", "lastDisconnect"},
 	"getBridgeStatus": {"connectionName", "isConnected", "queuedMessages", "stats.delivered", "stats.deadLetters", "error"},
 	"listDeadLetters": {"id", "topic", "payload", "attempts", "reason"},
 	"listTokens":      {"name", "id", "role_id", "issuer", "valid_date", "last_used_date"},
@@ -204,16 +204,25 @@ var usualColumns = map[string][]string{
 	"testBroker.certificates": {"subject", "notAfter", "fingerprint"},
 }
 
+// requestedColumns follow those of usualColumns if the entries have them, which is so only when
+// they were requested.
+var requestedColumns = map[string][]string{"inspectClients": {"rateIn", "rateOut"}}
+
 // chooseColumns returns the columns of --columns, or else the name, the scalars and the
 // lists of the schema or, if that is not known, of the first entry.
 func (p *printer) chooseColumns(first any) []string {
 	if len(p.columns) > 0 {
 		return p.columns
 	}
+	object, ok := first.(map[string]any)
 	if usual, ok := usualColumns[p.operation]; ok {
+		for _, name := range requestedColumns[p.operation] {
+			if _, has := object[name]; has {
+				usual = append(usual[:len(usual):len(usual)], name)
+			}
+		}
 		return usual
 	}
-	object, ok := first.(map[string]any)
 	if p.schema == nil || p.schema.Kind != router.Object {
 		if !ok {
 			return []string{"name"}

@@ -2,8 +2,11 @@ package console_test
 
 import (
 	"path/filepath"
+	"strings"
 	"testing"
 
+	"signalbox/broker/mqtt/mqtttest"
+	"signalbox/broker/mqtt/mqtttest/packet"
 	"signalbox/router/apitest"
 	"signalbox/router/appliance"
 	"signalbox/router/console/browsertest"
@@ -88,6 +91,40 @@ func TestAuditFilter(t *testing.T) {
 			if open, wrong := p.Count("main details[open]"), p.Count("details [name=since][aria-invalid=true]"); open != 1 || wrong != 1 {
 				t.Errorf("a time that is none: %d open parts, %d invalid fields", open, wrong)
 			}
+		})
+	}
+}
+
+// TestSessionsWidth checks that a window of 1280 pixels shows every column of the connected clients,
+// their listener and their rates included, in all languages, and that a narrow one scrolls the table only.
+func TestSessionsWidth(t *testing.T) {
+	t.Parallel()
+	api := apitest.New(t)
+	api.Root.Post(api.At("/clients"), object{"username": "pump-7", "password": secret}).Want(204)
+	leaveSession(t, api, "valve-0001")
+	connected := mqtttest.Dial(t, api.Listeners[0], nil, packet.V5)
+	connected.Connect(mqtttest.As("pump-7", secret), mqtttest.WithID("meter-0001"))
+	sessions := api.URL + "/ui/p/" + api.Project + "/b/" + api.Embedded + "/sessions"
+	for _, language := range []string{"en", "de", "es", "fr"} {
+		t.Run(language, func(t *testing.T) {
+			t.Parallel()
+			p := signIn(t, sessions, browsertest.WithLanguage(language))
+			p.Click("#rates")
+			p.WaitFor("location.search.includes('rates=true') && [...document.querySelectorAll('#list td.number')].length === 6")
+			if text := p.Text("#list tbody"); !strings.Contains(text, api.MQTT) {
+				t.Errorf("the listener %s is not in\n%s", api.MQTT, text)
+			}
+			p.Show(browsertest.Variant{Theme: browsertest.Light, Width: 1280})
+			var inner, outer int
+			p.Evaluate("document.querySelector('#list .scroll').scrollWidth", &inner)
+			p.Evaluate("document.querySelector('#list .scroll').clientWidth", &outer)
+			if inner > outer {
+				t.Errorf("the table is %d px wide, %d fit", inner, outer)
+			}
+			p.CheckAccessibility()
+			p.Show(browsertest.Variant{Theme: browsertest.Light, Width: 390})
+			p.CheckWidth()
+			p.CheckAccessibility()
 		})
 	}
 }

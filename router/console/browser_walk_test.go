@@ -88,6 +88,8 @@ var unlinked = map[string]string{
 	"login":  "is shown without a session",
 	"logout": "redirects to the log-in",
 	"export": "is a file",
+
+	"listener-certificate": "is a file",
 }
 
 // maxAddresses bounds a walk.

@@ -159,3 +159,11 @@ func (l *locale) text(key string, args ...any) string {
 
 // number returns a number with the separators of the language.
 func (l *locale) number(n any) string { return l.printer.Sprint(n) }
+
+// rate returns how often something happens, "" for nil, which is not known.
+func (l *locale) rate(perSecond *float64) string {
+	if perSecond == nil {
+		return ""
+	}
+	return l.printer.Sprintf("%.1f", *perSecond)
+}

@@ -12,6 +12,8 @@ func brokerPages() []*page {
 			calls: []string{"getBroker", "getBrokerInfo", "getMetricHistory", "listDenials"}, view: viewOverview, fragments: []string{"cause", "figures", "charts", "state-card"}},
 		{path: brokerPath + "listeners", name: "listeners", role: viewer, help: "embedded-broker",
 			calls: []string{"listListeners"}, view: viewListeners},
+		{path: brokerPath + "listeners/{listenerId}/certificate", name: "listener-certificate", group: "listeners", role: viewer, help: "embedded-broker",
+			calls: []string{"getListenerCertificate"}, view: viewListenerCertificate},
 		{path: brokerPath + "connection", name: "connection", role: viewer, help: "brokers",
 			calls: []string{"getBroker", "getBrokerInfo", "getLicense"}, view: viewConnection, fragments: []string{"values"}},
 		{path: brokerPath + "connection/edit", name: "connection-edit", group: "connection", role: editor, help: "brokers",

@@ -260,12 +260,17 @@ func TestJobOutcome(t *testing.T) {
 // and that an id of another broker stays.
 func TestListenerFingerprint(t *testing.T) {
 	t.Parallel()
-	service := &calledService{responses: map[string]*Response{"listListeners": success(`[{"certs":[{"certificate_id":"` + strings.Repeat("5ec6", 16) + `"},{"certificate_id":"c-1"}]}]`)}}
+	service := &calledService{responses: map[string]*Response{"listListeners": success(`[{"id":7,"tls":true,"connections":1200,"certs":[` +
+		`{"certificate_id":"` + strings.Repeat("5ec6", 16) + `","notAfter":1769860800000},{"certificate_id":"c-1"}]},{"id":8,"certs":[]}]`)}}
 	page := newTestConsole(t, service.call).open("listeners").Body.String()
-	for _, want := range []string{"SHA-256 fingerprint <code>" + strings.Repeat("5E:C6:", 15) + "5E:C6</code>", " <code>c-1</code>"} {
+	for _, want := range []string{"SHA-256 fingerprint <code>" + strings.Repeat("5E:C6:", 15) + "5E:C6</code>", " <code>c-1</code>", "expired ", `<td class="number">1,200</td>`,
+		`<td class="number"></td>`, `/listeners/7/certificate" download="listener-7.pem"`} {
 		if !strings.Contains(page, want) {
-			t.Errorf("the page lacks %s", want)
+			t.Errorf("the page lacks %s:\n%s", want, page)
 		}
+	}
+	if strings.Contains(page, "/listeners/8/certificate") || strings.Count(page, "expired ") != 1 {
+		t.Errorf("a listener without a certificate leads to one, or an unknown end has passed:\n%s", page)
 	}
 }
 

@@ -2,8 +2,10 @@ package console
 
 import (
 	"cmp"
+	"net"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -44,6 +46,7 @@ type sessionsView struct {
 	States   []option
 	State    string
 	Queued   bool
+	Rates    bool // messages per second are measured
 
 	By       string  // the figure by which the highest are shown, "" for the list of all
 	Orders   []order // the list of all and those by a figure
@@ -105,6 +108,23 @@ type sessionRecord struct {
 		MessagesOut int64 `json:"messagesOut"`
 		MessagesMax int64 `json:"messagesMax"`
 	} `json:"queues"`
+	Listener *listenerAddress `json:"listener"`
+	RateIn   *float64         `json:"rateIn"` // messages per second, nil if they were not measured
+	RateOut  *float64         `json:"rateOut"`
+}
+
+// listenerAddress is the listener of a connection.
+type listenerAddress struct {
+	Port        int    `json:"port"`
+	BindAddress string `json:"bind_address"`
+}
+
+// String returns the address with the port, or the path of a Unix socket.
+func (l *listenerAddress) String() string {
+	if l.Port == 0 {
+		return l.BindAddress
+	}
+	return net.JoinHostPort(l.BindAddress, strconv.Itoa(l.Port))
 }
 
 // Version returns the protocol with its version, as the standard is called: "MQTT 3.1.1".
@@ -121,7 +141,7 @@ func hasAccount(username string) bool { return username != "" && username != "<a
 
 func viewSessions(q *request) (view, error) {
 	v := &sessionsView{Filter: q.filterBy("sessions", "clientid", "username", "address"),
-		State: q.query.Get("state"), Queued: q.query.Get("queued") == "true"}
+		State: q.query.Get("state"), Queued: q.query.Get("queued") == "true", Rates: q.query.Get("rates") == "true"}
 	for _, state := range []string{"all", "connected", "disconnected"} {
 		v.States = append(v.States, option{state, q.t("sessions.state." + state)})
 	}
@@ -135,7 +155,7 @@ func viewSessions(q *request) (view, error) {
 		v.loadTop(q)
 		return v, nil
 	}
-	query := q.listQuery("filterValue", "filterTarget", "state", "queued")
+	query := q.listQuery("filterValue", "filterTarget", "state", "queued", "rates")
 	var g parts
 	load(&g, q, &v.Sessions, "inspectClients", query)
 	g.wait()

@@ -45,10 +45,6 @@ type sessionDetail struct {
 		Version           string `json:"version"`
 		Ciphers           string `json:"ciphers"`
 	} `json:"tls"`
-	Listener *struct {
-		Port        int    `json:"port"`
-		BindAddress string `json:"bind_address"`
-	} `json:"listener"`
 	Will   *willRecord `json:"will"`
 	Queues struct {
 		BytesOut    int64 `json:"bytesOut"`

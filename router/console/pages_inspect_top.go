@@ -44,11 +44,8 @@ func (t *topClients) rows(l *locale) []topRow {
 	}
 	var rows []topRow
 	for _, c := range t.Clients {
-		r := topRow{topClient: c, DroppedText: text(c.Dropped), InflightText: text(c.Inflight), SubscriptionsText: text(c.Subscriptions)}
-		if c.Rate != nil {
-			r.RateText = l.printer.Sprintf("%.1f", *c.Rate)
-		}
-		rows = append(rows, r)
+		rows = append(rows, topRow{topClient: c, DroppedText: text(c.Dropped), RateText: l.rate(c.Rate), InflightText: text(c.Inflight),
+			SubscriptionsText: text(c.Subscriptions)})
 	}
 	return rows
 }

@@ -62,16 +62,29 @@ type QueueInfo struct {
 // negative count means all. The cost does not depend on the offset; details are read during
 // the iteration.
 func (e *Engine) Clients(offset, count int) (total int, part func(yield func(Info) bool)) {
+	total, _, sessions := e.part(offset, count)
+	return total, func(yield func(Info) bool) {
+		for s := range sessions {
+			if !yield(s.info()) {
+				return
+			}
+		}
+	}
+}
+
+// part returns a part of the sessions of now, in order of client ids, the number of them and
+// that of all.
+func (e *Engine) part(offset, count int) (total, n int, sessions iter.Seq[*Session]) {
 	snapshot := e.snapshot()
 	total = snapshot.Len()
-	end := total
+	n = max(total-offset, 0)
 	if count >= 0 {
-		end = offset + min(count, max(total-offset, 0))
+		n = min(count, n)
 	}
-	return total, func(yield func(Info) bool) {
-		for i := offset; i < end; i++ {
+	return total, n, func(yield func(*Session) bool) {
+		for i := offset; i < offset+n; i++ {
 			s, ok := snapshot.GetAt(i)
-			if !ok || !yield(s.info()) {
+			if !ok || !yield(s) {
 				return
 			}
 		}

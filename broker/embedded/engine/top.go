@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"iter"
 	"time"
 
 	"github.com/tidwall/btree"
@@ -62,34 +63,72 @@ func (e *Engine) Top(f Figure, n int) (total int, top []Ranked) {
 	return snapshot.Len(), ranked(r)
 }
 
+// Rate is the messages per second from a client and to it.
+type Rate struct{ In, Out float64 }
+
 // TopByRate is Top by the messages per second from and to the clients, measured over a span
 // of time that begins with the call. A session that begins meanwhile is not counted.
 func (e *Engine) TopByRate(ctx context.Context, n int, span time.Duration) (total int, top []Ranked, err error) {
 	snapshot := e.snapshot()
-	before := make([]int64, 0, snapshot.Len())
-	snapshot.Scan(func(s *Session) bool {
-		before = append(before, s.counts.messages())
-		return true
-	})
+	rates, err := e.measure(ctx, snapshot.Scan, snapshot.Len(), span)
+	if err != nil {
+		return 0, nil, err
+	}
+	r := newSessionRanking(n)
+	for s, rate := range rates {
+		if v := rate.In + rate.Out; v > 0 {
+			r.Add(rankedSession{s, v})
+		}
+	}
+	return snapshot.Len(), ranked(r), nil
+}
+
+// ClientsWithRates is Clients with the messages per second of each, measured over a span of
+// time that begins with the call.
+func (e *Engine) ClientsWithRates(ctx context.Context, offset, count int, span time.Duration) (total int, part iter.Seq2[Info, Rate], err error) {
+	total, n, sessions := e.part(offset, count)
+	rates, err := e.measure(ctx, sessions, n, span)
+	return total, func(yield func(Info, Rate) bool) {
+		for s, rate := range rates {
+			if !yield(s.info(), rate) {
+				return
+			}
+		}
+	}, err
+}
+
+// measured are the lower halves of the counts of a session before its rates are measured. A
+// span is too short for more messages than they can count.
+type measured struct{ in, out uint32 }
+
+// measure returns n sessions with their messages per second, after a span of time in which they
+// are counted.
+func (e *Engine) measure(ctx context.Context, sessions func(yield func(*Session) bool), n int, span time.Duration) (iter.Seq2[*Session, Rate], error) {
+	before := make([]measured, 0, n)
+	for s := range sessions {
+		before = append(before, s.counts.measured())
+	}
 	began := time.Now()
 	timer := time.NewTimer(span)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
 	case <-ctx.Done():
-		return 0, nil, fmt.Errorf("measure the rates of the clients: %w", context.Cause(ctx))
+		return nil, fmt.Errorf("measure the rates of the clients: %w", context.Cause(ctx))
 	case <-e.ctx.Done():
-		return 0, nil, fmt.Errorf("measure the rates of the clients: %w", context.Cause(e.ctx))
+		return nil, fmt.Errorf("measure the rates of the clients: %w", context.Cause(e.ctx))
 	}
-	seconds, r, i := time.Since(began).Seconds(), newSessionRanking(n), 0
-	snapshot.Scan(func(s *Session) bool {
-		if grown := s.counts.messages() - before[i]; grown > 0 {
-			r.Add(rankedSession{s, float64(grown) / seconds})
+	seconds := time.Since(began).Seconds()
+	return func(yield func(*Session, Rate) bool) {
+		i := 0
+		for s := range sessions {
+			now := s.counts.measured()
+			if !yield(s, Rate{float64(now.in-before[i].in) / seconds, float64(now.out-before[i].out) / seconds}) {
+				return
+			}
+			i++
 		}
-		i++
-		return true
-	})
-	return snapshot.Len(), ranked(r), nil
+	}, nil
 }
 
 // snapshot returns the sessions of now, in order of client ids.
@@ -115,8 +154,10 @@ func (s *Session) figure(f Figure) int64 {
 	return int64(len(s.subscribed.options))
 }
 
-// messages returns the number of messages from and to the client.
-func (c *counts) messages() int64 { return c.published.Load() + c.delivered.Load() }
+// measured returns what rates are measured by.
+func (c *counts) measured() measured {
+	return measured{uint32(c.published.Load()), uint32(c.delivered.Load())} //nolint:gosec // the lower half is meant
+}
 
 // allDropped returns the number of messages that the client did not get.
 func (c *counts) allDropped() (n int64) {

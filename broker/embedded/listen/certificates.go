@@ -137,6 +137,7 @@ func describe(cert *x509.Certificate, file string) broker.ListenerCert {
 		CertificateID: hex.EncodeToString(sum[:]),
 		Name:          cert.Subject.CommonName,
 		Filename:      filepath.Base(file),
+		NotAfter:      cert.NotAfter.UnixMilli(),
 	}
 }
 

@@ -2,6 +2,7 @@ package listen
 
 import (
 	"context"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -84,7 +85,7 @@ func (l *Listener) Open() int { return int(l.open.Load()) }
 func (l *Listener) Describe() broker.Listener {
 	d := broker.Listener{
 		ID: l.id, BindAddress: l.config.Address, Protocol: "mqtt", TLS: l.config.tls(),
-		RequireCertificate: l.config.RequireCertificate, Certs: []broker.ListenerCert{},
+		RequireCertificate: l.config.RequireCertificate, Certs: []broker.ListenerCert{}, Connections: new(l.Open()),
 	}
 	if l.config.webSocket() {
 		d.Protocol = "mqtt+websockets"
@@ -99,6 +100,18 @@ func (l *Listener) Describe() broker.Listener {
 	d.BindAddress = host
 	d.Port, _ = strconv.Atoi(port) // validated
 	return d
+}
+
+// CertificateChain returns the certificates that the listener presents, its own first, as PEM;
+// nil without TLS.
+func (l *Listener) CertificateChain() (chain []byte) {
+	if l.certificates == nil {
+		return nil
+	}
+	for _, der := range l.certificates.get().tls.Certificates[0].Certificate {
+		chain = append(chain, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})...)
+	}
+	return chain
 }
 
 // bind opens the listener's socket, at the port that it had before if any.

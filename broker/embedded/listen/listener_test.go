@@ -1,6 +1,7 @@
 package listen_test
 
 import (
+	"crypto/tls"
 	"io"
 	"maps"
 	"net"
@@ -298,11 +299,16 @@ func TestDescribe(t *testing.T) {
 		}
 		got[i].Port = 1
 	}
+	pair, err := tls.LoadX509KeyPair(certs.cert, certs.key)
+	if err != nil {
+		t.Fatal(err)
+	}
 	want := []broker.Listener{
-		{ID: 1, Port: 1, BindAddress: "127.0.0.1", Protocol: "mqtt", Certs: []broker.ListenerCert{}},
+		{ID: 1, Port: 1, BindAddress: "127.0.0.1", Protocol: "mqtt", Certs: []broker.ListenerCert{}, Connections: new(0)},
 		{ID: 2, Port: 1, BindAddress: "127.0.0.1", Protocol: "mqtt+websockets", TLS: true, RequireCertificate: true,
-			Certs: []broker.ListenerCert{{CertificateID: certs.fingerprint(t), Name: "broker.test", Filename: "cert.pem"}}},
-		{ID: 3, BindAddress: path, Protocol: "mqtt", Certs: []broker.ListenerCert{}},
+			Certs:       []broker.ListenerCert{{CertificateID: certs.fingerprint(t), Name: "broker.test", Filename: "cert.pem", NotAfter: pair.Leaf.NotAfter.UnixMilli()}},
+			Connections: new(0)},
+		{ID: 3, BindAddress: path, Protocol: "mqtt", Certs: []broker.ListenerCert{}, Connections: new(0)},
 	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
