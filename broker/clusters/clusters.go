@@ -14,6 +14,7 @@ package clusters
 import (
 	"context"
 	"log/slog"
+	"net"
 	"slices"
 	"strconv"
 	"sync"
@@ -90,6 +91,7 @@ type timing struct {
 	observe   time.Duration // to observe all nodes
 	change    time.Duration // for a command that changes something
 	leader    time.Duration // until a new cluster has a leader that lists all nodes
+	contact   time.Duration // until the leader has reached new nodes that wait for it
 	votes     time.Duration // until new nodes have a vote
 	departure time.Duration // until a node learns that it has left its cluster
 	poll      time.Duration // between two observations
@@ -97,7 +99,7 @@ type timing struct {
 }
 
 var defaultTiming = timing{
-	observe: 3 * time.Second, change: 15 * time.Second, leader: 10 * time.Second,
+	observe: 3 * time.Second, change: 15 * time.Second, leader: 10 * time.Second, contact: 3 * time.Second,
 	votes: 5 * time.Second, departure: 2 * time.Second, poll: 100 * time.Millisecond, undo: 20 * time.Second,
 }
 
@@ -162,6 +164,9 @@ func (c *Clusters) openLocked(ctx context.Context, op, projectID, clusterID stri
 func (n Node) ha() control.HANode {
 	return control.HANode{NodeID: n.NodeID, Address: n.Address, Port: n.Port}
 }
+
+// hostPort returns the address of the node's cluster port.
+func (n Node) hostPort() string { return net.JoinHostPort(n.Address, strconv.Itoa(n.Port)) }
 
 // String returns the node's name in messages.
 func (n Node) String() string {
