@@ -4,8 +4,9 @@
 // The nodes determine what a cluster is. Only the set of its brokers is stored, so that they can
 // be asked. Every response of a node may be late or lost: a change first observes all nodes, can
 // be repeated where it stopped, and is undone if it fails. A broker joins in this order:
-// JoinCluster (join.go) asks a member for an invitation (AddNode), and the broker to accept it
-// (joinCluster), which an embedded broker does with cluster.Node.Join.
+// JoinCluster (join.go) stores the node, asks the leader for an invitation (AddNode), and the broker
+// to accept it (joinCluster), which an embedded broker does with cluster.Node.Join, and waits until
+// the leader has reached the broker (awaitContact).
 //
 // Of this module the package imports broker and broker/control only; it must not import a
 // database, net/http or an MQTT library.

@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"io"
+	"net"
 	"syscall"
 	"time"
 
@@ -243,13 +244,14 @@ func (m *member) GetRaftStatus(context.Context) (broker.RaftStatus, error) {
 // contactError returns why the leader has no contact to a node, without the node's name.
 func contactError(err error) string {
 	cause := cmp.Or(errors.Unwrap(err), err)
-	_, isAlert := errors.AsType[tls.AlertError](err)
+	op, ok := errors.AsType[*net.OpError](err)
+	isAlert := ok && op.Op == "remote error" // as package tls has it
 	_, noTLS := errors.AsType[tls.RecordHeaderError](err)
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
 		return "no response in time"
 	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET), isAlert, noTLS:
-		return "what listens there is not the node's cluster port: " + cause.Error()
+		return "what listens there does not respond as the node's cluster port: " + cause.Error()
 	}
 	return cause.Error()
 }

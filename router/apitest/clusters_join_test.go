@@ -20,18 +20,18 @@ func quickElections(c *appliance.Config) { c.Cluster.ElectionTimeout = 3 * time.
 
 // unreachableAddresses returns addresses at which a node cannot be reached by the others, with the
 // syncmode to try each of them in.
-func unreachableAddresses(t *testing.T, other *site) map[string]struct{ mode, address string } {
+func unreachableAddresses(t *testing.T, other *site) map[string]struct{ mode, address, reason string } {
 	t.Helper()
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { silent.Close() })
-	return map[string]struct{ mode, address string }{
-		"a port at which nothing listens":   {"full", brokertest.FreePort(t, "127.0.0.1")},
-		"a listener of MQTT":                {"hp", strings.TrimPrefix(other.Listeners[0], "mqtt://")},
-		"a node of another cluster":         {"dynsec", other.port},
-		"a port that accepts and is silent": {"full", silent.Addr().String()},
+	return map[string]struct{ mode, address, reason string }{
+		"a port at which nothing listens":   {"full", brokertest.FreePort(t, "127.0.0.1"), "connection refused"},
+		"a listener of MQTT":                {"hp", strings.TrimPrefix(other.Listeners[0], "mqtt://"), "does not respond as the node's cluster port"},
+		"a node of another cluster":         {"dynsec", other.port, "does not respond as the node's cluster port"},
+		"a port that accepts and is silent": {"full", silent.Addr().String(), "no response in time"},
 	}
 }
 
@@ -81,7 +81,7 @@ func TestJoinOfAnUnreachableNode(t *testing.T) {
 			right := second.port
 			second.port = tt.address
 			e := first.Root.Put(path+"/join", second.node()).WantError(503, "BROKER_UNAVAILABLE").Error()
-			for _, words := range []string{"node 2 (n2)", "node 1 (n1)", tt.address, "undone", "cluster.listen"} {
+			for _, words := range []string{"node 2 (n2)", "node 1 (n1)", tt.address, tt.reason, "undone", "cluster.listen"} {
 				if !strings.Contains(e.Message, words) {
 					t.Errorf("got %q, want %q in it", e.Message, words)
 				}
@@ -170,7 +170,7 @@ func TestCreationWithAnUnreachableNode(t *testing.T) {
 			clusters := "/api/projects/" + all[0].Project + "/clusters"
 			body := object{"clustername": "plant", "syncmode": tt.mode, "nodes": []object{all[0].node(), all[1].node(), all[2].node()}}
 			e := all[0].Root.Post(clusters, body).WantError(503, "BROKER_UNAVAILABLE").Error()
-			for _, words := range []string{"node 2 (n2)", tt.address, "undone"} {
+			for _, words := range []string{"node 2 (n2)", tt.address, tt.reason, "undone"} {
 				if !strings.Contains(e.Message, words) {
 					t.Errorf("got %q, want %q in it", e.Message, words)
 				}
