@@ -107,4 +107,5 @@ type RaftNode struct {
 	ID      int    `json:"id" doc:"Number of the node." example:"1"`
 	Address string `json:"address" doc:"Address and cluster port of the node." example:"10.0.0.1:7001"`
 	Role    int    `json:"role" doc:"0 standby, 1 voter, 2 spare." example:"1"`
+	Error   string `json:"error,omitempty" doc:"Why the leader cannot reach the node; missing if it can." example:"dial tcp 10.0.0.1:7001: connect: connection refused"`
 }

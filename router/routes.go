@@ -59,7 +59,8 @@ func clusterRoutes(h *handlers.API) []route {
 		{ID: "joinCluster", Method: "PUT", Path: clusterPath + "/join", Role: auth.Editor, Status: 204, Errors: setB,
 			Summary: "Add a node to a cluster", Do: command(h.JoinCluster),
 			Description: "Also adds a node again that lost its data (with the same `nodeid` and address) or could not join " +
-				"before. What the node had of the shared data is replaced by that of the cluster."},
+				"before. What the node had of the shared data is replaced by that of the cluster. If the leader cannot reach the node " +
+				"at its address, 503 is returned after some seconds and the node is not added."},
 		{ID: "leaveCluster", Method: "PUT", Path: clusterPath + "/leave", Role: auth.Editor, Status: 204, Errors: setB,
 			Summary: "Remove a node from a cluster", Do: command(h.LeaveCluster),
 			Description: "The node continues on its own with the data that it has. A node that cannot be reached can be " +

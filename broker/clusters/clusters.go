@@ -4,8 +4,9 @@
 // The nodes determine what a cluster is. Only the set of its brokers is stored, so that they can
 // be asked. Every response of a node may be late or lost: a change first observes all nodes, can
 // be repeated where it stopped, and is undone if it fails. A broker joins in this order:
-// JoinCluster (join.go) asks a member for an invitation (AddNode), and the broker to accept it
-// (joinCluster), which an embedded broker does with cluster.Node.Join.
+// JoinCluster (join.go) stores the node, asks the leader for an invitation (AddNode), and the broker
+// to accept it (joinCluster), which an embedded broker does with cluster.Node.Join, and waits until
+// the leader has reached the broker (awaitContact).
 //
 // Of this module the package imports broker and broker/control only; it must not import a
 // database, net/http or an MQTT library.
@@ -14,6 +15,7 @@ package clusters
 import (
 	"context"
 	"log/slog"
+	"net"
 	"slices"
 	"strconv"
 	"sync"
@@ -90,6 +92,7 @@ type timing struct {
 	observe   time.Duration // to observe all nodes
 	change    time.Duration // for a command that changes something
 	leader    time.Duration // until a new cluster has a leader that lists all nodes
+	contact   time.Duration // until the leader has reached new nodes that wait for it
 	votes     time.Duration // until new nodes have a vote
 	departure time.Duration // until a node learns that it has left its cluster
 	poll      time.Duration // between two observations
@@ -97,7 +100,7 @@ type timing struct {
 }
 
 var defaultTiming = timing{
-	observe: 3 * time.Second, change: 15 * time.Second, leader: 10 * time.Second,
+	observe: 3 * time.Second, change: 15 * time.Second, leader: 10 * time.Second, contact: 3 * time.Second,
 	votes: 5 * time.Second, departure: 2 * time.Second, poll: 100 * time.Millisecond, undo: 20 * time.Second,
 }
 
@@ -162,6 +165,9 @@ func (c *Clusters) openLocked(ctx context.Context, op, projectID, clusterID stri
 func (n Node) ha() control.HANode {
 	return control.HANode{NodeID: n.NodeID, Address: n.Address, Port: n.Port}
 }
+
+// hostPort returns the address of the node's cluster port.
+func (n Node) hostPort() string { return net.JoinHostPort(n.Address, strconv.Itoa(n.Port)) }
 
 // String returns the node's name in messages.
 func (n Node) String() string {

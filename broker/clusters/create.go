@@ -77,7 +77,7 @@ func (c *Clusters) create(ctx context.Context, cl *Cluster) (exists bool, err er
 	c.log.Warn("cluster not created", "cluster", cl.ID, "name", cl.Name, "error", err)
 	left := a.undo(ctx)
 	kept = left != nil
-	return false, withLeftover(err, left)
+	return false, withLeftover(err, left, "delete the cluster when its nodes can be reached")
 }
 
 // resolve returns how the nodes are reached. Its error names each node that cannot be resolved.
@@ -191,6 +191,9 @@ func (a *creation) run(ctx context.Context) error {
 		return err
 	}
 	if err := a.awaitLeader(ctx); err != nil {
+		return err
+	}
+	if err := a.awaitContact(ctx, opCreate, a.cl, a.cl.Nodes[1:], first); err != nil {
 		return err
 	}
 	a.awaitVotes(ctx, a.cl, a.cl.Nodes)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"signalbox/broker"
 	"signalbox/broker/control"
@@ -74,6 +75,10 @@ type fakeBroker struct {
 
 	noConsensus bool // its consensus does not run
 
+	cutOff   string    // why the leader cannot reach it
+	cutUntil time.Time // when it is reached, zero for never
+	old      bool      // as a leader it does not report that
+
 	standby int // for how many requests it has no vote after it has joined
 
 	onFail func() // called when it has returned one of fails
@@ -111,6 +116,11 @@ func (p *fakeBroker) AskHA(ctx context.Context, c control.HACommand, data any) e
 		return &broker.Error{Kind: broker.Unconfirmed, Op: c.Name(), Msg: "the answer of " + p.name + " is lost"}
 	}
 	return control.ReadHA(c, answer, "x", data)
+}
+
+// isCutOff reports whether the leader cannot reach the broker.
+func (p *fakeBroker) isCutOff() bool {
+	return p.cutOff != "" && (p.cutUntil.IsZero() || time.Now().Before(p.cutUntil))
 }
 
 type invitation struct{ UUID string }
@@ -259,6 +269,9 @@ func (p *fakeBroker) GetCluster(context.Context) (control.HACluster, error) {
 		return control.HACluster{}, control.ErrNoCluster
 	}
 	p.cluster.elect(p.network.variant == variantOthers)
+	if p.isCutOff() {
+		return control.HACluster{UUID: p.cluster.uuid}, nil
+	}
 	c := control.HACluster{ClusterName: p.cluster.name, UUID: p.cluster.uuid, SyncMode: "dynsec", Leader: p.cluster.leader}
 	for _, id := range p.cluster.listed {
 		c.Nodes = append(c.Nodes, control.HANode{NodeID: id, Address: fmt.Sprint("10.0.0.", id), Port: 7000, Mine: id == p.id})
@@ -284,6 +297,12 @@ func (p *fakeBroker) GetRaftStatus(context.Context) (broker.RaftStatus, error) {
 			continue
 		}
 		n := broker.RaftNode{ID: id, Role: 1}
+		if other.isCutOff() {
+			n.Role = roleSpare
+			if !p.old {
+				n.Error = other.cutOff
+			}
+		}
 		if p.cluster.leader == p.id && other.standby > 0 {
 			n.Role, other.standby = 0, other.standby-1
 		}

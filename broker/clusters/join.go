@@ -11,7 +11,9 @@ import (
 const opJoin = "joinCluster"
 
 // JoinCluster adds a node while the cluster serves. A node that lost its data joins again in the
-// same way, with its number and address; an incomplete joining is continued.
+// same way, with its number and address; an incomplete joining is continued. After an error, the
+// cluster has the nodes that it had before, and the node is alone. What cannot be undone, also
+// because the service ends meanwhile, stays in the list, so that the node can be removed.
 func (c *Clusters) JoinCluster(ctx context.Context, projectID, clusterID string, ref broker.ClusterNodeRef) error {
 	ctx = broker.WithFreshAttempt(ctx)
 	cl, release, err := c.openLocked(ctx, opJoin, projectID, clusterID)
@@ -23,21 +25,26 @@ func (c *Clusters) JoinCluster(ctx context.Context, projectID, clusterID string,
 	if err != nil {
 		return err
 	}
-	known := cl.hasNode(&n)
-	if err := c.join(ctx, cl, n, known); err != nil {
-		if !known {
-			c.rows.Release(ctx, n)
-		}
+	if cl.hasNode(&n) {
+		err = c.joinAgain(ctx, cl, n)
+	} else {
+		err = c.join(ctx, cl, n)
+	}
+	if err != nil {
 		return err
 	}
 	c.log.Info("node joined a cluster", "cluster", cl.ID, "name", cl.Name, "node", n.NodeID)
 	return nil
 }
 
-func (c *Clusters) join(ctx context.Context, cl Cluster, n Node, known bool) error {
-	if known {
-		return c.admit(ctx, cl, n, true)
-	}
+// join adds a node that is not in the list.
+func (c *Clusters) join(ctx context.Context, cl Cluster, n Node) error {
+	kept := false
+	defer func() {
+		if !kept {
+			c.rows.Release(ctx, n)
+		}
+	}()
 	release, err := c.lock(opJoin, keys(n)...)
 	if err != nil {
 		return err
@@ -46,13 +53,38 @@ func (c *Clusters) join(ctx context.Context, cl Cluster, n Node, known bool) err
 	if err := c.checkJoin(ctx, cl, n); err != nil {
 		return err
 	}
-	if err := c.admit(ctx, cl.with(n), n, false); err != nil {
+	if err := c.rows.AddNode(ctx, cl.ID, n); err != nil {
 		return err
 	}
-	if err := c.rows.AddNode(ctx, cl.ID, n); err != nil {
-		return withLeftover(err, c.undoJoin(ctx, cl, n))
+	with := cl.with(n)
+	invited, err := c.admit(ctx, with, n, false)
+	if err == nil {
+		kept = true
+		return nil
 	}
-	return nil
+	c.log.Warn("node not added to a cluster", "cluster", cl.ID, "name", cl.Name, "node", n.NodeID, "error", err)
+	var left error
+	if invited {
+		left = c.undoJoin(ctx, with, n)
+	}
+	if left == nil {
+		left = c.rows.RemoveNode(context.WithoutCancel(ctx), cl.ID, n.NodeID)
+	}
+	kept = left != nil
+	return withLeftover(err, left, "remove "+n.String()+" when the cluster can be reached")
+}
+
+// joinAgain has a node of the list join again. If it cannot, it is alone, and the leader keeps it in
+// its list.
+func (c *Clusters) joinAgain(ctx context.Context, cl Cluster, n Node) error {
+	_, err := c.admit(ctx, cl, n, true)
+	if !errors.Is(err, errUnreached) {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.timing.undo)
+	defer cancel()
+	left := errors.Join(c.leaveAlone(ctx, cl, []Node{n})...)
+	return withLeftover(err, left, "try again when the node can be reached, or remove it")
 }
 
 // hasNode reports whether the node is in the cluster, and takes over how that is reached.
@@ -101,9 +133,9 @@ func (cl Cluster) conflicts(n Node) (bad []broker.Field) {
 	return bad
 }
 
-// admit makes a node of cl a member. If a known node cannot join now, the leader keeps it in its
-// list.
-func (c *Clusters) admit(ctx context.Context, cl Cluster, n Node, known bool) error {
+// admit makes a node of cl a member. With an error it reports whether the leader may have invited
+// the node.
+func (c *Clusters) admit(ctx context.Context, cl Cluster, n Node, known bool) (invited bool, err error) {
 	views := c.observe(ctx, cl, cl.Nodes)
 	self, others := splitViews(views, n.NodeID)
 	if known {
@@ -111,28 +143,24 @@ func (c *Clusters) admit(ctx context.Context, cl Cluster, n Node, known bool) er
 	}
 	leader := leaderOf(cl.Name, others)
 	if err := self.mayJoin(cl.Name, leader); err != nil {
-		return err
+		return false, err
 	}
 	switch {
 	case leader == nil:
-		return noLeader(opJoin, cl, others)
+		return false, noLeader(opJoin, cl, others)
 	case self.isWaiting(): // with an invitation that is void, or to a cluster that cannot be reached
 		if err := errors.Join(c.leaveAlone(ctx, cl, []Node{n})...); err != nil {
-			return err
+			return false, err
 		}
 		self.member = false
 	case self.member && leader.lists(n.NodeID):
-		return nil
+		return false, nil
 	}
 	invitation, err := c.invite(ctx, cl, leader.Node, n)
 	if err != nil || self.member {
-		return err
+		return mayBeExecuted(err), err
 	}
-	err = c.accept(ctx, cl, n, invitation)
-	if err != nil && !known {
-		return withLeftover(err, c.undoJoin(ctx, cl, n))
-	}
-	return err
+	return true, c.accept(ctx, cl, leader.Node, n, invitation)
 }
 
 // invite has the leader add a node, and returns the invitation with which it joins.
@@ -143,10 +171,13 @@ func (c *Clusters) invite(ctx context.Context, cl Cluster, leader, n Node) (*con
 }
 
 // accept has a node join the cluster with its invitation, and waits until it has a vote.
-func (c *Clusters) accept(ctx context.Context, cl Cluster, n Node, invitation *control.Invitation) error {
+func (c *Clusters) accept(ctx context.Context, cl Cluster, leader, n Node, invitation *control.Invitation) error {
 	spec := cl.spec(n)
 	spec.Invitation = invitation
 	if err := c.change(ctx, cl, n, control.JoinCluster(spec), nil); err != nil {
+		return err
+	}
+	if err := c.awaitContact(ctx, opJoin, cl, []Node{n}, leader); err != nil {
 		return err
 	}
 	c.awaitVotes(ctx, cl, []Node{n})

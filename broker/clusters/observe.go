@@ -3,6 +3,7 @@ package clusters
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -20,8 +21,11 @@ const (
 	stateLeader
 )
 
-// roleStandby is the role of a node that does not have a vote yet.
-const roleStandby = 0
+// Roles of a node that does not have a vote yet.
+const (
+	roleStandby = 0 // the leader replicates to it
+	roleSpare   = 2 // it has not responded to the leader yet
+)
 
 // ask sends a command to a node. Its error names the node.
 func (c *Clusters) ask(ctx context.Context, cl Cluster, n Node, cmd control.HACommand, data any) error {
@@ -112,6 +116,22 @@ func (s nodeView) isStandby(nodeID int) bool {
 		!slices.ContainsFunc(s.status.Nodes, func(n broker.RaftNode) bool { return n.ID == nodeID && n.Role != roleStandby })
 }
 
+// isSpare reports whether another node has not responded to this one, the leader, since it was
+// invited, and why the leader cannot reach it, "" if that is not known.
+func (s nodeView) isSpare(nodeID int) (spare bool, why string) {
+	i := slices.IndexFunc(s.status.Nodes, func(n broker.RaftNode) bool { return n.ID == nodeID && n.Role == roleSpare })
+	if i < 0 {
+		return false, ""
+	}
+	return true, s.status.Nodes[i].Error
+}
+
+// reportsUnreachable reports whether the node, as leader, cannot reach another one that was invited.
+func (s nodeView) reportsUnreachable(nodeID int) bool {
+	_, why := s.isSpare(nodeID)
+	return why != ""
+}
+
 // observe asks all nodes concurrently, and takes no longer than its timeout. The result is in the
 // order of the nodes.
 func (c *Clusters) observe(ctx context.Context, cl Cluster, nodes []Node) []nodeView {
@@ -176,6 +196,38 @@ func (c *Clusters) awaitVotes(ctx context.Context, cl Cluster, fresh []Node) {
 	if !counted {
 		c.log.Warn("new nodes have no vote in their cluster yet", "cluster", cl.ID, "name", cl.Name)
 	}
+}
+
+// awaitContact waits until the leader has reached new nodes, which have accepted to join. The error
+// is that of a node that the leader has tried to reach in vain all that time. What a node does that
+// was reached may take longer, and is not an error; nor is a leader that does not report errors.
+func (c *Clusters) awaitContact(ctx context.Context, op string, cl Cluster, fresh []Node, others ...Node) error {
+	var failed error
+	c.poll(ctx, c.timing.contact, func() bool {
+		leader := leaderOf(cl.Name, c.observe(ctx, cl, append(others, fresh...)))
+		if failed = nil; leader == nil {
+			return false
+		}
+		reached := true
+		for _, n := range fresh {
+			spare, why := leader.isSpare(n.NodeID)
+			if reached = reached && !spare; why != "" {
+				failed = n.unreached(op, leader.Node, why)
+			}
+		}
+		return reached
+	})
+	return failed
+}
+
+// errUnreached is the cause of the error of a node that the leader cannot reach.
+var errUnreached = errors.New("the leader cannot reach the node")
+
+// unreached returns the error of a node that the leader cannot reach.
+func (n Node) unreached(op string, leader Node, why string) error {
+	return &broker.Error{Kind: broker.Unavailable, Op: op, Err: errUnreached, Msg: fmt.Sprintf(
+		"%v cannot be reached by %v, the leader, at %s (%s), so this was undone: correct its address and port, which are those of cluster.listen of the node, "+
+			"or let the other nodes connect to it, and try again", n, leader, n.hostPort(), why)}
 }
 
 // isInNone reports whether an error is the response of a node that supports clusters and is in

@@ -119,6 +119,9 @@ func nodeProblem(cl Cluster, s nodeView, leader *nodeView) string {
 		return "the broker is part of another cluster"
 	case leader != nil && !leader.lists(s.NodeID):
 		return "the leader does not count the broker as a node"
+	case leader != nil && leader.reportsUnreachable(s.NodeID):
+		_, why := leader.isSpare(s.NodeID)
+		return "the broker waits to join, and the leader cannot reach it at " + s.hostPort() + ": " + why
 	case s.status.ErrorMessage != "":
 		return s.status.ErrorMessage
 	case s.status.State == stateUnavailable:

@@ -16,6 +16,11 @@ func (a *creation) undo(ctx context.Context) error {
 	defer cancel()
 	if len(a.changed) > 0 {
 		if leader := leaderOf(a.cl.Name, a.observe(ctx, a.cl, a.changed)); leader != nil {
+			for _, n := range a.cl.Nodes {
+				if leader.reportsUnreachable(n.NodeID) { // otherwise the leader would try to reach it
+					a.change(ctx, a.cl, leader.Node, control.RemoveNode(a.cl.Name, n.ha()), nil) //nolint:errcheck // as below
+				}
+			}
 			a.change(ctx, a.cl, leader.Node, control.DeleteCluster(a.cl.Name), nil) //nolint:errcheck // the nodes are observed next
 		}
 		if err := a.awaitDeparture(ctx, a.cl, a.changed); err != nil {
@@ -54,14 +59,14 @@ func (c *Clusters) leaveAlone(ctx context.Context, cl Cluster, nodes []Node) (er
 	return errs
 }
 
-// withLeftover adds what could not be undone to an error.
-func withLeftover(err, left error) error {
+// withLeftover adds what could not be undone to an error, and what to do.
+func withLeftover(err, left error, then string) error {
 	e, ok := errors.AsType[*broker.Error](err)
 	if left == nil || !ok {
 		return errors.Join(err, left)
 	}
 	out := *e
-	out.Msg = fmt.Sprintf("%s; what had been done could not all be undone (%s): delete the cluster when its nodes can be reached", e.Msg, errorText(left))
+	out.Msg = fmt.Sprintf("%s; what had been done could not all be undone (%s): %s", e.Msg, errorText(left), then)
 	out.Err = errors.Join(err, left)
 	return &out
 }

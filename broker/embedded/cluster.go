@@ -33,9 +33,9 @@ func ResealCluster(ctx context.Context, dataDir string, reseal func(sealed, aad 
 const clusterDir = "cluster"
 
 // joinTimeout is how long a node that joins waits to be admitted before its command is
-// answered, which must be before the caller times out; it goes on waiting in the
-// background.
-const joinTimeout = 7 * time.Second
+// answered. It goes on waiting in the background, and the caller asks the leader whether
+// it reaches the node.
+const joinTimeout = 3 * time.Second
 
 // member is this broker as a node of a cluster, or as one that could become a node.
 type member struct {

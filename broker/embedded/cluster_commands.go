@@ -3,7 +3,11 @@ package embedded
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
+	"io"
+	"net"
+	"syscall"
 	"time"
 
 	"signalbox/broker"
@@ -228,9 +232,28 @@ func (m *member) GetRaftStatus(context.Context) (broker.RaftStatus, error) {
 		LastStored: int64(s.LastStored), CurrentTerm: int64(s.Term), SyncMode: s.SyncMode, ErrorMessage: s.ErrMsg,
 	}
 	for _, n := range s.Nodes {
-		status.Nodes = append(status.Nodes, broker.RaftNode{ID: int(n.NodeID), Address: n.Address, Role: n.Role})
+		node := broker.RaftNode{ID: int(n.NodeID), Address: n.Address, Role: n.Role}
+		if n.Err != nil {
+			node.Error = contactError(n.Err)
+		}
+		status.Nodes = append(status.Nodes, node)
 	}
 	return status, nil
+}
+
+// contactError returns why the leader has no contact to a node, without the node's name.
+func contactError(err error) string {
+	cause := cmp.Or(errors.Unwrap(err), err)
+	op, ok := errors.AsType[*net.OpError](err)
+	isAlert := ok && op.Op == "remote error" // as package tls has it
+	_, noTLS := errors.AsType[tls.RecordHeaderError](err)
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return "no response in time"
+	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET), isAlert, noTLS:
+		return "what listens there does not respond as the node's cluster port: " + cause.Error()
+	}
+	return cause.Error()
 }
 
 // IsLeader reports whether this broker leads.

@@ -56,8 +56,8 @@ func (c *clusterConsole) wantNodes(want ...string) {
 	})
 }
 
-// TestClusterFlow creates a cluster of two brokers, adds the third one, makes another node the
-// leader, removes a node and deletes the cluster.
+// TestClusterFlow creates a cluster of two brokers, adds the third one at a wrong port and at the
+// right one, makes another node the leader, removes a node and deletes the cluster.
 func TestClusterFlow(t *testing.T) {
 	t.Parallel()
 	var addresses [3]string
@@ -93,6 +93,16 @@ func TestClusterFlow(t *testing.T) {
 
 	third := node("", 2)
 	third["nodeid"], third["name"] = "3", "third"
+	right := third["port"]
+	_, third["port"], _ = net.SplitHostPort(brokertest.FreePort(t, "127.0.0.1"))
+	c.Expect("503 Service Unavailable")
+	c.Click("main .heading a[href$='/join']")
+	c.set("#dialog", third)
+	c.Click("#dialog form :is(.primary, .danger)")
+	c.WaitFor(fmt.Sprintf("document.querySelector('#dialog .message.bad')?.innerText.includes(%q)", "at 127.0.0.1:"+third["port"]))
+	c.Reload()
+	c.wantNodes("1 Leader", "2 Follower")
+	third["port"] = right
 	c.dialog("main .heading a[href$='/join']", "is replaced by that of the cluster", third, "third")
 	c.wantNodes("1 Leader", "2 Follower", "3 Follower")
 	p.Root.Post(p.At("/clients"), object{"username": "pump-7", "password": secret}).Want(204)
