@@ -100,7 +100,7 @@ type timing struct {
 }
 
 var defaultTiming = timing{
-	observe: 3 * time.Second, change: 15 * time.Second, leader: 10 * time.Second, contact: 3 * time.Second,
+	observe: 3 * time.Second, change: 15 * time.Second, leader: 10 * time.Second, contact: 6 * time.Second,
 	votes: 5 * time.Second, departure: 2 * time.Second, poll: 100 * time.Millisecond, undo: 20 * time.Second,
 }
 

@@ -41,8 +41,13 @@ func TestSecondServiceSeesTheSame(t *testing.T) {
 	if diff := cmp.Diff(nearLicense, farLicense); diff != "" {
 		t.Errorf("licence (-near +far):\n%s", diff)
 	}
-	near, far = first.Root.Get(first.At("/listeners")).Want(200), second.Root.Get(at("/listeners")).Want(200)
-	if diff := cmp.Diff(string(near.Body), string(far.Body)); diff != "" {
+	var nearListeners, farListeners []broker.Listener
+	first.Root.Get(first.At("/listeners")).Want(200).Decode(&nearListeners)
+	second.Root.Get(at("/listeners")).Want(200).Decode(&farListeners)
+	for i := range nearListeners {
+		nearListeners[i].Connections = nil // Mosquitto's listListeners does not have it
+	}
+	if diff := cmp.Diff(nearListeners, farListeners); diff != "" {
 		t.Errorf("listeners (-near +far):\n%s", diff)
 	}
 
