@@ -1,0 +1,70 @@
+package engine
+
+import (
+	"time"
+
+	"signalbox/broker/mqtt/packet"
+)
+
+// end ends the connection; a client of MQTT 5 gets a DISCONNECT with the reason. With drain
+// the queued messages are sent first.
+func (c *Conn) end(reason byte, drain bool) {
+	if c.beginEnd(reason, drain) {
+		c.flush()
+	}
+}
+
+// endUncertain is end for a client whose acknowledgement cannot be sent, because the
+// outcome is not known: the client sends its packet again, to any server. It does not
+// write on the calling goroutine.
+func (c *Conn) endUncertain() {
+	if c.beginEnd(packet.ReasonUseAnotherServer, false) {
+		c.engine.flushDeferred(c)
+	}
+}
+
+// endUnacknowledged is end for a client before MQTT 5 whose message cannot be stored: its
+// version has no acknowledgement for that, and an error of the server ends the connection
+// [MQTT-4.8.0-2 of 3.1.1]. It does not write on the calling goroutine.
+func (c *Conn) endUnacknowledged() {
+	if c.beginEnd(packet.ReasonQuotaExceeded, false) {
+		c.engine.flushDeferred(c)
+	}
+}
+
+// beginEnd begins to end the connection. It reports whether the caller must flush the
+// connection.
+func (c *Conn) beginEnd(reason byte, drain bool) bool {
+	return c.beginEndWith(reason, packet.AppendDisconnect(nil, reason, ""), drain)
+}
+
+// beginRedirect is beginEnd for a client that other servers serve, after the queued messages.
+func (c *Conn) beginRedirect(serverReference string) bool {
+	const reason = packet.ReasonUseAnotherServer
+	disconnect := packet.AppendRedirect(nil, reason, serverReference)
+	if !c.fits(len(disconnect)) {
+		disconnect = packet.AppendDisconnect(nil, reason, "")
+	}
+	return c.beginEndWith(reason, disconnect, true)
+}
+
+// beginEndWith is beginEnd with the DISCONNECT for a client of MQTT 5.
+func (c *Conn) beginEndWith(reason byte, disconnect []byte, drain bool) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ending {
+		return false
+	}
+	c.finishReason(reason)
+	if c.established.Load() && c.version >= 5 {
+		c.last = disconnect
+	}
+	c.ending, c.drained = true, drain
+	c.graceTimer = time.AfterFunc(c.engine.config.Grace, func() { c.close(reason) })
+	return true
+}
+
+// endAsync is end on another goroutine, for callers that hold a lock.
+func (c *Conn) endAsync(reason byte) {
+	c.engine.tasks.Go(func() { c.end(reason, false) })
+}
