@@ -117,14 +117,20 @@ func (q *request) shownTrial(f form) *trialView {
 		}
 		v.Chain = append(v.Chain, shown)
 	}
-	if len(t.Certificates) > 0 {
-		v.Pinned = t.Connected && q.posted("server_fingerprint") != "" && len(t.Certificates[0].Problems) == 0
-		v.Pin = t.pinnable(q.posted("verify_ca_cert") == "true")
-		if v.Pinned || v.Pin != "" {
-			v.Outdated = q.outdated(t.Certificates[0], time.Now())
-		}
-	}
+	q.addPin(v)
 	return v
+}
+
+// addPin adds whether the certificate is pinned or can be.
+func (q *request) addPin(v *trialView) {
+	if len(v.Certificates) == 0 {
+		return
+	}
+	v.Pinned = v.Connected && q.posted("server_fingerprint") != "" && len(v.Certificates[0].Problems) == 0
+	v.Pin = v.pinnable(q.posted("verify_ca_cert") == "true")
+	if v.Pinned || v.Pin != "" {
+		v.Outdated = q.outdated(v.Certificates[0], time.Now())
+	}
 }
 
 // pinnable returns the fingerprint of a certificate that is not trusted, or not verified, which

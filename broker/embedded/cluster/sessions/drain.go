@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -67,57 +68,76 @@ func (c *Coordinator) Stop(ctx context.Context) {
 	c.stopped.Store(true)
 }
 
-// drainOnce offers each session to one peer.
+// refuses reports whether the node does not respond to a kind of request any more.
+func (c *Coordinator) refuses(kind byte) bool {
+	return c.stopped.Load() || kind == kindList && c.stopping.Load()
+}
+
+// drainPass offers each session to one peer.
+type drainPass struct {
+	coordinator *Coordinator
+	sessions    chan engine.Ownership
+	moved, left atomic.Int64
+}
+
 func (c *Coordinator) drainOnce(ctx context.Context) (moved, left int) {
-	var count, remaining atomic.Int64
-	work := make(chan engine.Ownership)
-	var workers sync.WaitGroup
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
+	p := &drainPass{coordinator: c, sessions: make(chan engine.Ownership)}
 	nodes, _ := c.reachablePeers()
+	var workers sync.WaitGroup
 	for _, n := range nodes {
 		for range drainsPerPeer {
-			workers.Go(func() {
-				for misses := 0; misses < maxMisses; {
-					h, more := <-work
-					switch {
-					case !more:
-						return
-					case c.send(ctx, n, h):
-						count.Add(1)
-						misses = 0
-					default:
-						remaining.Add(1)
-						misses++
-					}
-				}
-			})
+			workers.Go(func() { p.sendTo(ctx, n) })
 		}
 	}
 	idle := make(chan struct{}) // closed when no worker is left
 	go func() { workers.Wait(); close(idle) }()
-	for after := ""; ; {
-		list := c.list(after)
-		for _, h := range list {
-			if h.Connected || h.HasWill || c.doubtAbout(h.ClientID) != nil {
-				continue
-			}
-			select {
-			case work <- h:
-			case <-idle:
-				remaining.Add(1)
-			case <-ctx.Done():
-				remaining.Add(1)
-			}
+	for h := range c.movable() {
+		select {
+		case p.sessions <- h:
+		case <-idle:
+			p.left.Add(1)
+		case <-ctx.Done():
+			p.left.Add(1)
 		}
-		if len(list) < listSize {
-			break
-		}
-		after = list[len(list)-1].ClientID
 	}
-	close(work)
+	close(p.sessions)
 	<-idle
-	return int(count.Load()), int(remaining.Load())
+	return int(p.moved.Load()), int(p.left.Load())
+}
+
+// movable iterates over the sessions that Drain moves.
+func (c *Coordinator) movable() iter.Seq[engine.Ownership] {
+	return func(yield func(engine.Ownership) bool) {
+		for after := ""; ; {
+			list := c.list(after)
+			for _, h := range list {
+				if !h.Connected && !h.HasWill && c.doubtAbout(h.ClientID) == nil && !yield(h) {
+					return
+				}
+			}
+			if len(list) < listSize {
+				return
+			}
+			after = list[len(list)-1].ClientID
+		}
+	}
+}
+
+// sendTo sends sessions to a node until none is left or the node does not receive several in a row.
+func (p *drainPass) sendTo(ctx context.Context, node int) {
+	for misses := 0; misses < maxMisses; {
+		h, more := <-p.sessions
+		switch {
+		case !more:
+			return
+		case p.coordinator.send(ctx, node, h):
+			p.moved.Add(1)
+			misses = 0
+		default:
+			p.left.Add(1)
+			misses++
+		}
+	}
 }
 
 // send has a peer take over a session. It reports whether the session is no longer here.

@@ -11,17 +11,13 @@ import (
 // Serve returns the response to a request of another node.
 func (c *Coordinator) Serve(ctx context.Context, from int, request []byte) ([]byte, error) {
 	r, kind := newReader(request)
-	if c.stopped.Load() || kind == kindList && c.stopping.Load() {
+	if c.refuses(kind) {
 		return nil, errStopped
 	}
 	c.noteContact(from)
 	switch kind {
-	case kindStop:
-		if err := r.finish(); err != nil {
-			return nil, err
-		}
-		c.markUnreachable(from)
-		return reply{status: replyDone}.encode(kind), nil
+	case kindReceive, kindStop:
+		return c.serveStopping(ctx, from, kind, r)
 	case kindClaim:
 		q, err := decodeClaim(r)
 		if err != nil {
@@ -55,17 +51,24 @@ func (c *Coordinator) Serve(ctx context.Context, from int, request []byte) ([]by
 			return nil, err
 		}
 		return c.serveClientID(ctx, from, kind, clientID), nil
-	case kindReceive:
-		h, err := decodeReceive(r)
-		if err != nil {
-			return nil, err
-		}
-		if err := c.receive(ctx, from, h); err != nil {
-			return nil, err
-		}
-		return reply{status: replyDone}.encode(kind), nil
 	}
 	return nil, errFormat
+}
+
+// serveStopping serves a request of a node that is about to stop.
+func (c *Coordinator) serveStopping(ctx context.Context, from int, kind byte, r *reader) ([]byte, error) {
+	if kind == kindStop {
+		if err := r.finish(); err != nil {
+			return nil, err
+		}
+		c.markUnreachable(from)
+		return reply{status: replyDone}.encode(kind), nil
+	}
+	h, err := decodeReceive(r)
+	if err == nil {
+		err = c.receive(ctx, from, h)
+	}
+	return reply{status: replyDone}.encode(kind), err
 }
 
 // serveFlush waits until nodes have all messages sent from here, but not past the requester's

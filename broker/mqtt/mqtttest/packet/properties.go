@@ -174,29 +174,23 @@ func (p *Properties) read(d *decoder, id, packetType byte, again bool) error {
 
 // set sets the field of a property; those without a field are ignored.
 func (p *Properties) set(id byte, number uint32, s, value string) {
+	if text := p.text(id); text != nil {
+		*text = s
+		return
+	}
 	switch id {
 	case payloadFormat:
 		p.PayloadFormat = new(byte(number))
 	case messageExpiry:
 		p.MessageExpiry = number
-	case contentType:
-		p.ContentType = s
-	case responseTopic:
-		p.ResponseTopic = s
 	case correlationData:
 		p.CorrelationData = []byte(s)
 	case subscriptionID:
 		p.SubscriptionIDs = append(p.SubscriptionIDs, number)
 	case sessionExpiry:
 		p.SessionExpiry = number
-	case assignedClientID:
-		p.AssignedClientID = s
 	case serverKeepAlive:
 		p.ServerKeepAlive = uint16(number)
-	case reasonString:
-		p.ReasonString = s
-	case serverReference:
-		p.ServerReference = s
 	case receiveMaximum:
 		p.ReceiveMaximum = uint16(number)
 	case topicAlias:
@@ -206,4 +200,21 @@ func (p *Properties) set(id byte, number uint32, s, value string) {
 	case maximumPacketSize:
 		p.MaximumPacketSize = number
 	}
+}
+
+// text returns the field of a property that is a text, nil for another one.
+func (p *Properties) text(id byte) *string {
+	switch id {
+	case contentType:
+		return &p.ContentType
+	case responseTopic:
+		return &p.ResponseTopic
+	case assignedClientID:
+		return &p.AssignedClientID
+	case reasonString:
+		return &p.ReasonString
+	case serverReference:
+		return &p.ServerReference
+	}
+	return nil
 }
