@@ -1,6 +1,7 @@
 package systemtest
 
 import (
+	"context"
 	"database/sql"
 	"encoding/json"
 	"fmt"
@@ -8,8 +9,11 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
+	"signalbox/broker/mqtt/dial"
 	"signalbox/broker/mqtt/mqtttest"
+	"signalbox/router/loadtest"
 	"signalbox/scripts/suite"
 )
 
@@ -53,6 +57,35 @@ func (l *sequence) until(w *written, change func(i int64) bool) {
 	}
 }
 
+// startLoad publishes a number of messages a second, in addition to a sequence, which a subscriber
+// receives, until end is called.
+func startLoad(t *testing.T, p *service, rate int) (end func() *loadtest.Result) {
+	t.Helper()
+	endpoint, err := dial.Parse("mqtt://" + p.MQTT)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var result *loadtest.Result
+	done := make(chan error)
+	go func() {
+		var err error
+		result, err = loadtest.Run(ctx, loadtest.Options{
+			Endpoint: endpoint, Username: mqttAdmin, Password: mqttPassword, ClientID: "beside-", Topic: "beside", Publishers: 20, Subscribers: 1,
+			Rate: float64(rate), QoS: 1, Size: 100, Window: 1000, Duration: time.Hour, Patience: suite.HangLimit,
+		})
+		done <- err
+	}()
+	return func() *loadtest.Result {
+		t.Helper()
+		cancel()
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+		return result
+	}
+}
+
 // TestCampaignBackupUnderLoad makes backups while the service is changed, and restores each to
 // an empty directory: it has all that was acknowledged before, nothing that was sent after, and
 // no object without those before it.
@@ -60,6 +93,7 @@ func TestCampaignBackupUnderLoad(t *testing.T) {
 	dir, env := dataDir(t), configured(nil)
 	p := serve(t, dir, env)
 	l := startSequence(t, p)
+	endLoad := startLoad(t, p, suite.FromEnvironment(t, "SIGNALBOX_TEST_RATE", 300))
 	rounds := suite.FromEnvironment(t, "SIGNALBOX_TEST_BACKUPS", 10)
 	for round := range rounds {
 		least := [2]int64{l.clients.acknowledged.Load(), l.messages.acknowledged.Load()}
@@ -81,7 +115,12 @@ func TestCampaignBackupUnderLoad(t *testing.T) {
 	}
 	l.ends.Store(true)
 	l.running.Wait()
-	t.Logf("%d backups during %d clients and %d messages", rounds, l.clients.acknowledged.Load(), l.messages.acknowledged.Load())
+	load := endLoad()
+	if load.Lost() > 0 || load.GivenUp > 0 || load.Refused > 0 {
+		t.Errorf("of %d messages beside the backups %d were lost, %d were not acknowledged, %d were refused", load.Published, load.Lost(), load.GivenUp, load.Refused)
+	}
+	t.Logf("%d backups during %d clients, %d retained messages and %.0f others a second", rounds,
+		l.clients.acknowledged.Load(), l.messages.acknowledged.Load(), float64(load.Published)/load.Took.Seconds())
 	p.stop(t)
 }
 
