@@ -2,7 +2,6 @@ package embedded
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"testing"
 
@@ -56,17 +55,7 @@ func TestExactlyOnce(t *testing.T) {
 	endWriting()
 	writers.Wait()
 	for _, r := range readers {
-		eventually(t, "all was received", func() bool {
-			times := r.times()
-			for _, p := range publishers {
-				for n := range p.count.Load() {
-					if times[fmt.Sprintf("%s %d", p.ID, n)] == 0 {
-						return false
-					}
-				}
-			}
-			return true
-		})
+		r.awaitAll(publishers)
 	}
 	for _, r := range append(readers, publishers...) {
 		if r.lost > 0 {

@@ -92,17 +92,7 @@ func TestHPRollingRestart(t *testing.T) {
 	endWriting()
 	writers.Wait()
 	for _, r := range readers {
-		eventually(t, "all was received", func() bool {
-			times := r.times()
-			for _, p := range publishers {
-				for n := range p.count.Load() {
-					if times[fmt.Sprintf("%s %d", p.ID, n)] == 0 {
-						return false
-					}
-				}
-			}
-			return true
-		})
+		r.awaitAll(publishers)
 		if r.lost > 0 {
 			t.Errorf("%s lost its session %d times", r.ID, r.lost)
 		}

@@ -173,3 +173,19 @@ func (r *roamingClient) times() map[string]int {
 	}
 	return times
 }
+
+// awaitAll waits until the subscriber has received what the publishers have published.
+func (r *roamingClient) awaitAll(publishers []*roamingClient) {
+	r.T.Helper()
+	eventually(r.T, "all was received", func() bool {
+		times := r.times()
+		for _, p := range publishers {
+			for n := range p.count.Load() {
+				if times[p.ID+" "+strconv.FormatInt(n, 10)] == 0 {
+					return false
+				}
+			}
+		}
+		return true
+	})
+}

@@ -35,21 +35,12 @@ func (c *Conn) endUnacknowledged() {
 // beginEnd begins to end the connection. It reports whether the caller must flush the
 // connection.
 func (c *Conn) beginEnd(reason byte, drain bool) bool {
-	return c.beginEndWith(reason, packet.AppendDisconnect(nil, reason, ""), drain)
+	return c.beginEndWith(reason, "", drain)
 }
 
-// beginRedirect is beginEnd for a client that other servers serve, after the queued messages.
-func (c *Conn) beginRedirect(serverReference string) bool {
-	const reason = packet.ReasonUseAnotherServer
-	disconnect := packet.AppendRedirect(nil, reason, serverReference)
-	if !c.fits(len(disconnect)) {
-		disconnect = packet.AppendDisconnect(nil, reason, "")
-	}
-	return c.beginEndWith(reason, disconnect, true)
-}
-
-// beginEndWith is beginEnd with the DISCONNECT for a client of MQTT 5.
-func (c *Conn) beginEndWith(reason byte, disconnect []byte, drain bool) bool {
+// beginEndWith is beginEnd, and refers a client of MQTT 5 to other servers, unless serverReference
+// is empty or does not fit.
+func (c *Conn) beginEndWith(reason byte, serverReference string, drain bool) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.ending {
@@ -57,7 +48,9 @@ func (c *Conn) beginEndWith(reason byte, disconnect []byte, drain bool) bool {
 	}
 	c.finishReason(reason)
 	if c.established.Load() && c.version >= 5 {
-		c.last = disconnect
+		if c.last = packet.AppendRedirect(nil, reason, serverReference); serverReference == "" || !c.fits(len(c.last)) {
+			c.last = packet.AppendDisconnect(c.last[:0], reason, "")
+		}
 	}
 	c.ending, c.drained = true, drain
 	c.graceTimer = time.AfterFunc(c.engine.config.Grace, func() { c.close(reason) })

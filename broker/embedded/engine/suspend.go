@@ -60,7 +60,7 @@ func (e *Engine) Redirect(ctx context.Context, serverReference string) {
 	}
 	e.mu.Unlock()
 	for _, c := range out {
-		if c.beginRedirect(serverReference) {
+		if c.beginEndWith(packet.ReasonUseAnotherServer, serverReference, true) {
 			c.flush()
 		}
 	}
