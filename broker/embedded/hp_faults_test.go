@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"signalbox/broker/control"
+	"signalbox/broker/embedded/cluster/mesh"
 	"signalbox/broker/mqtt/mqtttest/packet"
 )
 
@@ -139,6 +140,39 @@ func (n *node) retains(topic string) string {
 		return ""
 	}
 	return string(kept[0].Payload)
+}
+
+// TestHPFailedNode has a node fail whose session a client has. The client does not wait at another
+// node for the time in which nodes may respond, since the failed one refuses connections, and gets
+// what waits in that session once the node is back.
+func TestHPFailedNode(t *testing.T) {
+	t.Parallel()
+	all := gatherHP(t, unhurried, func(n *node) { n.config.Cluster.DrainTimeout = 0 }) // as if it was killed: it announces nothing
+	failed := all[2]
+	reader := join(t, failed.Broker, 5, as("dev", "pw"), withID("reader"), persistent)
+	reader.Subscribe(2, "news/#")
+	reader.Conn.Close()
+	reader.wantForgotten(failed.Broker)
+	writer := joinPatient(t, all[0])
+	for i := range 6 {
+		writer.publishAll(fmt.Sprint("news/", i), byte(1+i%2))
+	}
+	failed.stop()
+	next := dial(t, all[1].Broker, 5)
+	if ack := next.SendConnect(as("dev", "pw"), withID("reader"), persistent); ack.Reason != 0 || ack.Present {
+		t.Fatalf("CONNACK code %d, session present %v", ack.Reason, ack.Present)
+	}
+	next.Subscribe(2, "news/#")
+	failed.start()
+	for i := range 6 {
+		next.wantTopic(fmt.Sprint("news/", i))
+	}
+	all.linked(t)
+	writer.publishAll("news/last", 2)
+	next.wantTopic("news/last")
+	if n := failed.Losses().Total(mesh.LostSuperseded); n != 0 {
+		t.Errorf("%d messages are counted as lost", n)
+	}
 }
 
 // TestHPLeaves removes a node while one of its clients waits for nodes that do not respond:

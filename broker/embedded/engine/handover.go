@@ -256,13 +256,14 @@ func (h *Handover) Keep() {
 
 // Ownership is what engines compare of a session.
 type Ownership struct {
-	ClientID  string
-	Username  string
-	Anonymous bool
-	Connected bool
-	HasWill   bool   // it has a Will that is not due yet; not known of other engines
-	CreatedAt int64  // distinguishes sessions of one client id
-	Timestamp uint64 // of the latest CONNECT
+	ClientID   string
+	Username   string
+	Anonymous  bool
+	Connected  bool
+	HasWill    bool   // it has a Will that is not due yet; not known of other engines
+	CleanStart bool   // of the latest CONNECT
+	CreatedAt  int64  // distinguishes sessions of one client id
+	Timestamp  uint64 // of the latest CONNECT
 }
 
 // Ownerships returns up to count sessions behind a client id, in order of client ids.
@@ -294,6 +295,7 @@ func (s *Session) ownership() Ownership {
 	defer s.mu.Unlock()
 	return Ownership{
 		ClientID: s.clientID, Username: s.username, Anonymous: s.anonymous,
-		Connected: s.conn != nil, HasWill: s.will.record != nil, CreatedAt: s.created, Timestamp: s.latest(),
+		Connected: s.conn != nil, HasWill: s.will.record != nil, CleanStart: s.client.clean,
+		CreatedAt: s.created, Timestamp: s.latest(),
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -64,14 +66,22 @@ func (c *Coordinator) collect(t *lease, claim engine.Claim) (*importedSession, e
 	if err == nil {
 		err = c.resolveForClient(t, claim)
 	}
+	var carried []engine.QueueRecord
 	if err == nil && len(offers) > 0 {
-		offers, err = c.selectCurrent(t.ctx, claim, offers)
+		offers, carried, err = c.selectCurrent(t, claim, offers)
 	}
 	if err != nil || len(offers) == 0 {
 		c.cancelOffers(offers)
 		return nil, err
 	}
-	return c.takeOver(t, offers)
+	imported, err := c.takeOver(t, offers)
+	if err == nil {
+		err = c.o.Engine.Append(claim.ClientID, carried)
+	}
+	if err != nil {
+		c.o.Discarded(c.o.Self, len(carried))
+	}
+	return imported, err
 }
 
 // peerOffer is an offer and the node that made it.
@@ -120,13 +130,14 @@ func (c *Coordinator) claimAll(t *lease, claim engine.Claim) (offers []peerOffer
 	return offers, err
 }
 
-// selectCurrent returns the offers that belong to the session which the client had last, local
-// one included. All others were replaced while their nodes could not be reached: they end, the
-// local one as well. None is left if the client has alternated between them.
-func (c *Coordinator) selectCurrent(ctx context.Context, claim engine.Claim, offers []peerOffer) (same []peerOffer, err error) {
-	local, err := c.o.Engine.Yield(ctx, claim)
+// selectCurrent returns the offers that belong to the session which the client had last, the local
+// one included. All others were replaced while their nodes could not be reached. Those at other nodes
+// stay until they are compared with it; that of this node ends, and what the client inherits of it is
+// carried over. All end, and none is left, if the client has alternated between them.
+func (c *Coordinator) selectCurrent(t *lease, claim engine.Claim, offers []peerOffer) (same []peerOffer, carried []engine.QueueRecord, err error) {
+	local, err := c.o.Engine.Yield(t.ctx, claim)
 	if err != nil && !errors.Is(err, engine.ErrNoClient) {
-		return offers, err
+		return offers, nil, err
 	}
 	all := make([]engine.Ownership, 0, 1+len(offers))
 	for _, o := range offers {
@@ -135,37 +146,58 @@ func (c *Coordinator) selectCurrent(ctx context.Context, claim engine.Claim, off
 	if local != nil {
 		all = append(all, local.Ownership())
 	}
-	created, ok := current(all)
-	if local != nil {
-		if ok && local.Ownership().CreatedAt == created {
+	latest, ok := current(all)
+	switch {
+	case local == nil:
+	case ok && local.Ownership().CreatedAt == latest.CreatedAt:
+		local.Keep()
+	case ok && inherits(latest, local.Ownership()):
+		if carried, err = c.carry(local, latest); err != nil {
 			local.Keep()
-		} else {
-			c.discard(local)
+			return offers, nil, err
 		}
+	default:
+		c.discard(local)
 	}
 	for _, o := range offers {
-		if ok && o.state.CreatedAt == created {
+		switch {
+		case ok && o.state.CreatedAt == latest.CreatedAt:
 			same = append(same, o)
-			continue
-		}
-		c.counts.reconciled.Add(1)
-		if c.confirm(o, allMessages) != replyDone {
-			c.markUnreconciled(o.from)
+		case ok:
+			c.cancelOffers([]peerOffer{o})
+			t.skipped = append(t.skipped, o.from)
+		default:
+			c.counts.reconciled.Add(1)
+			if c.confirm(o, allMessages) != replyDone {
+				c.markUnreconciled(o.from)
+			}
 		}
 	}
-	return same, nil
+	return same, carried, nil
 }
 
-// current returns the creation time of the session that a client had last. It returns false if
-// the client has alternated between that session and another one.
-func current(all []engine.Ownership) (created int64, ok bool) {
-	last := slices.MaxFunc(all, func(a, b engine.Ownership) int { return cmp.Compare(a.Timestamp, b.Timestamp) })
+// carry ends a session of this node and returns what the client's current one, which is about to be
+// moved here, inherits. It is in memory only until then.
+func (c *Coordinator) carry(older *engine.Handover, latest engine.Ownership) ([]engine.QueueRecord, error) {
+	queue, _, err := older.Queue(0, math.MaxInt)
+	if err != nil {
+		return nil, fmt.Errorf("read what waits in an older session of the client: %w", err)
+	}
+	older.End(allMessages)
+	c.counts.reconciled.Add(1)
+	return inherited(queue, latest.CreatedAt), nil
+}
+
+// current returns the session that a client had last. It returns false if the client has alternated
+// between that session and another one.
+func current(all []engine.Ownership) (last engine.Ownership, ok bool) {
+	last = slices.MaxFunc(all, func(a, b engine.Ownership) int { return cmp.Compare(a.Timestamp, b.Timestamp) })
 	for _, o := range all {
 		if alternated(o, last) {
-			return 0, false
+			return last, false
 		}
 	}
-	return last.CreatedAt, true
+	return last, true
 }
 
 // alternated reports whether a client was connected with another session after the current one

@@ -23,7 +23,8 @@ type Net interface {
 	// not take part in the cluster: they are not known then.
 	Peers() (nodes []int, ok bool)
 	// Ask sends a request to a node and returns what its Serve returns. It ends when ctx does.
-	// Requests and responses are smaller than 16 MiB.
+	// Requests and responses are smaller than 16 MiB. The error is a syscall.ECONNREFUSED if
+	// nothing listens at the node's address.
 	Ask(ctx context.Context, to int, request []byte) ([]byte, error)
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"signalbox/broker/embedded/cluster/sessions"
 	"signalbox/broker/embedded/engine"
 	"signalbox/broker/embedded/enginetest"
 	"signalbox/broker/mqtt/packet"
@@ -138,6 +139,39 @@ func testUnreachablePeer(t *testing.T) {
 	}
 	c.nodes[1].setIsolated(false)
 	until(t, "all nodes respond", c.allReachable)
+}
+
+// TestFailedPeer lets clients in soon without a node that was heard from before and at whose address
+// nothing listens any more. Another one may be about to start.
+func TestFailedPeer(t *testing.T) {
+	for name, responded := range map[string]bool{"has failed": true, "has not started": false} {
+		t.Run(name, func(t *testing.T) {
+			inVirtualTime(t, func(t *testing.T) { testFailedPeer(t, responded) })
+		})
+	}
+}
+
+func testFailedPeer(t *testing.T, responded bool) {
+	const timeout = 2 * time.Second
+	c := newCluster(t, 2, func(o *sessions.Options) { o.RequestTimeout = timeout })
+	here := c.nodes[0]
+	if responded {
+		here.Connect(keeps("before"))
+	} else {
+		here.sessions.Close()
+		here.sessions = sessions.New(sessions.Options{Self: 1, Engine: here.Engine, Net: here, RequestTimeout: timeout})
+	}
+	c.injectFaults(func([]byte) fault { return fault{refused: true} })
+	if !responded {
+		here.sessions.Open()
+		t.Cleanup(here.sessions.Close)
+	}
+	began := time.Now()
+	here.Connect(keeps("c"))
+	took := time.Since(began)
+	if responded && took > 500*time.Millisecond || !responded && took < timeout {
+		t.Errorf("the client waited for %v", took)
+	}
 }
 
 // TestMoveWithBrokenLink moves a session while messages for it wait for a broken link although

@@ -2,12 +2,15 @@ package sessions
 
 import (
 	"context"
+	"errors"
 	"slices"
+	"syscall"
 	"time"
 )
 
 // peer is the state of another node.
 type peer struct {
+	heard        bool // it has responded, or sent a request, since the start of this node
 	unreachable  bool // it does not respond: claims are completed without it
 	unreconciled bool // it may have sessions that are also here
 	reconciling  bool // reconciliation is in progress
@@ -45,16 +48,33 @@ const (
 	maxRetryDelay = 200 * time.Millisecond
 )
 
+// refusedTimeout bounds how long a request is repeated to a node that was heard from before and refuses
+// connections now: nothing listens there, so it has failed. Another one may be about to start, as
+// after a power failure of all nodes.
+const refusedTimeout = 250 * time.Millisecond
+
 // ask sends a request to a node, and repeats it until the timeout: all requests are
 // idempotent. A node that does not respond in time counts as unreachable, unless ctx ended.
 func (c *Coordinator) ask(ctx context.Context, to int, request []byte) ([]byte, error) {
 	bounded, cancel := context.WithTimeout(ctx, c.o.RequestTimeout)
 	defer cancel()
 	wasReachable := c.isReachable(to)
+	var refusedAt time.Time // since when connections are refused, zero if they are not
 	for delay := minRetryDelay; ; delay = min(2*delay, maxRetryDelay) {
 		b, err := c.o.Net.Ask(bounded, to, request)
+		if err == nil {
+			c.noteResponse(to)
+		}
 		if err == nil || wasReachable && !c.isReachable(to) { // it has just announced that it stops
 			return b, err
+		}
+		switch {
+		case !errors.Is(err, syscall.ECONNREFUSED) || !c.wasHeard(to):
+			refusedAt = time.Time{}
+		case refusedAt.IsZero():
+			refusedAt = time.Now()
+		case time.Since(refusedAt) >= refusedTimeout:
+			cancel()
 		}
 		select {
 		case <-time.After(delay):
@@ -66,6 +86,20 @@ func (c *Coordinator) ask(ctx context.Context, to int, request []byte) ([]byte, 
 			return nil, err
 		}
 	}
+}
+
+// noteResponse records a response of a node.
+func (c *Coordinator) noteResponse(node int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.peerState(node).heard = true
+}
+
+// wasHeard reports whether a node was heard from since the start of this one.
+func (c *Coordinator) wasHeard(node int) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.peerState(node).heard
 }
 
 // isReachable reports whether a node has responded lately.
@@ -116,8 +150,9 @@ func (c *Coordinator) probePeers() {
 // noteContact wakes the probe when an unreachable node sends a request.
 func (c *Coordinator) noteContact(node int) {
 	c.mu.Lock()
-	p := c.peers[node]
-	unreachable := p != nil && p.unreachable
+	p := c.peerState(node)
+	p.heard = true
+	unreachable := p.unreachable
 	c.mu.Unlock()
 	if unreachable {
 		select {

@@ -117,8 +117,8 @@ func (c *Coordinator) yieldsTo(local engine.Ownership, node int, remote engine.O
 	return leaseOrder{local.Timestamp, c.o.Self}.before(leaseOrder{remote.Timestamp, node})
 }
 
-// pull takes over a session that yields to the local one. If both are parts of one session its
-// queued messages are moved here; otherwise it ends.
+// pull takes over a session that yields to the local one. If both are parts of one session they are
+// merged; otherwise the other one is replaced.
 func (c *Coordinator) pull(node int, clientID string) error {
 	ctx, cancel := context.WithTimeout(c.ctx, maxClaim)
 	defer cancel()
@@ -145,22 +145,50 @@ func (c *Coordinator) pull(node int, clientID string) error {
 	t.addOffer(o)
 	c.counts.reconciled.Add(1)
 	if o.state.CreatedAt != local.CreatedAt || o.state.Username != local.Username {
-		if alternated(o.ownership(), local) {
-			if err := c.endLocal(t.ctx, local); err != nil {
-				c.cancelOffers([]peerOffer{o})
-				return err
-			}
-		}
-		if c.confirm(o, allMessages) == replyUnknown { // without a response, the node asks for the status
-			return errTransferEnded
-		}
-		return nil
+		err = c.replace(t, local, o)
+	} else if err = c.merge(t, local, o); err != nil {
+		err = fmt.Errorf("merge with the part at node %d: %w", node, err)
 	}
-	if err := c.merge(t, local, o); err != nil {
+	if err != nil {
 		c.cancelOffers([]peerOffer{o})
-		return fmt.Errorf("merge with the part at node %d: %w", node, err)
+	}
+	return err
+}
+
+// replace ends a session that was replaced by the local one. What is queued there and inherited goes
+// behind the queue here.
+func (c *Coordinator) replace(t *lease, local engine.Ownership, o peerOffer) error {
+	remote := o.ownership()
+	if alternated(remote, local) {
+		if err := c.endLocal(t.ctx, local); err != nil {
+			return err
+		}
+	} else if inherits(local, remote) {
+		part := &engine.StoredSession{}
+		if err := c.fetch(t.ctx, o, 0, part); err != nil {
+			return err
+		}
+		return c.appendQueue(local.ClientID, inherited(part.Queue, local.CreatedAt), o, part)
+	}
+	if c.confirm(o, allMessages) == replyUnknown { // without a response, the node asks for the status
+		return errTransferEnded
 	}
 	return nil
+}
+
+// inherits reports whether a client's session gets what is queued in an older one, which it could
+// not be given when it connected. With Clean Start it did not want that.
+func inherits(current, older engine.Ownership) bool {
+	return !current.CleanStart && current.Username == older.Username && current.Anonymous == older.Anonymous
+}
+
+// inherited returns the messages of an older session that the client gets in its current one, which
+// has a creation time: those above QoS 0 that it may not have. What came from another node since then
+// may have been sent to both sessions, so at QoS 2 it is left out.
+func inherited(queue []engine.QueueRecord, created int64) []engine.QueueRecord {
+	return slices.DeleteFunc(slices.Clone(queue), func(r engine.QueueRecord) bool {
+		return r.QoS == 0 || r.Released || r.QoS == 2 && r.Message.Stamp != 0 && r.Message.CreatedAt >= created
+	})
 }
 
 // endLocal ends a session of this node, and its connection, unless that is a later one.
@@ -207,7 +235,13 @@ func (c *Coordinator) merge(t *lease, local engine.Ownership, o peerOffer) error
 		c.o.Engine.Disconnect(local.ClientID) //nolint:errcheck // it may have disconnected
 		return errors.New("the client has to reconnect, since messages for it are in flight")
 	}
-	if err := c.o.Engine.Append(local.ClientID, part.Queue); err != nil {
+	return c.appendQueue(local.ClientID, part.Queue, o, part)
+}
+
+// appendQueue appends messages of a part of an offered session to the queue of the session here, and
+// confirms all of the part.
+func (c *Coordinator) appendQueue(clientID string, messages []engine.QueueRecord, o peerOffer, part *engine.StoredSession) error {
+	if err := c.o.Engine.Append(clientID, messages); err != nil {
 		return err
 	}
 	upTo := uint64(allMessages)

@@ -41,7 +41,8 @@ func (h *offer) adjustTimes(offset int64) {
 // ownership returns the ownership of the offered session.
 func (h *offer) ownership() engine.Ownership {
 	return engine.Ownership{
-		ClientID: h.state.ClientID, Username: h.state.Username, Anonymous: h.state.Anonymous, CreatedAt: h.state.CreatedAt, Timestamp: h.arrival,
+		ClientID: h.state.ClientID, Username: h.state.Username, Anonymous: h.state.Anonymous, CleanStart: h.state.Clean,
+		CreatedAt: h.state.CreatedAt, Timestamp: h.arrival,
 	}
 }
 

@@ -3,9 +3,11 @@ package sessions_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"slices"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -37,6 +39,7 @@ type link struct{ from, to int }
 // fault is what happens to a request.
 type fault struct {
 	before, after bool // the request or its response is lost
+	refused       bool // nothing listens at the node's address
 	delay         time.Duration
 }
 
@@ -256,6 +259,9 @@ func (n *node) Ask(ctx context.Context, to int, request []byte) ([]byte, error) 
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
+	}
+	if f.refused {
+		return nil, fmt.Errorf("the node cannot be reached: %w", syscall.ECONNREFUSED)
 	}
 	if f.before || n.isIsolated() || other.isIsolated() {
 		return nil, errCut
