@@ -88,14 +88,14 @@ func (b *bench) measureFailover(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return b.failOvers(ctx, t, "change", func(ctx context.Context, node, n int) error {
+	return b.failOvers(ctx, t, "leader killed, until the first change is acknowledged", func(ctx context.Context, node, n int) error {
 		return t.create(ctx, t.nodes[node], fmt.Sprintf("failover-%d", n))
 	})
 }
 
-// failOvers kills the leader several times, and reports the times until something was
-// acknowledged again.
-func (b *bench) failOvers(ctx context.Context, t *threeNodes, something string, try func(ctx context.Context, node, n int) error) error {
+// failOvers kills the leader several times, and reports the times until something was done at another
+// node.
+func (b *bench) failOvers(ctx context.Context, t *threeNodes, title string, try func(ctx context.Context, node, n int) error) error {
 	var took samples
 	for range failovers * b.rounds {
 		d, err := t.failOver(ctx, try)
@@ -104,7 +104,7 @@ func (b *bench) failOvers(ctx context.Context, t *threeNodes, something string, 
 		}
 		took = append(took, d.Seconds())
 	}
-	what := fmt.Sprintf("leader killed, until the first %s is acknowledged, %d times: ", something, len(took))
+	what := fmt.Sprintf("%s, %d times: ", title, len(took))
 	b.report.add(what+"median", "", took, "%.2f s", unbounded)
 	b.report.add(what+"most", "", samples{slices.Max(took)}, "%.2f s", atMost(3))
 	return nil

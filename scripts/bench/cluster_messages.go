@@ -67,11 +67,21 @@ func (b *bench) measureReplicated(ctx context.Context) error {
 // measureTakeover measures how long no message is acknowledged after the leader was
 // killed, for a client that tries the other nodes in turn.
 func (b *bench) measureTakeover(ctx context.Context) error {
-	t, err := b.newMessageCluster(ctx, "full")
+	return b.messageFailOvers(ctx, "full", "leader killed, until the first message is acknowledged")
+}
+
+// measureReconnect measures how long the first client waits for its CONNACK at another node
+// after one was killed.
+func (b *bench) measureReconnect(ctx context.Context) error {
+	return b.messageFailOvers(ctx, "hp", "syncmode hp: a node killed, until the first client has connected to another one and its message is acknowledged")
+}
+
+func (b *bench) messageFailOvers(ctx context.Context, mode, title string) error {
+	t, err := b.newMessageCluster(ctx, mode)
 	if err != nil {
 		return err
 	}
-	return b.failOvers(ctx, t, "message", func(ctx context.Context, node, n int) error {
+	return b.failOvers(ctx, t, title, func(ctx context.Context, node, n int) error {
 		return t.publish(ctx, node, fmt.Sprintf("takeover-%d", n))
 	})
 }

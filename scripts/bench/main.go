@@ -78,6 +78,7 @@ var measurements = []measurement{
 	{clusters, "failover", (*bench).measureFailover},
 	{clusters, "replicated", (*bench).measureReplicated},
 	{clusters, "takeover", (*bench).measureTakeover},
+	{clusters, "reconnect", (*bench).measureReconnect},
 	{clusters, "crossing", (*bench).measureCrossing},
 	{bridges, "overhead", (*bench).measureOverhead},
 	{bridges, "publishers", (*bench).measurePublishers},

@@ -2,17 +2,20 @@ package cluster
 
 import (
 	"context"
+	"errors"
+	"net"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/hashicorp/raft"
 )
 
 // speedUpElections starts an election as soon as the leader has missed a heartbeat
-// timeout. raft checks at random moments, up to three timeouts late; and as no node votes
-// while it still has a leader, the one that checks last decides. Here the nodes check one
-// after the other, the one with the longest log last, so that the first that finds a
+// timeout, or at once if it has failed. raft checks at random moments, up to three timeouts late; and
+// as no node votes while it still has a leader, the one that checks last decides. Here the nodes check
+// one after the other, the one with the longest log last, so that the first that finds a
 // majority without a leader gets their votes without competition. Meanwhile raft's own
 // timeout is longer, as long as there is a leader.
 func (s *membership) speedUpElections() {
@@ -21,11 +24,11 @@ func (s *membership) speedUpElections() {
 		left, follows := s.untilHeartbeatTimeout()
 		if left > 0 {
 			s.setElectionTimeouts(follows)
-			pause(s.ctx, left)
+			s.awaitTimeout(left)
 			continue
 		}
 		began := time.Now()
-		rank := s.electionRank(turn)
+		rank := s.electionRank(turn, func(other, own uint64) bool { return other < own })
 		pause(s.ctx, time.Duration(1+rank)*turn-time.Since(began))
 		if left, _ := s.untilHeartbeatTimeout(); left <= 0 {
 			s.setElectionTimeouts(true)
@@ -33,6 +36,78 @@ func (s *membership) speedUpElections() {
 		}
 		pause(s.ctx, turn)
 	}
+}
+
+// awaitTimeout waits for a time, or until the leader has failed and an election was started.
+func (s *membership) awaitTimeout(d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-s.disconnected:
+		s.replaceFailedLeader(time.Now().Add(d))
+	case <-s.ctx.Done():
+	}
+}
+
+// failureRetry is the interval at which a leader is tried whose connections have ended.
+const failureRetry = 10 * time.Millisecond
+
+// replaceFailedLeader starts an election if nothing listens at the leader's address any more: its
+// process has ended. The voter with the longest log is the first. The others vote for it although
+// they have a leader, as when that hands its leadership over.
+func (s *membership) replaceFailedLeader(deadline time.Time) {
+	failed, follows := s.leader()
+	if !follows || s.raft.State() != raft.Follower || s.role(s.id.Self) != RoleVoter || !s.hasFailed(failed, deadline) {
+		return
+	}
+	turn := s.node.options.Timing.Heartbeat / 8
+	rank := s.electionRank(turn, func(other, own uint64) bool { return other > own })
+	pause(s.ctx, time.Duration(rank)*turn)
+	if leader, _ := s.leader(); leader != failed || s.raft.State() != raft.Follower {
+		return
+	}
+	s.node.log.Info("the leader refuses connections: an election is started", "leader", int(failed.NodeID))
+	select {
+	case s.stand <- struct{}{}:
+	case <-s.ctx.Done():
+	}
+}
+
+// hasFailed reports whether the leader refuses connections. One that cannot be reached for another
+// reason is tried again, as long as it is the leader.
+func (s *membership) hasFailed(leader Member, deadline time.Time) bool {
+	ctx, cancel := context.WithDeadline(s.ctx, deadline)
+	defer cancel()
+	for ctx.Err() == nil {
+		_, err := s.statusOf(ctx, leader)
+		if err == nil || errors.Is(err, syscall.ECONNREFUSED) {
+			return err != nil
+		}
+		if now, _ := s.leader(); now != leader {
+			return false
+		}
+		pause(ctx, failureRetry)
+	}
+	return false
+}
+
+// raftInboundConn is a connection that another node has opened for raft's messages.
+type raftInboundConn struct {
+	net.Conn
+	membership *membership
+	from       NodeID
+}
+
+// Read reads. The end of a connection of the leader may mean that it has failed.
+func (c *raftInboundConn) Read(b []byte) (n int, err error) {
+	n, err = c.Conn.Read(b)
+	if err != nil {
+		if leader, ok := c.membership.leader(); ok && leader.NodeID == c.from {
+			notify(c.membership.disconnected)
+		}
+	}
+	return n, err
 }
 
 // untilHeartbeatTimeout returns the time until the heartbeat timeout of this node's leader, if
@@ -47,8 +122,9 @@ func (s *membership) untilHeartbeatTimeout() (left time.Duration, follows bool) 
 }
 
 // electionRank returns how many other voters, of those that respond in time, check for the
-// leader before this node.
-func (s *membership) electionRank(atMost time.Duration) int {
+// leader before this node: those whose last entry precedes that of this node's log, and of those
+// with the same one the nodes with lower numbers.
+func (s *membership) electionRank(atMost time.Duration, precedes func(other, own uint64) bool) int {
 	ctx, cancel := context.WithTimeout(s.ctx, atMost)
 	defer cancel()
 	var wg sync.WaitGroup
@@ -61,7 +137,7 @@ func (s *membership) electionRank(atMost time.Duration) int {
 		wg.Go(func() {
 			st, err := s.statusOf(ctx, m)
 			own := s.raft.LastIndex()
-			if err == nil && (st.Stored < own || st.Stored == own && m.NodeID < s.id.Self.NodeID) {
+			if err == nil && (precedes(st.Stored, own) || st.Stored == own && m.NodeID < s.id.Self.NodeID) {
 				before.Add(1)
 			}
 		})

@@ -49,6 +49,30 @@ func TestFailOver(t *testing.T) {
 	}
 }
 
+// TestFailedLeader kills the leader, which refuses connections then: the others do not wait for the
+// heartbeat timeout, and the next leader has every change that was acknowledged.
+func TestFailedLeader(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t).formWith(func(o *Options) {
+		usual(o)
+		o.Timing.Heartbeat, o.Timing.Election, o.Timing.Lease = suite.HangLimit, suite.HangLimit, suite.HangLimit
+	}, 1, 2, 3)
+	killed := f.leader()
+	_, err := killed.node.Forward(within(t, suite.HangLimit), write{"k", "before"}.encode())
+	must(t, err)
+	killed.kill()
+	began := time.Now()
+	for _, id := range f.others(killed.id) {
+		eventually(t, func() error {
+			_, err := f.nodes[id].node.Forward(within(t, suite.HangLimit), write{fmt.Sprint("by ", id), "after"}.encode())
+			return err
+		})
+	}
+	if took := time.Since(began); took > suite.HangLimit/2 {
+		t.Errorf("a change was acknowledged after %v", took)
+	}
+}
+
 // TestNoMajority refuses changes soon without a majority, with the nodes that are missing.
 func TestNoMajority(t *testing.T) {
 	t.Parallel()

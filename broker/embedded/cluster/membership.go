@@ -46,6 +46,9 @@ type membership struct {
 	last sync.WaitGroup // for goroutines that may have to wait until raft has ended
 	wake chan struct{}  // holds one entry while the peers are to be checked early
 
+	disconnected chan struct{} // holds one entry while a connection of the leader has ended
+	stand        chan struct{} // has the receiver start an election
+
 	changed chan struct{} // holds one entry while the members may have changed
 	awaited chan struct{} // holds one entry while another node waits for what is applied here
 
@@ -75,7 +78,7 @@ type membership struct {
 // startMembership starts to take part in the cluster. The caller holds the transition
 // lock, or is the only user of the node.
 func (n *Node) startMembership(ctx context.Context, id *identity) (err error) {
-	s := &membership{node: n, id: id, wake: make(chan struct{}, 1), changed: make(chan struct{}, 1), awaited: make(chan struct{}, 1), keysWake: make(chan struct{}, 1), asked: make(chan struct{}), contacts: map[memberRef]contact{}}
+	s := &membership{node: n, id: id, wake: make(chan struct{}, 1), disconnected: make(chan struct{}, 1), stand: make(chan struct{}), changed: make(chan struct{}, 1), awaited: make(chan struct{}, 1), keysWake: make(chan struct{}, 1), asked: make(chan struct{}), contacts: map[memberRef]contact{}}
 	if s.credentials, err = n.credentials(id); err != nil {
 		return err
 	}
@@ -195,7 +198,7 @@ func (n *Node) credentialsOf(uuid string) *credentials {
 // consensus passes a connection of a member to raft.
 func (n *Node) consensus(b *credentials, from *presented, conn net.Conn) bool {
 	s := n.membership.Load()
-	return s != nil && s.credentials == b && s.awaitAsked(s.ctx) && s.trusts(from) && s.streamLayer.deliver(conn)
+	return s != nil && s.credentials == b && s.awaitAsked(s.ctx) && s.trusts(from) && s.streamLayer.deliver(&raftInboundConn{conn, s, from.id})
 }
 
 // data passes a connection of a member to Options.Data.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"sync"
+	"syscall"
 	"testing"
 
 	"signalbox/scripts/suite"
@@ -14,8 +15,9 @@ import (
 type network struct {
 	*suite.Network
 
-	mu    sync.Mutex // guards nodes
-	nodes [16]*Node  // nil where none runs
+	mu      sync.Mutex // guards nodes and stopped
+	nodes   [16]*Node  // nil where none runs
+	stopped [16]bool   // where one has run: connections are refused
 }
 
 func newNetwork(t testing.TB) *network { return &network{Network: suite.NewNetwork(t)} }
@@ -24,7 +26,7 @@ func newNetwork(t testing.TB) *network { return &network{Network: suite.NewNetwo
 func (w *network) set(id NodeID, n *Node) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.nodes[id] = n
+	w.nodes[id], w.stopped[id] = n, n == nil
 }
 
 // at returns which node is reached under an id, nil for none.
@@ -32,6 +34,16 @@ func (w *network) at(id NodeID) *Node {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.nodes[id]
+}
+
+// absence returns the error of a connection to a node that does not run.
+func (w *network) absence(id NodeID) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.stopped[id] {
+		return syscall.ECONNREFUSED
+	}
+	return net.ErrClosed
 }
 
 // isolate cuts a node off from all others, mend undoes that.
@@ -60,7 +72,7 @@ func (w *network) dial(ctx context.Context, from NodeID, hostPort string) (net.C
 	}
 	n := w.at(to)
 	if n == nil {
-		return nil, net.ErrClosed
+		return nil, w.absence(to)
 	}
 	addr, err := n.Addr(ctx)
 	if err != nil || addr == "" {

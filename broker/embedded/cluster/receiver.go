@@ -45,6 +45,8 @@ func (r *receiver) run() {
 		select {
 		case rpc := <-r.in:
 			r.pass(rpc)
+		case <-r.membership.stand:
+			r.startElection("no election is started although the leader has failed")
 		case <-r.membership.ctx.Done():
 			return
 		}
