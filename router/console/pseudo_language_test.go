@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"io/fs"
 	"maps"
+	"os"
 	"path"
 	"regexp"
 	"strings"
@@ -14,23 +15,28 @@ import (
 // brackets: what a page shows without them comes from no catalogue.
 const PseudoLanguage = "en-XA"
 
+// sourceLocales has the directory locales as it is in the source, testLocales the pseudo language, too.
+var (
+	sourceLocales = os.DirFS(".")
+	testLocales   = fstest.MapFS{}
+)
+
 func init() {
-	files := fstest.MapFS{}
-	err := fs.WalkDir(embeddedLocales, ".", func(name string, d fs.DirEntry, err error) error {
+	err := fs.WalkDir(sourceLocales, "locales", func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}
-		b, err := fs.ReadFile(embeddedLocales, name)
+		b, err := fs.ReadFile(sourceLocales, name)
 		if path.Base(path.Dir(name)) == "sentences" {
 			b = disguiseSentences(b)
 		}
-		files[name] = &fstest.MapFile{Data: b}
+		testLocales[name] = &fstest.MapFile{Data: b}
 		return err
 	})
 	if err != nil {
 		panic(err)
 	}
-	english, err := loadLanguage(embeddedLocales, "en")
+	english, err := loadLanguage(sourceLocales, "en")
 	if err != nil {
 		panic(err)
 	}
@@ -48,8 +54,8 @@ func init() {
 	if err != nil {
 		panic(err)
 	}
-	files["locales/"+PseudoLanguage+"/all.json"] = &fstest.MapFile{Data: b}
-	localeFiles = files
+	testLocales["locales/"+PseudoLanguage+"/all.json"] = &fstest.MapFile{Data: b}
+	localeFiles = func() (fs.FS, error) { return testLocales, nil }
 	languageTags = append(languageTags, PseudoLanguage)
 }
 

@@ -121,14 +121,14 @@ var verbs = regexp.MustCompile(`%(?:\[(\d+)\])?[a-z]`)
 // and, where English has them, plural forms.
 func TestTexts(t *testing.T) {
 	t.Parallel()
-	english, err := loadLanguage(localeFiles, languageTags[0])
+	english, err := loadLanguage(testLocales, languageTags[0])
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, tag := range languageTags[1:] {
 		t.Run(tag, func(t *testing.T) {
 			t.Parallel()
-			other, err := loadLanguage(localeFiles, tag)
+			other, err := loadLanguage(testLocales, tag)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -190,7 +190,7 @@ func arguments(text string) []string {
 // that no page lacks a title.
 func TestKeys(t *testing.T) {
 	t.Parallel()
-	english, err := loadLanguage(localeFiles, languageTags[0])
+	english, err := loadLanguage(testLocales, languageTags[0])
 	if err != nil {
 		t.Fatal(err)
 	}
