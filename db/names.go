@@ -20,24 +20,26 @@ func scanName(row scanner) (n Name, err error) {
 // BrokerNames lists the broker connections of projects without what they contain, oldest
 // first.
 func (d *DB) BrokerNames(ctx context.Context, projectIDs []string) ([]Name, error) {
-	return d.names(ctx, "list names of brokers", `
+	return collectOf(ctx, d, "list names of brokers", scanName, `
 		SELECT id, project_id, name, rev FROM brokers
 		WHERE project_id IN (SELECT value FROM json_each(?)) ORDER BY created_at, id`, projectIDs)
 }
 
 // ClusterNames lists the clusters of projects without their nodes, oldest first.
 func (d *DB) ClusterNames(ctx context.Context, projectIDs []string) ([]Name, error) {
-	return d.names(ctx, "list names of clusters", `
+	return collectOf(ctx, d, "list names of clusters", scanName, `
 		SELECT id, project_id, name, 0 FROM clusters
 		WHERE project_id IN (SELECT value FROM json_each(?)) ORDER BY created_at, id`, projectIDs)
 }
 
-func (d *DB) names(ctx context.Context, what, q string, projectIDs []string) ([]Name, error) {
+// collectOf is collect for a query about several projects, whose parameter is the JSON array of
+// their ids.
+func collectOf[T any](ctx context.Context, d *DB, what string, scan func(scanner) (T, error), q string, projectIDs []string) ([]T, error) {
 	list, err := json.Marshal(projectIDs)
 	if err != nil {
 		return nil, wrap(what, err)
 	}
-	all, err := collect(ctx, d.ro, scanName, q, string(list))
+	all, err := collect(ctx, d.ro, scan, q, string(list))
 	return all, wrap(what, err)
 }
 

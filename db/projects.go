@@ -125,3 +125,25 @@ func (d *DB) AllProjects(ctx context.Context) ([]Project, error) {
 	all, err := collect(ctx, d.ro, scanPlainProject, q)
 	return all, wrap("list projects", err)
 }
+
+// ProjectCounts is how many members and broker connections a project has.
+type ProjectCounts struct {
+	ProjectID        string
+	Members, Brokers int
+}
+
+func scanProjectCounts(row scanner) (c ProjectCounts, err error) {
+	err = row.Scan(&c.ProjectID, &c.Members, &c.Brokers)
+	return c, err
+}
+
+// CountInProjects counts what each of the projects has, oldest first. One that does not exist is
+// left out.
+func (d *DB) CountInProjects(ctx context.Context, projectIDs []string) ([]ProjectCounts, error) {
+	return collectOf(ctx, d, "count in projects", scanProjectCounts, `
+		SELECT p.id,
+			(SELECT count(*) FROM members m WHERE m.project_id = p.id),
+			(SELECT count(*) FROM brokers b WHERE b.project_id = p.id)
+		FROM projects p
+		WHERE p.id IN (SELECT value FROM json_each(?)) ORDER BY p.created_at, p.id`, projectIDs)
+}

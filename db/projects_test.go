@@ -89,3 +89,19 @@ func TestProjectsOf(t *testing.T) {
 	wantErr(t, err, nil)
 	wantEqual(t, []string{all[0].ID, all[1].ID, all[2].ID}, []string{"older", "p", "q"})
 }
+
+func TestCountInProjects(t *testing.T) {
+	t.Parallel()
+	d, ctx := world(t), t.Context()
+	must(t, d.PutMember(ctx, "p", "guest", "viewer", at(8)), d.CreateBroker(ctx, connection("c", "p")))
+	check := func(want []db.ProjectCounts, ids ...string) {
+		t.Helper()
+		got, err := d.CountInProjects(ctx, ids)
+		wantErr(t, err, nil)
+		wantEqual(t, got, want)
+	}
+	p, q := db.ProjectCounts{ProjectID: "p", Members: 2, Brokers: 2}, db.ProjectCounts{ProjectID: "q", Members: 1}
+	check([]db.ProjectCounts{p, q}, "q", "none", "p")
+	check([]db.ProjectCounts{q}, "q")
+	check([]db.ProjectCounts{})
+}

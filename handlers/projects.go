@@ -31,18 +31,58 @@ func projectRecord(p db.ProjectRole) ProjectRecord {
 		Owner: ProjectOwner{UserID: p.OwnerID, OrganizationID: p.OrganizationID, Name: p.OwnerName}}
 }
 
-// ListProjectsRequest is empty.
-type ListProjectsRequest struct{}
+// ListedProject is a project in the list of projects.
+type ListedProject struct {
+	ProjectRecord
+	Members *int `json:"members,omitempty" doc:"Number of members, the owner included. Absent unless counts is true." example:"3"`
+	Brokers *int `json:"brokers,omitempty" doc:"Number of broker connections, the embedded broker included; for a restricted token only of its own. Absent unless counts is true." example:"2"`
+}
+
+// ListProjectsRequest asks for the caller's projects.
+type ListProjectsRequest struct {
+	Counts bool `query:"counts" default:"false" doc:"True returns the number of members and brokers of each project, too."`
+}
 
 // ListProjects lists the projects that the caller owns or is a member of; a
 // platform administrator sees all.
-func (a *API) ListProjects(ctx context.Context, _ *ListProjectsRequest) (List[ProjectRecord], error) {
+func (a *API) ListProjects(ctx context.Context, r *ListProjectsRequest) (List[ListedProject], error) {
 	projects, err := a.projectsOf(ctx, auth.From(ctx))
-	records := make([]ProjectRecord, 0, len(projects))
+	records := make([]ListedProject, 0, len(projects))
 	for _, p := range projects {
-		records = append(records, projectRecord(p))
+		records = append(records, ListedProject{ProjectRecord: projectRecord(p)})
+	}
+	if err == nil && r.Counts {
+		err = a.countIn(ctx, records)
 	}
 	return listOf(records), err
+}
+
+// countIn sets the numbers of what the caller sees in each project.
+func (a *API) countIn(ctx context.Context, projects []ListedProject) error {
+	ids := make([]string, len(projects))
+	for i, p := range projects {
+		ids[i] = p.ID
+	}
+	list, err := a.DB.CountInProjects(ctx, ids)
+	if err != nil {
+		return err
+	}
+	counts := make(map[string]db.ProjectCounts, len(list))
+	for _, c := range list {
+		counts[c.ProjectID] = c
+	}
+	for i := range projects {
+		c := counts[projects[i].ID] // 0 of one that was deleted meanwhile
+		if auth.From(ctx).Restricted() {
+			visible, err := a.visibleBrokers(ctx, c.ProjectID)
+			if err != nil {
+				return err
+			}
+			c.Brokers = len(visible)
+		}
+		projects[i].Members, projects[i].Brokers = &c.Members, &c.Brokers
+	}
+	return nil
 }
 
 // CreateProjectRequest describes a new project.

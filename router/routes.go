@@ -291,7 +291,8 @@ func projectRoutes(h *handlers.API) []route {
 	return []route{
 		{ID: "listProjects", Method: "GET", Path: "/api/projects", Role: auth.Viewer, Status: 200, Errors: setA,
 			Summary: "List the caller's projects", Do: query(h.ListProjects),
-			Description: "Those that the caller owns or is a member of; for a platform administrator all."},
+			Description: "Those that the caller owns or is a member of; for a platform administrator all. `counts=true` adds the " +
+				"number of members and brokers of each."},
 		{ID: "getProjectSettings", Method: "GET", Path: projectPath + "/settings", Role: auth.Editor, Status: 200, Errors: setA,
 			Summary: "Get a project's settings with its brokers", Restricted: true, Do: query(h.GetProjectSettings),
 			Description: "Brokers are one of three variants, told apart by `type`. A restricted token sees only its brokers."},

@@ -2,7 +2,9 @@ package apitest_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -198,6 +200,65 @@ func TestProjectsAndMembers(t *testing.T) {
 	session.Delete("/api/projects/" + project.ID + "?purge=true").Want(204)
 	session.Get("/api/projects/"+project.ID).WantError(404, "NOT_FOUND")
 	api.Root.Delete("/api/projects/"+api.Project+"?purge=true").WantError(400, "CONFLICT")
+}
+
+// TestProjects_counts checks that the list of projects has the numbers of members and brokers if it is
+// asked for them: those of the other lists, of the projects that the caller sees.
+func TestProjects_counts(t *testing.T) {
+	t.Parallel()
+	api := apitest.New(t)
+	const all, counted = "/api/projects", "/api/projects?counts=true"
+	var ada handlers.Identifier
+	api.Root.Post("/api/users", object{"email": "ada@example.com", "password": "analytical"}).Want(200).Decode(&ada)
+	session := api.LogIn("ada@example.com", "analytical")
+	if got := strings.TrimSpace(string(session.Get(counted).Want(200).Body)); got != "[]" {
+		t.Errorf("the list of a user who is a member of no project: %s", got)
+	}
+	shared := all + "/" + api.Project
+	api.Root.Post(shared+"/brokers", object{"name": "b", "url": "mqtt://127.0.0.1:1"}).Want(200)
+	api.Root.Put(shared+"/members/"+ada.ID, object{"role": "viewer"}).Want(204)
+	session.Post(all, object{"name": "engine"}).Want(200)
+	api.Root.Post(all, object{"name": "elsewhere"}).Want(200)
+
+	for _, c := range []struct {
+		name   string
+		caller *apitest.Caller
+		want   string
+	}{
+		{"administrator", api.Root, "default 2 2, engine 1 0, elsewhere 1 0"},
+		{"member", session, "default 2 2, engine 1 0"},
+		{"token", api.Token("viewer"), "default 2 2"},
+		{"restricted token", api.Token("viewer", api.Embedded), "default 2 1"},
+	} {
+		var list []handlers.ListedProject
+		c.caller.Get(counted).Want(200).Decode(&list)
+		var got []string
+		for _, p := range list {
+			if p.Members == nil || p.Brokers == nil {
+				t.Fatalf("%s: %s lacks a number", c.name, p.Name)
+			}
+			got = append(got, fmt.Sprintf("%s %d %d", p.Name, *p.Members, *p.Brokers))
+			if n := c.caller.Get(all + "/" + p.ID + "/brokers").Want(200).Header.Get("X-Total-Count"); n != strconv.Itoa(*p.Brokers) {
+				t.Errorf("%s: %d brokers in %s, listBrokers has %s", c.name, *p.Brokers, p.Name, n)
+			}
+			if n := api.Root.Get(all + "/" + p.ID + "/members").Want(200).Header.Get("X-Total-Count"); n != strconv.Itoa(*p.Members) {
+				t.Errorf("%s: %d members in %s, listMembers has %s", c.name, *p.Members, p.Name, n)
+			}
+		}
+		if got := strings.Join(got, ", "); got != c.want {
+			t.Errorf("%s: got %s, want %s", c.name, got, c.want)
+		}
+		for _, path := range []string{all, all + "?counts=false"} {
+			if body := string(c.caller.Get(path).Want(200).Body); strings.Contains(body, `"members"`) || strings.Contains(body, `"brokers"`) {
+				t.Errorf("%s: %s has numbers: %s", c.name, path, body)
+			}
+		}
+	}
+	api.Root.Get(all+"?counts=2").WantError(400, "INVALID_REQUEST")
+
+	page := api.Browser("ada@example.com", "analytical")
+	page.Want(page.Get("/projects"), 200, "Members", `<td class="number"><a href="./p/`+api.Project+`/members"><span>2</span></a></td>`,
+		`<td class="number"><a href="./p/`+api.Project+`/brokers"><span>2</span></a></td>`)
 }
 
 // decodeProject decodes the project of the settings; services have no Go type to decode

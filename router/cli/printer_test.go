@@ -22,7 +22,8 @@ func printed(t *testing.T, id, format, response string) string {
 	return strings.Join(strings.Fields(b.String()), " ")
 }
 
-// TestTimes prints times in milliseconds as dates, and names by what identifies an entry.
+// TestTimes prints times in milliseconds as dates, names by what identifies an entry, and columns that
+// were requested.
 func TestTimes(t *testing.T) {
 	t.Parallel()
 	const sessions = `[{"username":"u","clientid":"c","address":"a","connected":true,"protocolVersion":"v5","lastConnect":1769860800000,"lastDisconnect":null}]`
@@ -31,6 +32,8 @@ func TestTimes(t *testing.T) {
 	for _, c := range []struct{ id, format, response, want string }{
 		{"inspectClients", asTable, sessions, "c u a true v5 - 2026-01-31T12:00:00Z -"},
 		{"inspectClients", asTable, rated, "c - - - - 8883 - - 12.5 0 d - - - - - - - 0 0"},
+		{"listProjects", asTable, `[{"id":"i","name":"n","description":"d","owner":{"name":"o"},"role":"admin"}]`, "n i d admin"},
+		{"listProjects", asTable, `[{"id":"i","name":"n","description":"d","role":"admin","members":3,"brokers":0}]`, "n i d admin 3 0"},
 		{"inspectClients", asNames, sessions, "c"},
 		{"listTokens", asTable, tokens, "n i viewer I 2026-01-31T12:00:00Z -"},
 		{"listAudit", asNames, `{"events":[{"seq":7}],"next":0}`, "7"},

@@ -188,9 +188,10 @@ func (p *printer) nameColumn() string {
 // usualColumns are those of lists, of an operation or within its response, whose schema does not
 // begin with what matters most. The first one names an entry.
 var usualColumns = map[string][]string{
-	"listBrokers": {"name", "id", "type", "url", "status.connected"},
-	"listUsers":   {"email", "name", "id", "project_count", "created_at"},
-	"listAdmins":  {"email", "name", "id", "project_count", "created_at"},
+	"listProjects": {"name", "id", "description", "role"},
+	"listBrokers":  {"name", "id", "type", "url", "status.connected"},
+	"listUsers":    {"email", "name", "id", "project_count", "created_at"},
+	"listAdmins":   {"email", "name", "id", "project_count", "created_at"},
 
 	"listAudit":        {"seq", "time", "actor_name", "operation", "object_name", "outcome", "code", "count"},
 	"listProjectAudit": {"seq", "time", "actor_name", "operation", "object_name", "outcome", "code", "count"},
@@ -206,7 +207,7 @@ var usualColumns = map[string][]string{
 
 // requestedColumns follow those of usualColumns if the entries have them, which is so only when
 // they were requested.
-var requestedColumns = map[string][]string{"inspectClients": {"rateIn", "rateOut"}}
+var requestedColumns = map[string][]string{"inspectClients": {"rateIn", "rateOut"}, "listProjects": {"members", "brokers"}}
 
 // chooseColumns returns the columns of --columns, or else the name, the scalars and the
 // lists of the schema or, if that is not known, of the first entry.

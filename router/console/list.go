@@ -12,6 +12,7 @@ type listView struct {
 	Intro  string // what the list is for, shown when it is empty
 	Add    link   // the primary action, no text for none
 	Head   []string
+	Full   map[string]string // what an abbreviated head stands for
 	Rows   []row
 	Paging paging
 	Err    *apiError
@@ -48,6 +49,8 @@ type cell struct {
 	Number bool   // right-aligned
 	Quiet  string // second line
 	Warn   string // further line, a warning
+
+	Features []listedFeature // of a broker, instead of Text
 }
 
 // formView is a page with a form, and before it what its action affects.

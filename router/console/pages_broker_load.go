@@ -86,10 +86,8 @@ func (h metricHistory) newest(metric string, isRate bool) figure {
 	return figure{}
 }
 
-// loadHead returns the heads of the columns.
-func (q *request) loadHead() (heads []string) {
-	for _, m := range loadMetrics {
-		heads = append(heads, q.t("brokers."+m.Name))
-	}
-	return heads
+// loadHead returns the heads of the columns, and what the abbreviated ones stand for.
+func (q *request) loadHead() (heads []string, full map[string]string) {
+	in, out := q.t("sessions.in"), q.t("sessions.out")
+	return []string{q.t("brokers.connected"), in, out}, map[string]string{in: q.t("brokers.messagesIn"), out: q.t("brokers.messagesOut")}
 }

@@ -203,8 +203,8 @@ func TestValidity(t *testing.T) {
 		23 * time.Hour:      {Text: "expires in 23 hours, at 2026-02-01 08:00:00 UTC", State: "warn"},
 		31 * 24 * time.Hour: {Text: "expires in 31 days, at 2026-03-03 09:00:00 UTC", State: "good"},
 	} {
-		if got := q.validity(now.Add(in), now); got != want {
-			t.Errorf("%s before its end: %+v, want %+v", in, got, want)
+		if diff := cmp.Diff(want, q.validity(now.Add(in), now)); diff != "" {
+			t.Errorf("%s before its end: -want +got:\n%s", in, diff)
 		}
 	}
 }

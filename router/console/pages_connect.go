@@ -1,6 +1,9 @@
 package console
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // connectPages are the brokers of a project, and how one is added.
 func connectPages() []*page {
@@ -17,7 +20,9 @@ func viewBrokers(q *request) (view, error) {
 	if err != nil {
 		return nil, err
 	}
-	v := &listView{Intro: q.t("home.empty"), Paging: paging{Total: total}, Head: append(append([]string{q.t("col.name"), q.t("col.state"), q.t("col.kind")}, q.loadHead()...), q.t("col.address"), q.t("col.since"))}
+	load, full := q.loadHead()
+	v := &listView{Intro: q.t("home.empty"), Paging: paging{Total: total}, Full: full,
+		Head: slices.Concat([]string{q.t("col.name"), q.t("col.state"), q.t("col.kind"), q.t("connection.features")}, load, []string{q.t("col.address"), q.t("col.since")})}
 	if q.role() >= admin {
 		v.Add = link{Text: q.t("brokers.add"), To: q.inProject("brokers/new")}
 	}
@@ -30,13 +35,39 @@ func viewBrokers(q *request) (view, error) {
 		if !b.Status.Connected {
 			state = cell{Text: q.t("state.disconnected"), State: "bad", Quiet: b.Status.Error}
 		}
-		cells := []cell{{Text: b.Name, To: q.inProject("b/" + b.ID + "/overview"), Quiet: b.Description}, state, b.Kind}
+		cells := []cell{{Text: b.Name, To: q.inProject("b/" + b.ID + "/overview"), Quiet: b.Description}, state, b.Kind, q.featureCell(&b.brokerRecord)}
 		for _, text := range b.Load {
 			cells = append(cells, cell{Text: text, Number: true})
 		}
 		v.Rows = append(v.Rows, row{Cells: append(cells, cell{Text: b.URL, Code: true}, cell{Time: b.Status.Since})})
 	}
 	return v, nil
+}
+
+// listedFeature is a feature in a list of brokers, and why a broker does not have it.
+type listedFeature struct {
+	Text, Reason string
+	Title        string // the reason in the language
+	Has          bool
+	Break        bool // begins the second line
+}
+
+// featureCell returns the features that differ most between brokers, as a link to all of them; none of
+// a broker that was never connected.
+func (q *request) featureCell(b *brokerRecord) (c cell) {
+	for _, f := range []struct{ name, text string }{
+		{"dynamic-security", "nav.access"}, {"inspect", "brokers.feature.inspect"},
+		{"topic-tree", "broker.feature.topic-tree"}, {"streams", "broker.feature.streams"}, {"bridges", "broker.feature.bridges"}} {
+		shown := listedFeature{Text: q.t(f.text), Has: slices.Contains(b.Capabilities, f.name), Break: f.name == "topic-tree"}
+		if i := slices.IndexFunc(b.Status.Missing, func(m missingFeature) bool { return m.Feature == f.name }); i >= 0 {
+			shown.Reason = inSettingTerms(b.Status.Missing[i].Reason, q.lang)
+			shown.Title, _ = q.lang.sentence(shown.Reason)
+		} else if !shown.Has {
+			continue
+		}
+		c.Features, c.To = append(c.Features, shown), q.inProject("b/"+b.ID+"/connection#features")
+	}
+	return c
 }
 
 // connectView is the form for a new broker connection, with the outcome of a test.

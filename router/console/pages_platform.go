@@ -18,6 +18,7 @@ type homeView struct {
 	frame
 	Projects []homeProject
 	LoadHead []string
+	Full     map[string]string // what an abbreviated head stands for
 	Paging   paging
 }
 
@@ -36,7 +37,8 @@ func viewHome(q *request) (view, error) {
 	slices.SortFunc(all, func(a, b projectRecord) int { return cmp.Compare(a.Name, b.Name) })
 	offset, size := q.window()
 	shown := all[min(offset, len(all)):min(offset+size, len(all))]
-	v := &homeView{Projects: make([]homeProject, len(shown)), Paging: q.paging(len(all)), LoadHead: q.loadHead()}
+	v := &homeView{Projects: make([]homeProject, len(shown)), Paging: q.paging(len(all))}
+	v.LoadHead, v.Full = q.loadHead()
 	var g parts
 	for i := range v.Projects {
 		p := &v.Projects[i]

@@ -43,6 +43,24 @@ func TestBrokers_show_load(t *testing.T) {
 	}
 }
 
+// TestBrokers_show_features checks that the list of a project's brokers has no feature of which nothing
+// is known, as those of a broker that was never connected.
+func TestBrokers_show_features(t *testing.T) {
+	t.Parallel()
+	service := &calledService{responses: map[string]*Response{"listBrokers": success(`[{"id":"new"},
+		{"id":"some","capabilities":["streams","cluster"],"status":{"missing":[{"feature":"topic-tree","remedy":"x",
+			"reason":"the broker keeps no topic tree, and the connection's member topictree forbids making one"},{"feature":"bans","reason":"none"}]}}]`)}}
+	service.responses["listBrokers"].Header = http.Header{"X-Total-Count": {"2"}}
+	text := newTestConsole(t, service.call).open("brokers").Body.String()
+	if n := strings.Count(text, "connection#features"); n != 1 {
+		t.Errorf("%d brokers have features, want 1", n)
+	}
+	if got := strings.Join(regexp.MustCompile(`class="tag( warn)?"[^>]*>[^<]+`).FindAllString(text, -1), "\n"); got !=
+		`class="tag warn" title="the broker keeps no topic tree, and “May subscribe to all topics to build the topic tree” of the connection is off">Topic tree`+"\n"+`class="tag">Streams` {
+		t.Errorf("got %s", got)
+	}
+}
+
 // TestBackups_old marks the newest verified backup if it is old, whatever is beside it.
 func TestBackups_old(t *testing.T) {
 	t.Parallel()

@@ -2,6 +2,7 @@ package console
 
 import (
 	"net/http"
+	"net/url"
 	"slices"
 	"time"
 )
@@ -50,17 +51,21 @@ func viewProjects(q *request) (view, error) {
 		Owner struct {
 			Name string `json:"name"`
 		} `json:"owner"`
+		Members int `json:"members"`
+		Brokers int `json:"brokers"`
 	}
-	total, err := q.list("listProjects", nil, &list)
+	total, err := q.list("listProjects", url.Values{"counts": {"true"}}, &list)
 	if err != nil {
 		return nil, err
 	}
 	v := &listView{Intro: q.t("projects.empty"), Add: link{Text: q.t("projects.add"), To: "projects/new", Dialog: true}, Paging: paging{Total: total},
-		Head: []string{q.t("col.name"), q.t("col.your_role"), q.t("col.owner"), q.t("col.description")}}
+		Head: []string{q.t("col.name"), q.t("col.your_role"), q.t("col.owner"), q.t("title.members"), q.t("col.brokers"), q.t("col.description")}}
 	for _, p := range list {
-		r := row{Cells: []cell{{Text: p.Name, To: "p/" + p.ID + "/brokers"}, {Text: q.t("role." + p.Role)}, {Text: p.Owner.Name}, {Text: p.Description}}}
+		in := "p/" + p.ID
+		r := row{Cells: []cell{{Text: p.Name, To: in + "/brokers"}, {Text: q.t("role." + p.Role)}, {Text: p.Owner.Name},
+			{Text: q.lang.number(p.Members), To: in + "/members", Number: true}, {Text: q.lang.number(p.Brokers), To: in + "/brokers", Number: true}, {Text: p.Description}}}
 		if p.Role == "admin" {
-			r.Actions = []link{{Text: q.t("settings"), To: "p/" + p.ID + "/settings"}}
+			r.Actions = []link{{Text: q.t("settings"), To: in + "/settings"}}
 		}
 		v.Rows = append(v.Rows, r)
 	}
