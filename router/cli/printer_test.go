@@ -27,11 +27,13 @@ func TestTimes(t *testing.T) {
 	t.Parallel()
 	const sessions = `[{"username":"u","clientid":"c","address":"a","connected":true,"protocolVersion":"v5","lastConnect":1769860800000,"lastDisconnect":null}]`
 	const rated = `[{"clientid":"c","listener":{"port":8883,"bind_address":"::"},"rateIn":12.5,"rateOut":0},{"clientid":"d","rateIn":0,"rateOut":0}]`
+	const streams = `[{"streamname":"s","sourcetopic":"in","targettopic":"","ttl":0,"rate":12.5},{"streamname":"t","sourcetopic":"x","rate":0}]`
 	const tokens = `[{"name":"n","id":"i","role_id":"viewer","issuer":"I","valid_date":1769860800000,"last_used_date":0}]`
 	for _, c := range []struct{ id, format, response, want string }{
 		{"inspectClients", asTable, sessions, "c u a true v5 - 2026-01-31T12:00:00Z -"},
 		{"inspectClients", asTable, rated, "c - - - - 8883 - - 12.5 0 d - - - - - - - 0 0"},
 		{"inspectClients", asNames, sessions, "c"},
+		{"listStreams", asTable, streams, "s in - - 0 - - - 12.5 t x - - - - - - 0"},
 		{"listTokens", asTable, tokens, "n i viewer I 2026-01-31T12:00:00Z -"},
 		{"listAudit", asNames, `{"events":[{"seq":7}],"next":0}`, "7"},
 	} {
