@@ -418,7 +418,7 @@ func isOperationCall(fun ast.Expr) bool {
 	case *ast.SelectorExpr:
 		return slices.Contains([]string{"get", "list", "do", "perform"}, fun.Sel.Name)
 	case *ast.Ident:
-		return fun.Name == "load" || fun.Name == "loadWith"
+		return slices.Contains([]string{"load", "loadWith", "fetch"}, fun.Name)
 	}
 	return false
 }

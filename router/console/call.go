@@ -201,14 +201,17 @@ func load[T any](g *parts, q *request, into *part[T], operation string, query ur
 
 // loadWith is load with parameters of the operation's path that differ from the page's.
 func loadWith[T any](g *parts, q *request, into *part[T], operation string, params map[string]string, query url.Values) {
-	g.run(func() {
-		header, err := q.perform(operation, params, query, nil, &into.Value)
-		if err != nil {
-			into.Err = q.asAPIError(err)
-			return
-		}
-		into.Total, _ = strconv.Atoi(header.Get("X-Total-Count"))
-	})
+	g.run(func() { fetch(q, into, operation, params, query) })
+}
+
+// fetch is loadWith for a part that runs already.
+func fetch[T any](q *request, into *part[T], operation string, params map[string]string, query url.Values) {
+	header, err := q.perform(operation, params, query, nil, &into.Value)
+	if err != nil {
+		into.Err = q.asAPIError(err)
+		return
+	}
+	into.Total, _ = strconv.Atoi(header.Get("X-Total-Count"))
 }
 
 // wait waits until all parts are loaded. It panics if one of them has.
