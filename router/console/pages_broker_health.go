@@ -11,7 +11,13 @@ import (
 type brokerHealth struct {
 	listeners part[[]listenerRecord]
 	longest   *part[topClients]     // of the embedded broker: of another one it takes the list of all clients
-	backups   *part[[]backupRecord] // of the service that the embedded broker is part of
+	disk      *part[diskSpace]      // of the service that the embedded broker is part of
+	backups   *part[[]backupRecord] // of that service, too
+}
+
+// diskSpace is the response of getDisk.
+type diskSpace struct {
+	Free *int64 `json:"free"` // bytes, nil if they are not known
 }
 
 // loadEmbedded loads what is shown of the embedded broker only.
@@ -19,7 +25,8 @@ func (h *brokerHealth) loadEmbedded(g *parts, q *request) {
 	h.longest = &part[topClients]{}
 	load(g, q, h.longest, "topClients", url.Values{"by": {"queue"}, "count": {"1"}})
 	if q.role() >= root {
-		h.backups = &part[[]backupRecord]{}
+		h.disk, h.backups = &part[diskSpace]{}, &part[[]backupRecord]{}
+		load(g, q, h.disk, "getDisk", nil)
 		load(g, q, h.backups, "listBackups", nil)
 	}
 }
@@ -30,6 +37,9 @@ func (h *brokerHealth) facts(q *request, sys sysSample) (facts []fact) {
 		c := q.validity(time.UnixMilli(end), time.Now())
 		c.To = q.inBroker("listeners")
 		facts = append(facts, fact{q.t("listeners.certificates"), c})
+	}
+	if h.disk != nil && h.disk.Value.Free != nil {
+		facts = append(facts, fact{q.t("overview.disk"), q.freeSpace(*h.disk.Value.Free)})
 	}
 	if h.backups != nil && h.backups.Err == nil {
 		facts = append(facts, fact{q.t("overview.backup"), q.lastBackup(h.backups.Value)})
@@ -51,6 +61,24 @@ func (h *brokerHealth) firstExpiry() (first int64) {
 		}
 	}
 	return first
+}
+
+// The free bytes of the disk below which it is marked, as by "signalbox check disk".
+const (
+	littleSpace     = 1 << 30
+	veryLittleSpace = 128 << 20
+)
+
+// freeSpace returns the cell for the free bytes of a disk.
+func (q *request) freeSpace(free int64) cell {
+	c := cell{Text: q.t("overview.free", q.lang.bytes(free)), State: "good"}
+	switch {
+	case free <= veryLittleSpace:
+		c.State = "bad"
+	case free <= littleSpace:
+		c.State = "warn"
+	}
+	return c
 }
 
 // lastBackup returns the cell for the age of the newest verified backup.

@@ -52,19 +52,19 @@ func TestHealth(t *testing.T) {
 	}{
 		"embedded": {root, map[string]*Response{"getBroker": embedded, "getBrokerInfo": stored("1300", "60"), "topClients": queue("1200"),
 			"listListeners": success(`[{"certs":[{"notAfter":` + at(90*day) + `},{"certificate_id":"c"}]},{"certs":[{"notAfter":` + at(20*day) + `}]},{}]`),
-			"listBackups":   success(`[{"state":"failed"},` + backup(2*day) + `,` + backup(9*day) + `]`)},
-			[]string{"Certificates | warn | p/1/b/1/listeners | expires in 20 days", "Last backup | good | backups | 2 days ago",
+			"listBackups":   success(`[{"state":"failed"},` + backup(2*day) + `,` + backup(9*day) + `]`), "getDisk": success(`{"free":5368709120}`)},
+			[]string{"Certificates | warn | p/1/b/1/listeners | expires in 20 days", "Disk | good |  | 5.0 GiB free", "Last backup | good | backups | 2 days ago",
 				"Queues | warn | p/1/b/1/sessions?by=queue | 1,240 messages stored for clients · 1,200 in the longest queue"}},
 		"embedded, of an administrator of the project": {admin, map[string]*Response{"getBroker": embedded, "getBrokerInfo": stored("1", "0"), "topClients": queue("10000"),
-			"listListeners": success(`[{"certs":[{"notAfter":` + at(-3*day) + `}]}]`), "listBackups": success(`[` + backup(day) + `]`)},
+			"listListeners": success(`[{"certs":[{"notAfter":` + at(-3*day) + `}]}]`), "listBackups": success(`[` + backup(day) + `]`), "getDisk": success(`{"free":1}`)},
 			[]string{"Certificates | bad | p/1/b/1/listeners | expired 2 days ago",
 				"Queues | bad | p/1/b/1/sessions?by=queue | 1 message stored for clients · 10,000 in the longest queue"}},
 		"embedded, with an old backup and empty queues": {root, map[string]*Response{"getBroker": embedded, "getBrokerInfo": stored("5", "7"), "topClients": success(`{"clients":[]}`),
-			"listBackups": success(`[` + backup(9*day) + `]`)},
-			[]string{"Last backup | bad | backups | 9 days ago · No newer one is verified", "Queues | good | p/1/b/1/sessions?by=queue | 0 messages stored for clients"}},
-		"embedded, which is off": {root, map[string]*Response{"getBroker": embedded, "topClients": unsupported, "listListeners": unsupported, "listBackups": success(`[{"state":"damaged"}]`)},
-			[]string{"Last backup | bad | backups | No backup is verified"}},
-		"remote": {root, map[string]*Response{"getBrokerInfo": stored("12", "2"), "topClients": queue("9"), "listListeners": unsupported, "listBackups": success(`[]`)},
+			"listBackups": success(`[` + backup(9*day) + `]`), "getDisk": success(`{"free":1073741824}`)},
+			[]string{"Disk | warn |  | 1.0 GiB free", "Last backup | bad | backups | 9 days ago · No newer one is verified", "Queues | good | p/1/b/1/sessions?by=queue | 0 messages stored for clients"}},
+		"embedded, which is off": {root, map[string]*Response{"getBroker": embedded, "topClients": unsupported, "listListeners": unsupported, "listBackups": success(`[{"state":"damaged"}]`), "getDisk": success(`{"free":1024}`)},
+			[]string{"Disk | bad |  | 1.0 KiB free", "Last backup | bad | backups | No backup is verified"}},
+		"remote": {root, map[string]*Response{"getBrokerInfo": stored("12", "2"), "topClients": queue("9"), "listListeners": unsupported, "listBackups": success(`[]`), "getDisk": success(`{"free":1}`)},
 			[]string{"Queues |  | p/1/b/1/sessions?by=queue | 10 messages stored for clients"}},
 		"remote, without figures": {root, map[string]*Response{"listListeners": success(`[{"tls":true,"certs":[{"certificate_id":"c"}]}]`)}, []string{}},
 	} {
@@ -75,7 +75,7 @@ func TestHealth(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 		isEmbedded := strings.HasPrefix(name, "embedded")
-		for operation, want := range map[string]bool{"topClients": isEmbedded, "listBackups": isEmbedded && c.me == root} {
+		for operation, want := range map[string]bool{"topClients": isEmbedded, "listBackups": isEmbedded && c.me == root, "getDisk": isEmbedded && c.me == root} {
 			if _, did := service.called[operation]; did != want {
 				t.Errorf("%s: %s is called: %t", name, operation, did)
 			}
