@@ -59,7 +59,7 @@ func viewOverview(q *request) (view, error) {
 	var g parts
 	var h brokerHealth
 	g.run(func() {
-		if fetch(q, &v.Record, "getBroker", q.params, nil); v.Record.Value.Embedded() {
+		if q.fetch(&v.Record, "getBroker", q.params, nil); v.Record.Value.Embedded() {
 			h.loadEmbedded(&g, q)
 		}
 	})
