@@ -91,6 +91,10 @@ const (
 	CapBans            Capability = "bans"
 )
 
+// RateSpan is the time over which rates are measured on request. It is shorter than the default of
+// log.slow, so that each measurement is not logged as a slow request.
+const RateSpan = 900 * time.Millisecond
+
 // Page is a page of a list. Total counts the entries before offset and count were
 // applied. Items yields the entries of the page once; an error ends it.
 type Page[T any] struct {
@@ -102,10 +106,12 @@ type Page[T any] struct {
 // applied before Offset and Count, and the context is checked between entries. With
 // NamesOnly the entries may contain only their name. NameContains, if not empty, states in lower case what
 // Match looks for in the name of an entry, whatever its case, for a broker that can search faster.
+// With Rates the entries have their rates, if the broker can measure them, which takes RateSpan.
 type ListOptions[T any] struct {
 	Offset       int
 	Count        int
 	NamesOnly    bool
+	Rates        bool
 	Match        Match[T]
 	NameContains string
 }

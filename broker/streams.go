@@ -47,6 +47,7 @@ type Stream struct {
 	Error  string          `json:"error,omitempty" doc:"Why the stream receives no messages at present; absent if it does. An extension." example:"-"`
 	Replay *StreamProgress `json:"replay,omitempty" doc:"Progress of the replay; absent if none runs. An extension." example:"-"`
 	Stats  *StreamStats    `json:"stats,omitempty" doc:"Counters of the messages since the service started or the stream was created. An extension."`
+	Rate   *float64        `json:"rate,omitempty" doc:"Messages received per second, measured for 0.9 seconds. Absent unless rates is true, or if the broker does not report it. An extension." example:"-"`
 }
 
 // StreamProgress is the progress of a replay, in messages. StartedAt is in epoch

@@ -50,6 +50,9 @@ type API struct {
 	History    *monitor.History
 	Events     *monitor.Events
 	LogLevel   *LogLevel
+	// DiskFree returns how many bytes are free on the disk of the data directory, below 0 if that is
+	// not known.
+	DiskFree func() int64
 
 	searches searches
 }

@@ -13,6 +13,7 @@ type ListStreamsRequest struct {
 	BrokerPath
 	Paging
 	Verbose bool `query:"verbose" default:"true" doc:"False returns only the names of the entries."`
+	Rates   bool `query:"rates" default:"false" doc:"True returns the messages per second that each stream receives, which are measured for 0.9 seconds that the response takes. A broker whose own plugin has the streams does not report them."`
 }
 
 // ListStreams lists the streams of a broker, ordered by name.
@@ -21,7 +22,7 @@ func (a *API) ListStreams(ctx context.Context, r *ListStreamsRequest) (List[brok
 	if err != nil {
 		return List[broker.Stream]{}, err
 	}
-	page, err := b.ListStreams(ctx, broker.ListOptions[broker.Stream]{Offset: r.Offset, Count: r.Count, NamesOnly: !r.Verbose})
+	page, err := b.ListStreams(ctx, broker.ListOptions[broker.Stream]{Offset: r.Offset, Count: r.Count, NamesOnly: !r.Verbose, Rates: r.Rates && r.Verbose})
 	return listed(page, r.Verbose, func(s broker.Stream) string { return s.StreamName }), err
 }
 

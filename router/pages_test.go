@@ -416,7 +416,7 @@ func literal(e ast.Node) string {
 func isOperationCall(fun ast.Expr) bool {
 	switch fun := fun.(type) {
 	case *ast.SelectorExpr:
-		return slices.Contains([]string{"get", "list", "do", "perform"}, fun.Sel.Name)
+		return slices.Contains([]string{"get", "list", "do", "perform", "fetch"}, fun.Sel.Name)
 	case *ast.Ident:
 		return fun.Name == "load" || fun.Name == "loadWith"
 	}

@@ -89,7 +89,7 @@ func streamRoutes(h *handlers.API) []route {
 	return []route{
 		{ID: "listStreams", Method: "GET", Path: brokerPath + "/streams", Role: auth.Viewer, Status: 200, Errors: setA,
 			Summary: "List streams", Do: query(h.ListStreams),
-			Description: "In order of their names."},
+			Description: "In order of their names. The rates of messages are an extension."},
 		{ID: "createStream", Method: "POST", Path: brokerPath + "/streams", Role: auth.Viewer, Status: 204, Errors: setA,
 			Summary: "Create a stream", Do: command(h.CreateStream),
 			Description: "The stream receives messages from now on. A query with mistakes and a loop of active streams are " +

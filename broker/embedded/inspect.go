@@ -36,7 +36,7 @@ func (b *Broker) InspectClients(ctx context.Context, offset, count int, rates bo
 
 // measureClients is InspectClients with the rates of the clients.
 func (b *Broker) measureClients(ctx context.Context, offset, count int) (broker.Page[broker.ConnectedClient], error) {
-	total, infos, err := b.engine.ClientsWithRates(ctx, offset, count, rateSpan)
+	total, infos, err := b.engine.ClientsWithRates(ctx, offset, count, broker.RateSpan)
 	if err != nil {
 		return broker.Page[broker.ConnectedClient]{}, &broker.Error{Kind: broker.Unavailable, Op: "inspectClients",
 			Msg: "the rates of the clients could not be measured; try again", Err: err}

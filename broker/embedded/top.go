@@ -2,15 +2,10 @@ package embedded
 
 import (
 	"context"
-	"time"
 
 	"signalbox/broker"
 	"signalbox/broker/embedded/engine"
 )
-
-// rateSpan is the time over which the rates of clients are measured. It is shorter than the default
-// of log.slow, so that each measurement is not logged as a slow request.
-const rateSpan = 900 * time.Millisecond
 
 // TopClients returns the sessions with the highest figures. Simultaneous calls for the same
 // figure share one pass over the sessions.
@@ -35,7 +30,7 @@ func (b *Broker) rank(ctx context.Context, by broker.ClientFigure) (broker.TopCl
 	var ranked []engine.Ranked
 	if by == broker.ByRate {
 		var err error
-		if total, ranked, err = b.engine.TopByRate(ctx, broker.MaxTopClients, rateSpan); err != nil {
+		if total, ranked, err = b.engine.TopByRate(ctx, broker.MaxTopClients, broker.RateSpan); err != nil {
 			return broker.TopClients{}, err
 		}
 	} else {

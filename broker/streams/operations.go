@@ -44,6 +44,11 @@ func (e *Engine) ListStreams(ctx context.Context, o broker.ListOptions[broker.St
 	if o.Count >= 0 {
 		all = all[:min(o.Count, len(all))]
 	}
+	if o.Rates {
+		if err := e.measure(ctx, all); err != nil {
+			return broker.Page[broker.Stream]{}, err
+		}
+	}
 	return broker.Page[broker.Stream]{Total: total, Items: func(yield func(broker.Stream, error) bool) {
 		for _, s := range all {
 			if !yield(s, nil) {
@@ -51,6 +56,32 @@ func (e *Engine) ListStreams(ctx context.Context, o broker.ListOptions[broker.St
 			}
 		}
 	}}, nil
+}
+
+// measure sets the rates of streams, after a span of time in which their messages are counted. A
+// stream that was deleted meanwhile has none.
+func (e *Engine) measure(ctx context.Context, records []broker.Stream) error {
+	if len(records) == 0 {
+		return nil
+	}
+	clock := e.host.clock
+	began := clock.Now()
+	if !sleep(ctx, clock, broker.RateSpan) {
+		return &broker.Error{Kind: broker.Unavailable, Op: opList, Msg: "the rates of the streams could not be measured; try again", Err: ctx.Err()}
+	}
+	seconds := clock.Now().Sub(began).Seconds()
+	for i, before := range records {
+		s := e.stream(before.StreamName)
+		if s == nil {
+			continue
+		}
+		now := s.record()
+		if n := now.Stats.Received - before.Stats.Received; n >= 0 { // otherwise it was created again
+			now.Rate = new(float64(n) / seconds)
+		}
+		records[i] = now
+	}
+	return nil
 }
 
 // GetStream returns the record of a stream.

@@ -3,11 +3,13 @@ package streams_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -60,6 +62,57 @@ func TestList(t *testing.T) {
 	for range page.Items {
 		break // must be possible
 	}
+}
+
+// TestRates measures the messages that streams receive: not those of one that was deleted or
+// created again meanwhile, and for as long as the caller waits.
+func TestRates(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		disk := open(t, t.TempDir())
+		defer func() { must(t, disk.Close(context.Background())) }()
+		r := start(t, disk, streams.DefaultConfig())
+		for _, name := range []string{"again", "busy", "gone", "idle"} {
+			r.create(named(name), from(name))
+		}
+		send := func(topic string, n int) {
+			for range n {
+				r.broker.deliver(messaging.Message{Topic: topic}, nil)
+			}
+		}
+		send("again", 5)
+		send("busy", 5)
+		measured := make(chan string, 1)
+		measure := func(ctx context.Context) {
+			page, err := r.ListStreams(ctx, broker.ListOptions[broker.Stream]{Count: -1, Rates: true})
+			text := fmt.Sprint(broker.KindOf(err) == broker.Unavailable)
+			if err == nil {
+				text = ""
+				for s := range page.Items {
+					if text += " " + s.StreamName; s.Rate != nil {
+						text += fmt.Sprintf(" %.1f of %d", *s.Rate, s.Stats.Received)
+					}
+				}
+			}
+			measured <- text
+		}
+		go measure(t.Context())
+		synctest.Wait()
+		send("busy", 9)
+		must(t, r.DeleteStream(t.Context(), "gone"), r.DeleteStream(t.Context(), "again"))
+		r.create(named("again"), from("again"))
+		if got, want := <-measured, " again busy 10.0 of 14 gone idle 0.0 of 0"; got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		go measure(ctx)
+		synctest.Wait()
+		cancel()
+		if got := <-measured; got != "true" {
+			t.Errorf("a caller that does not wait: %q", got)
+		}
+		r.stop()
+	})
 }
 
 // TestDefinitionsLast checks that definitions are the same in the next engine.

@@ -14,6 +14,17 @@ import (
 	"signalbox/router/appliance/backup"
 )
 
+// TestDisk reads the free space of the disk. Only root administrators may.
+func TestDisk(t *testing.T) {
+	t.Parallel()
+	a := apitest.New(t)
+	var disk handlers.Disk
+	if a.Root.Get("/api/disk").Want(200).Decode(&disk); disk.Free == nil || *disk.Free <= 0 {
+		t.Errorf("got %+v", disk)
+	}
+	a.Token("admin").Get("/api/disk").WantError(403, "FORBIDDEN")
+}
+
 // TestBackups makes, lists, verifies, downloads and deletes backups. Only root administrators
 // may, and a name is never part of a path.
 func TestBackups(t *testing.T) {

@@ -6,7 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"signalbox/broker/embedded/listen"
 	"signalbox/router/apitest"
+	"signalbox/router/appliance"
 )
 
 // TestConsoleUser checks that the page of a user shows the names and whether the user may sign
@@ -48,6 +50,33 @@ func TestConsoleRoleTakesControl(t *testing.T) {
 		c.Want(preview(lines), 200, warning)
 	}
 	c.Lacks(preview(send+receive+"allow subscribeLiteral a\n"), warning)
+}
+
+// TestConsoleHealth checks that the overview shows the certificates, backups and queues, and the
+// backups to platform administrators only.
+func TestConsoleHealth(t *testing.T) {
+	t.Parallel()
+	p := issueCertificates(t)
+	api := apitest.New(t, withAdminPassword, func(c *appliance.Config) {
+		c.Broker.Listeners = append(c.Broker.Listeners, listen.Config{Protocol: listen.MQTTS, Address: "127.0.0.1:0", CertFile: p.file("cert.pem"), KeyFile: p.file("key.pem")})
+		c.Backup.Directory = t.TempDir()
+	})
+	away := join(t, api, 5, "away", asAdmin, persistent)
+	away.Subscribe(1, "q")
+	away.Disconnect()
+	for range 3 {
+		api.Root.Post(api.At("/messages"), object{"topic": "q", "payload": "x", "qos": 1}).Want(204)
+	}
+	v, root := visit(t, api, "admin"), api.Browser(apitest.RootEmail, apitest.RootPassword)
+	shown := []string{">Certificates</dt>", "/listeners\">expires ", "/sessions?by=queue\">3 messages stored for clients</a></span><p class=\"quiet\">3 in the longest queue</p>"}
+	if text := v.page("overview", shown...); strings.Contains(text, "backup") {
+		t.Errorf("an administrator of the project sees:\n%s", text)
+	}
+	root.Want(root.Get(v.base+"overview"), 200, append(shown, " free</span></dd><dt>Last backup</dt>", "/backups\">No backup is verified</a>")...)
+	api.Root.Post("/api/backups", nil).Want(200)
+	root.Lacks(root.Want(root.Get(v.base+"overview"), 200, append(shown, "Last backup</dt><dd><span class=\"state good\">")...), "No backup is verified")
+	remote := &visitor{v.Browser, t, "/p/" + api.Project + "/b/" + addBroker(t, api, object{"name": "away", "url": "mqtt://127.0.0.1:1"}) + "/"}
+	remote.Lacks(remote.Get(remote.base+"overview"), "Certificates", "stored for clients")
 }
 
 // TestConsoleRetainedOfSystem checks that the overview and the list state which retained

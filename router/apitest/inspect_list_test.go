@@ -34,6 +34,20 @@ func listed(t *testing.T, api *apitest.API, query string) (ids []string, total s
 	return ids, answer.Header.Get("X-Total-Count")
 }
 
+// while repeats work until measure returns, at least once.
+func while[T any](work func(), measure func() T) T {
+	measured := make(chan T, 1)
+	go func() { measured <- measure() }()
+	for {
+		work()
+		select {
+		case result := <-measured:
+			return result
+		default:
+		}
+	}
+}
+
 // TestClientRates measures the messages from and to clients, in a page and in a selection of the
 // list.
 func TestClientRates(t *testing.T) {
@@ -60,18 +74,10 @@ func TestClientRates(t *testing.T) {
 		"?rates=true&filterValue=R&state=connected": "r: false true, ", "?rates=true&count=0": "",
 	} {
 		for got := "none"; got != want; {
-			measured := make(chan []broker.ConnectedClient, 1)
-			go func() { measured <- read(query) }()
-			var list []broker.ConnectedClient
-			for waiting := true; waiting; {
+			list := while(func() {
 				publisher.Publish("t", "x", 1)
 				reader.WantMessage("t", "x")
-				select {
-				case list = <-measured:
-					waiting = false
-				default:
-				}
-			}
+			}, func() []broker.ConnectedClient { return read(query) })
 			got = ""
 			for _, c := range list {
 				if c.RateIn == nil || c.RateOut == nil || *c.RateIn < 0 || *c.RateOut < 0 {

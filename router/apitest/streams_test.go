@@ -66,6 +66,51 @@ func noReplay(t *testing.T, api *apitest.API, name string) {
 	waitFor(t, "the end of the replay of "+name, func() bool { return !streamOf(api, name).Replaying })
 }
 
+// TestStreamRates measures the messages that streams receive, in a page of the list.
+func TestStreamRates(t *testing.T) {
+	t.Parallel()
+	api := apitest.New(t, withAdminPassword)
+	publisher := join(t, api, 5, "p", asAdmin)
+	makeStream(t, api, storingStream("busy", "in/#"))
+	makeStream(t, api, storingStream("idle", "quiet"))
+	makeStream(t, api, object{"streamname": "off", "sourceTopic": "in/#", "active": false})
+	publisher.Publish("quiet", "x", 1) // before the measurement
+	viewer := api.Token("viewer")
+	read := func(query string) (list []broker.Stream) {
+		viewer.Get(api.At("/streams" + query)).Want(200).Decode(&list)
+		return list
+	}
+	for _, s := range read("?rates=false") {
+		if s.Rate != nil {
+			t.Errorf("not asked for: %+v", s)
+		}
+	}
+	if s := streamOf(api, "busy"); s.Rate != nil {
+		t.Errorf("not asked for: %+v", s)
+	}
+	for query, want := range map[string]string{"?rates=true": "busy: true, idle: false, off: false, ", "?rates=true&offset=1&count=1": "idle: false, ",
+		"?rates=true&count=0": "", "?rates=true&offset=3": ""} {
+		for got := "none"; got != want; {
+			list := while(func() { publisher.Publish("in/a", "x", 1) }, func() []broker.Stream { return read(query) })
+			got = ""
+			for _, s := range list {
+				if s.Rate == nil || *s.Rate < 0 {
+					t.Fatalf("%s: no rate in %+v", query, s)
+				}
+				got += fmt.Sprintf("%s: %t, ", s.StreamName, *s.Rate > 0)
+			}
+			if got != want {
+				t.Logf("%s: got %q, want %q", query, got, want) // the publisher may not have had the time
+			}
+		}
+	}
+	var names []string
+	if viewer.Get(api.At("/streams?rates=true&verbose=false")).Want(200).Decode(&names); strings.Join(names, " ") != "busy idle off" {
+		t.Errorf("the names: %q", names)
+	}
+	viewer.Get(api.At("/streams?rates=perhaps")).WantError(400, "INVALID_REQUEST")
+}
+
 // TestStreams covers the life cycle of a stream: operations 9 to 14 as a viewer.
 func TestStreams(t *testing.T) {
 	t.Parallel()

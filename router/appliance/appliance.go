@@ -211,7 +211,7 @@ func (a *Appliance) openAPI(ctx context.Context) error {
 	a.metrics = append(a.metrics, auditMetrics{copies})
 	a.API = &handlers.API{Connections: connections, Clusters: clusters.New(connections.ClusterRows(), a.log), Auth: users, Audit: trail, AuditSinks: copies,
 		Jobs: jobs.New(jobs.DefaultLimits(), time.Now, a.log), SearchTime: handlers.DefaultSearchTime, History: a.history,
-		Events: a.openEvents(pool), LogLevel: level}
+		Events: a.openEvents(pool), LogLevel: level, DiskFree: func() int64 { return DiskFree(a.cfg) }}
 	if a.backups.isSet() {
 		a.API.Backups = servedBackups{a.backups}
 	}

@@ -28,6 +28,7 @@ func TestTimes(t *testing.T) {
 	t.Parallel()
 	const sessions = `[{"username":"u","clientid":"c","address":"a","connected":true,"protocolVersion":"v5","lastConnect":1769860800000,"lastDisconnect":null}]`
 	const rated = `[{"clientid":"c","listener":{"port":8883,"bind_address":"::"},"rateIn":12.5,"rateOut":0},{"clientid":"d","rateIn":0,"rateOut":0}]`
+	const streams = `[{"streamname":"s","sourcetopic":"in","targettopic":"","ttl":0,"rate":12.5},{"streamname":"t","sourcetopic":"x","rate":0}]`
 	const tokens = `[{"name":"n","id":"i","role_id":"viewer","issuer":"I","valid_date":1769860800000,"last_used_date":0}]`
 	for _, c := range []struct{ id, format, response, want string }{
 		{"inspectClients", asTable, sessions, "c u a true v5 - 2026-01-31T12:00:00Z -"},
@@ -35,6 +36,7 @@ func TestTimes(t *testing.T) {
 		{"listProjects", asTable, `[{"id":"i","name":"n","description":"d","owner":{"name":"o"},"role":"admin"}]`, "n i d admin"},
 		{"listProjects", asTable, `[{"id":"i","name":"n","description":"d","role":"admin","members":3,"brokers":0}]`, "n i d admin 3 0"},
 		{"inspectClients", asNames, sessions, "c"},
+		{"listStreams", asTable, streams, "s in - - 0 - - - 12.5 t x - - - - - - 0"},
 		{"listTokens", asTable, tokens, "n i viewer I 2026-01-31T12:00:00Z -"},
 		{"listAudit", asNames, `{"events":[{"seq":7}],"next":0}`, "7"},
 	} {

@@ -205,30 +205,39 @@ var usualColumns = map[string][]string{
 	"testBroker.certificates": {"subject", "notAfter", "fingerprint"},
 }
 
-// requestedColumns follow those of usualColumns if the entries have them, which is so only when
-// they were requested.
-var requestedColumns = map[string][]string{"inspectClients": {"rateIn", "rateOut"}, "listProjects": {"members", "brokers"}}
+// requestedColumns follow the others if the entries have them, which is so only when they were
+// requested.
+var requestedColumns = map[string][]string{
+	"inspectClients": {"rateIn", "rateOut"}, "listProjects": {"members", "brokers"}, "listStreams": {"rate"},
+}
 
-// chooseColumns returns the columns of --columns, or else the name, the scalars and the
-// lists of the schema or, if that is not known, of the first entry.
+// chooseColumns returns the columns of --columns, or else those of the operation with what was
+// requested.
 func (p *printer) chooseColumns(first any) []string {
 	if len(p.columns) > 0 {
 		return p.columns
 	}
-	object, ok := first.(map[string]any)
-	if usual, ok := usualColumns[p.operation]; ok {
-		for _, name := range requestedColumns[p.operation] {
-			if _, has := object[name]; has {
-				usual = append(usual[:len(usual):len(usual)], name)
-			}
+	object, _ := first.(map[string]any)
+	columns := p.columnsOf(object)
+	for _, name := range requestedColumns[p.operation] {
+		if _, has := object[name]; has && !slices.Contains(columns, name) {
+			columns = append(columns[:len(columns):len(columns)], name)
 		}
+	}
+	return columns
+}
+
+// columnsOf returns the usual columns of the operation, or else the name, the scalars and the
+// lists of the schema or, if that is not known, of the first entry, nil if it is no object.
+func (p *printer) columnsOf(first map[string]any) []string {
+	if usual, ok := usualColumns[p.operation]; ok {
 		return usual
 	}
 	if p.schema == nil || p.schema.Kind != router.Object {
-		if !ok {
+		if first == nil {
 			return []string{"name"}
 		}
-		return slices.Sorted(maps.Keys(object))
+		return slices.Sorted(maps.Keys(first))
 	}
 	var columns []string
 	if name := p.nameColumn(); name != "" {

@@ -95,6 +95,43 @@ func TestAuditFilter(t *testing.T) {
 	}
 }
 
+// TestStreamsWidth checks that a window of 1280 pixels shows every column of the streams, also the
+// messages per second once they are measured, in all languages, and that a narrow one scrolls the
+// table only.
+func TestStreamsWidth(t *testing.T) {
+	t.Parallel()
+	api := apitest.New(t)
+	api.Root.Post(api.At("/streams"), object{"streamname": "average-speed", "textname": "Speed", "sourceTopic": "plant/+/machines/+/raw", "targetTopic": "plant/average/speed",
+		"persist": true, "process": true, "ttl": 86400}).Want(204)
+	api.Root.Post(api.At("/messages"), object{"topic": "plant/7/machines/3/raw", "payload": "1", "qos": 1}).Want(204)
+	for _, language := range []string{"en", "de", "es", "fr"} {
+		t.Run(language, func(t *testing.T) {
+			t.Parallel()
+			p := signIn(t, api.URL+"/ui/p/"+api.Project+"/b/"+api.Embedded+"/streams", browsertest.WithLanguage(language))
+			p.Click("#rates")
+			p.WaitFor("location.search.includes('rates=true') && [...document.querySelectorAll('#list td.number')].length === 3")
+			checkListWidth(p, t)
+		})
+	}
+}
+
+// checkListWidth checks that a window of 1280 pixels shows every column of the list, and that a
+// narrow one scrolls the list only.
+func checkListWidth(p *browsertest.Page, t *testing.T) {
+	t.Helper()
+	p.Show(browsertest.Variant{Theme: browsertest.Light, Width: 1280})
+	var inner, outer int
+	p.Evaluate("document.querySelector('#list .scroll').scrollWidth", &inner)
+	p.Evaluate("document.querySelector('#list .scroll').clientWidth", &outer)
+	if inner > outer {
+		t.Errorf("the table is %d px wide, %d fit", inner, outer)
+	}
+	p.CheckAccessibility()
+	p.Show(browsertest.Variant{Theme: browsertest.Light, Width: 390})
+	p.CheckWidth()
+	p.CheckAccessibility()
+}
+
 // TestSessionsWidth checks that a window of 1280 pixels shows every column of the connected clients,
 // their listener and their rates included, in all languages, and that a narrow one scrolls the table only.
 func TestSessionsWidth(t *testing.T) {
@@ -114,17 +151,7 @@ func TestSessionsWidth(t *testing.T) {
 			if text := p.Text("#list tbody"); !strings.Contains(text, api.MQTT) {
 				t.Errorf("the listener %s is not in\n%s", api.MQTT, text)
 			}
-			p.Show(browsertest.Variant{Theme: browsertest.Light, Width: 1280})
-			var inner, outer int
-			p.Evaluate("document.querySelector('#list .scroll').scrollWidth", &inner)
-			p.Evaluate("document.querySelector('#list .scroll').clientWidth", &outer)
-			if inner > outer {
-				t.Errorf("the table is %d px wide, %d fit", inner, outer)
-			}
-			p.CheckAccessibility()
-			p.Show(browsertest.Variant{Theme: browsertest.Light, Width: 390})
-			p.CheckWidth()
-			p.CheckAccessibility()
+			checkListWidth(p, t)
 		})
 	}
 }

@@ -173,6 +173,16 @@ type part[T any] struct {
 	Err   *apiError
 }
 
+// loadable is a part of any type. The functions that load parts are not generic: the program would
+// have each of them once for every type.
+type loadable interface {
+	target() any // that the result is decoded into
+	loaded(total int, failure *apiError)
+}
+
+func (p *part[T]) target() any                         { return &p.Value }
+func (p *part[T]) loaded(total int, failure *apiError) { p.Total, p.Err = total, failure }
+
 // parts loads the parts of a page at the same time.
 type parts struct {
 	running  sync.WaitGroup
@@ -195,20 +205,24 @@ func (g *parts) run(f func()) {
 
 // load calls an operation for a part of the page. An error stays in the part: the rest
 // of the page is shown.
-func load[T any](g *parts, q *request, into *part[T], operation string, query url.Values) {
+func load(g *parts, q *request, into loadable, operation string, query url.Values) {
 	loadWith(g, q, into, operation, q.params, query)
 }
 
 // loadWith is load with parameters of the operation's path that differ from the page's.
-func loadWith[T any](g *parts, q *request, into *part[T], operation string, params map[string]string, query url.Values) {
-	g.run(func() {
-		header, err := q.perform(operation, params, query, nil, &into.Value)
-		if err != nil {
-			into.Err = q.asAPIError(err)
-			return
-		}
-		into.Total, _ = strconv.Atoi(header.Get("X-Total-Count"))
-	})
+func loadWith(g *parts, q *request, into loadable, operation string, params map[string]string, query url.Values) {
+	g.run(func() { q.fetch(into, operation, params, query) })
+}
+
+// fetch is loadWith for what runs beside the other parts already.
+func (q *request) fetch(into loadable, operation string, params map[string]string, query url.Values) {
+	header, err := q.perform(operation, params, query, nil, into.target())
+	if err != nil {
+		into.loaded(0, q.asAPIError(err))
+		return
+	}
+	total, _ := strconv.Atoi(header.Get("X-Total-Count"))
+	into.loaded(total, nil)
 }
 
 // wait waits until all parts are loaded. It panics if one of them has.

@@ -17,6 +17,8 @@ type listView struct {
 	Paging paging
 	Err    *apiError
 	More   []link // what deletes several objects
+
+	CanMeasure, Rates bool // messages per second can be, or are measured
 }
 
 // HasActions reports whether something can be done with one of the objects.

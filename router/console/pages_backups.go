@@ -37,19 +37,34 @@ func viewBackups(q *request) (view, error) {
 	}
 	v := &listView{Intro: q.t("backups.empty"), Add: link{Text: q.t("backups.create"), To: "backups/new", Dialog: true},
 		Head: []string{q.t("col.name"), q.t("backups.state"), q.t("backups.time"), q.t("backups.size"), q.t("backups.encryption")}}
-	last := slices.IndexFunc(all, func(b backupRecord) bool { return b.State == "verified" })
+	last := newestVerified(all)
 	for i, b := range all {
 		r := q.backupRow(b)
-		if at, err := time.Parse(time.RFC3339, b.Time); i == last && err == nil && time.Since(at) > oldBackup {
-			r.Cells[2].State, r.Cells[2].Quiet = "bad", q.t("backups.old")
+		if i == last {
+			r.Cells[2] = q.newestBackup(b)
 		}
 		v.Rows = append(v.Rows, r)
 	}
 	return v, nil
 }
 
+// newestVerified returns the index of the newest verified backup in a list with the newest first,
+// -1 if there is none.
+func newestVerified(all []backupRecord) int {
+	return slices.IndexFunc(all, func(b backupRecord) bool { return b.State == "verified" })
+}
+
 // oldBackup is the age from which the newest verified backup is marked.
 const oldBackup = 7 * 24 * time.Hour
+
+// newestBackup returns the cell for the time of the newest verified backup.
+func (q *request) newestBackup(b backupRecord) cell {
+	c := cell{Time: b.Time}
+	if at, err := time.Parse(time.RFC3339, b.Time); err == nil && time.Since(at) > oldBackup {
+		c.State, c.Quiet = "bad", q.t("backups.old")
+	}
+	return c
+}
 
 func (q *request) backupRow(b backupRecord) row {
 	state := cell{Text: q.known("backups.state."+b.State, b.State), Warn: b.Problem,

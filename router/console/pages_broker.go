@@ -9,7 +9,7 @@ const brokerPath = Path + "/p/{projectId}/b/{brokerId}/"
 func brokerPages() []*page {
 	return []*page{
 		{path: brokerPath + "overview", name: "overview", role: viewer, help: "brokers",
-			calls: []string{"getBroker", "getBrokerInfo", "getMetricHistory", "listDenials"}, view: viewOverview, fragments: []string{"cause", "figures", "charts", "state-card"}},
+			calls: []string{"getBroker", "getBrokerInfo", "getMetricHistory", "listDenials", "listListeners", "topClients", "listBackups", "getDisk"}, view: viewOverview, fragments: []string{"cause", "figures", "charts", "state-card"}},
 		{path: brokerPath + "listeners", name: "listeners", role: viewer, help: "embedded-broker",
 			calls: []string{"listListeners"}, view: viewListeners},
 		{path: brokerPath + "listeners/{listenerId}/certificate", name: "listener-certificate", group: "listeners", role: viewer, help: "embedded-broker",

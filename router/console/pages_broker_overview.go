@@ -19,6 +19,8 @@ type overviewView struct {
 	AsOf    int64  // time of the figures, 0 if there are none
 	Events  string // link to the events that the figures and charts follow
 
+	Health []fact // what deserves attention, of what the broker reports and the caller may read
+
 	Software, Uptime string // what the broker reports of them, "" if it does not
 	Cluster, Why     string // how its cluster works, and why it is away; "" for none
 }
@@ -55,7 +57,13 @@ const overviewDenials = "5"
 func viewOverview(q *request) (view, error) {
 	v := &overviewView{}
 	var g parts
-	load(&g, q, &v.Record, "getBroker", nil)
+	var h brokerHealth
+	g.run(func() {
+		if q.fetch(&v.Record, "getBroker", q.params, nil); v.Record.Value.Embedded() {
+			h.loadEmbedded(&g, q)
+		}
+	})
+	load(&g, q, &h.listeners, "listListeners", nil)
 	load(&g, q, &v.Info, "getBrokerInfo", nil)
 	load(&g, q, &v.History, "getMetricHistory", url.Values{"range": {q.historyRange()}})
 	load(&g, q, &v.Denials, "listDenials", url.Values{"count": {overviewDenials}})
@@ -67,6 +75,7 @@ func viewOverview(q *request) (view, error) {
 	now := v.Info.Value.SysTopics
 	v.AsOf, v.Software, v.Uptime = now.Date, now.Topics[sysPrefix+"version"], q.uptime(now.Topics[sysPrefix+"uptime"])
 	v.Cluster, v.Why = q.clusterMode(orEmpty(v.Record.Value.ClusterMode)), q.inConnectionTerms(v.Record.Value.Status.Error)
+	v.Health = h.facts(q, now)
 	for _, f := range v.Info.Value.figures(q) {
 		v.Figures = append(v.Figures, shownFigure{figure: f, Label: q.t("overview." + f.Name), Text: f.text(q.lang)})
 	}

@@ -51,6 +51,7 @@ type streamRecord struct {
 		Reverse   bool    `json:"reverse"`
 	} `json:"replay"`
 	Stats *streamStats `json:"stats"`
+	Rate  *float64     `json:"rate"` // messages received per second, nil if they were not measured
 }
 
 // streamStats are the counters of a stream; zero where the broker has none.
@@ -82,9 +83,14 @@ func (q *request) streamState(s streamRecord) cell {
 }
 
 func viewStreams(q *request) (view, error) {
-	v := &listView{Intro: q.t("streams.empty"), Head: []string{q.t("col.name"), q.t("col.state"), q.t("col.source"), q.t("col.target"), q.t("col.stored"), q.t("col.dropped")}}
+	v := &listView{Intro: q.t("streams.empty"), Rates: q.query.Get("rates") == "true",
+		Head: []string{q.t("col.name"), q.t("col.state"), q.t("col.source"), q.t("col.target"), q.t("streams.results"), q.t("col.stored") + " · " + q.t("streams.kept")}}
+	if v.Rates {
+		v.Head = append(v.Head, q.t("overview.per_second"))
+	}
+	v.Head = append(v.Head, q.t("col.dropped"))
 	var list []streamRecord
-	total, err := q.list("listStreams", q.listQuery(), &list)
+	total, err := q.list("listStreams", q.listQuery("rates"), &list)
 	if err != nil {
 		v.Err = q.asAPIError(err)
 		return v, nil
@@ -94,13 +100,41 @@ func viewStreams(q *request) (view, error) {
 		v.Add = link{Text: q.t("streams.add"), To: q.inBroker("streams/new")}
 	}
 	for _, s := range list {
-		stored, dropped := cell{Text: "–", Number: true}, cell{Text: "–", Number: true}
-		if s.Stats != nil {
-			stored.Text, dropped.Text = q.lang.number(s.Stats.Messages), q.lang.number(s.Stats.Dropped)
-		}
-		v.Rows = append(v.Rows, row{Cells: []cell{{Text: s.Name, To: q.inBroker("streams/detail", "streamname", s.Name), Quiet: s.TextName}, q.streamState(s), {Text: s.Source, Code: true}, {Text: s.Target, Code: true}, stored, dropped}})
+		v.CanMeasure = v.CanMeasure || s.Stats != nil
+		v.Rows = append(v.Rows, q.streamRow(s, v.Rates))
 	}
 	return v, nil
+}
+
+// streamRow returns the row of a stream, with the messages per second that it receives if these
+// are measured.
+func (q *request) streamRow(s streamRecord, rates bool) row {
+	kept, dropped := cell{Text: "–", Number: true}, cell{Text: "–", Number: true}
+	if s.Stats != nil {
+		kept.Text, dropped.Text = q.lang.number(s.Stats.Messages), q.lang.number(s.Stats.Dropped)
+	}
+	if s.Persist {
+		kept.Quiet = q.keptFor(s.TTL)
+	}
+	cells := []cell{{Text: s.Name, To: q.inBroker("streams/detail", "streamname", s.Name), Quiet: s.TextName}, q.streamState(s), {Text: s.Source, Code: true}, {Text: s.Target, Code: true},
+		{Text: q.t("streams.results." + s.results())}, kept}
+	if rates {
+		cells = append(cells, cell{Text: q.lang.rate(s.Rate), Number: true})
+	}
+	return row{Cells: append(cells, dropped)}
+}
+
+// results returns what the stream does for a result.
+func (s *streamRecord) results() string {
+	switch {
+	case s.Process && s.Persist:
+		return "both"
+	case s.Process:
+		return "processed"
+	case s.Persist:
+		return "stored"
+	}
+	return "unchanged"
 }
 
 // streamView is one stream.
