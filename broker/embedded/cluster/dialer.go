@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"net"
 	"net/netip"
 	"slices"
@@ -29,7 +30,11 @@ func dialer(listen string, allowed func(hostPort string) Control) func(ctx conte
 		if isBound && reaches(ctx, own, hostPort) {
 			d.LocalAddr = net.TCPAddrFromAddrPort(netip.AddrPortFrom(own, 0))
 		}
-		return d.DialContext(ctx, "tcp", hostPort)
+		conn, err := d.DialContext(ctx, "tcp", hostPort)
+		if failed, ok := errors.AsType[*net.OpError](err); ok {
+			failed.Source = nil // of which the port is not known: it is 0
+		}
+		return conn, err
 	}
 }
 

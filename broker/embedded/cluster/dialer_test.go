@@ -40,6 +40,19 @@ func TestDialer(t *testing.T) {
 	}
 }
 
+// TestDialerError names the address of the other node only: that of this one has no port yet.
+func TestDialerError(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	to := l.Addr().String()
+	must(t, l.Close())
+	_, err = dialer("127.0.0.1:7000", nil)(within(t, suite.HangLimit), to)
+	if !errors.Is(err, syscall.ECONNREFUSED) || err.Error() != "dial tcp "+to+": connect: connection refused" {
+		t.Errorf("got %v", err)
+	}
+}
+
 // TestDialerAsks refuses every address to which another node's host resolves.
 func TestDialerAsks(t *testing.T) {
 	t.Parallel()

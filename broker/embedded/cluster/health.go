@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"time"
 )
 
 // Problems of a node that takes part in its cluster.
@@ -57,10 +58,41 @@ func (n *Node) Healthy() error {
 }
 
 // danger returns what does not stop the cluster, and should not remain: that the loss of one more
-// voter would stop it. Only a leader knows.
+// voter would stop it, clocks that differ, and nodes that run another version. Only a leader knows.
 func (s *membership) danger() error {
+	heard := s.contactsByRef()
+	errs := []error{s.oneMoreLoss(heard)}
+	own := s.node.options.Version
+	for _, m := range s.others() {
+		c, asked := heard[m.ref()]
+		if !asked || c.err != nil {
+			continue
+		}
+		if c.skew.Abs() > maxSkew {
+			errs = append(errs, fmt.Errorf("the clock of node %d is %v %s that of the leader: set both by NTP", m.NodeID, c.skew.Abs().Round(time.Millisecond), aheadOf(c.skew)))
+		}
+		if c.Version != "" && own != "" && c.Version != own {
+			errs = append(errs, fmt.Errorf("node %d runs version %s, and the leader %s: upgrade all nodes", m.NodeID, c.Version, own))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// maxSkew is by how much the clocks of two nodes may differ.
+const maxSkew = time.Second
+
+func aheadOf(skew time.Duration) string {
+	if skew < 0 {
+		return "behind"
+	}
+	return "ahead of"
+}
+
+// oneMoreLoss returns an error if the loss of one more voter would stop the cluster, and some do not
+// answer.
+func (s *membership) oneMoreLoss(heard map[memberRef]contact) error {
 	var away []string
-	voters, answering, heard := 1, 1, s.contactsByRef()
+	voters, answering := 1, 1
 	for _, m := range s.others() {
 		c, asked := heard[m.ref()]
 		if !asked || s.role(m) != RoleVoter {
