@@ -4,7 +4,10 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"runtime"
+	"slices"
 	"strings"
+	"sync"
 
 	"github.com/tidwall/btree"
 )
@@ -21,19 +24,42 @@ type nameSearch struct {
 	hits   []string
 }
 
-// containing returns the names of a tree that contain a text in lower case.
+// searchedByOne is how many names one processor searches before another one helps.
+const searchedByOne = 100_000
+
+// containing returns the names of a tree that contain a text in lower case, in order. All processors
+// search many names, each a range of them.
 func containing[V any](ctx context.Context, m *btree.Map[string, V], part string) ([]string, error) {
+	ranges := min(runtime.GOMAXPROCS(0), 1+m.Len()/searchedByOne)
+	found := make([][]string, ranges)
+	var searching sync.WaitGroup
+	for i := range ranges {
+		from, to := m.Len()*i/ranges, m.Len()*(i+1)/ranges
+		searching.Go(func() { found[i] = containingWithin(ctx, m, part, from, to-from) })
+	}
+	searching.Wait()
+	return slices.Concat(found...), ctx.Err()
+}
+
+// containingWithin is containing for a number of names from the one at offset on.
+func containingWithin[V any](ctx context.Context, m *btree.Map[string, V], part string, offset, count int) []string {
 	s := &nameSearch{part: []byte(part)}
-	m.Scan(func(name string, _ V) bool {
-		s.joined = append(append(s.joined, name...), '\n')
-		if s.names = append(s.names, name); len(s.joined) < searchedAtOnce {
-			return true
-		}
-		s.search()
-		return ctx.Err() == nil
-	})
+	if first, _, ok := m.GetAt(offset); ok {
+		m.Ascend(first, func(name string, _ V) bool {
+			if count == 0 {
+				return false
+			}
+			count--
+			s.joined = append(append(s.joined, name...), '\n')
+			if s.names = append(s.names, name); len(s.joined) < searchedAtOnce {
+				return true
+			}
+			s.search()
+			return ctx.Err() == nil
+		})
+	}
 	s.search()
-	return s.hits, ctx.Err()
+	return s.hits
 }
 
 // search searches the names that wait.
