@@ -25,9 +25,13 @@ type ConnectedClient struct {
 	LastDisconnect  *int64       `json:"lastDisconnect" format:"epoch-ms" doc:"Time of the last disconnect, in epoch milliseconds; null if the client never disconnected." example:"null"`
 	Queues          ClientQueues `json:"queues" doc:"Messages that wait for the client."`
 
-	Listener *ClientListener `json:"listener,omitempty" doc:"Listener that accepted the connection. Absent without a connection, or if the broker does not report it."`
-	RateIn   *float64        `json:"rateIn,omitempty" doc:"Messages from the client per second, measured for 0.9 seconds. Absent unless rates is true, or if the broker does not report it." example:"12.5"`
-	RateOut  *float64        `json:"rateOut,omitempty" doc:"Messages to the client per second, measured for 0.9 seconds. Absent unless rates is true, or if the broker does not report it." example:"0"`
+	Listener         *ClientListener         `json:"listener,omitempty" doc:"Listener that accepted the connection. Absent without a connection, or if the broker does not report it."`
+	NumSubscriptions *int64                  `json:"numSubscriptions,omitempty" doc:"Number of active subscriptions. Absent if the broker does not report it." example:"2"`
+	NumDropped       *int64                  `json:"numDropped,omitempty" doc:"Number of messages that the client did not get. Absent if the broker does not report it." example:"0"`
+	Inflight         *ClientInflightMessages `json:"inflight,omitempty" doc:"Messages that were sent and not acknowledged. Absent if the broker does not report them."`
+
+	RateIn  *float64 `json:"rateIn,omitempty" doc:"Messages from the client per second, measured for 0.9 seconds. Absent unless rates is true, or if the broker does not report it." example:"12.5"`
+	RateOut *float64 `json:"rateOut,omitempty" doc:"Messages to the client per second, measured for 0.9 seconds. Absent unless rates is true, or if the broker does not report it." example:"0"`
 }
 
 // ClientQueues is the queue of a client in the list of clients.
@@ -38,6 +42,12 @@ type ClientQueues struct {
 	MessagesMax      int64 `json:"messagesMax" doc:"Limit of the number of messages that wait or are in flight." example:"10000"`
 	PagedMessagesOut int64 `json:"pagedMessagesOut" doc:"Number of messages that were moved out of memory; 0 at the embedded broker." example:"0"`
 	PagedMessagesMax int64 `json:"pagedMessagesMax" doc:"Limit of the number of messages moved out of memory; 0 at the embedded broker." example:"0"`
+}
+
+// ClientInflightMessages are the in-flight messages of a client in the list of clients.
+type ClientInflightMessages struct {
+	MessagesIn  int64 `json:"messagesIn" doc:"Messages from the client that are not fully acknowledged (QoS 2)." example:"0"`
+	MessagesOut int64 `json:"messagesOut" doc:"Messages to the client that are not acknowledged." example:"1"`
 }
 
 // ConnectedClientDetail are all properties of one client's session.

@@ -16,6 +16,7 @@ type InspectClientsRequest struct {
 	FilterTarget string `query:"filterTarget" default:"clientid" enum:"clientid|username|address" doc:"Field that filterValue is compared with."`
 	State        string `query:"state" default:"all" enum:"all|connected|disconnected" doc:"Only clients that are connected, or only sessions whose client is not."`
 	Queued       bool   `query:"queued" default:"false" doc:"True returns only clients for which messages wait."`
+	Dropped      bool   `query:"dropped" default:"false" doc:"True returns only clients that did not get messages. NOT_SUPPORTED if the broker does not report numDropped."`
 	Rates        bool   `query:"rates" default:"false" doc:"True returns the messages per second of each client, which are measured for 0.9 seconds that the response takes. A remote broker does not report them."`
 }
 
@@ -30,7 +31,7 @@ func (a *API) InspectClients(ctx context.Context, r *InspectClientsRequest) (Lis
 	if err != nil {
 		return List[broker.ConnectedClient]{}, err
 	}
-	if o.Match == nil && r.State == "all" && !r.Queued {
+	if o.Match == nil && r.State == "all" && !r.Queued && !r.Dropped {
 		page, err := b.InspectClients(ctx, r.Offset, r.Count, r.Rates)
 		return List[broker.ConnectedClient]{page: page}, err
 	}
@@ -43,9 +44,16 @@ func (a *API) InspectClients(ctx context.Context, r *InspectClientsRequest) (Lis
 	return List[broker.ConnectedClient]{page: page}, err
 }
 
-// match adds the conditions on the state and the queue to those of text.
+// match adds the conditions on the state, the queue and the dropped messages to those of text.
 func (r *InspectClientsRequest) match(text broker.Match[broker.ConnectedClient]) broker.Match[broker.ConnectedClient] {
 	return func(ctx context.Context, c broker.ConnectedClient) (bool, error) {
+		if r.Dropped && c.NumDropped == nil {
+			return false, &broker.Error{Kind: broker.Unsupported, Op: "inspectClients", Feature: broker.CapInspect,
+				Msg: "clients cannot be filtered by dropped messages: the broker's list of clients does not have their number"}
+		}
+		if r.Dropped && *c.NumDropped == 0 {
+			return false, ctx.Err()
+		}
 		if r.State != "all" && c.Connected != (r.State == "connected") || r.Queued && c.Queues.MessagesOut == 0 {
 			return false, ctx.Err()
 		}

@@ -203,7 +203,8 @@ func inspectionRoutes(h *handlers.API) []route {
 		{ID: "inspectClients", Method: "GET", Path: brokerPath + "/client-inspect", Role: auth.Viewer, Status: 200, Errors: setA,
 			Summary: "List connected clients", Do: query(h.InspectClients),
 			Description: "In order of their client ids. Sessions whose client is not connected are listed, too, with " +
-				"`connected` false. The filters, the listener of a connection and the rates of messages are an extension."},
+				"`connected` false. The filters are an extension, and so are the listener of a " +
+				"connection, the number of subscriptions, of messages in flight and of dropped ones, and the rates of messages."},
 		{ID: "inspectClient", Method: "GET", Path: brokerPath + "/client-inspect/detail", Role: auth.Viewer, Status: 200, Errors: setA,
 			Summary: "Get the detail of a connected client", Do: query(h.InspectClient),
 			Description: "Also of a session whose client is not connected."},

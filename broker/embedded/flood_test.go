@@ -148,7 +148,7 @@ func TestSlowConsumerIsDisconnected(t *testing.T) {
 	for range queue {
 		publisher.Publish("burst", "x", 1)
 	}
-	if i, _, _ := b.engine.Client("slow"); !i.Connected || dropsOf(i.Dropped).QueueFull != 0 {
+	if i, _, _ := b.engine.Client("slow"); !i.Connected || dropsOf(&i).QueueFull != 0 {
 		t.Fatalf("connected: %t, %d messages dropped, although the queue holds %d", i.Connected, i.Dropped, queue)
 	}
 	publisher.Publish("burst", "too many", 1)
@@ -171,7 +171,7 @@ func TestSlowConsumerIsDisconnected(t *testing.T) {
 	if got := publisher.Publish("burst", "x", 1); got != 0 {
 		t.Errorf("PUBACK code %d", got)
 	}
-	if i, _, _ := b.engine.Client("slow"); !i.Connected || dropsOf(i.Dropped).QueueFull != 1 {
+	if i, _, _ := b.engine.Client("slow"); !i.Connected || dropsOf(&i).QueueFull != 1 {
 		t.Errorf("connected: %t, %d messages dropped, want 1", i.Connected, i.Dropped)
 	}
 }

@@ -83,8 +83,17 @@ func (b *Broker) clientOf(i *engine.Info) broker.ConnectedClient {
 			BytesOut: i.Queue.Bytes - i.Queue.InflightBytes, BytesMax: i.Queue.BytesMax,
 			MessagesOut: i.Queue.Messages - i.Queue.Inflight, MessagesMax: i.Queue.MessagesMax,
 		},
-		Listener: listenerOf(i),
+		Listener: listenerOf(i), NumSubscriptions: new(int64(i.Subscribed)), NumDropped: new(numDropped(i)),
+		Inflight: &broker.ClientInflightMessages{MessagesIn: i.Queue.Incoming, MessagesOut: i.Queue.Inflight},
 	}
+}
+
+// numDropped returns the number of messages that a client did not get, whatever the reason.
+func numDropped(i *engine.Info) (n int64) {
+	for _, dropped := range i.Dropped {
+		n += dropped
+	}
+	return n
 }
 
 // listenerOf returns the listener of the client's connection, nil if there is none.
@@ -126,20 +135,18 @@ func (b *Broker) lastDisconnect(i *engine.Info) *int64 {
 }
 
 // detailOf returns the details of a session. CleanSession is whether the session ends with
-// the connection, whatever the client requested in CONNECT. NumDropped counts all dropped
-// messages, whatever the reason.
+// the connection, whatever the client requested in CONNECT.
 func (b *Broker) detailOf(i *engine.Info, subscriptions []engine.Subscription) broker.ConnectedClientDetail {
 	d := broker.ConnectedClientDetail{
 		Username: shownName(i), ClientID: i.ClientID, Address: i.Address,
 		Protocol: protocolName(i), ProtocolVersion: versionName(i.Version),
-		NumSubscriptions: int64(i.Subscribed), NumPublished: i.Published, NumSubscribed: i.Delivered,
+		NumSubscriptions: int64(i.Subscribed), NumPublished: i.Published, NumSubscribed: i.Delivered, NumDropped: numDropped(i),
 		BytesPublished: i.PublishedBytes, BytesSubscribed: i.DeliveredBytes,
 		Connected: i.Connected, LastConnect: b.timeline.Wall(i.ConnectedAt), LastDisconnect: b.lastDisconnect(i),
 		Keepalive: int(i.KeepAlive), CleanSession: i.Expiry == 0, Subscriptions: []string{},
 		Listener: listenerOf(i), Will: willOf(i.Will), Queues: queuesOf(&i.Queue), Inflight: b.inflightOf(i),
 	}
-	d.Dropped = dropsOf(i.Dropped)
-	d.NumDropped = d.Dropped.QueueFull + d.Dropped.Expired + d.Dropped.TooLarge + d.Dropped.NotStored
+	d.Dropped = dropsOf(i)
 	for _, s := range subscriptions {
 		d.Subscriptions = append(d.Subscriptions, s.Filter)
 	}
@@ -255,9 +262,9 @@ func (b *Broker) UnsubscribeClient(_ context.Context, clientID, topic string) er
 	return operationError(err, "unsubscribeClient")
 }
 
-func dropsOf(dropped map[engine.DropReason]int64) *broker.ClientDrops {
+func dropsOf(i *engine.Info) *broker.ClientDrops {
 	return &broker.ClientDrops{
-		QueueFull: dropped[engine.DropQueueFull] + dropped[engine.DropQuota], Expired: dropped[engine.DropExpired],
-		TooLarge: dropped[engine.DropTooLarge], NotStored: dropped[engine.DropNotStored],
+		QueueFull: i.Dropped[engine.DropQueueFull] + i.Dropped[engine.DropQuota], Expired: i.Dropped[engine.DropExpired],
+		TooLarge: i.Dropped[engine.DropTooLarge], NotStored: i.Dropped[engine.DropNotStored],
 	}
 }

@@ -49,13 +49,9 @@ func (b *Broker) rank(ctx context.Context, by broker.ClientFigure) (broker.TopCl
 
 func (b *Broker) topClient(i *engine.Info) broker.TopClient {
 	c := b.clientOf(i)
-	var dropped int64
-	for _, n := range i.Dropped {
-		dropped += n
-	}
 	return broker.TopClient{
 		ClientID: c.ClientID, Username: c.Username, Address: c.Address, Connected: c.Connected,
-		Queue: c.Queues.MessagesOut, QueueBytes: c.Queues.BytesOut, Dropped: &dropped,
-		Inflight: new(i.Queue.Inflight + i.Queue.Incoming), Subscriptions: new(int64(i.Subscribed)),
+		Queue: c.Queues.MessagesOut, QueueBytes: c.Queues.BytesOut, Dropped: c.NumDropped,
+		Inflight: new(i.Queue.Inflight + i.Queue.Incoming), Subscriptions: c.NumSubscriptions,
 	}
 }

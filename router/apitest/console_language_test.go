@@ -67,6 +67,38 @@ func TestConsoleErrorsInGerman(t *testing.T) {
 	}
 }
 
+// TestConsoleBridgesInGerman does what a configuration of a bridge can get wrong: a user whose
+// language is German reads each reason in German, and why the target cannot be reached.
+func TestConsoleBridgesInGerman(t *testing.T) {
+	t.Parallel()
+	api := apitest.New(t)
+	german(api.Root)
+	c := openConsole(api, apitest.RootEmail, apitest.RootPassword)
+	connection := func(connection, mapping string) string {
+		return `{"version":"v1","connections":[{"name":"n","connection":` + connection + `,"topicMappings":[{"name":"m","mqttTopics":["a/#"]` + mapping + `}]}]}`
+	}
+	post := func(bridge, step, document string) *apitest.Page {
+		return c.Post(c.at("bridges/"+bridge+"/config"), formOf([]string{"do", "edit", "mode", "json", "step", step, "config", document}))
+	}
+	for _, x := range []struct{ bridge, document, want string }{
+		{"http-bridge", connection(`{"url":"ftp://127.0.0.1"}`, ""), "muss mit http:// oder https:// beginnen"},
+		{"http-bridge", connection(`{"url":"http://u:p@127.0.0.1"}`, ""), "darf keine Zugangsdaten enthalten: Sie haben eigene Felder"},
+		{"http-bridge", connection(`{"url":"http://127.0.0.1","headers":{"Authorization":"x"}}`, ""), "ist ein Geheimnis: Es gehört in secretHeaders"},
+		{"http-bridge", connection(`{"url":"http://127.0.0.1","token":"********"}`, ""), "ist maskiert, aber für eine Verbindung dieses Namens ist dort kein Geheimnis gespeichert"},
+		{"http-bridge", connection(`{"url":"https://127.0.0.1","tls":{"caCertificate":"x"}}`, ""), "enthält kein Zertifikat in PEM"},
+		{"http-bridge", connection(`{"url":7}`, ""), "muss ein Text sein, keine Zahl"},
+		{"http-bridge", connection(`{"url":"http://127.0.0.1"}`, `,"schemaMapping":"s"`), "es gibt keine Schema-Zuordnung dieses Namens"},
+		{"kafka-bridge", connection(`{"brokers":["kafka"]}`, `,"target":"t"`), "muss Host und Port sein, wie kafka:9092"},
+		{"nats-bridge", connection(`{"servers":["nats:4222"]}`, `,"target":"t"`), "muss eine Adresse wie nats://host:4222 oder tls://host:4222 sein"},
+		{"influxdb-bridge", connection(`{"url":"http://127.0.0.1"}`, `,"target":"t"`), "ist für Version 1 von InfluxDB erforderlich"},
+		{"mqtt-bridge", connection(`{"url":"mqtt://127.0.0.1"}`, `,"localPrefix":"+/"`), "darf kein &#43; oder # enthalten"},
+	} {
+		c.Want(post(x.bridge, "save", x.document), 400, "Diese Felder sind ungültig", "body.connections[0]", x.want)
+	}
+	c.Want(post("http-bridge", "test", connection(`{"url":"http://127.0.0.1:9"}`, "")), 200,
+		"n: 127.0.0.1:9 ist nicht erreichbar: Verbindungen werden abgelehnt: Prüfen Sie die Adresse, und ob der Dienst läuft")
+}
+
 // TestConsoleRefusalsInGerman is the same for what the role does not permit, and for what a broker
 // does not have.
 func TestConsoleRefusalsInGerman(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 
 func TestConsoleSessions(t *testing.T) {
 	t.Parallel()
-	api := apitest.New(t, withAdminPassword)
+	api := apitest.New(t, withAdminPassword, smallQueues(1, 1))
 	v := visit(t, api, "editor")
 	if text := v.page("sessions"); strings.Contains(text, "<tbody>") {
 		t.Errorf("sessions of a broker without clients:\n%s", text)
@@ -26,7 +26,9 @@ func TestConsoleSessions(t *testing.T) {
 	away := join(t, api, 5, "away", asAdmin, persistent)
 	away.Subscribe(1, "q/#")
 	away.Disconnect()
-	api.Root.Post(api.At("/messages"), object{"topic": "q/1", "payload": "waits", "qos": 1}).Want(204)
+	for range 3 { // of which two do not fit into the queue
+		api.Root.Post(api.At("/messages"), object{"topic": "q/1", "payload": "waits", "qos": 1}).Want(204)
+	}
 
 	v.page("sessions", "&lt;script&gt;", "1 to 50 of 62", "session/disconnect?clientid=")
 	v.page("sessions?size=25&offset=50", "51 to 62 of 62")
@@ -34,10 +36,15 @@ func TestConsoleSessions(t *testing.T) {
 		t.Errorf("offline sessions:\n%s", text)
 	}
 	v.page("sessions?queued=true", "away", "1 to 1 of 1")
-	if text := v.page("sessions?filterValue=meter-7", "<code>"+api.MQTT+"</code>"); strings.Contains(text, "Out per second") {
+	text := v.page("sessions?dropped=true&state=disconnected", "Subscriptions</th>", "Queue<br>In flight</th>", "Dropped</th>",
+		"away", `<td class="number">1</td>`, "<br>0</td>", `<td class="number">2</td>`, "1 to 1 of 1")
+	if strings.Contains(text, "/matching") {
+		t.Errorf("a job for all that match, whose filter does not have dropped messages:\n%s", text)
+	}
+	if text := v.page("sessions?filterValue=meter-7", ">"+api.MQTT+"</code>"); strings.Contains(text, "Out per second") {
 		t.Errorf("rates that were not asked for:\n%s", text)
 	}
-	v.page("sessions?filterValue=meter-7&rates=true", "Out per second", `<td class="number">0.0</td><td class="number">0.0</td>`)
+	v.page("sessions?filterValue=meter-7&rates=true", "Out per second", `<td class="number">0.0<br>0.0</td>`)
 	v.page("sessions?filterValue=METER-1", "meter-1", "1 to 11 of 11")
 	v.page("sessions?filterValue=nothing", "No session matches")
 	v.page("sessions?filterTarget=dropped", "INVALID_REQUEST")

@@ -191,9 +191,10 @@ func TestInspectManySessions(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := broker.ConnectedClient{Username: mqttAdmin, ClientID: sessionID(n), Address: "192.0.2.1", Protocol: "MQTT", ProtocolVersion: "v5",
-			LastConnect: int64(1000 + n), LastDisconnect: new(int64(2000 + n)), Queues: c.Queues}
+			LastConnect: int64(1000 + n), LastDisconnect: new(int64(2000 + n)), Queues: c.Queues,
+			NumSubscriptions: new(int64(0)), NumDropped: new(int64(0)), Inflight: &broker.ClientInflightMessages{}}
 		if n == back {
-			want.Connected, want.Address, want.LastConnect = true, "127.0.0.1", c.LastConnect
+			want.Connected, want.Address, want.LastConnect, want.NumSubscriptions = true, "127.0.0.1", c.LastConnect, new(int64(1))
 			want.Listener = &broker.ClientListener{Port: portOf(t, api.Listeners[0]), BindAddress: "127.0.0.1"}
 		}
 		if diff := cmp.Diff(want, c); diff != "" {

@@ -1,6 +1,7 @@
 package apitest_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -113,6 +114,19 @@ func TestInspectDropsByFullQueue(t *testing.T) {
 	want.Queues.BytesOut, want.Queues.MessagesOut, want.Queues.MessagesOutQoS12 = 300, 3, 3
 	want.Inflight.BytesOut, want.Inflight.MessagesOut = 200, 2
 	wantDetail(t, api, "silent", want, queueStateOf)
+
+	wantListed(t, api, detail(api, "away"))
+	wantListed(t, api, detail(api, "silent"))
+	wantListed(t, api, detail(api, "p"))
+	for query, want := range map[string][]string{
+		"?dropped=true": {"away", "silent"}, "?dropped=true&state=connected": {"silent"}, "?dropped=true&queued=true&filterValue=AW": {"away"},
+		"?dropped=true&offset=1": {"silent"}, "?dropped=false": {"away", "p", "silent"}, "?dropped=true&filterValue=p": nil,
+	} {
+		if ids, _ := listed(t, api, query); !slices.Equal(ids, want) {
+			t.Errorf("%s: got %q, want %q", query, ids, want)
+		}
+	}
+	api.Root.Get(api.At("/client-inspect?dropped=perhaps")).WantError(400, "INVALID_REQUEST")
 }
 
 // TestInspectDropsByBytes drops what exceeds the bound in bytes.

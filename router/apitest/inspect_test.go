@@ -131,7 +131,8 @@ func wantListed(t *testing.T, api *apitest.API, d broker.ConnectedClientDetail) 
 	want := broker.ConnectedClient{Username: d.Username, ClientID: d.ClientID, Address: d.Address, Protocol: d.Protocol,
 		ProtocolVersion: d.ProtocolVersion, Connected: d.Connected, LastConnect: d.LastConnect, LastDisconnect: d.LastDisconnect,
 		Queues: broker.ClientQueues{BytesOut: d.Queues.BytesOut, BytesMax: d.Queues.BytesMax, MessagesOut: d.Queues.MessagesOut,
-			MessagesMax: d.Queues.MessagesMax}, Listener: d.Listener}
+			MessagesMax: d.Queues.MessagesMax}, Listener: d.Listener, NumSubscriptions: &d.NumSubscriptions, NumDropped: &d.NumDropped,
+		Inflight: &broker.ClientInflightMessages{MessagesIn: d.Inflight.MessagesIn, MessagesOut: d.Inflight.MessagesOut}}
 	var list []broker.ConnectedClient
 	api.Root.Get(api.At("/client-inspect")).Want(200).Decode(&list)
 	for _, got := range list {

@@ -1,6 +1,7 @@
 package apitest_test
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"regexp"
@@ -11,10 +12,13 @@ import (
 	mochi "github.com/mochi-mqtt/server/v2"
 	"github.com/mochi-mqtt/server/v2/hooks/auth"
 	"github.com/mochi-mqtt/server/v2/listeners"
+	"github.com/mochi-mqtt/server/v2/packets"
 	nats "github.com/nats-io/nats-server/v2/server"
 
 	"signalbox/broker"
 	"signalbox/broker/brokertest"
+	"signalbox/broker/control"
+	"signalbox/broker/pages"
 	"signalbox/router/apitest"
 	"signalbox/scripts/suite"
 )
@@ -37,7 +41,13 @@ func TestOtherBrokers(t *testing.T) {
 // startMochi starts a broker in this process that allows every client everything.
 func startMochi(t *testing.T) (addr string) {
 	t.Helper()
-	s := mochi.New(&mochi.Options{Logger: slog.New(slog.DiscardHandler)})
+	_, addr = mochiServer(t)
+	return addr
+}
+
+func mochiServer(t *testing.T) (s *mochi.Server, addr string) {
+	t.Helper()
+	s = mochi.New(&mochi.Options{Logger: slog.New(slog.DiscardHandler), InlineClient: true})
 	if err := s.AddHook(new(auth.AllowHook), nil); err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +59,49 @@ func startMochi(t *testing.T) (addr string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { s.Close() }) //nolint:errcheck // the test is over
-	return l.Address()
+	return s, l.Address()
+}
+
+// fewMembers lists a client as Cedalo's plugin does: without the members that are an extension.
+type fewMembers struct{ broker.Inspector }
+
+func (fewMembers) InspectClients(context.Context, int, int, bool) (broker.Page[broker.ConnectedClient], error) {
+	return broker.Page[broker.ConnectedClient]{Total: 1, Items: pages.Of([]broker.ConnectedClient{{ClientID: "pump-7", Connected: true}})}, nil
+}
+
+// TestInspectListOfCedalo lists the clients of a broker that reports no more than the API
+// specification has.
+func TestInspectListOfCedalo(t *testing.T) {
+	t.Parallel()
+	s, addr := mochiServer(t)
+	respond := func(_ *mochi.Client, _ packets.Subscription, request packets.Packet) {
+		response := control.Inspect(context.Background(), fewMembers{}, request.Payload)
+		if err := s.Publish(control.InspectTopic+control.ResponseSuffix, response, false, 1); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := s.Subscribe(control.InspectTopic, 1, respond); err != nil {
+		t.Fatal(err)
+	}
+	api := apitest.New(t)
+	x := addSetup(t, api, object{"url": "mqtt://" + addr})
+	waitFor(t, "the capability", func() bool { return slices.Contains(brokerRecord(api, x.id).Capabilities, broker.CapInspect) })
+	list := string(api.Root.Get(x.at("/client-inspect?state=connected")).Want(200).Body)
+	for _, absent := range []string{"numSubscriptions", "numDropped", "inflight", "listener", "rateIn"} {
+		if !strings.Contains(list, `"pump-7"`) || strings.Contains(list, absent) {
+			t.Errorf("%s in the list %s", absent, list)
+		}
+	}
+	api.Root.Get(x.at("/client-inspect?dropped=true")).WantError(405, "NOT_SUPPORTED")
+
+	v := api.Browser(apitest.RootEmail, apitest.RootPassword)
+	page := v.Want(v.Get(v.Project("/b/"+x.id+"/sessions")), 200, "pump-7", "Queue").Text
+	for _, absent := range []string{"In flight</th>", "Dropped</th>", `name="dropped"`, `name="rates"`} {
+		if strings.Contains(page, absent) {
+			t.Errorf("%s in the page\n%s", absent, page)
+		}
+	}
+	v.Want(v.Get(v.Project("/b/"+x.id+"/sessions?dropped=true")), 200, "clients cannot be filtered by dropped messages", `name="dropped" value="true" checked`)
 }
 
 // startNATS starts a NATS server that supports MQTT.

@@ -13,8 +13,8 @@ import (
 	"signalbox/router/console/browsertest"
 )
 
-// TestListenerCertificate downloads the certificate of a listener from the list, and checks what a
-// narrow window shows of it.
+// TestListenerCertificate downloads the certificate of a listener from the list, and checks that a
+// narrow window shows in all languages whether a listener encrypts, until when, and the download.
 func TestListenerCertificate(t *testing.T) {
 	t.Parallel()
 	pair := brokertest.SelfSigned(t, brokertest.CertOptions{Subject: hostileName("broker"), Names: []string{"127.0.0.1"}})
@@ -25,16 +25,18 @@ func TestListenerCertificate(t *testing.T) {
 		}
 	}
 	api := apitest.New(t, func(c *appliance.Config) {
-		c.Broker.Listeners = []listen.Config{{Protocol: listen.MQTTS, Address: "127.0.0.1:0", CertFile: cert, KeyFile: key}}
+		c.Broker.Listeners = []listen.Config{{Protocol: listen.MQTTS, Address: "127.0.0.1:0", CertFile: cert, KeyFile: key},
+			{Protocol: listen.MQTTS, Address: "127.0.0.1:0", CertFile: cert, KeyFile: key, CAFile: cert, RequireCertificate: true}}
 	})
-	p := signIn(t, api.URL+"/ui/p/"+api.Project+"/b/"+api.Embedded+"/listeners")
+	listeners := api.URL + "/ui/p/" + api.Project + "/b/" + api.Embedded + "/listeners"
+	p := signIn(t, listeners)
 	checkText(t, p)
 	if text := p.Text("main"); !strings.Contains(text, markup) {
 		t.Errorf("the name of the certificate is not in\n%s", text)
 	}
 	p.Check("listeners", browsertest.Variant{Theme: browsertest.Light, Width: 1280}, browsertest.Variant{Theme: browsertest.Light, Width: 390})
-	if n := p.Count("main a[download]"); n != 1 {
-		t.Errorf("%d certificates to download, want 1", n)
+	if n := p.Count("main a[download]"); n != 2 {
+		t.Errorf("%d certificates to download, want 2", n)
 	}
 	got, err := os.ReadFile(p.Download("main a[download]", "listener-2.pem"))
 	if err != nil {
@@ -42,5 +44,18 @@ func TestListenerCertificate(t *testing.T) {
 	}
 	if string(got) != string(pair.Cert) {
 		t.Errorf("downloaded\n%s\nwant\n%s", got, pair.Cert)
+	}
+	for _, language := range []string{"en", "de", "es", "fr"} {
+		t.Run(language, func(t *testing.T) {
+			t.Parallel()
+			p := signIn(t, listeners, browsertest.WithLanguage(language))
+			p.Show(browsertest.Variant{Theme: browsertest.Light, Width: 390})
+			p.CheckWidth()
+			p.Screenshot("listeners 390 " + language)
+			var cut []string
+			if p.Evaluate(beyondEdges+"('main tbody td:nth-child(2) :is(.state, p)')", &cut); len(cut) > 0 || p.Count("main td p > .state") != 2 {
+				t.Errorf("beyond the edge are %q in\n%s", cut, p.Text("main"))
+			}
+		})
 	}
 }

@@ -1,6 +1,7 @@
 package console_test
 
 import (
+	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -133,7 +134,7 @@ func checkListWidth(p *browsertest.Page, t *testing.T) {
 }
 
 // TestSessionsWidth checks that a window of 1280 pixels shows every column of the connected clients,
-// their listener and their rates included, in all languages, and that a narrow one scrolls the table only.
+// their listener, rates and dropped messages included, in all languages, and that a narrow one scrolls the table only.
 func TestSessionsWidth(t *testing.T) {
 	t.Parallel()
 	api := apitest.New(t)
@@ -147,11 +148,54 @@ func TestSessionsWidth(t *testing.T) {
 			t.Parallel()
 			p := signIn(t, sessions, browsertest.WithLanguage(language))
 			p.Click("#rates")
-			p.WaitFor("location.search.includes('rates=true') && [...document.querySelectorAll('#list td.number')].length === 6")
+			p.WaitFor("location.search.includes('rates=true') && [...document.querySelectorAll('#list td.number')].length === 8")
 			if text := p.Text("#list tbody"); !strings.Contains(text, api.MQTT) {
 				t.Errorf("the listener %s is not in\n%s", api.MQTT, text)
 			}
 			checkListWidth(p, t)
+		})
+	}
+}
+
+// TestSessionsFilter selects the sessions that did not get messages, and those of all states again.
+func TestSessionsFilter(t *testing.T) {
+	t.Parallel()
+	api := apitest.New(t, func(c *appliance.Config) { c.Broker.MaxQueuedMessages = 2 })
+	api.Root.Post(api.At("/clients"), object{"username": "pump-7", "password": secret}).Want(204)
+	for _, id := range []string{"meter-0001", "meter-0002", "valve-0001"} {
+		leaveSession(t, api, id)
+	}
+	api.Root.Post(api.At("/client-inspect/subscriptions"), object{"clientid": "meter-0002", "topic": "plant/#", "qos": 1}).Want(204)
+	for range 7 {
+		api.Root.Post(api.At("/messages"), object{"topic": "plant/1", "payload": "x", "qos": 1}).Want(204)
+	}
+	for mode, options := range map[string][]browsertest.Option{"with scripts": nil, "without scripts": {browsertest.WithoutScripts}} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			p := signIn(t, api.URL+"/ui/p/"+api.Project+"/b/"+api.Embedded+"/sessions", options...)
+			if rows := p.Count("#list tbody tr"); rows != 3 {
+				t.Errorf("%d sessions, want 3", rows)
+			}
+			choose := func(rows int) {
+				t.Helper()
+				p.Click("#dropped")
+				if options != nil {
+					p.Click("main form.filter > button")
+				}
+				p.WaitFor(fmt.Sprintf("document.readyState === 'complete' && document.querySelector('#dropped')?.checked === %t && document.querySelectorAll('#list tbody tr').length === %d", rows == 1, rows))
+			}
+			choose(1)
+			var figures []string
+			p.Evaluate("[...document.querySelectorAll('#list :is(tbody th, td.number)')].map(e => e.innerText)", &figures)
+			if len(figures) != 4 || figures[0] != "meter-0002" || figures[1] != "1" || !strings.HasPrefix(figures[2], "2 ·") || !strings.HasSuffix(figures[2], "\n0") || figures[3] != "5" {
+				t.Errorf("got %q", figures)
+			}
+			if !strings.Contains(p.URL(), "dropped=true") {
+				t.Errorf("the address is %s", p.URL())
+			}
+			p.Show(browsertest.Variant{Theme: browsertest.Light, Width: 390})
+			p.CheckWidth()
+			choose(3)
 		})
 	}
 }

@@ -15,6 +15,7 @@ func (c *Console) functions(l *locale, root string) template.FuncMap {
 		"t":     l.text,
 		"api":   l.api,
 		"num":   l.number,
+		"count": l.count,
 		"rate":  l.rate,
 		"bytes": l.bytes,
 		"time":  func(at any) (template.HTML, error) { return l.time(at, time.Now()) },

@@ -170,6 +170,14 @@ func (l *locale) text(key string, args ...any) string {
 // number returns a number with the separators of the language.
 func (l *locale) number(n any) string { return l.printer.Sprint(n) }
 
+// count returns a number with the separators of the language, "" for nil, which is not known.
+func (l *locale) count(n *int64) string {
+	if n == nil {
+		return ""
+	}
+	return l.number(*n)
+}
+
 // rate returns how often something happens, "" for nil, which is not known.
 func (l *locale) rate(perSecond *float64) string {
 	if perSecond == nil {

@@ -46,12 +46,13 @@ type sessionsView struct {
 	States   []option
 	State    string
 	Queued   bool
+	Dropped  bool
 	Rates    bool // messages per second are measured
+	Figures  bool // the broker reports subscriptions, messages in flight and dropped ones
 
 	By       string  // the figure by which the highest are shown, "" for the list of all
 	Orders   []order // the list of all and those by a figure
 	Top      part[topClients]
-	Rows     []topRow
 	Matching string       // link to what can be done with all that match the filter
 	Bulk     []bulkAction // what can be done with selected sessions
 	Selected selection
@@ -108,9 +109,24 @@ type sessionRecord struct {
 		MessagesOut int64 `json:"messagesOut"`
 		MessagesMax int64 `json:"messagesMax"`
 	} `json:"queues"`
-	Listener *listenerAddress `json:"listener"`
-	RateIn   *float64         `json:"rateIn"` // messages per second, nil if they were not measured
-	RateOut  *float64         `json:"rateOut"`
+	Listener         *listenerAddress `json:"listener"`
+	NumSubscriptions *int64           `json:"numSubscriptions"` // nil, as the next two, if the broker does not report them
+	NumDropped       *int64           `json:"numDropped"`
+	Inflight         *struct {
+		MessagesIn  int64 `json:"messagesIn"`
+		MessagesOut int64 `json:"messagesOut"`
+	} `json:"inflight"`
+	RateIn  *float64 `json:"rateIn"` // messages per second, nil if they were not measured
+	RateOut *float64 `json:"rateOut"`
+}
+
+// InflightCount returns the number of messages in flight in both directions, nil if the broker does not
+// report it.
+func (s *sessionRecord) InflightCount() *int64 {
+	if s.Inflight == nil {
+		return nil
+	}
+	return new(s.Inflight.MessagesIn + s.Inflight.MessagesOut)
 }
 
 // listenerAddress is the listener of a connection.
@@ -141,11 +157,12 @@ func hasAccount(username string) bool { return username != "" && username != "<a
 
 func viewSessions(q *request) (view, error) {
 	v := &sessionsView{Filter: q.filterBy("sessions", "clientid", "username", "address"),
-		State: q.query.Get("state"), Queued: q.query.Get("queued") == "true", Rates: q.query.Get("rates") == "true"}
+		State: q.query.Get("state"), Queued: q.query.Get("queued") == "true",
+		Dropped: q.query.Get("dropped") == "true", Rates: q.query.Get("rates") == "true"}
 	for _, state := range []string{"all", "connected", "disconnected"} {
 		v.States = append(v.States, option{state, q.t("sessions.state." + state)})
 	}
-	v.Filter.Active = v.Filter.Active || v.Queued || v.State != "" && v.State != "all"
+	v.Filter.Active = v.Filter.Active || v.Queued || v.Dropped || v.State != "" && v.State != "all"
 	v.fillBulk(q)
 	for _, by := range sessionOrders {
 		v.Orders = append(v.Orders, order{by, q.t("sessions.by." + cmp.Or(by, "id")), q.orderLink(by)})
@@ -155,11 +172,12 @@ func viewSessions(q *request) (view, error) {
 		v.loadTop(q)
 		return v, nil
 	}
-	query := q.listQuery("filterValue", "filterTarget", "state", "queued", "rates")
+	query := q.listQuery("filterValue", "filterTarget", "state", "queued", "dropped", "rates")
 	var g parts
 	load(&g, q, &v.Sessions, "inspectClients", query)
 	g.wait()
 	v.Paging = q.paging(v.Sessions.Total)
+	v.Figures = slices.ContainsFunc(v.Sessions.Value, func(s sessionRecord) bool { return s.NumSubscriptions != nil })
 	return v, nil
 }
 
@@ -178,7 +196,7 @@ func (v *sessionsView) fillBulk(q *request) {
 	}
 	v.Selected = q.selection("selected", "list")
 	v.Bulk = []bulkAction{{Do: "ask-disconnect", Text: q.t("sessions.bulk.disconnect")}, {Do: "ask-end", Text: q.t("sessions.bulk.end"), Danger: true}}
-	if v.Filter.Active && !v.Queued {
+	if v.Filter.Active && !v.Queued && !v.Dropped {
 		v.Matching = q.linkInBroker("sessions/matching", "filterTarget", v.Filter.Target, "filterValue", v.Filter.Value, "state", v.State)
 	}
 	if q.shown != "" {

@@ -21,31 +21,9 @@ type topClient struct {
 	Subscriptions *int64   `json:"subscriptions"`
 }
 
-// topRow is a topClient with its texts.
-type topRow struct {
-	topClient
-	DroppedText, RateText, InflightText, SubscriptionsText string
-}
-
 // loadTop loads the sessions with the highest figures.
 func (v *sessionsView) loadTop(q *request) {
 	var g parts
 	load(&g, q, &v.Top, "topClients", url.Values{"by": {v.By}, "count": {"100"}})
 	g.wait()
-	v.Rows = v.Top.Value.rows(q.lang)
-}
-
-func (t *topClients) rows(l *locale) []topRow {
-	text := func(n *int64) string {
-		if n == nil {
-			return ""
-		}
-		return l.number(*n)
-	}
-	var rows []topRow
-	for _, c := range t.Clients {
-		rows = append(rows, topRow{topClient: c, DroppedText: text(c.Dropped), RateText: l.rate(c.Rate), InflightText: text(c.Inflight),
-			SubscriptionsText: text(c.Subscriptions)})
-	}
-	return rows
 }

@@ -133,7 +133,8 @@ func TestSchemaTexts(t *testing.T) {
 
 // composed are the parts of sentences that the API composes of other parts.
 var composed = []string{"of the role", "denies it", "allows it", ", denies it", ", allows it", "must have at least 1 entry", "must have at least 1 character",
-	"must be a number, not a string", "must be an integer, not a string"}
+	"must be a number, not a string", "must be an integer, not a string", "must be a whole number, not a string", "must be a whole number, not a number",
+	"must be a string, not a number", "must be a boolean, not a string"}
 
 // TestErrorSentences checks that the API still has the sentences of errors that have texts.
 func TestErrorSentences(t *testing.T) {

@@ -43,7 +43,7 @@ type Info struct {
 	PublishedBytes int64
 	Delivered      int64 // messages to the client
 	DeliveredBytes int64
-	Dropped        map[DropReason]int64 // messages that the client did not get
+	Dropped        [dropReasons]int64 // messages that the client did not get, by DropReason
 }
 
 // QueueInfo describes the queue and the in-flight messages of a client.
@@ -148,9 +148,8 @@ func (s *Session) info() Info {
 		Subscribed: len(s.subscribed.options), MaxPacket: s.sending.maxPacket, Queue: s.queueInfo(),
 		Published: s.counts.published.Load(), PublishedBytes: s.counts.publishedBytes.Load(),
 		Delivered: s.counts.delivered.Load(), DeliveredBytes: s.counts.deliveredBytes.Load(),
-		Dropped: map[DropReason]int64{},
 	}
-	for _, r := range DropReasons() {
+	for r := range i.Dropped {
 		i.Dropped[r] = s.counts.dropped[r].Load()
 	}
 	if c := s.conn; c != nil {

@@ -264,7 +264,10 @@ func (p *Page) Download(selector, name string) (path string) {
 	p.Click(selector)
 	path = filepath.Join(dir, name) // the name of the file once it is complete
 	suite.Eventually(p.t, func() error {
-		_, err := os.Stat(path)
+		info, err := os.Stat(path)
+		if err == nil && info.Size() == 0 { // the browser reserves the name before the file is complete
+			err = errors.New(name + " is empty")
+		}
 		return err
 	})
 	return path
