@@ -91,6 +91,9 @@ func describe(cl Cluster, views []nodeView) broker.Cluster {
 	if leaderID == 0 {
 		p.State = inactive
 	}
+	if leader != nil {
+		p.Warning = leader.status.Warning
+	}
 	return p
 }
 

@@ -168,6 +168,7 @@ func (s *session) clusterStates(ctx context.Context, o *overview, project entry)
 		Data        struct {
 			State   int
 			Message string `json:"errmsg"`
+			Warning string
 		}
 		Error struct{ Message string }
 	}
@@ -179,6 +180,9 @@ func (s *session) clusterStates(ctx context.Context, o *overview, project entry)
 		state := clusterState{Project: project.Name, Name: c.ClusterName, Leader: c.Data.State == leader, Error: c.Error.Message + c.Data.Message}
 		if o.Clusters = append(o.Clusters, state); !state.Leader || state.Error != "" {
 			o.Attention = append(o.Attention, fmt.Sprintf("cluster %s of project %s: %s", state.Name, project.Name, reason(state.Error)))
+		}
+		if c.Data.Warning != "" {
+			o.Attention = append(o.Attention, fmt.Sprintf("cluster %s of project %s: %s", state.Name, project.Name, c.Data.Warning))
 		}
 	}
 	return nil

@@ -34,6 +34,8 @@ type clusterRecord struct {
 	Mode  string        `json:"syncmode"`
 	State string        `json:"state"`
 	Nodes []clusterNode `json:"nodes"`
+
+	Warning string `json:"warning"` // of the leader, "" for none
 }
 
 // clusterNode is a node of a cluster.
@@ -94,6 +96,7 @@ func (q *request) clusterState(c clusterRecord) cell {
 	if c.State == "active" && c.MayLose() == 0 {
 		state.Warn = q.t("clusters.may_lose.none")
 	}
+	state.Quiet = c.Warning
 	return state
 }
 

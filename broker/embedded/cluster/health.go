@@ -57,11 +57,9 @@ func (n *Node) Healthy() error {
 	return errors.Join(errs...)
 }
 
-// danger returns what does not stop the cluster, and should not remain: that the loss of one more
-// voter would stop it, clocks that differ, and nodes that run another version. Only a leader knows.
-func (s *membership) danger() error {
-	heard := s.contactsByRef()
-	errs := []error{s.oneMoreLoss(heard)}
+// warning returns the clocks that differ, and the nodes that run another version. Only a leader knows.
+func (s *membership) warning(heard map[memberRef]contact) error {
+	var errs []error
 	own := s.node.options.Version
 	for _, m := range s.others() {
 		c, asked := heard[m.ref()]
@@ -88,11 +86,11 @@ func aheadOf(skew time.Duration) string {
 	return "ahead of"
 }
 
-// oneMoreLoss returns an error if the loss of one more voter would stop the cluster, and some do not
-// answer.
-func (s *membership) oneMoreLoss(heard map[memberRef]contact) error {
+// oneMoreLoss returns an error if the loss of one more voter would stop the cluster, because some do
+// not answer. Only a leader knows.
+func (s *membership) oneMoreLoss() error {
 	var away []string
-	voters, answering := 1, 1
+	voters, answering, heard := 1, 1, s.contactsByRef()
 	for _, m := range s.others() {
 		c, asked := heard[m.ref()]
 		if !asked || s.role(m) != RoleVoter {

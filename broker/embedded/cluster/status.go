@@ -82,7 +82,8 @@ type Status struct {
 	LastStored  uint64
 	Term        uint64
 	SyncMode    string
-	ErrMsg      string // why this node or another one does not take part; of a leader also what endangers the cluster
+	ErrMsg      string // why this node or another one does not take part; of a leader also that one more loss would stop the cluster
+	Warning     string // of a leader: what does not keep nodes from working, and should not remain
 }
 
 // NodeStatus is a member in the consensus. Only a leader knows of contacts.
@@ -120,6 +121,9 @@ func (n *Node) Status() Status {
 		st.Nodes = append(st.Nodes, ns)
 	}
 	st.ErrMsg = s.errMsg()
+	if leads {
+		st.Warning = inOneLine(s.warning(heard))
+	}
 	return st
 }
 
@@ -136,8 +140,13 @@ func (s *membership) errMsg() string {
 	}
 	err := s.node.Healthy()
 	if s.raft.State() == raft.Leader {
-		err = errors.Join(err, s.danger())
+		err = errors.Join(err, s.oneMoreLoss())
 	}
+	return inOneLine(err)
+}
+
+// inOneLine returns the text of joined errors, "" for none.
+func inOneLine(err error) string {
 	if err == nil {
 		return ""
 	}

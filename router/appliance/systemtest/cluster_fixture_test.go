@@ -224,8 +224,8 @@ func (c *cluster) at(path string) string { return c.console.inProject("/clusters
 
 // clusterInfo is the service's response for a cluster.
 type clusterInfo struct {
-	ClusterName, SyncMode, State string
-	Nodes                        []struct {
+	ClusterName, SyncMode, State, Warning string
+	Nodes                                 []struct {
 		NodeID int
 		Leader bool
 		Error  string

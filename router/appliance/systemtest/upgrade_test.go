@@ -265,12 +265,15 @@ func TestCampaignRollingUpgrade(t *testing.T) {
 	tr.publishAtEach(c.machines)
 	tr.awaitAcknowledged(t, 100)
 	leader, others := c.leading(t)
-	for _, m := range append(others, leader) {
+	for i, m := range append(others, leader) {
 		if got := m.command(t, "upgrade", r.next); got.code != 0 {
 			t.Fatalf("node %d: %+v", m.id, got)
 		}
 		m.restart(t, "v1.0.1")
 		c.wantTogether(t, fmt.Sprint("after-", m.id))
+		suite.WaitFor(t, "the leader warns of versions that differ until the last node is upgraded", func() bool {
+			return strings.Contains(c.info(t).Warning, "runs version") == (i < len(others))
+		})
 		tr.awaitAcknowledged(t, 100)
 	}
 	m := others[0]
