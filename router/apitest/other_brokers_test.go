@@ -9,15 +9,16 @@ import (
 	"strings"
 	"testing"
 
+	mqtt "github.com/eclipse/paho.mqtt.golang"
 	mochi "github.com/mochi-mqtt/server/v2"
 	"github.com/mochi-mqtt/server/v2/hooks/auth"
 	"github.com/mochi-mqtt/server/v2/listeners"
-	"github.com/mochi-mqtt/server/v2/packets"
 	nats "github.com/nats-io/nats-server/v2/server"
 
 	"signalbox/broker"
 	"signalbox/broker/brokertest"
 	"signalbox/broker/control"
+	"signalbox/broker/mqtt/mqtttest"
 	"signalbox/broker/pages"
 	"signalbox/router/apitest"
 	"signalbox/scripts/suite"
@@ -41,13 +42,7 @@ func TestOtherBrokers(t *testing.T) {
 // startMochi starts a broker in this process that allows every client everything.
 func startMochi(t *testing.T) (addr string) {
 	t.Helper()
-	_, addr = mochiServer(t)
-	return addr
-}
-
-func mochiServer(t *testing.T) (s *mochi.Server, addr string) {
-	t.Helper()
-	s = mochi.New(&mochi.Options{Logger: slog.New(slog.DiscardHandler), InlineClient: true})
+	s := mochi.New(&mochi.Options{Logger: slog.New(slog.DiscardHandler)})
 	if err := s.AddHook(new(auth.AllowHook), nil); err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +54,7 @@ func mochiServer(t *testing.T) (s *mochi.Server, addr string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { s.Close() }) //nolint:errcheck // the test is over
-	return s, l.Address()
+	return l.Address()
 }
 
 // fewMembers lists a client as Cedalo's plugin does: without the members that are an extension.
@@ -73,16 +68,12 @@ func (fewMembers) InspectClients(context.Context, int, int, bool) (broker.Page[b
 // specification has.
 func TestInspectListOfCedalo(t *testing.T) {
 	t.Parallel()
-	s, addr := mochiServer(t)
-	respond := func(_ *mochi.Client, _ packets.Subscription, request packets.Packet) {
-		response := control.Inspect(context.Background(), fewMembers{}, request.Payload)
-		if err := s.Publish(control.InspectTopic+control.ResponseSuffix, response, false, 1); err != nil {
-			t.Error(err)
-		}
+	addr := startMochi(t)
+	plugin := mqtttest.Join(t, addr, "plugin", "")
+	respond := func(c mqtt.Client, request mqtt.Message) {
+		c.Publish(control.InspectTopic+control.ResponseSuffix, 1, false, control.Inspect(context.Background(), fewMembers{}, request.Payload()))
 	}
-	if err := s.Subscribe(control.InspectTopic, 1, respond); err != nil {
-		t.Fatal(err)
-	}
+	mqtttest.Acknowledged(t, plugin.Subscribe(control.InspectTopic, 1, respond))
 	api := apitest.New(t)
 	x := addSetup(t, api, object{"url": "mqtt://" + addr})
 	waitFor(t, "the capability", func() bool { return slices.Contains(brokerRecord(api, x.id).Capabilities, broker.CapInspect) })
