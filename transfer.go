@@ -148,14 +148,26 @@ func importFrom(cmd *cobra.Command, file string, a broker.AccessTransfer, read r
 	return nil
 }
 
-// limitHeap makes the garbage collector work harder when the heap of an import has reached one and a half
-// times the file, which is more than its records need, and returns a function that undoes this.
+// largeFile is the size from which limitHeap limits the heap, in bytes, and importGrowth by how much the
+// heap of an import may grow before it is collected, in percent. Small files need no limit, and are read
+// faster without one.
+const (
+	largeFile    = 16 << 20
+	importGrowth = 30
+)
+
+// limitHeap makes the garbage collector work harder while a large file is imported, and returns a
+// function that undoes this.
 func limitHeap(f *os.File) (undo func()) {
-	before := debug.SetMemoryLimit(-1)
-	if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
-		debug.SetMemoryLimit(min(before, max(208<<20, info.Size()*3/2)))
+	info, err := f.Stat()
+	if err != nil || !info.Mode().IsRegular() || info.Size() < largeFile {
+		return func() {}
 	}
-	return func() { debug.SetMemoryLimit(before) }
+	before := debug.SetGCPercent(importGrowth)
+	if before >= 0 && before < importGrowth { // GOGC is set to less
+		debug.SetGCPercent(before)
+	}
+	return func() { debug.SetGCPercent(before) }
 }
 
 // outcome returns a note if a failed import may have succeeded all the same, as when

@@ -17,12 +17,14 @@ type Content struct {
 }
 
 // Document returns the content in the form of a file.
-func (c *Content) Document() Document {
+func (c *Content) Document() Document { return c.documentOf(anyClient) }
+
+// documentOf is Document with some of the clients only.
+func (c *Content) documentOf(chosen func(username string) bool) Document {
 	n := -1
-	d := c.state.Document(func(string) string {
-		n++
-		return c.password(n)
-	})
+	d := c.state.documentOf(
+		func(username string) bool { n++; return chosen(username) },
+		func(string) string { return c.password(n) })
 	d.Defaults = c.defaults
 	return d
 }

@@ -25,14 +25,10 @@ func (t *Tx) Import(c *Content, replace bool, stored func(username string) strin
 		t.adopt(c)
 		r.Warnings = t.importSettings(c, replace)
 	default:
-		d := c.Document()
-		t.shared = newSharing()
-		merged, err := t.s.Document(keptPassword(&t.s, stored)).merge(d)
-		if err != nil {
+		if err := t.merge(c, stored); err != nil {
 			return broker.ImportReport{}, err
 		}
-		t.importRecords(merged)
-		r.Warnings = t.mergeSettings(d)
+		r.Warnings = t.mergeSettings(c)
 	}
 	t.s.index = max(t.s.index+1, c.state.index)
 	return r, nil
@@ -170,14 +166,14 @@ func (t *Tx) importSettings(c *Content, replace bool) []string {
 
 // mergeSettings sets an anonymous group if there was none, and warns of the settings
 // that stay unchanged.
-func (t *Tx) mergeSettings(d Document) []string {
+func (t *Tx) mergeSettings(c *Content) []string {
 	warnings := []string{}
-	if d.Defaults != nil && *d.Defaults != t.s.defaults {
+	if c.defaults != nil && *c.defaults != t.s.defaults {
 		warnings = append(warnings, "the default access differs and stays as it is")
 	}
-	if d.AnonymousGroup != "" && t.s.anonymous == "" {
-		t.s.anonymous = d.AnonymousGroup
-		t.record(PutAnonymousGroup{GroupName: d.AnonymousGroup})
+	if name := c.state.anonymous; name != "" && t.s.anonymous == "" {
+		t.s.anonymous = name
+		t.record(PutAnonymousGroup{GroupName: name})
 		t.disconnectAnonymous()
 	}
 	return warnings
@@ -186,40 +182,36 @@ func (t *Tx) mergeSettings(d Document) []string {
 // Document returns the whole state as a document; password returns the hash of a
 // client's password, "" for none.
 func (s *State) Document(password func(username string) string) Document {
-	d := Document{
-		ChangeIndex:    s.index,
-		Defaults:       &s.defaults,
-		AnonymousGroup: s.anonymous,
-		Clients:        make([]DocumentClient, 0, s.clients.Len()),
-		Groups:         make([]broker.Group, 0, s.groups.Len()),
-		Roles:          make([]broker.Role, 0, s.roles.Len()),
-	}
+	return s.documentOf(anyClient, password)
+}
+
+func anyClient(string) bool { return true }
+
+// documentOf is Document with some of the clients only.
+func (s *State) documentOf(chosen func(username string) bool, password func(username string) string) Document {
+	d := Document{ChangeIndex: s.index, Defaults: &s.defaults, AnonymousGroup: s.anonymous, Clients: []DocumentClient{}}
+	members := map[string][]broker.MemberRef{}
 	for username, c := range each(s.clients, "") {
+		if !chosen(username) {
+			continue
+		}
 		d.Clients = append(d.Clients, DocumentClient{
 			Username: username, ClientID: c.ClientID, TextName: c.TextName, TextDescription: c.TextDescription,
 			Disabled: c.Disabled, Roles: list(c.Roles), EncodedPassword: password(username),
 		})
-	}
-	for _, g := range each(s.groups, "") {
-		d.Groups = append(d.Groups, s.documentGroup(g))
-	}
-	for _, r := range each(s.roles, "") {
-		d.Roles = append(d.Roles, viewRole(r.RoleName, r))
-	}
-	return d
-}
-
-// documentGroup is viewGroup with the priorities of the members, which are in their
-// records.
-func (s *State) documentGroup(g *group) broker.Group {
-	v := viewGroup(g.GroupName, g)
-	for i := range v.Clients {
-		c, _ := s.clients.Get(v.Clients[i].Username)
 		for _, ref := range c.Groups {
-			if ref.GroupName == g.GroupName {
-				v.Clients[i].Priority = ref.Priority
-			}
+			members[ref.GroupName] = append(members[ref.GroupName], broker.MemberRef{Username: username, Priority: ref.Priority})
 		}
 	}
-	return v
+	d.Groups = make([]broker.Group, 0, s.groups.Len())
+	for name, g := range each(s.groups, "") {
+		d.Groups = append(d.Groups, broker.Group{
+			GroupName: name, TextName: g.TextName, TextDescription: g.TextDescription, Clients: list(members[name]), Roles: list(g.Roles),
+		})
+	}
+	d.Roles = make([]broker.Role, 0, s.roles.Len())
+	for name, r := range each(s.roles, "") {
+		d.Roles = append(d.Roles, viewRole(name, r))
+	}
+	return d
 }

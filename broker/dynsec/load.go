@@ -31,9 +31,10 @@ func Load(r LoadRecords) (*State, error) {
 			return nil, err
 		}
 	}
-	if err := s.loadClients(some(r.Clients)); err != nil {
+	if err := s.loadClients(newSharing(), some(r.Clients)); err != nil {
 		return nil, err
 	}
+	s.pack()
 	if _, ok := s.groups.Get(s.anonymous); !ok && s.anonymous != "" {
 		return nil, fmt.Errorf("anonymous group %q is not there", s.anonymous)
 	}
@@ -56,28 +57,30 @@ func (s *State) loadGroup(v GroupRecord) error {
 	return nil
 }
 
-// loadClients lets clients share their records if they differ only in their names.
-func (s *State) loadClients(records iter.Seq[ClientRecord]) error {
-	shared, memberships := newSharing(), map[*ClientRecord][]*names{}
+// loadClients adds clients, which share their records if they differ only in their names. Their roles
+// and groups are there, and are no other state's.
+func (s *State) loadClients(shared *sharing, records iter.Seq[ClientRecord]) error {
+	memberships := map[*ClientRecord][]*names{}
 	for c := range records {
 		r, ok := shared.find(&c)
 		if !ok {
-			own := ClientRecord{Disabled: c.Disabled, HasPassword: c.HasPassword, Roles: orderRoles(c.Roles), Groups: orderGroups(c.Groups)}
-			sets, err := s.memberships(&own)
-			if err != nil {
+			r = shared.add(c.sharable())
+		}
+		sets, ok := memberships[r]
+		if !ok {
+			var err error
+			if sets, err = s.memberships(r); err != nil {
 				return fmt.Errorf("client %q: %w", c.Username, err)
 			}
-			r = shared.add(own)
 			memberships[r] = sets
 		}
-		for _, set := range memberships[r] {
+		for _, set := range sets {
 			set.Load(c.Username, struct{}{})
 		}
 		if _, twice := s.clients.Load(c.Username, r.with(&c)); twice {
 			return fmt.Errorf("client %q is there twice", c.Username)
 		}
 	}
-	s.pack()
 	return nil
 }
 

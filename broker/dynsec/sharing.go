@@ -40,14 +40,30 @@ func (s *sharing) nameless(c *ClientRecord) *ClientRecord {
 	}
 	r, ok := s.find(c)
 	if !ok {
-		r = s.add(ClientRecord{Disabled: c.Disabled, HasPassword: c.HasPassword, Roles: orderRoles(c.Roles), Groups: orderGroups(c.Groups)})
+		r = s.add(c.sharable())
 	}
 	return r.with(c)
 }
 
+// sharable returns what the record may have in common with many others: all but its names and its texts,
+// unless these are empty. Lists are copied.
+func (c *ClientRecord) sharable() ClientRecord {
+	r := ClientRecord{Disabled: c.Disabled, HasPassword: c.HasPassword, Roles: orderRoles(c.Roles), Groups: orderGroups(c.Groups)}
+	if isEmpty(c.TextName) {
+		r.TextName = new(string)
+	}
+	if isEmpty(c.TextDescription) {
+		r.TextDescription = new(string)
+	}
+	return r
+}
+
+// isEmpty reports whether a text is there and empty.
+func isEmpty(text *string) bool { return text != nil && *text == "" }
+
 // with returns the record, or a copy with another record's client id and texts if it has any.
 func (c *ClientRecord) with(own *ClientRecord) *ClientRecord {
-	if own.ClientID == "" && own.TextName == nil && own.TextDescription == nil {
+	if own.ClientID == "" && sameText(c.TextName, own.TextName) && sameText(c.TextDescription, own.TextDescription) {
 		return c
 	}
 	r := *c
@@ -72,6 +88,7 @@ func (s *sharing) add(r ClientRecord) *ClientRecord {
 // names are: clients that share a record have the same rights.
 func appendKey(b []byte, c *ClientRecord) []byte {
 	b = strconv.AppendBool(strconv.AppendBool(b, c.Disabled), c.HasPassword)
+	b = strconv.AppendBool(strconv.AppendBool(b, isEmpty(c.TextName)), isEmpty(c.TextDescription))
 	b = strconv.AppendInt(b, int64(len(c.Roles)), 10)
 	for _, ref := range c.Roles {
 		b = appendReference(b, ref.RoleName, ref.Priority)
