@@ -61,11 +61,10 @@ func viewProjects(q *request) (view, error) {
 	v := &listView{Intro: q.t("projects.empty"), Add: link{Text: q.t("projects.add"), To: "projects/new", Dialog: true}, Paging: paging{Total: total},
 		Head: []string{q.t("col.name"), q.t("col.your_role"), q.t("col.owner"), q.t("title.members"), q.t("col.brokers"), q.t("col.description")}}
 	for _, p := range list {
-		in := "p/" + p.ID
-		r := row{Cells: []cell{{Text: p.Name, To: in + "/brokers"}, {Text: q.t("role." + p.Role)}, {Text: p.Owner.Name},
-			{Text: q.lang.number(p.Members), To: in + "/members", Number: true}, {Text: q.lang.number(p.Brokers), To: in + "/brokers", Number: true}, {Text: p.Description}}}
+		r := row{Cells: []cell{{Text: p.Name, To: "p/" + p.ID + "/brokers"}, {Text: q.t("role." + p.Role)}, {Text: p.Owner.Name},
+			{Text: q.lang.number(p.Members), Number: true}, {Text: q.lang.number(p.Brokers), Number: true}, {Text: p.Description}}}
 		if p.Role == "admin" {
-			r.Actions = []link{{Text: q.t("settings"), To: in + "/settings"}}
+			r.Actions = []link{{Text: q.t("settings"), To: "p/" + p.ID + "/settings"}}
 		}
 		v.Rows = append(v.Rows, r)
 	}
