@@ -34,8 +34,7 @@ type clusterRecord struct {
 	Mode  string        `json:"syncmode"`
 	State string        `json:"state"`
 	Nodes []clusterNode `json:"nodes"`
-
-	Warning string `json:"warning"` // of the leader, "" for none
+	Warn  string        `json:"warning"` // of the leader, "" for none
 }
 
 // clusterNode is a node of a cluster.
@@ -91,12 +90,10 @@ func (c clusterRecord) MayLose() int {
 
 // clusterState returns the state of a cluster, with a warning if no node may be lost.
 func (q *request) clusterState(c clusterRecord) cell {
-	states := map[string]string{"active": "good", "degraded": "warn", "inactive": "bad"}
-	state := cell{Text: q.t("clusters.state." + c.State), State: states[c.State]}
+	state := cell{Text: q.t("clusters.state." + c.State), State: map[string]string{"active": "good", "degraded": "warn", "inactive": "bad"}[c.State], Quiet: c.Warn}
 	if c.State == "active" && c.MayLose() == 0 {
 		state.Warn = q.t("clusters.may_lose.none")
 	}
-	state.Quiet = c.Warning
 	return state
 }
 

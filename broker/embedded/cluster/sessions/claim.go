@@ -147,17 +147,10 @@ func (c *Coordinator) selectCurrent(t *lease, claim engine.Claim, offers []peerO
 		all = append(all, local.Ownership())
 	}
 	latest, ok := current(all)
-	switch {
-	case local == nil:
-	case ok && local.Ownership().CreatedAt == latest.CreatedAt:
-		local.Keep()
-	case ok && inherits(latest, local.Ownership()):
-		if carried, err = c.carry(local, latest); err != nil {
-			local.Keep()
+	if local != nil {
+		if carried, err = c.settle(local, latest, ok); err != nil {
 			return offers, nil, err
 		}
-	default:
-		c.discard(local)
 	}
 	for _, o := range offers {
 		switch {
@@ -174,6 +167,22 @@ func (c *Coordinator) selectCurrent(t *lease, claim engine.Claim, offers []peerO
 		}
 	}
 	return same, carried, nil
+}
+
+// settle keeps the session of this node if it is the one that the client had last, if there is such
+// a session, and ends it otherwise. It returns what the client inherits of it.
+func (c *Coordinator) settle(local *engine.Handover, latest engine.Ownership, ok bool) (carried []engine.QueueRecord, err error) {
+	switch here := local.Ownership(); {
+	case ok && here.CreatedAt == latest.CreatedAt:
+		local.Keep()
+	case ok && inherits(latest, here):
+		if carried, err = c.carry(local, latest); err != nil {
+			local.Keep()
+		}
+	default:
+		c.discard(local)
+	}
+	return carried, err
 }
 
 // carry ends a session of this node and returns what the client's current one, which is about to be
