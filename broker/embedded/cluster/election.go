@@ -50,7 +50,7 @@ func (s *membership) awaitTimeout(d time.Duration) {
 	}
 }
 
-// failureRetry is the interval at which a leader is tried whose connections have ended.
+// failureRetry is when a leader whose connections have ended is tried again; the interval doubles then.
 const failureRetry = 10 * time.Millisecond
 
 // replaceFailedLeader starts an election if nothing listens at the leader's address any more: its
@@ -58,7 +58,7 @@ const failureRetry = 10 * time.Millisecond
 // they have a leader, as when that hands its leadership over.
 func (s *membership) replaceFailedLeader(deadline time.Time) {
 	failed, follows := s.leader()
-	if !follows || s.raft.State() != raft.Follower || s.role(s.id.Self) != RoleVoter || !s.hasFailed(failed, deadline) {
+	if !follows || s.raft.State() != raft.Follower || s.role(s.id.Self) != RoleVoter || s.mayBeElected() != nil || !s.hasFailed(failed, deadline) {
 		return
 	}
 	turn := s.node.options.Timing.Heartbeat / 8
@@ -79,7 +79,7 @@ func (s *membership) replaceFailedLeader(deadline time.Time) {
 func (s *membership) hasFailed(leader Member, deadline time.Time) bool {
 	ctx, cancel := context.WithDeadline(s.ctx, deadline)
 	defer cancel()
-	for ctx.Err() == nil {
+	for wait := failureRetry; ctx.Err() == nil; wait *= 2 {
 		_, err := s.statusOf(ctx, leader)
 		if err == nil || errors.Is(err, syscall.ECONNREFUSED) {
 			return err != nil
@@ -87,7 +87,7 @@ func (s *membership) hasFailed(leader Member, deadline time.Time) bool {
 		if now, _ := s.leader(); now != leader {
 			return false
 		}
-		pause(ctx, failureRetry)
+		pause(ctx, wait)
 	}
 	return false
 }

@@ -104,6 +104,37 @@ func TestNoMajority(t *testing.T) {
 	})
 }
 
+// TestNoMajorityAtOnce refuses changes although a leader could be waited for, since too few nodes
+// respond to elect one. With a majority again, it elects one.
+func TestNoMajorityAtOnce(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t).formWith(func(o *Options) {
+		usual(o)
+		o.Timing.NoLeader = suite.HangLimit
+	}, 1, 2, 3)
+	last := f.follower()
+	others := f.others(last.id)
+	for _, id := range others {
+		f.nodes[id].kill()
+	}
+	request := write{"k", "v"}.encode()
+	began := time.Now()
+	eventually(t, func() error { // one may have been on its way
+		if _, err := last.node.Forward(within(t, suite.HangLimit), request); !errors.Is(err, ErrNoLeader) {
+			return fmt.Errorf("got %w, want %w", err, ErrNoLeader)
+		}
+		return nil
+	})
+	if took := time.Since(began); took > suite.HangLimit/2 {
+		t.Errorf("it was refused after %v", took)
+	}
+	f.start(others[0], usual)
+	eventually(t, func() error {
+		_, err := last.node.Forward(within(t, suite.HangLimit), request)
+		return err
+	})
+}
+
 // TestCloseWithoutMajority closes a leader that has lost its majority and has not noticed yet, while
 // a proposal is pending: Close waits no longer than its context lasts.
 func TestCloseWithoutMajority(t *testing.T) {

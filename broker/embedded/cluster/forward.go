@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -40,11 +42,62 @@ func (n *Node) Forward(ctx context.Context, request []byte) ([]byte, error) {
 	}
 }
 
-// leaderlessTooLong reports whether there has been no leader for Timing.NoLeader, so that
-// waiting for one makes no sense.
+// leaderlessTooLong reports whether waiting for a leader makes no sense: there has been none for
+// Timing.NoLeader, or for half a heartbeat timeout and too few voters respond to elect one.
 func (s *membership) leaderlessTooLong() bool {
-	l := s.observed.Load()
-	return l.NodeID == 0 && time.Since(l.since) > s.node.options.Timing.NoLeader
+	l, t := s.observed.Load(), s.node.options.Timing
+	if l.NodeID != 0 {
+		return false
+	}
+	since := time.Since(l.since)
+	return since > t.NoLeader || since > t.Heartbeat/2 && s.lacksMajority()
+}
+
+// majority is what a node without a leader has found out about the other voters.
+type majority struct {
+	checking  sync.Mutex // held while they are asked
+	lacking   atomic.Bool
+	checkedAt atomic.Int64 // in nanoseconds since the epoch
+}
+
+// lacksMajority reports whether too few voters respond to elect a leader. They are asked once in a
+// heartbeat timeout, in which each has to respond; meanwhile the last result holds.
+func (s *membership) lacksMajority() bool {
+	m, timeout := &s.majority, s.node.options.Timing.Heartbeat
+	if time.Since(time.Unix(0, m.checkedAt.Load())) < timeout {
+		return m.lacking.Load()
+	}
+	if !m.checking.TryLock() {
+		return false // not known yet
+	}
+	defer m.checking.Unlock()
+	ctx, cancel := context.WithTimeout(s.ctx, timeout)
+	defer cancel()
+	m.lacking.Store(2*s.countVoters(ctx) <= s.voters())
+	m.checkedAt.Store(time.Now().UnixNano())
+	return m.lacking.Load()
+}
+
+// countVoters returns how many voters respond in time, this node included.
+func (s *membership) countVoters(ctx context.Context) int {
+	var responding atomic.Int64
+	var asked sync.WaitGroup
+	for _, m := range append(s.others(), s.id.Self) {
+		if s.role(m) != RoleVoter {
+			continue
+		}
+		if m.NodeID == s.id.Self.NodeID {
+			responding.Add(1)
+			continue
+		}
+		asked.Go(func() {
+			if _, err := s.statusOf(ctx, m); err == nil {
+				responding.Add(1)
+			}
+		})
+	}
+	asked.Wait()
+	return int(responding.Load())
 }
 
 // forward passes a request to the current leader.

@@ -53,6 +53,7 @@ type membership struct {
 	awaited chan struct{} // holds one entry while another node waits for what is applied here
 
 	lastPromotion promotion // used by watchPeers only
+	majority      majority
 
 	reached      reachability  // by heartbeats
 	leaderCommit atomic.Uint64 // the commit index that the leader has reported
