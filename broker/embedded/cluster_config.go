@@ -24,8 +24,8 @@ type ClusterConfig struct {
 	// Expect is the name of the cluster without which the broker serves administrators only;
 	// empty for a broker that also serves alone.
 	Expect string `mapstructure:"expect"`
-	// ClientAddress is the address, host:port, at which clients reach this node. Nodes that stop
-	// name it to their clients of MQTT 5; empty for none.
+	// ClientAddress is the address, host:port, at which clients reach this node. Nodes that stop, or
+	// lead no more, name it to their clients of MQTT 5; empty for none.
 	ClientAddress string `mapstructure:"client_address"`
 	// DrainTimeout bounds how long a node of a cluster of syncmode hp moves its sessions to the
 	// other nodes before it stops; 0 for a node that keeps them.

@@ -1,7 +1,10 @@
 package embedded
 
 import (
+	"fmt"
 	"net"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -88,4 +91,25 @@ func TestLeadAgain(t *testing.T) {
 	if len(got) > count+2 || got[len(got)-1] != "news/2" { // one may be stored and not acknowledged
 		t.Errorf("got %d messages, the last %q; want %d, the last news/2", len(got), got[len(got)-1], count+1)
 	}
+}
+
+// TestFullRefersClients moves the leadership: clients of MQTT 5 are referred to the addresses of the
+// other nodes, which the leader has asked for since it leads.
+func TestFullRefersClients(t *testing.T) {
+	t.Parallel()
+	address := func(id int) string { return fmt.Sprintf("node-%d.example:1883", id) }
+	all := newCluster(t, 3, "full", func(first *node) { allow(t, first.Broker, "dev", everything()...) },
+		func(n *node) { n.config.Cluster.ClientAddress = address(n.at.NodeID) })
+	eventually(t, "clients are referred to the other nodes", func() bool {
+		leader := all.serving(t)
+		next := all[leader.at.NodeID%3]
+		c := join(t, leader.Broker, 5, as("dev", "pw"))
+		leader.ask(control.SetLeader("plant", next.at.NodeID), nil)
+		end := c.Want(packet.Disconnect)
+		got := strings.Fields(end.Properties.ServerReference)
+		if end.Reason != 0x9c || slices.Contains(got, address(leader.at.NodeID)) {
+			t.Errorf("DISCONNECT code %#x, server reference %q of node %d", end.Reason, got, leader.at.NodeID)
+		}
+		return len(got) == 2
+	})
 }

@@ -89,7 +89,8 @@ func (m *member) drain(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, m.broker.config.Cluster.DrainTimeout)
 	defer cancel()
 	before, _ := t.claims.Drain(ctx)
-	m.broker.engine.Redirect(ctx, m.clientAddresses(ctx))
+	m.broker.engine.Refer(m.clientAddresses(ctx))
+	m.broker.engine.Redirect(ctx)
 	after, left := t.claims.Drain(ctx)
 	t.claims.Stop(ctx)
 	if moved := before + after; moved+left > 0 {

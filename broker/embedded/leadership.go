@@ -77,6 +77,7 @@ func (m *member) startServing(ctx context.Context) error {
 		return err
 	}
 	b.log.Info("the broker leads its cluster and serves the clients", "term", l.Term(), "duration", time.Since(began))
+	b.tasks.Go(func() { b.engine.Refer(m.clientAddresses(context.Background())) }) // now, since it does not wait for that when it leads no more
 	return nil
 }
 

@@ -35,12 +35,6 @@ func (c *Conn) endUnacknowledged() {
 // beginEnd begins to end the connection. It reports whether the caller must flush the
 // connection.
 func (c *Conn) beginEnd(reason byte, drain bool) bool {
-	return c.beginEndWith(reason, "", drain)
-}
-
-// beginEndWith is beginEnd, and refers a client of MQTT 5 to other servers, unless serverReference
-// is empty or does not fit.
-func (c *Conn) beginEndWith(reason byte, serverReference string, drain bool) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.ending {
@@ -48,13 +42,22 @@ func (c *Conn) beginEndWith(reason byte, serverReference string, drain bool) boo
 	}
 	c.finishReason(reason)
 	if c.established.Load() && c.version >= 5 {
-		if c.last = packet.AppendRedirect(nil, reason, serverReference); serverReference == "" || !c.fits(len(c.last)) {
-			c.last = packet.AppendDisconnect(c.last[:0], reason, "")
-		}
+		c.last = c.disconnectPacket(reason)
 	}
 	c.ending, c.drained = true, drain
 	c.graceTimer = time.AfterFunc(c.engine.config.Grace, func() { c.close(reason) })
 	return true
+}
+
+// disconnectPacket returns a DISCONNECT of MQTT 5. It names the other servers if one of them is to be
+// used and that fits [MQTT-3.14.2-2].
+func (c *Conn) disconnectPacket(reason byte) []byte {
+	if reference := c.engine.reference.Load(); reason == packet.ReasonUseAnotherServer && reference != nil && *reference != "" {
+		if p := packet.AppendRedirect(nil, reason, *reference); c.fits(len(p)) {
+			return p
+		}
+	}
+	return packet.AppendDisconnect(nil, reason, "")
 }
 
 // endAsync is end on another goroutine, for callers that hold a lock.

@@ -52,6 +52,7 @@ type Engine struct {
 	stamps    atomic.Uint64                       // the latest Stamp of a message
 	loopGuard atomic.Pointer[messaging.LoopGuard] // nil for none
 	interests atomic.Pointer[interestNotifier]    // nil for none; changed under openTapsMu
+	reference atomic.Pointer[string]              // names the servers that clients are referred to; nil for none
 
 	openTapsMu sync.Mutex // guards openTaps; held while calling Routes
 	openTaps   map[*openTap]struct{}

@@ -17,7 +17,8 @@ func TestRedirect(t *testing.T) {
 	large, small := b.Connect(enginetest.Persistent("large")), enginetest.Persistent("small")
 	small.MaximumPacketSize = 40
 	limited := b.Connect(small)
-	b.Redirect(t.Context(), reference)
+	b.Refer(reference)
+	b.Redirect(t.Context())
 	for c, want := range map[*enginetest.Client]string{large: reference, limited: ""} {
 		p := c.Want(packet.TypeDisconnect)
 		if p[2] != packet.ReasonUseAnotherServer || len(p) > 3 != (want != "") || !strings.HasSuffix(string(p), want) {

@@ -45,12 +45,15 @@ func (e *Engine) Suspend(ctx context.Context, reason byte) error {
 	}
 }
 
+// Refer sets the server reference, which names other servers to clients of MQTT 5 that are to use one
+// (0x9C): host:port, separated by spaces; "" for none.
+func (e *Engine) Refer(serverReference string) { e.reference.Store(&serverReference) }
+
 // Redirect ends the connections of all clients but those of AdminOnly sockets, because other
-// servers have their sessions or will have them (0x9C). serverReference names these to clients of
-// MQTT 5, host:port separated by spaces; "" if they are not known. The sessions stay, and new
+// servers have their sessions or will have them (0x9C). The sessions stay, and new
 // connections are accepted. It waits for the end of the connections, at most until the context
 // ends.
-func (e *Engine) Redirect(ctx context.Context, serverReference string) {
+func (e *Engine) Redirect(ctx context.Context) {
 	e.mu.Lock()
 	var out []*Conn
 	for c := range e.conns {
@@ -60,9 +63,7 @@ func (e *Engine) Redirect(ctx context.Context, serverReference string) {
 	}
 	e.mu.Unlock()
 	for _, c := range out {
-		if c.beginEndWith(packet.ReasonUseAnotherServer, serverReference, true) {
-			c.flush()
-		}
+		c.end(packet.ReasonUseAnotherServer, true)
 	}
 	for _, c := range out {
 		select {

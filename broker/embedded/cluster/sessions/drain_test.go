@@ -85,7 +85,7 @@ func TestDrainWhileClientsReturn(t *testing.T) {
 		s.Subscribe("a", 1)
 	}
 	check(t, stops.Publish(&engine.Message{Topic: "a", QoS: 1, Payload: []byte("x")}))
-	stops.Redirect(t.Context(), "")
+	stops.Redirect(t.Context())
 	drained := make(chan int)
 	go func() {
 		_, left := stops.sessions.Drain(context.WithoutCancel(t.Context()))
