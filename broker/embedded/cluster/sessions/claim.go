@@ -148,7 +148,7 @@ func (c *Coordinator) selectCurrent(t *lease, claim engine.Claim, offers []peerO
 	}
 	latest, ok := current(all)
 	if local != nil {
-		if carried, err = c.settle(local, latest, ok); err != nil {
+		if carried, err = c.settle(t.ctx, local, latest, ok); err != nil {
 			return offers, nil, err
 		}
 	}
@@ -171,12 +171,12 @@ func (c *Coordinator) selectCurrent(t *lease, claim engine.Claim, offers []peerO
 
 // settle keeps the session of this node if it is the one that the client had last, if there is such
 // a session, and ends it otherwise. It returns what the client inherits of it.
-func (c *Coordinator) settle(local *engine.Handover, latest engine.Ownership, ok bool) (carried []engine.QueueRecord, err error) {
+func (c *Coordinator) settle(ctx context.Context, local *engine.Handover, latest engine.Ownership, ok bool) (carried []engine.QueueRecord, err error) {
 	switch here := local.Ownership(); {
 	case ok && here.CreatedAt == latest.CreatedAt:
 		local.Keep()
 	case ok && inherits(latest, here):
-		if carried, err = c.carry(local, latest); err != nil {
+		if carried, err = c.carry(ctx, local, latest); err != nil {
 			local.Keep()
 		}
 	default:
@@ -187,7 +187,8 @@ func (c *Coordinator) settle(local *engine.Handover, latest engine.Ownership, ok
 
 // carry ends a session of this node and returns what the client's current one, which is about to be
 // moved here, inherits. It is in memory only until then.
-func (c *Coordinator) carry(older *engine.Handover, latest engine.Ownership) ([]engine.QueueRecord, error) {
+func (c *Coordinator) carry(ctx context.Context, older *engine.Handover, latest engine.Ownership) ([]engine.QueueRecord, error) {
+	older.Freeze(ctx) // so that nothing is queued between the two
 	queue, _, err := older.Queue(0, math.MaxInt)
 	if err != nil {
 		return nil, fmt.Errorf("read what waits in an older session of the client: %w", err)
