@@ -309,7 +309,9 @@ func TestSupersededInDoubt(t *testing.T) { inVirtualTime(t, testSupersededInDoub
 func testSupersededInDoubt(t *testing.T) {
 	d := newInDoubt(t, kindConfirm, kindStatus)
 	<-time.After(afterHandoff)
-	until(t, "all nodes respond", d.allReachable)
+	unreachable := func() bool { return d.here.sessions.Figures().Unreachable > 0 }
+	until(t, "the other node has not answered for its status", unreachable)
+	until(t, "it responds, for a second", func() bool { return !unreachable() })
 	refusal := make(chan error, 1)
 	go func() {
 		_, err := d.here.TryConnect(keeps("c"))

@@ -157,12 +157,11 @@ func testFailedPeer(t *testing.T, responded bool) {
 	here := c.nodes[0]
 	if responded {
 		here.Connect(keeps("before"))
-	} else {
-		here.sessions.Close()
-		here.sessions = sessions.New(sessions.Options{Self: 1, Engine: here.Engine, Net: here, RequestTimeout: timeout})
 	}
 	c.injectFaults(func([]byte) fault { return fault{refused: true} })
 	if !responded {
+		here.sessions.Close()
+		here.sessions = sessions.New(sessions.Options{Self: 1, Engine: here.Engine, Net: here, RequestTimeout: timeout})
 		here.sessions.Open()
 		t.Cleanup(here.sessions.Close)
 	}
