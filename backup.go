@@ -216,7 +216,7 @@ func maskedConfig(cmd *cobra.Command) ([]byte, error) {
 	}
 	for _, key := range v.AllKeys() {
 		text, isText := v.Get(key).(string)
-		if secret(key) && text != "" {
+		if appliance.IsSecret(key) && text != "" {
 			v.Set(key, masked)
 		} else if u, err := url.Parse(text); isText && err == nil && u.Host != "" && (u.User != nil || u.RawQuery != "") {
 			u.User, u.RawQuery = nil, "" // which may contain credentials

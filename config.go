@@ -39,12 +39,6 @@ func envName(key string) string {
 	return envPrefix + strings.ToUpper(strings.ReplaceAll(key, ".", "_"))
 }
 
-// secret reports whether a key is a secret; these are not flags, because all users of
-// the machine can read the arguments of a process.
-func secret(key string) bool {
-	return strings.HasSuffix(key, "password") || strings.HasSuffix(key, "token") || strings.HasSuffix(key, "secret")
-}
-
 // loadConfig composes the configuration: flags over environment over file over
 // defaults. Its error names every key that is unknown or has an invalid value.
 func loadConfig(flags *pflag.FlagSet, environ []string) (appliance.Config, error) {

@@ -24,7 +24,8 @@ var example []byte
 // help of serve shows them.
 func addKeyFlags(flags *pflag.FlagSet) {
 	for key, t := range settings(reflect.TypeFor[appliance.Config](), "", map[string]reflect.Type{}) {
-		if secret(key) || t.Kind() == reflect.Slice {
+		// A secret is no flag: all users of the machine can read the arguments of a process.
+		if appliance.IsSecret(key) || t.Kind() == reflect.Slice {
 			continue
 		}
 		flags.String(key, "", "environment "+envName(key))

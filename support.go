@@ -5,15 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/url"
 	"os"
 	"path/filepath"
-	"reflect"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	"go.yaml.in/yaml/v3"
 
 	"signalbox/router/appliance"
 	"signalbox/router/appliance/doctor"
@@ -29,7 +26,7 @@ func supportCommand(load configLoader, stdin io.Reader) *cobra.Command {
 			"its metrics and goroutines to one archive for the owner only. Passwords, tokens, keys and payloads are not in it. It lists\n" +
 			"what is in the archive before it writes, and asks at a terminal.",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			name := "signalbox-support-" + time.Now().UTC().Format("20060102-150405")
+			name := appliance.BundleName(time.Now())
 			path := name + ".tar.gz"
 			if len(args) == 1 {
 				path = args[0]
@@ -69,46 +66,7 @@ func collect(cmd *cobra.Command, load configLoader, o appliance.Support) (*docto
 	if err != nil {
 		return nil, fmt.Errorf("%w; a bundle needs a valid configuration, without which it is not known what is secret", err)
 	}
-	if o.Configuration, err = yaml.Marshal(effective(reflect.ValueOf(c), "")); err != nil {
-		return nil, err
-	}
 	return appliance.SupportBundle(cmd.Context(), c, o)
-}
-
-// effective returns a value of the configuration as YAML, without secrets.
-func effective(v reflect.Value, key string) any {
-	switch {
-	case secret(key) && !v.IsZero():
-		return "***"
-	case v.Type() == reflect.TypeFor[time.Duration]():
-		return time.Duration(v.Int()).String()
-	case v.Kind() == reflect.Struct:
-		members := map[string]any{}
-		for _, f := range reflect.VisibleFields(v.Type()) {
-			if name := f.Tag.Get("mapstructure"); name != "" && name != "-" {
-				members[name] = effective(v.FieldByIndex(f.Index), name)
-			}
-		}
-		return members
-	case v.Kind() == reflect.Slice:
-		list := []any{}
-		for _, e := range v.Seq2() {
-			list = append(list, effective(e, ""))
-		}
-		return list
-	case v.Kind() == reflect.String:
-		return hostOnly(v.String())
-	}
-	return v.Interface()
-}
-
-// hostOnly returns a URL without what may admit its callers; any other text as it is.
-func hostOnly(text string) string {
-	u, err := url.Parse(text)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.RequestURI() == "/" && u.User == nil {
-		return text
-	}
-	return u.Scheme + "://" + u.Host + "/***"
 }
 
 // confirm asks at a terminal.

@@ -129,7 +129,7 @@ func TestDoctorOfARunningService(t *testing.T) {
 	t.Parallel()
 	u := &terminal{t: t, dir: t.TempDir()}
 	cert, key := certificate(t, time.Now().Add(-time.Hour), soon(90))
-	_, dir, log := planted(t, u, cert, key)
+	api, dir, log := planted(t, u, cert, key)
 	config := u.file("signalbox.yaml", anyPort+"admin: {password: '"+sentinel+"'}\nlog: {file: "+log+"}\naudit: {sinks: {webhook: 'https://127.0.0.1:1/"+url.PathEscape(sentinel)+"', webhook_token: '"+sentinel+"'}}\n")
 	text, err := os.ReadFile(config)
 	must(t, err)
@@ -162,6 +162,13 @@ func TestDoctorOfARunningService(t *testing.T) {
 	}
 	u.done("support", "bundle", "--config", config, "--data_dir", dir, "--offline", "--hide-names", "--yes", filepath.Join(u.dir, "unnamed.tar.gz"))
 	wantHidden(t, named, unpack(t, filepath.Join(u.dir, "unnamed.tar.gz")), key)
+
+	download := func(query string) map[string]string {
+		path := filepath.Join(t.TempDir(), "bundle.tar.gz")
+		must(t, os.WriteFile(path, api.Root.Get("/api/system/support-bundle?offline=true"+query).Want(200).Body, 0o600))
+		return unpack(t, path)
+	}
+	wantHidden(t, download(""), download("&hide_names=true"), key)
 }
 
 // wantHidden requires bundles without secrets, of which one is without names of clients.

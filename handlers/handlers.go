@@ -53,6 +53,7 @@ type API struct {
 	// DiskFree returns how many bytes are free on the disk of the data directory, below 0 if that is
 	// not known.
 	DiskFree func() int64
+	System   System
 
 	searches searches
 }

@@ -370,6 +370,16 @@ func (rt *router) serviceRoutes() []route {
 		{ID: "getDisk", Method: http.MethodGet, Path: "/api/disk", Role: auth.Root, Status: 200,
 			Summary: "Get the free space of the disk", Do: query(rt.api.GetDisk),
 			Description: "Of the disk with the data directory of the service."},
+		{ID: "getSystem", Method: http.MethodGet, Path: "/api/system", Role: auth.Root, Status: 200,
+			Summary: "Get the process of the service and its machine", Do: query(rt.api.GetSystem),
+			Description: "The version, whether each part is ready, the databases, and the last upgrade. Updating is a command, " +
+				"`signalbox upgrade`, or that of the system's packages: a service that replaces its own program would let whoever takes it over stay."},
+		{ID: "getSupportBundle", Method: http.MethodGet, Path: "/api/system/support-bundle", Role: auth.Root, Status: 200, Errors: []int{400}, Large: true, Audit: auditRead,
+			Summary: "Download a support bundle", Do: query(rt.api.GetSupportBundle),
+			Description: "A compressed archive of what helps to find the cause of a problem elsewhere: the report of `signalbox doctor`, the " +
+				"configuration, the last day of the log, metrics, goroutines and versions. Passwords, tokens, keys and payloads are not in it. " +
+				"One is made at a time (CONFLICT).",
+			Example: `"\u001f\u008b..."`},
 		{ID: "getMetrics", Method: http.MethodGet, Path: "/metrics", Role: auth.Root, Status: 200, Scrape: true,
 			Summary: "Get the metrics in Prometheus' text format", Produces: "text/plain", Serve: rt.metrics.handler(),
 			Description: "For platform administrators, or with the token `http.metrics_token` of the configuration.",

@@ -73,7 +73,7 @@ func newFixture(t testing.TB, change ...func(*Config, *auth.Config)) *fixture {
 	trail, err := audit.Open(t.Context(), f.db, v, audit.Config{Required: true}, time.Now, quiet)
 	must(t, err)
 	t.Cleanup(func() { trail.Close(context.Background()) }) //nolint:errcheck // the test is over
-	api := &handlers.API{Connections: connections, Clusters: clusters.New(connections.ClusterRows(), quiet), Auth: f.auth, Audit: trail, AuditSinks: sinks.New(f.db, sinks.Config{}, sinks.Options{}), LogLevel: handlers.NewLogLevel(slog.LevelInfo), DiskFree: func() int64 { return -1 },
+	api := &handlers.API{Connections: connections, Clusters: clusters.New(connections.ClusterRows(), quiet), Auth: f.auth, Audit: trail, AuditSinks: sinks.New(f.db, sinks.Config{}, sinks.Options{}), LogLevel: handlers.NewLogLevel(slog.LevelInfo), DiskFree: func() int64 { return -1 }, System: noSystem{},
 		Jobs: jobs.New(jobs.DefaultLimits(), time.Now, quiet), SearchTime: handlers.DefaultSearchTime, History: history,
 		Events: monitor.NewEvents(connections.Brokers, quiet)}
 	ready := func(ctx context.Context) error { return f.db.Ping(ctx) }
@@ -217,4 +217,17 @@ func (f *fixture) document(t testing.TB) []byte {
 	document, err := f.router.document()
 	must(t, err)
 	return document
+}
+
+// noSystem is a system of which nothing is known.
+type noSystem struct{}
+
+func (noSystem) Describe(context.Context) (handlers.SystemRecord, error) {
+	return handlers.SystemRecord{}, nil
+}
+
+func (noSystem) Log(int, slog.Level) []handlers.LogLine { return []handlers.LogLine{} }
+
+func (noSystem) SupportBundle(context.Context, handlers.SupportBundleOptions) (handlers.File, error) {
+	return handlers.File{Content: io.NopCloser(strings.NewReader(""))}, nil
 }

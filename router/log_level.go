@@ -5,9 +5,13 @@ import (
 	"signalbox/handlers/auth"
 )
 
-// logExtensions change the log of the service.
+// logExtensions are about the log of the service.
 func logExtensions(h *handlers.API) []route {
 	return []route{
+		{ID: "getLog", Method: "GET", Path: "/api/log", Role: auth.Root, Status: 200,
+			Summary: "Get the last lines of the log", Do: query(h.GetLog),
+			Description: "The oldest first, of the last 1,000 since the start, or 512 KiB, and of the last 1,000 warnings and errors; of a line at " +
+				"most 4 KiB. All are where the configuration (`log`) has the service log to."},
 		{ID: "getLogLevel", Method: "GET", Path: "/api/log/level", Role: auth.Root, Status: 200,
 			Summary: "Get the level of the log", Do: query(h.GetLogLevel),
 			Description: "What is logged now, and until when."},

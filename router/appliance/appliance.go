@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"runtime/debug"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -52,7 +53,10 @@ type Appliance struct {
 	clock    *clock.Clock // determines when sessions and messages expire
 	first    *credentials
 	metrics  []prometheus.Collector // of the parts
-	ready    []func(context.Context) error
+	parts    []servicePart          // that report whether they are ready
+	started  time.Time
+	recent   recentLog
+	bundling sync.Mutex // held while a support bundle is made
 	streams  *streams.Host
 	bridges  *bridges.Host
 	history  *monitor.History
@@ -103,8 +107,9 @@ func Start(ctx context.Context, c Config, program Program, log *slog.Logger) (*A
 		fitted = c.fitDescriptors(limit, slog.New(slog.DiscardHandler))
 		warn = func() { c.fitDescriptors(limit, log) }
 	}
-	a := &Appliance{cfg: fitted, program: program, log: log,
+	a := &Appliance{cfg: fitted, program: program, started: time.Now(),
 		first: &credentials{path: filepath.Join(c.DataDir, "initial-credentials")}}
+	a.log = a.recent.with(log)
 	if err := a.start(ctx); err != nil {
 		return nil, errors.Join(err, a.Stop())
 	}
@@ -168,7 +173,7 @@ func (a *Appliance) openAPI(ctx context.Context) error {
 		return err
 	}
 	a.undo.addBounded(d.Close)
-	a.ready = append(a.ready, d.Ping)
+	a.addPart("database", d.Ping)
 	v, err := openVault(ctx, in(keyFile), d.HasSecrets,
 		func(ctx context.Context) (bool, error) { return bridgestore.HasSecrets(ctx, in(bridgesFile)) },
 		func(ctx context.Context) (bool, error) { return embedded.HasClusterSecrets(ctx, a.cfg.DataDir) })
@@ -211,7 +216,7 @@ func (a *Appliance) openAPI(ctx context.Context) error {
 	a.metrics = append(a.metrics, auditMetrics{copies})
 	a.API = &handlers.API{Connections: connections, Clusters: clusters.New(connections.ClusterRows(), a.log), Auth: users, Audit: trail, AuditSinks: copies,
 		Jobs: jobs.New(jobs.DefaultLimits(), time.Now, a.log), SearchTime: handlers.DefaultSearchTime, History: a.history,
-		Events: a.openEvents(pool), LogLevel: level, DiskFree: func() int64 { return DiskFree(a.cfg) }}
+		Events: a.openEvents(pool), LogLevel: level, DiskFree: func() int64 { return DiskFree(a.cfg) }, System: system{a}}
 	if a.backups.isSet() {
 		a.API.Backups = servedBackups{a.backups}
 	}
@@ -231,7 +236,7 @@ func (a *Appliance) openStreams(ctx context.Context, path string) error {
 	}
 	a.undo.addBounded(s.Close)
 	a.streams = streams.NewHost(c, s, a.log)
-	a.ready = append(a.ready, a.streams.Healthy)
+	a.addPart("streams", a.streams.Healthy)
 	a.metrics = append(a.metrics, streamMetrics{a.streams})
 	return nil
 }
@@ -279,7 +284,7 @@ func (a *Appliance) startBroker(ctx context.Context) error {
 	}
 	a.broker = b
 	a.undo.addBounded(b.Close)
-	a.ready = append(a.ready, b.Healthy)
+	a.addPart("broker", b.Healthy)
 	a.metrics = append(a.metrics, b.Collector(), clusterMetrics{b}, meshMetrics{b}, sessionMetrics{b})
 	if err := b.Start(ctx); err != nil {
 		return err
@@ -335,15 +340,6 @@ func (a *Appliance) stopJobs(ctx context.Context) error {
 		a.log.Warn("jobs were aborted", "error", err)
 	}
 	return nil
-}
-
-// isReady returns an error if a part is not ready.
-func (a *Appliance) isReady(ctx context.Context) error {
-	var errs []error
-	for _, ready := range a.ready {
-		errs = append(errs, ready(ctx))
-	}
-	return errors.Join(errs...)
 }
 
 // AwaitAnswers returns when every part has reported whether it is ready, or that ctx is

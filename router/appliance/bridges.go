@@ -24,7 +24,7 @@ func (a *Appliance) openBridges(ctx context.Context, path string, v *vault.Vault
 	a.undo.addBounded(s.Close)
 	a.bridges = bridges.NewHost(s, bridgeKinds(), a.log)
 	a.bridges.Dial, a.bridges.Now = a.outbound.DialContext, a.clock.Now
-	a.ready = append(a.ready, a.bridges.Healthy)
+	a.addPart("bridges", a.bridges.Healthy)
 	a.metrics = append(a.metrics, bridgeMetrics{a.bridges})
 	return nil
 }

@@ -52,7 +52,7 @@ type Peer struct {
 // startDiagnostics starts to describe the service to those who connect to the socket. Without it the
 // service runs, too.
 func (a *Appliance) startDiagnostics(context.Context) error {
-	path, started := filepath.Join(a.cfg.DataDir, diagnosticsFile), time.Now()
+	path := filepath.Join(a.cfg.DataDir, diagnosticsFile)
 	os.Remove(path) //nolint:errcheck // of a process that was killed: the lock excludes another one
 	l, err := net.Listen("unix", path)
 	if err == nil {
@@ -64,7 +64,7 @@ func (a *Appliance) startDiagnostics(context.Context) error {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
-	running.Go(func() { a.describeAll(ctx, l, started) })
+	running.Go(func() { a.describeAll(ctx, l) })
 	a.undo.add(func() error {
 		cancel()
 		l.Close() //nolint:errcheck // the file may have been deleted
@@ -75,7 +75,7 @@ func (a *Appliance) startDiagnostics(context.Context) error {
 }
 
 // describeAll answers connections, one after the other.
-func (a *Appliance) describeAll(ctx context.Context, l net.Listener, started time.Time) {
+func (a *Appliance) describeAll(ctx context.Context, l net.Listener) {
 	for {
 		conn, err := l.Accept()
 		if errors.Is(err, net.ErrClosed) || ctx.Err() != nil {
@@ -92,7 +92,7 @@ func (a *Appliance) describeAll(ctx context.Context, l net.Listener, started tim
 		}
 		stop := context.AfterFunc(ctx, func() { conn.Close() }) //nolint:errcheck // the service ends
 		conn.SetDeadline(time.Now().Add(diagnosticsTime))       //nolint:errcheck // then writing takes as long as it takes
-		if err := json.NewEncoder(conn).Encode(a.describe(ctx, started)); err != nil {
+		if err := json.NewEncoder(conn).Encode(a.describe(ctx)); err != nil {
 			a.log.Debug("a description of the service was not read", "error", err)
 		}
 		stop()
@@ -101,10 +101,10 @@ func (a *Appliance) describeAll(ctx context.Context, l net.Listener, started tim
 }
 
 // describe describes the service.
-func (a *Appliance) describe(ctx context.Context, started time.Time) Diagnostics {
+func (a *Appliance) describe(ctx context.Context) Diagnostics {
 	ctx, cancel := context.WithTimeout(ctx, diagnosticsTime)
 	defer cancel()
-	d := Diagnostics{Version: a.program.Version, PID: os.Getpid(), Started: started, OpenFiles: openFiles(), Peers: []Peer{},
+	d := Diagnostics{Version: a.program.Version, PID: os.Getpid(), Started: a.started, OpenFiles: openFiles(), Peers: []Peer{},
 		Addresses: []string{a.server.Addr()}, Forwarded: a.server.UntrustedProxyRequests()}
 	for _, text := range a.Broker {
 		if u, err := url.Parse(text); err == nil && u.Host != "" {

@@ -21,7 +21,7 @@ func (a *Appliance) watchFiles(ctx context.Context) error {
 	}
 	a.files = w
 	a.undo.add(w.Close)
-	a.ready = append(a.ready, func(context.Context) error { return a.damage() })
+	a.addPart("files", func(context.Context) error { return a.damage() })
 	return nil
 }
 

@@ -23,8 +23,8 @@ import (
 // Support are the options of SupportBundle.
 type Support struct {
 	Examination
-	Configuration []byte // the effective one, as text; secrets are removed
-	HideNames     bool
+	HideNames bool
+	Log       []byte // taken if the log has no file
 }
 
 // The bounds of a bundle.
@@ -46,10 +46,14 @@ func SupportBundle(ctx context.Context, c Config, o Support) (*doctor.Bundle, er
 	if err := addReport(b, s, report); err != nil {
 		return nil, err
 	}
-	b.Add(s, "configuration.yaml", "every key with its value", o.Configuration)
+	configuration, err := c.Effective()
+	if err != nil {
+		return nil, err
+	}
+	b.Add(s, "configuration.yaml", "every key with its value", configuration)
 	b.Add(s, "versions.txt", "of the program, its modules and the system", []byte(versions(o.Version)))
 	b.Add(s, "files.txt", "names, sizes and modes of the files of the data directory", listFiles(c.DataDir))
-	if err := addLog(b, s, c.Log.File, report.Time); err != nil {
+	if err := addLog(b, s, c.Log.File, o.Log, report.Time); err != nil {
 		return nil, err
 	}
 	return b, addRunning(ctx, b, s, c)
@@ -84,9 +88,12 @@ func addRunning(ctx context.Context, b *doctor.Bundle, s *doctor.Scrubber, c Con
 	return err
 }
 
-// addLog adds the last day of the log, if it has a file.
-func addLog(b *doctor.Bundle, s *doctor.Scrubber, path string, now time.Time) error {
+// addLog adds the last day of the log; if that has no file, what is known of it.
+func addLog(b *doctor.Bundle, s *doctor.Scrubber, path string, known []byte, now time.Time) error {
 	if path == "" {
+		if known != nil {
+			b.Add(s, "log.txt", "the last lines of the log", known)
+		}
 		return nil
 	}
 	var text []byte

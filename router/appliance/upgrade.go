@@ -101,10 +101,16 @@ func (o UpgradeOptions) locate() (upgrade.Files, error) {
 	if !upgrade.CanReplace {
 		return upgrade.Files{}, errors.New("this system cannot replace a program that runs: stop the service, make a backup, and copy the new program over the previous one")
 	}
-	if dir := filepath.Dir(program); dir == "/usr/bin" || dir == "/bin" {
+	if isPackaged(program) {
 		return upgrade.Files{}, fmt.Errorf("%s was installed from a package: install the new package instead, which is in the bundle (apt install ./FILE.deb, dnf install ./FILE.rpm)", program)
 	}
 	return upgrade.FilesOf(program), nil
+}
+
+// isPackaged reports whether a program was installed from a package of the system.
+func isPackaged(program string) bool {
+	dir := filepath.Dir(program)
+	return dir == "/usr/bin" || dir == "/bin"
 }
 
 // lockProgram excludes other upgrades of a program.

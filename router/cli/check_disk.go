@@ -5,13 +5,15 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
+
+	"signalbox/router/thresholds"
 )
 
 // DiskCheck returns the check of the free space of a disk of this machine, in bytes, which a
 // function measures.
 func DiskCheck(measure func(*cobra.Command) (free int64, dir string, err error)) *cobra.Command {
 	timeout := checkTime
-	disk := check{name: "disk", short: "Check the free space of the disk with the data directory, on this machine", label: "free", unit: "MiB that are free", warn: 1024, crit: 128, low: true}
+	disk := check{name: "disk", short: "Check the free space of the disk with the data directory, on this machine", label: "free", unit: "MiB that are free", warn: thresholds.DiskWarning >> 20, crit: thresholds.DiskCritical >> 20, low: true}
 	return disk.command(&timeout, func(ctx context.Context, cmd *cobra.Command) (int64, string, error) {
 		var (
 			free int64

@@ -20,7 +20,7 @@ var irregular = map[string]string{
 	"listBackups": "service backups", "createBackup": "service create-backup", "verifyBackup": "service verify-backup",
 	"downloadBackup": "service download-backup", "deleteBackup": "service delete-backup",
 	"getHealth": "service health", "getReadiness": "service readiness", "getMetrics": "service metrics", "getOpenAPI": "service openapi",
-	"getDisk": "service disk", "getLogLevel": "log get-level", "setLogLevel": "log level",
+	"getDisk": "service disk", "getSystem": "service get", "getSupportBundle": "service support-bundle", "getLogLevel": "log get-level", "setLogLevel": "log level",
 }
 
 // without are the operations that have no command, each with the reason.

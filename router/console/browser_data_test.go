@@ -4,6 +4,8 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
+	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -89,7 +91,7 @@ func write(t *testing.T, path string, content []byte) string {
 // newNode starts a service whose broker can be a node, with this address.
 func newNode(t *testing.T, address string, options ...apitest.Option) *apitest.API {
 	t.Helper()
-	return apitest.New(t, append(options, func(c *appliance.Config) {
+	return apitest.NewLogged(t, slog.New(slog.NewTextHandler(io.Discard, nil)), append(options, func(c *appliance.Config) {
 		c.Broker.AdminPassword, c.Broker.Listen = secret, brokertest.FreePort(t, "127.0.0.1")
 		c.Cluster.Listen, c.Cluster.ElectionTimeout = address, 30*time.Second // a busy machine keeps its leader
 	})...)

@@ -46,7 +46,8 @@ type navItem struct {
 var (
 	platformNav = []navSection{
 		{"", []navItem{{page: "home", icon: "brokers"}, {page: "projects", icon: "project"}, {page: "first-steps", icon: "check"}}},
-		{"platform", []navItem{{page: "users", icon: "users", role: root}, {page: "administrators", icon: "shield", role: root}, {page: "audit", icon: "clock", role: root}, {page: "backups", icon: "download", role: root}}},
+		{"platform", []navItem{{page: "users", icon: "users", role: root}, {page: "administrators", icon: "shield", role: root}, {page: "audit", icon: "clock", role: root}, {page: "backups", icon: "download", role: root},
+			{page: "system", icon: "settings", role: root}}},
 	}
 	projectNav = []navSection{
 		{"", []navItem{{page: "brokers", icon: "brokers"}, {page: "clusters", icon: "cluster"}}},

@@ -11,6 +11,7 @@ func pages() []*page {
 		userPages(),
 		auditPages(),
 		backupPages(),
+		systemPages(),
 		projectPages(),
 		connectPages(),
 		clusterPages(),

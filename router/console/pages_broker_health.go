@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"net/url"
 	"time"
+
+	"signalbox/router/thresholds"
 )
 
 // brokerHealth is what the overview shows of the health of a broker besides its connection. What
@@ -39,7 +41,9 @@ func (h *brokerHealth) facts(q *request, sys sysSample) (facts []fact) {
 		facts = append(facts, fact{q.t("listeners.certificates"), c})
 	}
 	if h.disk != nil && h.disk.Value.Free != nil {
-		facts = append(facts, fact{q.t("overview.disk"), q.freeSpace(*h.disk.Value.Free)})
+		c := q.freeSpace(*h.disk.Value.Free)
+		c.To = "system"
+		facts = append(facts, fact{q.t("overview.disk"), c})
 	}
 	if h.backups != nil && h.backups.Err == nil {
 		facts = append(facts, fact{q.t("overview.backup"), q.lastBackup(h.backups.Value)})
@@ -63,19 +67,13 @@ func (h *brokerHealth) firstExpiry() (first int64) {
 	return first
 }
 
-// The free bytes of the disk below which it is marked, as by "signalbox check disk".
-const (
-	littleSpace     = 1 << 30
-	veryLittleSpace = 128 << 20
-)
-
 // freeSpace returns the cell for the free bytes of a disk.
 func (q *request) freeSpace(free int64) cell {
 	c := cell{Text: q.t("overview.free", q.lang.bytes(free)), State: "good"}
 	switch {
-	case free <= veryLittleSpace:
+	case free <= thresholds.DiskCritical:
 		c.State = "bad"
-	case free <= littleSpace:
+	case free <= thresholds.DiskWarning:
 		c.State = "warn"
 	}
 	return c
@@ -91,13 +89,6 @@ func (q *request) lastBackup(all []backupRecord) cell {
 	c.To = "backups"
 	return c
 }
-
-// The messages in the longest queue of a client from which it is marked, as by "signalbox check
-// queues".
-const (
-	longQueue     = 1000
-	veryLongQueue = 10_000
-)
 
 // queues returns the cell for the messages that wait for clients. The messages that a broker
 // stores are these and the retained ones.
@@ -115,9 +106,9 @@ func (h *brokerHealth) queues(q *request, sys sysSample) (cell, bool) {
 	for _, longest := range h.longest.Value.Clients {
 		c.Quiet = q.t("overview.longest_queue", longest.Queue)
 		switch {
-		case longest.Queue >= veryLongQueue:
+		case longest.Queue >= thresholds.QueueCritical:
 			c.State = "bad"
-		case longest.Queue >= longQueue:
+		case longest.Queue >= thresholds.QueueWarning:
 			c.State = "warn"
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"signalbox/handlers"
 	"signalbox/scripts/process"
 	"signalbox/scripts/suite"
 )
@@ -247,6 +248,13 @@ func wantDamageLogged(t *testing.T, p *service, path string) {
 	suite.WaitFor(t, "the service is not ready", func() bool { return r.status(t, "GET", "/readyz", nil) == http.StatusServiceUnavailable })
 	if _, answer, err := r.do(t.Context(), "GET", "/readyz", nil); err != nil || !strings.Contains(string(answer), filepath.Base(path)) || !strings.Contains(string(answer), "damaged") {
 		t.Errorf("/readyz: %s, %v", answer, err)
+	}
+	var system handlers.SystemRecord
+	r.must(t, "GET", "/api/system", nil, &system)
+	for _, part := range system.Parts {
+		if isFiles := part.Name == "files"; part.Ready == isFiles || isFiles && !strings.Contains(part.Problem, filepath.Base(path)) {
+			t.Errorf("part %+v", part)
+		}
 	}
 	suite.WaitFor(t, "the log names the file", func() bool {
 		return strings.Contains(p.Stderr.String(), path+" is damaged") && strings.Contains(p.Stderr.String(), "level=ERROR")
