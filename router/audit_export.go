@@ -123,12 +123,3 @@ func (a *auditWriter) write(events []handlers.AuditRecord) error {
 	a.table.Flush()
 	return a.table.Error()
 }
-
-// cellText returns a caller's text for a cell of a spreadsheet, which must not take it for a
-// formula.
-func cellText(s string) string {
-	if s != "" && (s[0] == '=' || s[0] == '+' || s[0] == '-' || s[0] == '@' || s[0] == '\t' || s[0] == '\r') {
-		return "'" + s
-	}
-	return s
-}

@@ -94,6 +94,7 @@ func (rt *router) located(ctx context.Context, v reflect.Value, invalid error) e
 func (row *route) bindRest(w http.ResponseWriter, r *http.Request, v reflect.Value) (body []byte, err error) {
 	var bad problems
 	row.plan.bindQuery(&bad, v.Elem(), r.URL.RawQuery)
+	row.bindFormat(&bad, r.URL.RawQuery)
 	if row.plan.body != nil {
 		if body, err = readBody(w, r, row.maxBody()); err != nil {
 			return nil, err

@@ -170,6 +170,9 @@ func (d *openAPI) add(s *schemas, row *route) error {
 	}
 	for name, m := range success.Content {
 		m.Example = s.orGap(row.ID + " response")(row.responseExample(s.types))
+		if name == "text/csv" {
+			m.Example = s.orGap(row.ID + " response as CSV")(row.exampleCSV(m.Example))
+		}
 		success.Content[name] = m
 	}
 	op.Responses = map[string]*response{strconv.Itoa(row.Status): success}
@@ -231,7 +234,7 @@ func parameters(s *schemas, row *route) []docParameter {
 		p := &row.plan.query[i]
 		list = append(list, docParameter{Name: p.name, In: "query", Required: p.rules.required, Description: p.rules.doc, Schema: s.ofParameter(p)})
 	}
-	return list
+	return documentFormat(row, list)
 }
 
 func jsonMedia(s *schema) map[string]docMedia {

@@ -15,8 +15,13 @@ import (
 
 // newConsole returns the console, whose pages call the operations of the table.
 func (rt *router) newConsole() (*console.Console, error) {
-	known := func(operation string) bool { return rt.rowOf(operation) != nil }
-	return console.New(rt.perform, known, rt.log)
+	paths := func(operation string) string {
+		if row := rt.rowOf(operation); row != nil {
+			return row.Path
+		}
+		return ""
+	}
+	return console.New(rt.perform, paths, rt.log)
 }
 
 func (rt *router) rowOf(operation string) *route {

@@ -2,6 +2,7 @@ package router
 
 import (
 	"bytes"
+	"encoding/csv"
 	"encoding/json"
 	"errors"
 	"log/slog"
@@ -45,7 +46,7 @@ func (rt *router) respond(w http.ResponseWriter, r *http.Request, row *route, an
 	}
 	switch a := answer.(type) {
 	case streamed:
-		return rt.respondList(w, r, row.Status, a)
+		return rt.respondList(w, r, row, a)
 	case handlers.File:
 		return rt.respondFile(w, r, a)
 	case handlers.Raw:
@@ -98,21 +99,29 @@ func (rt *router) setCookie(w http.ResponseWriter, r *http.Request, c sessionCoo
 // listChunk is how much of a list is buffered before it is sent.
 const listChunk = 32 << 10
 
-// listWriter writes a JSON array. Nothing is sent before the first chunk is full, so
-// that a list that fails early can still become an error response.
+// listWriter writes a list as a JSON array or as CSV. Nothing is sent before the first chunk is full,
+// so that a list that fails early can still become an error response.
 type listWriter struct {
 	w       http.ResponseWriter
 	timeout time.Duration // per chunk, not for the whole list
 	status  int
+	media   string
 	buf     bytes.Buffer
 	encoder *json.Encoder
+	table   *csvTable // nil for JSON
 	sent    bool
 }
 
 // respondList streams a list. After the first chunk a failure aborts the connection: a
 // caller must not take a part for the whole.
-func (rt *router) respondList(w http.ResponseWriter, r *http.Request, status int, list streamed) error {
-	l := &listWriter{w: w, timeout: rt.cfg.WriteTimeout, status: status}
+func (rt *router) respondList(w http.ResponseWriter, r *http.Request, row *route, list streamed) error {
+	l := &listWriter{w: w, timeout: rt.cfg.WriteTimeout, status: row.Status, media: "application/json"}
+	if format := r.URL.Query().Get(formatParameter); format != "" && row.columns != nil {
+		attach(w.Header(), row, format)
+		if format == formatCSV {
+			l.table, l.media = &csvTable{columns: row.columns, out: csv.NewWriter(&l.buf)}, csvMedia
+		}
+	}
 	l.encoder = json.NewEncoder(&l.buf)
 	l.encoder.SetEscapeHTML(false)
 	w.Header().Set("X-Total-Count", strconv.Itoa(list.TotalCount()))
@@ -120,13 +129,18 @@ func (rt *router) respondList(w http.ResponseWriter, r *http.Request, status int
 		l.sendHeader()
 		return nil
 	}
-	l.buf.WriteByte('[')
-	if err := list.Each(l.add); err != nil {
+	err := l.begin()
+	if err == nil {
+		err = list.Each(l.add)
+	}
+	if err != nil {
 		return l.fail(r, err, rt.log)
 	}
-	l.buf.WriteByte(']')
+	if l.table == nil {
+		l.buf.WriteByte(']')
+	}
 	if !l.sent {
-		writeBody(w, status, "application/json", l.buf.Bytes())
+		writeBody(w, row.Status, l.media, l.buf.Bytes())
 		return nil
 	}
 	if err := l.flush(); err != nil {
@@ -135,7 +149,26 @@ func (rt *router) respondList(w http.ResponseWriter, r *http.Request, status int
 	return nil
 }
 
+// begin writes what is before the entries.
+func (l *listWriter) begin() error {
+	if l.table != nil {
+		return l.table.head()
+	}
+	return l.buf.WriteByte('[')
+}
+
 func (l *listWriter) add(entry any) error {
+	if err := l.write(entry); err != nil || l.buf.Len() < listChunk {
+		return err
+	}
+	return l.flush()
+}
+
+// write appends an entry to the buffer.
+func (l *listWriter) write(entry any) error {
+	if l.table != nil {
+		return l.table.add(entry)
+	}
 	if l.sent || l.buf.Len() > 1 {
 		l.buf.WriteByte(',')
 	}
@@ -143,10 +176,7 @@ func (l *listWriter) add(entry any) error {
 		return err
 	}
 	l.buf.Truncate(l.buf.Len() - 1) // the encoder's newline
-	if l.buf.Len() < listChunk {
-		return nil
-	}
-	return l.flush()
+	return nil
 }
 
 func (l *listWriter) flush() error {
@@ -162,7 +192,7 @@ func (l *listWriter) flush() error {
 
 func (l *listWriter) sendHeader() {
 	l.sent = true
-	l.w.Header().Set("Content-Type", "application/json")
+	l.w.Header().Set("Content-Type", l.media)
 	l.w.WriteHeader(l.status)
 }
 
@@ -170,6 +200,7 @@ func (l *listWriter) sendHeader() {
 func (l *listWriter) fail(r *http.Request, err error, log *slog.Logger) error {
 	if !l.sent {
 		l.w.Header().Del("X-Total-Count")
+		l.w.Header().Del("Content-Disposition")
 		return err
 	}
 	if r.Context().Err() == nil { // otherwise the caller disconnected, which is not a failure

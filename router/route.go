@@ -44,7 +44,8 @@ type route struct {
 	segments  []string
 	plan      *plan
 	promised  []int
-	preferred []*route // rows that a path may lead to instead, as overlay.pick does
+	columns   []csvColumn // of a list as CSV, nil for what is no list
+	preferred []*route    // rows that a path may lead to instead, as overlay.pick does
 }
 
 // The sizes of request bodies, in bytes.
@@ -72,6 +73,9 @@ func (row *route) prepare(s shapes) error {
 	}
 	var err error
 	if row.plan, err = s.planOf(row.Do.request); err != nil {
+		return fmt.Errorf("row %s: %w", row.ID, err)
+	}
+	if row.columns, err = csvColumns(row, s); err != nil {
 		return fmt.Errorf("row %s: %w", row.ID, err)
 	}
 	return row.checkParameters()

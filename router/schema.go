@@ -236,7 +236,7 @@ func (s *schemas) success(row *route) (*response, error) {
 		return out, nil
 	}
 	if l, ok := reflect.Zero(row.Do.result).Interface().(listed); ok {
-		return s.listResponse(out, l)
+		return s.listResponse(out, row, l)
 	}
 	sh, err := s.types.of(row.Do.result)
 	if err != nil {
@@ -252,7 +252,7 @@ type listed interface {
 	HasNames() bool
 }
 
-func (s *schemas) listResponse(out *response, l listed) (*response, error) {
+func (s *schemas) listResponse(out *response, row *route, l listed) (*response, error) {
 	sh, err := s.types.of(reflect.TypeOf(l.Item()))
 	if err != nil {
 		return nil, err
@@ -262,6 +262,9 @@ func (s *schemas) listResponse(out *response, l listed) (*response, error) {
 		item = &schema{AnyOf: []*schema{item, {Type: "string", Description: "The name alone, with verbose=false."}}}
 	}
 	out.Content = jsonMedia(&schema{Type: "array", Items: item})
+	if row.columns != nil {
+		out.Content["text/csv"] = docMedia{Schema: &schema{Type: "string"}}
+	}
 	out.Headers = map[string]docHeader{"X-Total-Count": {
 		Description: "Number of entries before offset and count.", Schema: &schema{Type: "integer"}}}
 	return out, nil

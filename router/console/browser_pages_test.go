@@ -155,7 +155,7 @@ const fixedTexts = `[...document.querySelectorAll('h1,h2,h3,legend,label,th[scop
 
 // ofNoLanguage are the words of protocols, values of enumerations, names within the plant, and what
 // brokers respond.
-var ofNoLanguage = []string{"signalbox", "JSON", "TLS (mqtts://, wss://)", "root@example.com", "default", "embedded", "far", "unreachable", "site",
+var ofNoLanguage = []string{"signalbox", "API", "JSON", "TLS (mqtts://, wss://)", "root@example.com", "default", "embedded", "far", "unreachable", "site",
 	"standard-webhooks", "sha256", "sha512", "dropNewest", "dropOldest",
 	"broker", "http-bridge", "all", "no such table", "behind the gate", "old", "test"}
 

@@ -89,6 +89,7 @@ func (q *request) perform(operation string, params map[string]string, query url.
 	if res.Status >= http.StatusBadRequest {
 		return nil, q.localized(res.failure())
 	}
+	q.recordCall(operation, params, query)
 	if out == nil {
 		return res.Header, nil
 	}

@@ -38,6 +38,7 @@ type Response struct {
 // Console serves the pages.
 type Console struct {
 	call     Call
+	paths    func(operation string) string
 	log      *slog.Logger
 	pages    []*page
 	segments int // of the longest path
@@ -51,13 +52,14 @@ type Console struct {
 	words   *catalogue
 }
 
-// New returns the console. It fails on a page that is incomplete, contradicts another or
-// calls an operation that known does not report.
-func New(call Call, known func(operation string) bool, log *slog.Logger) (*Console, error) {
-	c := &Console{call: call, log: log, pages: pages(), sealer: newSealer()}
+// New returns the console. paths returns the path of an operation, with parameters as {name}, and ""
+// for one that does not exist. New fails on a page that is incomplete, contradicts another or calls an
+// operation that does not exist.
+func New(call Call, paths func(operation string) string, log *slog.Logger) (*Console, error) {
+	c := &Console{call: call, paths: paths, log: log, pages: pages(), sealer: newSealer()}
 	c.views = newTemplates(c)
 	for i, p := range c.pages {
-		if err := p.prepare(known); err != nil {
+		if err := p.prepare(paths); err != nil {
 			return nil, fmt.Errorf("page %s: %w", p.name, err)
 		}
 		c.segments = max(c.segments, len(p.segments))

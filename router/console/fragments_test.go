@@ -15,7 +15,7 @@ import (
 func TestFragments(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
-	c, err := New(emptyService, func(string) bool { return true }, slog.New(slog.NewTextHandler(&log, nil)))
+	c, err := New(emptyService, func(operation string) string { return "/api/" + operation }, slog.New(slog.NewTextHandler(&log, nil)))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -58,14 +58,14 @@ func roleOf(name string) role {
 	return role(max(0, slices.Index([]string{"", "viewer", "editor", "admin", "root"}, name)))
 }
 
-func (p *page) prepare(known func(string) bool) error {
+func (p *page) prepare(paths func(operation string) string) error {
 	p.template = cmp.Or(p.template, p.name)
 	p.segments = strings.Split(strings.TrimPrefix(p.path, "/"), "/")
 	if p.name == "" || p.view == nil || !strings.HasPrefix(p.path, Path) {
 		return errors.New("has no name, no view or no path below " + Path)
 	}
 	for _, operation := range p.calls {
-		if !known(operation) {
+		if paths(operation) == "" {
 			return fmt.Errorf("calls %s, which does not exist", operation)
 		}
 	}

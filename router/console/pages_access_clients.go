@@ -70,7 +70,7 @@ func viewClients(q *request) (view, error) {
 	var g parts
 	load(&g, q, &v.Clients, "listClients", q.filtered())
 	g.wait()
-	v.Missing, v.Paging = q.missing("dynamic-security", v.Clients.Err), q.paging(v.Clients.Total)
+	v.Missing, v.Paging = q.missing("dynamic-security", v.Clients.Err), q.pagingOf("listClients", v.Clients.Total)
 	v.fillBulk(q)
 	return v, nil
 }

@@ -23,7 +23,7 @@ func viewDenials(q *request) (view, error) {
 	var g parts
 	load(&g, q, &v.Denials, "listDenials", q.listQuery())
 	g.wait()
-	v.Missing, v.Paging = q.missing("denials", v.Denials.Err), q.paging(v.Denials.Total)
+	v.Missing, v.Paging = q.missing("denials", v.Denials.Err), q.pagingOf("listDenials", v.Denials.Total)
 	return v, nil
 }
 

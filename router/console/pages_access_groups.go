@@ -56,7 +56,7 @@ func viewGroups(q *request) (view, error) {
 		load(&g, q, &v.Names, "listGroups", suggestions())
 	}
 	g.wait()
-	v.Missing, v.Paging = q.missing("dynamic-security", v.Groups.Err), q.paging(v.Groups.Total)
+	v.Missing, v.Paging = q.missing("dynamic-security", v.Groups.Err), q.pagingOf("listGroups", v.Groups.Total)
 	v.Form = q.anonymousForm(v.Anonymous.Value.Name)
 	return v, nil
 }

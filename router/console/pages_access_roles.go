@@ -37,7 +37,7 @@ func viewRoles(q *request) (view, error) {
 	var g parts
 	load(&g, q, &v.Roles, "listRoles", q.filtered())
 	g.wait()
-	v.Missing, v.Paging = q.missing("dynamic-security", v.Roles.Err), q.paging(v.Roles.Total)
+	v.Missing, v.Paging = q.missing("dynamic-security", v.Roles.Err), q.pagingOf("listRoles", v.Roles.Total)
 	return v, nil
 }
 

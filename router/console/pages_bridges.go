@@ -179,7 +179,7 @@ func viewDeadLetters(q *request) (view, error) {
 	if err != nil {
 		return nil, err
 	}
-	v.Letters, v.Selected, v.Paging = list.Value, q.selection("id", "letters"), q.paging(list.Total)
+	v.Letters, v.Selected, v.Paging = list.Value, q.selection("id", "letters"), q.pagingOf("listDeadLetters", list.Total)
 	if q.shown != "" {
 		v.Ask = q.lettersForm(v.Letters)
 	}

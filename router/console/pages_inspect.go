@@ -176,7 +176,7 @@ func viewSessions(q *request) (view, error) {
 	var g parts
 	load(&g, q, &v.Sessions, "inspectClients", query)
 	g.wait()
-	v.Paging = q.paging(v.Sessions.Total)
+	v.Paging = q.pagingOf("inspectClients", v.Sessions.Total)
 	v.Figures = slices.ContainsFunc(v.Sessions.Value, func(s sessionRecord) bool { return s.NumSubscriptions != nil })
 	return v, nil
 }

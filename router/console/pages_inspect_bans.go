@@ -27,7 +27,7 @@ func viewBans(q *request) (view, error) {
 	var g parts
 	load(&g, q, &v.Bans, "listBans", q.listQuery())
 	g.wait()
-	v.Paging = q.paging(v.Bans.Total)
+	v.Paging = q.pagingOf("listBans", v.Bans.Total)
 	return v, nil
 }
 

@@ -112,7 +112,7 @@ func viewSession(q *request) (view, error) {
 	g.wait()
 	v.Title = q.t("session.heading", show(v.Detail.ClientID))
 	v.fillSubscriptions()
-	v.Paging = q.paging(v.Subscriptions.Total)
+	v.Paging = q.pagingOf("listSubscriptions", v.Subscriptions.Total)
 	v.Denials.Value = denialsOf(v.Denials.Value, v.Detail.ClientID)
 	v.Usages = v.Detail.usages(q.lang)
 	if w := v.Detail.Will; w != nil {

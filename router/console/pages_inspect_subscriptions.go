@@ -26,6 +26,6 @@ func viewSubscriptions(q *request) (view, error) {
 	var g parts
 	load(&g, q, &v.Subscriptions, "listSubscriptions", q.listQuery("filterValue", "filterTarget", "clientid"))
 	g.wait()
-	v.Paging = q.paging(v.Subscriptions.Total)
+	v.Paging = q.pagingOf("listSubscriptions", v.Subscriptions.Total)
 	return v, nil
 }

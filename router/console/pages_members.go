@@ -30,7 +30,7 @@ func viewMembers(q *request) (view, error) {
 		return nil, err
 	}
 	administrators := q.administrators()
-	v := &listView{Intro: q.t("members.empty"), Paging: paging{Total: total}, Head: []string{q.t("col.name"), q.t("col.role"), q.t("col.email"), q.t("col.since")}}
+	v := &listView{Intro: q.t("members.empty"), Paging: q.allOf("listMembers", total), Head: []string{q.t("col.name"), q.t("col.role"), q.t("col.email"), q.t("col.since")}}
 	if q.role() >= admin {
 		v.Add = link{Text: q.t("members.add"), To: q.inProject("members/new"), Dialog: true}
 	}

@@ -58,7 +58,7 @@ func viewProjects(q *request) (view, error) {
 	if err != nil {
 		return nil, err
 	}
-	v := &listView{Intro: q.t("projects.empty"), Add: link{Text: q.t("projects.add"), To: "projects/new", Dialog: true}, Paging: paging{Total: total},
+	v := &listView{Intro: q.t("projects.empty"), Add: link{Text: q.t("projects.add"), To: "projects/new", Dialog: true}, Paging: q.allOf("listProjects", total),
 		Head: []string{q.t("col.name"), q.t("col.your_role"), q.t("col.owner"), q.t("title.members"), q.t("col.brokers"), q.t("col.description")}}
 	for _, p := range list {
 		r := row{Cells: []cell{{Text: p.Name, To: "p/" + p.ID + "/brokers"}, {Text: q.t("role." + p.Role)}, {Text: p.Owner.Name},
@@ -170,7 +170,7 @@ func viewTokens(q *request) (view, error) {
 	if err != nil {
 		return nil, err
 	}
-	v := &listView{Intro: q.t("tokens.empty"), Paging: paging{Total: total},
+	v := &listView{Intro: q.t("tokens.empty"), Paging: q.allOf("listTokens", total),
 		Head: []string{q.t("col.name"), q.t("col.role"), q.t("col.reach"), q.t("col.issuer"), q.t("col.created"), q.t("col.expires"), q.t("col.last_used")}}
 	if q.role() >= admin {
 		v.Add = link{Text: q.t("tokens.add"), To: q.inProject("tokens/new")}

@@ -95,7 +95,7 @@ func viewStreams(q *request) (view, error) {
 		v.Err = q.asAPIError(err)
 		return v, nil
 	}
-	v.Paging = q.paging(total)
+	v.Paging = q.pagingOf("listStreams", total)
 	if q.role() >= editor {
 		v.Add = link{Text: q.t("streams.add"), To: q.inBroker("streams/new")}
 	}

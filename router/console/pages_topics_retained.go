@@ -58,7 +58,7 @@ func viewRetained(q *request) (view, error) {
 	var g parts
 	load(&g, q, &v.Messages, "listRetained", q.listQuery("filter"))
 	g.wait()
-	v.Paging = q.paging(v.Messages.Total)
+	v.Paging = q.pagingOf("listRetained", v.Messages.Total)
 	for _, m := range v.Messages.Value {
 		t := topicRecord{Payload: m.Payload, Encoding: m.Encoding}
 		line, _ := t.shown("")

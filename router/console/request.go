@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
 )
 
 // request is the browser's request for a page.
@@ -25,6 +26,9 @@ type request struct {
 	lastPage string // link to the last page of a list whose query is past the end, otherwise ""
 	shown    string // what an action returned for its page to show
 	trial    *trial // as above: the outcome of the test of a connection
+
+	calls   sync.Mutex            // protects the field below
+	queries map[string]calledWith // of the last call of each operation that succeeded
 }
 
 // caller is the response of the operation me.

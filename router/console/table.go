@@ -13,6 +13,7 @@ type paging struct {
 	Size, Total   int
 	First, Last   int    // entries shown, counted from 1; 0 if there is none
 	Before, After string // links, "" if there are no more entries
+	Downloads     []link // to all entries, none if there are none
 }
 
 // pageSizes are the numbers of rows that a page may have.

@@ -34,7 +34,7 @@ func emptyService(_ *http.Request, operation string, _ map[string]string, query 
 
 func newTestConsole(t *testing.T, call Call) *Console {
 	t.Helper()
-	c, err := New(call, func(string) bool { return true }, slog.New(slog.DiscardHandler))
+	c, err := New(call, func(operation string) string { return "/api/" + operation }, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
