@@ -19,7 +19,12 @@ type listView struct {
 	More   []link // what deletes several objects
 
 	CanMeasure, Rates bool // messages per second can be, or are measured
+
+	Choice columnChoice // of columns; none for a table that is always shown as a whole
 }
+
+// Shows reports whether the column with an index is shown.
+func (v *listView) Shows(index int) bool { return v.Choice.Has(index + 1) }
 
 // HasActions reports whether something can be done with one of the objects.
 func (v *listView) HasActions() bool {

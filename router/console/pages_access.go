@@ -236,6 +236,7 @@ func (l objectList) oneOf(names []string) url.Values {
 type listFilter struct {
 	Value, Target, Mode string
 	Targets, Modes      []option
+	Choice              columnChoice // that the list keeps
 }
 
 // filterModes are the comparisons of the API.

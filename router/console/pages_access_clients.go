@@ -40,6 +40,7 @@ type clientsView struct {
 	Clients part[[]accessClient]
 	Filter  listFilter
 	Paging  paging
+	Choice  columnChoice
 
 	Bulk     []bulkAction // what can be done with selected clients
 	Matching []link       // what can be done with all that match the filter
@@ -66,7 +67,9 @@ func (v *clientsView) fillBulk(q *request) {
 }
 
 func viewClients(q *request) (view, error) {
-	v := &clientsView{Filter: q.listFilter("username", "clientid", "textname", "textdescription", "rolename", "groupname")}
+	v := &clientsView{Filter: q.listFilter("username", "clientid", "textname", "textdescription", "rolename", "groupname"), Choice: q.columns(q.t("access.username"),
+		q.t("access.state"), q.t("access.textname"), q.t("access.clientid"), q.t("access.groups"), q.t("access.roles"), q.t("access.connected_from"))}
+	v.Filter.Choice = v.Choice
 	var g parts
 	load(&g, q, &v.Clients, "listClients", q.filtered())
 	g.wait()

@@ -23,6 +23,7 @@ func viewBrokers(q *request) (view, error) {
 	load, full := q.loadHead()
 	v := &listView{Intro: q.t("home.empty"), Paging: q.allOf("listBrokers", total), Full: full,
 		Head: slices.Concat([]string{q.t("col.name"), q.t("col.state"), q.t("col.kind"), q.t("connection.features")}, load, []string{q.t("col.address"), q.t("col.since")})}
+	v.Choice = q.columns(v.Head...)
 	if q.role() >= admin {
 		v.Add = link{Text: q.t("brokers.add"), To: q.inProject("brokers/new")}
 	}

@@ -57,6 +57,7 @@ type sessionsView struct {
 	Bulk     []bulkAction // what can be done with selected sessions
 	Selected selection
 	Ask      *formView // asks whether to do it, nil if nothing was selected
+	Choice   columnChoice
 }
 
 // order is a way to list the sessions.
@@ -172,6 +173,7 @@ func viewSessions(q *request) (view, error) {
 		v.loadTop(q)
 		return v, nil
 	}
+	v.Choice = q.columns(q.t("sessions.clientid"), q.t("sessions.state"), q.t("sessions.username"), q.t("sessions.protocol"), q.t("session.subscriptions"), q.t("sessions.queue"), q.t("session.dropped"))
 	query := q.listQuery("filterValue", "filterTarget", "state", "queued", "dropped", "rates")
 	var g parts
 	load(&g, q, &v.Sessions, "inspectClients", query)

@@ -6,6 +6,7 @@ type subscriptionsView struct {
 	Subscriptions part[[]subscriptionRecord]
 	Paging        paging
 	Filter        fieldFilter
+	Choice        columnChoice
 }
 
 // subscriptionRecord is an entry of listSubscriptions; QoS is -1 if it is unknown.
@@ -22,7 +23,7 @@ type subscriptionRecord struct {
 }
 
 func viewSubscriptions(q *request) (view, error) {
-	v := &subscriptionsView{Filter: q.filterBy("subscriptions", "topic", "clientid", "username", "share")}
+	v := &subscriptionsView{Filter: q.filterBy("subscriptions", "topic", "clientid", "username", "share"), Choice: q.columns(q.t("subscriptions.target.topic"), q.t("sessions.clientid"), q.t("sessions.username"), q.t("publish.field.qos"), q.t("subscriptions.target.share"), q.t("subscriptions.options"))}
 	var g parts
 	load(&g, q, &v.Subscriptions, "listSubscriptions", q.listQuery("filterValue", "filterTarget", "clientid"))
 	g.wait()

@@ -60,6 +60,7 @@ func viewProjects(q *request) (view, error) {
 	}
 	v := &listView{Intro: q.t("projects.empty"), Add: link{Text: q.t("projects.add"), To: "projects/new", Dialog: true}, Paging: q.allOf("listProjects", total),
 		Head: []string{q.t("col.name"), q.t("col.your_role"), q.t("col.owner"), q.t("title.members"), q.t("col.brokers"), q.t("col.description")}}
+	v.Choice = q.columns(v.Head...)
 	for _, p := range list {
 		r := row{Cells: []cell{{Text: p.Name, To: "p/" + p.ID + "/brokers"}, {Text: q.t("role." + p.Role)}, {Text: p.Owner.Name},
 			{Text: q.lang.number(p.Members), Number: true}, {Text: q.lang.number(p.Brokers), Number: true}, {Text: p.Description}}}
@@ -172,6 +173,7 @@ func viewTokens(q *request) (view, error) {
 	}
 	v := &listView{Intro: q.t("tokens.empty"), Paging: q.allOf("listTokens", total),
 		Head: []string{q.t("col.name"), q.t("col.role"), q.t("col.reach"), q.t("col.issuer"), q.t("col.created"), q.t("col.expires"), q.t("col.last_used")}}
+	v.Choice = q.columns(v.Head...)
 	if q.role() >= admin {
 		v.Add = link{Text: q.t("tokens.add"), To: q.inProject("tokens/new")}
 	}

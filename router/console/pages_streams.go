@@ -85,6 +85,7 @@ func (q *request) streamState(s streamRecord) cell {
 func viewStreams(q *request) (view, error) {
 	v := &listView{Intro: q.t("streams.empty"), Rates: q.query.Get("rates") == "true",
 		Head: []string{q.t("col.name"), q.t("col.state"), q.t("col.source"), q.t("col.target"), q.t("streams.results"), q.t("col.stored") + " · " + q.t("streams.kept")}}
+	v.Choice = q.columns(v.Head...)
 	if v.Rates {
 		v.Head = append(v.Head, q.t("overview.per_second"))
 	}

@@ -73,6 +73,7 @@ func viewUsers(q *request) (view, error) {
 	}
 	v := &listView{Intro: q.t("users.empty"), Add: link{Text: q.t("users.add"), To: "users/new", Dialog: true}, Paging: q.paging(list.Total),
 		Head: []string{q.t("col.name"), q.t("col.email"), q.t("col.projects"), q.t("col.brokers"), q.t("col.last_seen"), q.t("col.created")}}
+	v.Choice = q.columns(v.Head...)
 	for _, u := range list.Data {
 		name := cell{Text: u.Name, To: "users/" + u.ID}
 		if !u.Verified {
