@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"compress/gzip"
 	"crypto/sha256"
-	"embed"
 	"encoding/hex"
 	"io"
 	"io/fs"
@@ -14,9 +13,6 @@ import (
 	"strconv"
 	"strings"
 )
-
-//go:embed static
-var staticFiles embed.FS
 
 // assets are the files of static, below a directory that is named after the hash of all
 // of them: so a browser may keep each for ever, and the imports between modules stay
@@ -33,13 +29,17 @@ type asset struct {
 }
 
 func loadAssets() (*assets, error) {
+	source, err := files()
+	if err != nil {
+		return nil, err
+	}
 	a := &assets{files: map[string]asset{}}
 	sum := sha256.New()
-	err := fs.WalkDir(staticFiles, "static", func(p string, d fs.DirEntry, err error) error {
+	err = fs.WalkDir(source, "static", func(p string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}
-		b, err := staticFiles.ReadFile(p)
+		b, err := fs.ReadFile(source, p)
 		if err != nil {
 			return err
 		}

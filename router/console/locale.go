@@ -1,9 +1,6 @@
 package console
 
 import (
-	"archive/zip"
-	"bytes"
-	_ "embed"
 	"encoding/json"
 	"fmt"
 	"io/fs"
@@ -16,17 +13,6 @@ import (
 	"golang.org/x/text/message"
 	"golang.org/x/text/message/catalog"
 )
-
-// packedLocales has the directory locales as a ZIP archive, a third of its size; a test compares them.
-//
-//go:embed locales.zip
-var packedLocales []byte
-
-// localeFiles returns the files: a directory locales/LANGUAGE for each language, and locales/sentences.
-// The tests add a language.
-var localeFiles = func() (fs.FS, error) {
-	return zip.NewReader(bytes.NewReader(packedLocales), int64(len(packedLocales)))
-}
 
 // languageTags are the languages of the console; the first is that of a caller who wants
 // none of them.
@@ -67,14 +53,14 @@ func (t *text) UnmarshalJSON(b []byte) error {
 func loadCatalogue() (*catalogue, error) {
 	builder := catalog.NewBuilder(catalog.Fallback(language.English))
 	c := &catalogue{}
-	files, err := localeFiles()
+	source, err := files()
 	if err != nil {
 		return nil, err
 	}
 	var tags []language.Tag
 	for _, name := range languageTags {
 		tag := language.MustParse(name)
-		keys, err := loadLanguage(files, name)
+		keys, err := loadLanguage(source, name)
 		if err != nil {
 			return nil, err
 		}
@@ -86,7 +72,7 @@ func loadCatalogue() (*catalogue, error) {
 		tags = append(tags, tag)
 		l := &locale{Tag: name, keys: keys, printer: message.NewPrinter(tag, message.Catalog(builder))}
 		if name != languageTags[0] {
-			if l.sentences, err = loadSentences(files, name); err != nil {
+			if l.sentences, err = loadSentences(source, name); err != nil {
 				return nil, err
 			}
 		}

@@ -15,28 +15,30 @@ import (
 // brackets: what a page shows without them comes from no catalogue.
 const PseudoLanguage = "en-XA"
 
-// sourceLocales has the directory locales as it is in the source, testLocales the pseudo language, too.
+// sourceFiles has the files as they are in the source, testFiles the pseudo language, too.
 var (
-	sourceLocales = os.DirFS(".")
-	testLocales   = fstest.MapFS{}
+	sourceFiles = os.DirFS(".")
+	testFiles   = fstest.MapFS{}
 )
 
 func init() {
-	err := fs.WalkDir(sourceLocales, "locales", func(name string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
+	for _, dir := range packedDirectories {
+		err := fs.WalkDir(sourceFiles, dir, func(name string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() {
+				return err
+			}
+			b, err := fs.ReadFile(sourceFiles, name)
+			if path.Base(path.Dir(name)) == "sentences" {
+				b = disguiseSentences(b)
+			}
+			testFiles[name] = &fstest.MapFile{Data: b}
 			return err
+		})
+		if err != nil {
+			panic(err)
 		}
-		b, err := fs.ReadFile(sourceLocales, name)
-		if path.Base(path.Dir(name)) == "sentences" {
-			b = disguiseSentences(b)
-		}
-		testLocales[name] = &fstest.MapFile{Data: b}
-		return err
-	})
-	if err != nil {
-		panic(err)
 	}
-	english, err := loadLanguage(sourceLocales, "en")
+	english, err := loadLanguage(sourceFiles, "en")
 	if err != nil {
 		panic(err)
 	}
@@ -54,8 +56,8 @@ func init() {
 	if err != nil {
 		panic(err)
 	}
-	testLocales["locales/"+PseudoLanguage+"/all.json"] = &fstest.MapFile{Data: b}
-	localeFiles = func() (fs.FS, error) { return testLocales, nil }
+	testFiles["locales/"+PseudoLanguage+"/all.json"] = &fstest.MapFile{Data: b}
+	files = func() (fs.FS, error) { return testFiles, nil }
 	languageTags = append(languageTags, PseudoLanguage)
 }
 

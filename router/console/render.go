@@ -3,7 +3,6 @@ package console
 import (
 	"bytes"
 	"compress/gzip"
-	"embed"
 	"html/template"
 	"net/http"
 	"slices"
@@ -11,9 +10,6 @@ import (
 	"strings"
 	"sync"
 )
-
-//go:embed templates
-var templateFiles embed.FS
 
 // view is the data of a page's template: a struct that embeds frame.
 type view interface{ base() *frame }
@@ -52,8 +48,12 @@ func (ts *templates) of(p *page, l *locale, root string) (*template.Template, er
 // sharedTemplates returns the templates that all pages share. They are parsed once: only
 // the functions that they call depend on the language and the depth of the path.
 var sharedTemplates = sync.OnceValues(func() (*template.Template, error) {
+	source, err := files()
+	if err != nil {
+		return nil, err
+	}
 	names := (&Console{}).functions(&locale{}, "") // parsing needs their names
-	return template.New("layout.html").Funcs(names).ParseFS(templateFiles, "templates/layout.html", "templates/components/*.html")
+	return template.New("layout.html").Funcs(names).ParseFS(source, "templates/layout.html", "templates/components/*.html")
 })
 
 // parse returns the template of a page, with those that all pages share.
@@ -66,7 +66,11 @@ func parse(name string, functions template.FuncMap) (*template.Template, error) 
 	if err != nil {
 		return nil, err
 	}
-	return t.Funcs(functions).Option("missingkey=error").ParseFS(templateFiles, "templates/"+name+".html")
+	source, err := files()
+	if err != nil {
+		return nil, err
+	}
+	return t.Funcs(functions).Option("missingkey=error").ParseFS(source, "templates/"+name+".html")
 }
 
 // write sends a page, or the fragments that the script asked for.

@@ -19,13 +19,13 @@ import (
 // readSentences returns the texts of all sentences, by the English one.
 func readSentences(t *testing.T) map[string]map[string]string {
 	t.Helper()
-	paths, err := fs.Glob(sourceLocales, "locales/sentences/*.json")
+	paths, err := fs.Glob(sourceFiles, "locales/sentences/*.json")
 	if err != nil || len(paths) == 0 {
 		t.Fatalf("files %q: %v", paths, err)
 	}
 	all := map[string]map[string]string{}
 	for _, p := range paths {
-		b, err := fs.ReadFile(sourceLocales, p)
+		b, err := fs.ReadFile(sourceFiles, p)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -116,7 +116,7 @@ func TestSchemaTexts(t *testing.T) {
 			}
 		}
 	}
-	b, err := fs.ReadFile(sourceLocales, "locales/sentences/bridges.json")
+	b, err := fs.ReadFile(sourceFiles, "locales/sentences/bridges.json")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -156,7 +156,7 @@ func TestErrorSentences(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	b, err := fs.ReadFile(sourceLocales, "locales/sentences/errors.json")
+	b, err := fs.ReadFile(sourceFiles, "locales/sentences/errors.json")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,7 +14,7 @@ import (
 // static returns a file of static.
 func static(t *testing.T, name string) string {
 	t.Helper()
-	b, err := staticFiles.ReadFile("static/" + name)
+	b, err := fs.ReadFile(sourceFiles, "static/"+name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -181,13 +181,13 @@ func TestSizes(t *testing.T) {
 // their directory is named after the hash of all of them.
 func TestModules(t *testing.T) {
 	t.Parallel()
-	names, err := fs.Glob(staticFiles, "static/*.js")
+	names, err := fs.Glob(sourceFiles, "static/*.js")
 	if err != nil || len(names) == 0 {
 		t.Fatal(names, err)
 	}
 	imports := regexp.MustCompile(`(?:from|import)\s*\(?'([^']+)'`)
 	for _, p := range names {
-		b, err := staticFiles.ReadFile(p)
+		b, err := fs.ReadFile(sourceFiles, p)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -202,13 +202,13 @@ func TestModules(t *testing.T) {
 // TestOneTrustedTypesPolicy checks that HTML becomes elements in one place only.
 func TestOneTrustedTypesPolicy(t *testing.T) {
 	t.Parallel()
-	names, err := fs.Glob(staticFiles, "static/*.js")
+	names, err := fs.Glob(sourceFiles, "static/*.js")
 	if err != nil {
 		t.Fatal(err)
 	}
 	sinks := regexp.MustCompile(`innerHTML|outerHTML|insertAdjacentHTML|document\.write|DOMParser|createContextualFragment|setHTMLUnsafe|\beval\b|new Function|createPolicy`)
 	for _, p := range names {
-		b, err := staticFiles.ReadFile(p)
+		b, err := fs.ReadFile(sourceFiles, p)
 		if err != nil {
 			t.Fatal(err)
 		}

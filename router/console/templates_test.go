@@ -14,9 +14,9 @@ import (
 func templateSources(t *testing.T) map[string]string {
 	t.Helper()
 	sources := map[string]string{}
-	err := fs.WalkDir(templateFiles, "templates", func(p string, d fs.DirEntry, err error) error {
+	err := fs.WalkDir(sourceFiles, "templates", func(p string, d fs.DirEntry, err error) error {
 		if err == nil && !d.IsDir() {
-			b, _ := templateFiles.ReadFile(p)
+			b, _ := fs.ReadFile(sourceFiles, p)
 			sources[p] = string(b)
 		}
 		return err
@@ -121,14 +121,14 @@ var verbs = regexp.MustCompile(`%(?:\[(\d+)\])?[a-z]`)
 // and, where English has them, plural forms.
 func TestTexts(t *testing.T) {
 	t.Parallel()
-	english, err := loadLanguage(testLocales, languageTags[0])
+	english, err := loadLanguage(testFiles, languageTags[0])
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, tag := range languageTags[1:] {
 		t.Run(tag, func(t *testing.T) {
 			t.Parallel()
-			other, err := loadLanguage(testLocales, tag)
+			other, err := loadLanguage(testFiles, tag)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -190,7 +190,7 @@ func arguments(text string) []string {
 // that no page lacks a title.
 func TestKeys(t *testing.T) {
 	t.Parallel()
-	english, err := loadLanguage(testLocales, languageTags[0])
+	english, err := loadLanguage(testFiles, languageTags[0])
 	if err != nil {
 		t.Fatal(err)
 	}
