@@ -49,6 +49,7 @@ type member struct {
 	hasClusterTime atomic.Bool             // syncmode full: this node has the cluster's time
 	offsets        clockOffsets            // syncmode hp
 	peering        atomic.Pointer[peering] // nil for none
+	drained        drainTask
 
 	transition sync.Mutex      // held while the membership or serving state is changed or compared; guards what follows
 	restricted bool            // alone, until the broker is let into the cluster that it expects
@@ -235,6 +236,7 @@ func (m *member) detach(ctx context.Context) error {
 		}
 	}
 	b.control.SetReplicator(nil)
+	m.undrain()
 	m.shares.Store(int32(sharesNothing))
 	return errors.Join(m.changeTo(ctx, alone), m.lockOut(ctx))
 }

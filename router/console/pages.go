@@ -14,6 +14,7 @@ func pages() []*page {
 		projectPages(),
 		connectPages(),
 		clusterPages(),
+		clusterNodePages(),
 		streamPages(),
 		bridgePages(),
 		accessPages(),

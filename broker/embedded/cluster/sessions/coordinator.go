@@ -83,7 +83,7 @@ type Coordinator struct {
 	pullSlots chan struct{} // semaphore of the sessions being pulled for other nodes
 
 	wakeProbe chan struct{} // an unreachable peer has sent a request
-	draining  atomic.Bool   // this node takes no sessions over for nodes that stop
+	draining  atomic.Bool   // this node moves its sessions to others, and takes none over from nodes that do
 	stopping  atomic.Bool   // the peers hear that this node stops, and must not find out that it still responds
 	stopped   atomic.Bool   // they do not wait for this node any more
 

@@ -34,6 +34,9 @@ func (c *Coordinator) Drain(ctx context.Context) (moved, left int) {
 	}
 }
 
+// EndDrain lets this node take over sessions of nodes that stop again.
+func (c *Coordinator) EndDrain() { c.draining.Store(false) }
+
 // awaitClaims waits until no client id is being claimed, and thus no session is on its way to
 // another node. It reports whether it had to.
 func (c *Coordinator) awaitClaims(ctx context.Context) (waited bool) {
@@ -50,8 +53,8 @@ func (c *Coordinator) awaitClaims(ctx context.Context) (waited bool) {
 	return waited
 }
 
-// errStopped refuses requests to a node that stops.
-var errStopped = errors.New("the node stops")
+// errStopped refuses requests to a node that stops or is drained.
+var errStopped = errors.New("the node stops, or moves its sessions to others")
 
 // Stop announces to the other nodes that this one stops, so that the clients that connect to them
 // do not wait for it. From then on it does not respond.
