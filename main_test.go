@@ -100,7 +100,7 @@ var mayImport = map[string][]string{
 
 	"router/appliance/backup":  {"broker/storage"},
 	"router/appliance/datadir": {"broker/storage"},
-	"router/appliance/doctor":  {"broker/storage"},
+	"router/appliance/doctor":  {"broker", "broker/storage"},
 	"router/appliance/upgrade": {"broker/storage"},
 
 	// Packages for tests and the gate only.

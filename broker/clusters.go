@@ -32,7 +32,7 @@ type Cluster struct {
 	ClusterName string        `json:"clustername" doc:"Name of the cluster." example:"plant"`
 	SyncMode    string        `json:"syncmode" doc:"Mode: full, dynsec or hp." example:"full"`
 	State       string        `json:"state" doc:"active (all nodes are healthy), degraded (some are not) or inactive (there is no leader)." example:"active"`
-	Warning     string        `json:"warning,omitempty" doc:"What the leader warns of although it does not keep the nodes from working: clocks or versions that differ. Absent if there is nothing. An extension." example:"-"`
+	Warning     string        `json:"warning,omitempty" doc:"What the leader warns of although it does not keep the nodes from working: clocks or versions that differ, and certificates of listeners that expire within 30 days. Absent if there is nothing. An extension." example:"-"`
 	Nodes       []ClusterNode `json:"nodes" doc:"Nodes of the cluster."`
 }
 
@@ -104,7 +104,7 @@ type RaftStatus struct {
 	CurrentTerm  int64      `json:"current_term" doc:"Current Raft term." example:"7"`
 	SyncMode     string     `json:"syncmode" doc:"Mode: full, dynsec or hp." example:"full"`
 	ErrorMessage string     `json:"errmsg" doc:"Why a node does not take part; empty if all do." example:"\"\""`
-	Warning      string     `json:"warning,omitempty" doc:"What the leader warns of although it does not keep the nodes from working: clocks or versions that differ. Absent if there is nothing. An extension." example:"-"`
+	Warning      string     `json:"warning,omitempty" doc:"What the leader warns of although it does not keep the nodes from working: clocks or versions that differ, and certificates of listeners that expire within 30 days. Absent if there is nothing. An extension." example:"-"`
 	Drain
 }
 

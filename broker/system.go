@@ -71,6 +71,9 @@ type Listener struct {
 	Connections        *int           `json:"connections,omitempty" doc:"Number of open connections of the listener. Absent if the broker does not report it." example:"42"`
 }
 
+// CertificateWarningDays is how many days before its end a certificate is reported.
+const CertificateWarningDays = 30
+
 // ListenerCert is a certificate of a listener.
 type ListenerCert struct {
 	CertificateID string `json:"certificate_id" doc:"Id of the certificate; the embedded broker uses the SHA-256 of the certificate, hexadecimal." example:"4ad8c34e0ff6ad8f8c3cbb9e1d1c6b7f0c1a7d2f4b8e6a59c3d2e1f0a9b8c7d6"`

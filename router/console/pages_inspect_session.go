@@ -177,7 +177,7 @@ func (q *request) readCertificate(text string, now time.Time) *certificate {
 	return &certificate{Subject: c.Subject.String(), Issuer: c.Issuer.String(), Validity: q.validity(c.NotAfter, now)}
 }
 
-// soonExpired is how long before its end a certificate is to be renewed.
+// soonExpired is how long before its end a certificate is to be renewed, as the API and the commands report it.
 const soonExpired = 30 * 24 * time.Hour
 
 // validity returns the sentence about the end of a certificate, relative to now and as a time.
