@@ -2,6 +2,7 @@ package embedded
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"time"
@@ -140,7 +141,11 @@ func (n network) Peers() (nodes []int, ok bool) {
 
 // Ask sends a request about clients to another node.
 func (n network) Ask(ctx context.Context, to int, request []byte) ([]byte, error) {
-	return n.node.Ask(ctx, cluster.NodeID(to), withKind(askClaims, request))
+	b, err := n.node.Ask(ctx, cluster.NodeID(to), withKind(askClaims, request))
+	if _, refused := errors.AsType[*cluster.RemoteError](err); refused {
+		err = fmt.Errorf("%w: %w", sessions.ErrRefused, err)
+	}
+	return b, err
 }
 
 // Dial opens a link to another node.

@@ -228,3 +228,32 @@ func TestDrainNodeWithoutSessionsInCommon(t *testing.T) {
 		t.Errorf("without a cluster: %v", err)
 	}
 }
+
+// TestHPDrainMovesWills stops a node that has the session of a client whose Will is not due. Another
+// node publishes it when the delay has passed, once.
+func TestHPDrainMovesWills(t *testing.T) {
+	t.Parallel()
+	const delay = 3
+	all := gatherHP(t, unhurried)
+	watcher := join(t, all[2].Broker, 5, as("dev", "pw"))
+	watcher.Subscribe(1, "wills/#")
+	c := join(t, all[0].Broker, 5, as("dev", "pw"), withID("c"), persistent, withWill("wills/c", "gone"), func(pk *packet.Packet) {
+		pk.Connect.Will.QoS, pk.Connect.Will.Properties.WillDelay = 1, delay
+	})
+	began := time.Now()
+	c.Conn.Close()
+	c.wantForgotten(all[0].Broker)
+	all[0].stop()
+	if pk := watcher.Want(packet.Publish); pk.Topic != "wills/c" || string(pk.Payload) != "gone" {
+		t.Errorf("got %s: %s", pk.Topic, pk.Payload)
+	}
+	if after := time.Since(began); after < delay*time.Second-100*time.Millisecond {
+		t.Errorf("the Will was published after %v", after)
+	}
+	all[0].start()
+	eventually(t, "all nodes are there", all.areAll)
+	all.linked(t)
+	if rest := watcher.Settled(); len(rest) > 0 {
+		t.Errorf("more was published: %v", rest)
+	}
+}

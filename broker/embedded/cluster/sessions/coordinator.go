@@ -8,6 +8,7 @@ package sessions
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"math/rand/v2"
 	"sync"
@@ -24,9 +25,12 @@ type Net interface {
 	Peers() (nodes []int, ok bool)
 	// Ask sends a request to a node and returns what its Serve returns. It ends when ctx does.
 	// Requests and responses are smaller than 16 MiB. The error is a syscall.ECONNREFUSED if
-	// nothing listens at the node's address.
+	// nothing listens at the node's address, and an ErrRefused if the node's Serve returned one.
 	Ask(ctx context.Context, to int, request []byte) ([]byte, error)
 }
+
+// ErrRefused is the error of a request to which a node has responded with an error.
+var ErrRefused = errors.New("the node refuses the request")
 
 // Options configures a Coordinator. Self, Engine and Net are required.
 type Options struct {

@@ -19,14 +19,16 @@ const (
 )
 
 // Drain moves the sessions of clients that are away to the other nodes, evenly, and returns how
-// many moved and how many are left. The sessions of connected clients stay, those that are in
-// doubt, and those with a Will that is not due yet, because a session moves without its Will.
+// many moved and how many are left. The sessions of connected clients stay, and those that are in
+// doubt. Those with a Will that is not due yet move with it, but not to nodes of older releases.
 // Drain ends when no peer takes any more, or with its context. A client that connects to another
 // node meanwhile gets its session there, as always; Drain waits until it has.
 func (c *Coordinator) Drain(ctx context.Context) (moved, left int) {
 	c.draining.Store(true) // of nodes that stop together none gets the sessions of the others
 	for {
-		movedNow, leftNow := c.drainOnce(ctx)
+		movedNow, leftNow := c.drainOnce(ctx, false)
+		willsMoved, willsLeft := c.drainOnce(ctx, true)
+		movedNow, leftNow = movedNow+willsMoved, leftNow+willsLeft
 		moved, left = moved+movedNow, leftNow
 		if waited := c.awaitClaims(ctx); left == 0 || movedNow == 0 && !waited || ctx.Err() != nil {
 			return moved, left
@@ -83,7 +85,7 @@ type drainPass struct {
 	moved, left atomic.Int64
 }
 
-func (c *Coordinator) drainOnce(ctx context.Context) (moved, left int) {
+func (c *Coordinator) drainOnce(ctx context.Context, withWill bool) (moved, left int) {
 	p := &drainPass{coordinator: c, sessions: make(chan engine.Ownership)}
 	nodes, _ := c.reachablePeers()
 	var workers sync.WaitGroup
@@ -94,7 +96,7 @@ func (c *Coordinator) drainOnce(ctx context.Context) (moved, left int) {
 	}
 	idle := make(chan struct{}) // closed when no worker is left
 	go func() { workers.Wait(); close(idle) }()
-	for h := range c.movable() {
+	for h := range c.movable(withWill) {
 		select {
 		case p.sessions <- h:
 		case <-idle:
@@ -108,13 +110,13 @@ func (c *Coordinator) drainOnce(ctx context.Context) (moved, left int) {
 	return int(p.moved.Load()), int(p.left.Load())
 }
 
-// movable iterates over the sessions that Drain moves.
-func (c *Coordinator) movable() iter.Seq[engine.Ownership] {
+// movable iterates over the sessions that Drain moves: those with a Will, or those without one.
+func (c *Coordinator) movable(withWill bool) iter.Seq[engine.Ownership] {
 	return func(yield func(engine.Ownership) bool) {
 		for after := ""; ; {
 			list := c.list(after)
 			for _, h := range list {
-				if !h.Connected && !h.HasWill && c.doubtAbout(h.ClientID) == nil && !yield(h) {
+				if !h.Connected && h.HasWill == withWill && c.doubtAbout(h.ClientID) == nil && !yield(h) {
 					return
 				}
 			}
@@ -180,7 +182,7 @@ func (c *Coordinator) receive(ctx context.Context, from int, remote engine.Owner
 		c.markUnreconciled(from)
 		return errors.New("there is a session of the client id here")
 	}
-	claim := engine.Claim{ClientID: remote.ClientID, Timestamp: remote.Timestamp}
+	claim := engine.Claim{ClientID: remote.ClientID, Timestamp: remote.Timestamp, KeepWill: remote.HasWill}
 	o, err := c.claimAt(t.ctx, from, claimRequest{Claim: claim, anyUser: true})
 	if err != nil {
 		return err
