@@ -3,8 +3,6 @@ package embedded
 import (
 	"context"
 	"errors"
-	"maps"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -150,46 +148,55 @@ func (m *member) acceptClients() {
 // addressTimeout bounds how long a node waits for what others tell about their clients.
 const addressTimeout = time.Second
 
-// askPeers sends a request to all other nodes at the same time, and calls take for each response, or
-// its error, one at a time.
-func (m *member) askPeers(ctx context.Context, request []byte, take func(from cluster.NodeID, response []byte, err error)) {
+// peerResponse is the response of another node, or why there is none.
+type peerResponse struct {
+	from cluster.NodeID
+	body []byte
+	err  error
+}
+
+// askPeers sends a request to all other nodes at the same time, and returns the responses in order of
+// the nodes.
+func (m *member) askPeers(ctx context.Context, request byte) []peerResponse {
 	ctx, cancel := context.WithTimeout(ctx, addressTimeout)
 	defer cancel()
 	nodes, _ := m.node.Peers()
+	responses := make([]peerResponse, len(nodes))
 	var asked sync.WaitGroup
-	var mu sync.Mutex
-	for _, n := range nodes {
+	for i, n := range nodes {
 		asked.Go(func() {
-			b, err := m.node.Ask(ctx, n.NodeID, request)
-			mu.Lock()
-			defer mu.Unlock()
-			take(n.NodeID, b, err)
+			b, err := m.node.Ask(ctx, n.NodeID, []byte{request})
+			responses[i] = peerResponse{n.NodeID, b, err}
 		})
 	}
 	asked.Wait()
+	return responses
 }
 
 // acceptingPeers returns the other nodes that respond and are not drained. Nodes of an older release
 // do not know the request, and cannot be drained.
 func (m *member) acceptingPeers(ctx context.Context) (nodes []cluster.NodeID) {
-	m.askPeers(ctx, []byte{askDrained}, func(from cluster.NodeID, response []byte, err error) {
-		_, refused := errors.AsType[*cluster.RemoteError](err)
-		if refused || err == nil && !slices.Equal(response, []byte{1}) {
-			nodes = append(nodes, from)
+	for _, r := range m.askPeers(ctx, askDrained) {
+		_, refused := errors.AsType[*cluster.RemoteError](r.err)
+		if refused || r.err == nil && string(r.body) != isDrained {
+			nodes = append(nodes, r.from)
 		}
-	})
+	}
 	return nodes
 }
+
+// isDrained is the response to askDrained of a node that refuses clients.
+const isDrained = "\x01"
 
 // refusesClients reports whether this node is drained or about to stop.
 func (m *member) refusesClients() bool { return m.drained.isOn() || m.broker.life.isClosing() }
 
-// encodeDrained returns the response to askDrained: 1 if this node refuses clients, otherwise 0.
+// encodeDrained returns the response to askDrained.
 func (m *member) encodeDrained() []byte {
 	if m.refusesClients() {
-		return []byte{1}
+		return []byte(isDrained)
 	}
-	return []byte{0}
+	return nil
 }
 
 // clientAddress returns the address at which clients reach this node, "" while it refuses them.
@@ -201,17 +208,13 @@ func (m *member) clientAddress() string {
 }
 
 // clientAddresses returns the addresses at which clients reach the other nodes, of those that
-// respond and have one configured, in order of their numbers and separated by spaces.
+// respond and have one configured, separated by spaces.
 func (m *member) clientAddresses(ctx context.Context) string {
-	at := map[cluster.NodeID]string{}
-	m.askPeers(ctx, []byte{askAddress}, func(from cluster.NodeID, response []byte, err error) {
-		if err == nil && validateClientAddress(string(response)) == nil { // an older release does not know the request
-			at[from] = string(response)
-		}
-	})
 	var all []string
-	for _, n := range slices.Sorted(maps.Keys(at)) {
-		all = append(all, at[n])
+	for _, r := range m.askPeers(ctx, askAddress) { // an older release does not know the request
+		if address := string(r.body); r.err == nil && validateClientAddress(address) == nil {
+			all = append(all, address)
+		}
 	}
 	return strings.Join(all, " ")
 }

@@ -34,7 +34,7 @@ func TestClusterDrain(t *testing.T) {
 
 	c := &clusterConsole{signIn(t, p.URL+"/ui/p/"+p.Project+"/clusters/"+made.ID), t}
 	c.wantNodes("1 Leader", "2 Follower")
-	const drain, undrain = "#nodes a[href$='/drain?node=2']", "#nodes a[href$='/undrain?node=2']"
+	const drain = "#nodes a[href$='/drain?node=2']"
 	suite.WaitFor(t, "the node serves clients as one of the cluster", func() bool {
 		var record struct{ ClusterMode *string }
 		services[1].Root.Get(services[1].At("")).Want(200).Decode(&record)
@@ -48,6 +48,6 @@ func TestClusterDrain(t *testing.T) {
 	c.Click("#dialog form .primary")
 	c.WaitFor("document.querySelector('#dialog .message.bad')?.innerText.includes('No other node of the cluster')")
 	c.Reload()
-	c.dialog(undrain, "accepts clients again", nil, "n2")
+	c.dialog(drain, "accepts clients again", nil, "n2")
 	c.wantNodes("1 Leader", "2 Follower")
 }

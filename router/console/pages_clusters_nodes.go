@@ -7,12 +7,9 @@ import (
 
 // clusterNodePages drain a node of a cluster, and undo that.
 func clusterNodePages() []*page {
-	const path = "/ui/p/{projectId}/clusters/{clusterId}"
 	return []*page{
-		{path: path + "/drain", name: "cluster-drain", template: "form", group: "clusters", role: editor, help: "clusters", calls: []string{"drainClusterNode", "getCluster"},
-			view: viewDrain, actions: map[string]action{"": drainNode}},
-		{path: path + "/undrain", name: "cluster-undrain", template: "form", group: "clusters", role: editor, help: "clusters", calls: []string{"undrainClusterNode", "getCluster"},
-			view: viewUndrain, actions: map[string]action{"": undrainNode}},
+		{path: "/ui/p/{projectId}/clusters/{clusterId}/drain", name: "cluster-drain", template: "form", group: "clusters", role: editor, help: "clusters",
+			calls: []string{"drainClusterNode", "undrainClusterNode", "getCluster"}, view: viewDrain, actions: map[string]action{"": drainNode, "undrain": undrainNode}},
 	}
 }
 
@@ -34,16 +31,17 @@ func viewDrain(q *request) (view, error) {
 	if err != nil {
 		return nil, err
 	}
-	v := &formView{Intro: []string{q.t("clusters.drain."+c.Mode+".what", show(n.label())), q.t("clusters.drain.restart")}, Form: q.newForm("", "clusters.drain"), Back: q.backInProject("clusters")}
+	v := &formView{Form: q.newForm("", "clusters.drain"), Back: q.backInProject("clusters")}
+	if n.Drained {
+		v.Title = q.t("operation.undrainClusterNode")
+		v.Intro, v.Form = []string{q.t("clusters.undrain.what", show(n.label()))}, q.newForm("undrain", "clusters.undrain")
+		return v, nil
+	}
+	v.Intro = []string{q.t("clusters.drain."+c.Mode+".what", show(n.label())), q.t("clusters.drain.restart")}
 	if n.Leader {
 		v.Intro = append(v.Intro, q.t("clusters.leave.leader"))
 	}
 	return v, nil
-}
-
-func viewUndrain(q *request) (view, error) {
-	_, n, err := q.node()
-	return &formView{Intro: []string{q.t("clusters.undrain.what", show(n.label()))}, Form: q.newForm("", "clusters.undrain"), Back: q.backInProject("clusters")}, err
 }
 
 func drainNode(q *request) (string, error) {

@@ -30,9 +30,9 @@ func (w *writer) session(s *engine.StoredSession) {
 
 // The bits of a Will. The QoS has the lowest two.
 const (
-	willRetain    = 1 << (2 + iota)
-	willHasExpiry // the expiry interval follows
-	willKnown     = 1<<(2+iota) - 1
+	willRetain = 1 << (2 + iota)
+	willHasExpiry
+	willKnown = 1<<(2+iota) - 1
 )
 
 // will encodes the Will of a session and when it is due; nil for none.
@@ -49,12 +49,11 @@ func (w *writer) will(m *engine.WillRecord, dueAt int64) {
 		bits |= willHasExpiry
 	}
 	w.byte(bits)
-	w.text(m.Topic)
-	w.bytes(m.Payload)
-	w.bytes(m.Properties)
-	w.number(uint64(m.Delay))
-	if m.HasExpiry {
-		w.number(uint64(m.Expiry))
+	for _, p := range [][]byte{[]byte(m.Topic), m.Payload, m.Properties} {
+		w.bytes(p)
+	}
+	for _, n := range []uint32{m.Delay, m.Expiry} {
+		w.number(uint64(n))
 	}
 	w.signed(dueAt)
 }
@@ -68,10 +67,8 @@ func (r *reader) will() (m *engine.WillRecord, dueAt int64) {
 	if bits > willKnown || m.QoS > 2 {
 		r.Fail()
 	}
-	m.Topic, m.Payload, m.Properties, m.Delay = r.Text(), bytes.Clone(r.bytes()), bytes.Clone(r.bytes()), uint32(r.NumberUpTo(math.MaxUint32))
-	if m.HasExpiry {
-		m.Expiry = uint32(r.NumberUpTo(math.MaxUint32))
-	}
+	m.Topic, m.Payload, m.Properties = r.Text(), bytes.Clone(r.bytes()), bytes.Clone(r.bytes())
+	m.Delay, m.Expiry = uint32(r.NumberUpTo(math.MaxUint32)), uint32(r.NumberUpTo(math.MaxUint32))
 	return m, r.Signed()
 }
 
