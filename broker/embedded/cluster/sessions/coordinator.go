@@ -94,6 +94,7 @@ type Coordinator struct {
 	mu           sync.Mutex // guards what follows; never held during calls to other packages
 	handoffs     map[uint64]*handoff
 	inDoubt      map[string]*handoff // of these, by client id: the session may have moved
+	parts        map[string]int      // nodes that may have a part of a session of this one, by client id
 	peers        map[int]*peer
 	unconfirmed  map[transferKey]confirmation
 	closed       bool
@@ -126,7 +127,7 @@ func New(o Options) *Coordinator {
 	o.setDefaults()
 	c := &Coordinator{
 		o: o, leases: newLeases(), pullSlots: make(chan struct{}, maxPulls), wakeProbe: make(chan struct{}, 1), nextTransfer: rand.Uint64(),
-		handoffs: map[uint64]*handoff{}, inDoubt: map[string]*handoff{}, peers: map[int]*peer{}, unconfirmed: map[transferKey]confirmation{},
+		handoffs: map[uint64]*handoff{}, inDoubt: map[string]*handoff{}, parts: map[string]int{}, peers: map[int]*peer{}, unconfirmed: map[transferKey]confirmation{},
 	}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	return c

@@ -134,6 +134,7 @@ func (c *Coordinator) endHandoff(h *handoff) {
 		c.markUnreconciled(h.to)
 	} else {
 		c.removeDoubt(h)
+		c.notePart(h)
 	}
 	h.lease.release()
 }
@@ -158,6 +159,7 @@ func (c *Coordinator) keep(h *handoff) {
 	kept := c.keepLocked(h)
 	h.mu.Unlock()
 	if c.removeDoubt(h) && kept {
+		c.notePart(h)
 		nodes, _ := c.o.Net.Peers()
 		c.markUnreconciled(nodes...) // with which it was not compared meanwhile
 	}

@@ -25,6 +25,9 @@ func (c *Coordinator) reconcile(node int) {
 	defer c.mu.Unlock()
 	p := c.peerState(node)
 	p.reconciling, p.unreconciled = false, !complete || p.generation != generation
+	if !p.unreconciled {
+		c.dropParts(func(at int) bool { return at == node })
+	}
 }
 
 // reconcileAll compares all sessions of a node with those here. It reports whether all pairs
@@ -104,6 +107,9 @@ func (c *Coordinator) reconcileSession(node int, remote engine.Ownership) error 
 	}
 	if a, err := decodeReply(b); err != nil || a.status != replyDone {
 		return fmt.Errorf("node %d did not start to take over a session", node)
+	}
+	if c.hasPart(remote.ClientID) {
+		return fmt.Errorf("node %d has yet to take over a session", node)
 	}
 	return nil
 }

@@ -104,8 +104,8 @@ func TestWillStays(t *testing.T) {
 	})
 }
 
-// TestWillMovesWithFaults loses one request or response after the other while a session moves: its
-// Will is published once, wherever the session is then.
+// TestWillMovesWithFaults loses one request or response after the other while a session moves: it is
+// at one node then, and its Will is published once.
 func TestWillMovesWithFaults(t *testing.T) {
 	const requests = 24
 	for n := range requests {
