@@ -73,7 +73,10 @@ func (m *member) DrainNode(ctx context.Context, clustername string) error {
 		return control.ErrNoLeader
 	}
 	return m.drained.begin(func() error {
-		if len(m.acceptingPeers(ctx)) == 0 {
+		switch {
+		case m.broker.life.isClosing(): // it has ended the task already, or is about to
+			return control.ErrNoLeader
+		case len(m.acceptingPeers(ctx)) == 0:
 			return control.ErrNoOther
 		}
 		m.broker.engine.Refer(m.clientAddresses(ctx))
@@ -111,7 +114,7 @@ const redrainInterval = time.Second
 // its context ends.
 func (m *member) keepDrained(ctx context.Context) {
 	b := m.broker
-	b.log.Info("the node is drained: it accepts no clients, and moves its sessions to the other nodes")
+	b.log.Info("the node is drained: it leaves its clients to the other nodes")
 	defer m.acceptClients()
 	again := time.NewTicker(redrainInterval)
 	defer again.Stop()
