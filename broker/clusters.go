@@ -13,6 +13,8 @@ type Clusters interface {
 	JoinCluster(ctx context.Context, projectID, clusterID string, n ClusterNodeRef) error
 	LeaveCluster(ctx context.Context, projectID, clusterID string, n ClusterNodeRef) error
 	SetLeader(ctx context.Context, projectID, clusterID string, nodeID int) error
+	DrainNode(ctx context.Context, projectID, clusterID string, nodeID int) error
+	UndrainNode(ctx context.Context, projectID, clusterID string, nodeID int) error
 	GetRaftStatus(ctx context.Context, projectID string) ([]ClusterResult, error)
 }
 
@@ -30,7 +32,7 @@ type Cluster struct {
 	ClusterName string        `json:"clustername" doc:"Name of the cluster." example:"plant"`
 	SyncMode    string        `json:"syncmode" doc:"Mode: full, dynsec or hp." example:"full"`
 	State       string        `json:"state" doc:"active (all nodes are healthy), degraded (some are not) or inactive (there is no leader)." example:"active"`
-	Warning     string        `json:"warning,omitempty" doc:"What the leader warns of although it does not keep the nodes from working: clocks or versions that differ. Absent if there is nothing. An extension." example:"-"`
+	Warning     string        `json:"warning,omitempty" doc:"What the leader warns of although it does not keep the nodes from working: clocks or versions that differ, and certificates of listeners that expire within 30 days. Absent if there is nothing. An extension." example:"-"`
 	Nodes       []ClusterNode `json:"nodes" doc:"Nodes of the cluster."`
 }
 
@@ -44,7 +46,8 @@ type ClusterNode struct {
 	URL      string `json:"url" doc:"URL of the node's broker connection." example:"mqtts://10.0.0.1:8883"`
 	Leader   bool   `json:"leader" doc:"True if the node is the leader." example:"true"`
 	LogIndex int64  `json:"log_index" doc:"Index of the last entry in the node's Raft log." example:"1204"`
-	Error    string `json:"error,omitempty" doc:"Why the node is not healthy. Absent if it is." example:"-"`
+	Drain
+	Error string `json:"error,omitempty" doc:"Why the node is not healthy. Absent if it is." example:"-"`
 }
 
 // ClusterSpec is a cluster to create. SyncMode is full, dynsec or hp.
@@ -101,7 +104,14 @@ type RaftStatus struct {
 	CurrentTerm  int64      `json:"current_term" doc:"Current Raft term." example:"7"`
 	SyncMode     string     `json:"syncmode" doc:"Mode: full, dynsec or hp." example:"full"`
 	ErrorMessage string     `json:"errmsg" doc:"Why a node does not take part; empty if all do." example:"\"\""`
-	Warning      string     `json:"warning,omitempty" doc:"What the leader warns of although it does not keep the nodes from working: clocks or versions that differ. Absent if there is nothing. An extension." example:"-"`
+	Warning      string     `json:"warning,omitempty" doc:"What the leader warns of although it does not keep the nodes from working: clocks or versions that differ, and certificates of listeners that expire within 30 days. Absent if there is nothing. An extension." example:"-"`
+	Drain
+}
+
+// Drain is whether a node was drained, and how much it still has.
+type Drain struct {
+	Drained      bool `json:"drained,omitempty" doc:"True if the node was drained: it refuses clients and moves its sessions to the other nodes. Absent if not. An extension." example:"-"`
+	SessionsLeft int  `json:"sessions_left,omitempty" doc:"Sessions that a drained node still has. Absent if there are none. An extension." example:"-"`
 }
 
 // RaftNode is a member of the Raft configuration: role 0 standby, 1 voter, 2 spare.

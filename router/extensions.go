@@ -131,6 +131,16 @@ func clusterExtensions(h *handlers.API) []route {
 		{ID: "setClusterLeader", Method: "PUT", Path: clusterPath + "/leader", Role: auth.Editor, Status: 204, Errors: []int{500, 503},
 			Summary: "Transfer the leadership of a cluster", Do: command(h.SetClusterLeader),
 			Description: "Makes another node, which must be a voter, the leader."},
+		{ID: "drainClusterNode", Method: "PUT", Path: clusterPath + "/nodes/{nodeId}/drain", Role: auth.Editor, Status: 204, Errors: []int{405, 500, 503},
+			Summary: "Drain a node of a cluster", Do: command(h.DrainClusterNode),
+			Description: "The node goes on running, and until undrainClusterNode or its restart it refuses clients, which are to use " +
+				"another node (0x9C of MQTT 5, with the `cluster.client_address` of the others), and gives up the leadership. In syncmode " +
+				"hp it moves its sessions to the other nodes; getCluster returns how many are left. Clients that may use the control " +
+				"topic of clusters are not refused. A node without another one that responds and accepts clients is refused (400, " +
+				"CONFLICT). Nodes of syncmode dynsec, and of brokers without this feature, cannot be drained (405, NOT_SUPPORTED)."},
+		{ID: "undrainClusterNode", Method: "DELETE", Path: clusterPath + "/nodes/{nodeId}/drain", Role: auth.Editor, Status: 204, Errors: []int{405, 500, 503},
+			Summary: "Undo the drain of a node of a cluster", Do: command(h.UndrainClusterNode),
+			Description: "The node accepts clients again. Sessions do not move back by themselves."},
 	}
 }
 

@@ -231,7 +231,7 @@ func TestConsole_projects(t *testing.T) {
 // broker, which is away, is asked for it.
 var statusWithoutObject = map[int][]string{
 	http.StatusBadRequest: {"/streams/detail", "/streams/edit", "/denials/allow", "/connection/delete", "/session", "/session/disconnect", "/session/end", "/session/subscribe"},
-	http.StatusNotFound: {"/revoke", "/owner", "/leave", "/leader", "clusters/{clusterId}", "{clusterId}/delete", "/letters", "/letters/delete", "/jobs/{jobId}", "/client", "/clients/edit", "/clients/password", "/clients/delete", "/clients/remove",
+	http.StatusNotFound: {"/revoke", "/owner", "/leave", "/leader", "/drain", "clusters/{clusterId}", "{clusterId}/delete", "/letters", "/letters/delete", "/jobs/{jobId}", "/client", "/clients/edit", "/clients/password", "/clients/delete", "/clients/remove",
 		"/group", "/groups/edit", "/groups/delete", "/groups/remove", "/role", "/roles/edit", "/roles/delete"},
 	http.StatusServiceUnavailable: {"/sessions/matching", "/config", "/import/export", "/retained/message", "/retained/delete", "/retained/delete-matching"},
 }

@@ -65,10 +65,11 @@ type fakeBroker struct {
 	cluster       *fakeCluster
 	id            int
 	log           []string
-	stopped       bool             // it does not run
-	unreachable   bool             // it is unreachable for the service
-	silent        bool             // it does not respond
-	noClusters    bool             // it does not support clusters
+	stopped       bool // it does not run
+	unreachable   bool // it is unreachable for the service
+	silent        bool // it does not respond
+	noClusters    bool // it does not support clusters
+	drained       bool
 	fails         map[string]error // errors that it returns for commands without executing them
 	lostResponses map[string]bool  // commands whose response is lost
 	after         map[string]func()
@@ -262,6 +263,21 @@ func (p *fakeBroker) DeleteCluster(_ context.Context, name string) error {
 	return nil
 }
 
+func (p *fakeBroker) DrainNode(context.Context, string) error {
+	for _, other := range p.cluster.members {
+		if other != p && !other.drained {
+			p.drained = true
+			return nil
+		}
+	}
+	return control.ErrNoOther
+}
+
+func (p *fakeBroker) UndrainNode(context.Context, string) error {
+	p.drained = false
+	return nil
+}
+
 func (p *fakeBroker) SetLeader(context.Context, string, int) error { return nil }
 
 func (p *fakeBroker) GetCluster(context.Context) (control.HACluster, error) {
@@ -286,6 +302,9 @@ func (p *fakeBroker) GetRaftStatus(context.Context) (broker.RaftStatus, error) {
 	}
 	p.cluster.elect(p.network.variant == variantOthers)
 	s.State, s.CurrentTerm, s.LastStored = stateCandidate, p.cluster.term, 10
+	if p.drained {
+		s.Drain = broker.Drain{Drained: true, SessionsLeft: 7}
+	}
 	if p.cluster.leader == p.id {
 		s.State = stateLeader
 	} else if p.cluster.leader > 0 && slices.Contains(p.cluster.listed, p.id) {

@@ -25,6 +25,8 @@ const (
 	opGetRaftStatus = "getRaftStatus"
 	opIsLeader      = "isLeader"
 	opSetLeader     = "setLeader"
+	opDrainNode     = "drainNode"
+	opUndrainNode   = "undrainNode"
 )
 
 // The errors of a node of a cluster. The first two are the texts of other brokers as
@@ -42,6 +44,8 @@ const (
 	ErrAdminOnly   refusal = "Syncmode full closes all listeners but those with admin_only: use one of these."
 	ErrInvitation  refusal = "Invalid invitation"
 	ErrUnconfirmed refusal = "The outcome is not known: it may have been carried out."
+	ErrNoOther     refusal = "No other node of the cluster responds and accepts clients: undrain or start one first."
+	ErrNoDrain     refusal = "The nodes of a cluster of syncmode dynsec have sessions of their own, which cannot be moved: the node cannot be drained."
 
 	errNoLeaderBefore refusal = "The cluster has no leader." // the text of earlier releases
 )
@@ -119,6 +123,10 @@ type ClusterNode interface {
 	LeaveCluster(ctx context.Context, clustername string, n HANode) error
 	DeleteCluster(ctx context.Context, clustername string) error
 	SetLeader(ctx context.Context, clustername string, nodeid int) error
+	// DrainNode has this node refuse clients and move its sessions to the other nodes from now on,
+	// until UndrainNode. It does not wait until they have moved.
+	DrainNode(ctx context.Context, clustername string) error
+	UndrainNode(ctx context.Context, clustername string) error
 	GetCluster(ctx context.Context) (HACluster, error)
 	// GetRaftStatus returns state 0 if the broker is not in a cluster.
 	GetRaftStatus(ctx context.Context) (broker.RaftStatus, error)
@@ -183,13 +191,9 @@ var haCommands = []haCommand{
 		}
 		return done{}, n.JoinCluster(ctx, s)
 	}},
-	{opDeleteCluster, false, func(ctx context.Context, n ClusterNode, a haArguments) (any, error) {
-		name, err := a.clusterName()
-		if err != nil {
-			return nil, err
-		}
-		return done{}, n.DeleteCluster(ctx, name)
-	}},
+	{opDeleteCluster, false, aboutCluster(ClusterNode.DeleteCluster)},
+	{opDrainNode, false, aboutCluster(ClusterNode.DrainNode)},
+	{opUndrainNode, false, aboutCluster(ClusterNode.UndrainNode)},
 	{opSetLeader, false, func(ctx context.Context, n ClusterNode, a haArguments) (any, error) {
 		name, err := a.clusterName()
 		if err != nil {
@@ -216,6 +220,17 @@ var haCommands = []haCommand{
 		leads, err := n.IsLeader(ctx)
 		return haLeader{leads}, err
 	}},
+}
+
+// aboutCluster returns the implementation of a command without other arguments.
+func aboutCluster(do func(n ClusterNode, ctx context.Context, clustername string) error) func(context.Context, ClusterNode, haArguments) (any, error) {
+	return func(ctx context.Context, n ClusterNode, a haArguments) (any, error) {
+		name, err := a.clusterName()
+		if err != nil {
+			return nil, err
+		}
+		return done{}, do(n, ctx, name)
+	}
 }
 
 // aboutOne returns the implementation of a command about one node.
@@ -260,6 +275,8 @@ var haRefusals = []struct {
 	{ErrSyncMode, broker.Unsupported, false},
 	{ErrExpected, broker.Conflict, false},
 	{ErrAdminOnly, broker.Conflict, false},
+	{ErrNoOther, broker.Conflict, false},
+	{ErrNoDrain, broker.Unsupported, false},
 	{ErrNoLeader, broker.Unavailable, true},
 	{ErrNoNode, broker.NotFound, true},
 	{ErrUnconfirmed, broker.Unconfirmed, true},

@@ -66,6 +66,16 @@ func SetLeader(clustername string, nodeid int) HACommand {
 	return HACommand{opSetLeader, haArgs{ClusterName: clustername, NodeID: nodeid}}
 }
 
+// DrainNode returns the command of this name.
+func DrainNode(clustername string) HACommand {
+	return HACommand{opDrainNode, haArgs{ClusterName: clustername}}
+}
+
+// UndrainNode returns the command of this name.
+func UndrainNode(clustername string) HACommand {
+	return HACommand{opUndrainNode, haArgs{ClusterName: clustername}}
+}
+
 // GetCluster returns the command of this name. The response is an [HACluster].
 func GetCluster() HACommand { return HACommand{name: opGetCluster} }
 

@@ -61,6 +61,10 @@ func (c *fakeNode) DeleteCluster(_ context.Context, name string) error {
 func (c *fakeNode) SetLeader(_ context.Context, name string, id int) error {
 	return c.note("lead %s %d", name, id)
 }
+func (c *fakeNode) DrainNode(_ context.Context, name string) error { return c.note("drain %s", name) }
+func (c *fakeNode) UndrainNode(_ context.Context, name string) error {
+	return c.note("undrain %s", name)
+}
 func (c *fakeNode) GetCluster(context.Context) (HACluster, error) {
 	return HACluster{ClusterName: "c", UUID: "u", Version: 1, SyncMode: "dynsec", Nodes: []HANode{{NodeID: 1, Address: "a", Port: 7000}}, Leader: 1}, c.fail
 }
@@ -108,6 +112,8 @@ func whatIsAskedIsDone(t *testing.T, ask asker) {
 		{LeaveCluster("c", nodes[0]), nil, "leave c {NodeID:1 Address:a Port:7000 Mine:false}"},
 		{DeleteCluster("c"), nil, "delete c"},
 		{SetLeader("c", 2), nil, "lead c 2"},
+		{DrainNode("c"), nil, "drain c"},
+		{UndrainNode("c"), nil, "undrain c"},
 	} {
 		c.log = nil
 		if err := ask(t, c, e.ask, e.into); err != nil {

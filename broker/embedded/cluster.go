@@ -49,6 +49,7 @@ type member struct {
 	hasClusterTime atomic.Bool             // syncmode full: this node has the cluster's time
 	offsets        clockOffsets            // syncmode hp
 	peering        atomic.Pointer[peering] // nil for none
+	drained        drainTask
 
 	transition sync.Mutex      // held while the membership or serving state is changed or compared; guards what follows
 	restricted bool            // alone, until the broker is let into the cluster that it expects
@@ -89,7 +90,7 @@ func (b *Broker) openCluster(ctx context.Context, dataDir string) (err error) {
 		Machine: machine{m}, Serve: m.serve, Answer: m.answer, Data: m.accept, Changed: m.changed, Log: b.log, Now: b.now,
 		MaxLag: uint64(b.config.Cluster.MaxLag), MinFreeDisk: b.config.Cluster.MinFreeDisk,
 		Timing: cluster.Timing{Heartbeat: b.config.Cluster.ElectionTimeout},
-		Seal:   b.config.Cluster.Seal, Allowed: b.config.Cluster.Allowed,
+		Seal:   b.config.Cluster.Seal, Allowed: b.config.Cluster.Allowed, Warning: b.certificateWarning,
 	})
 	if err != nil {
 		return fmt.Errorf("open the cluster port (cluster.listen): %w", err)
@@ -235,6 +236,7 @@ func (m *member) detach(ctx context.Context) error {
 		}
 	}
 	b.control.SetReplicator(nil)
+	m.undrain()
 	m.shares.Store(int32(sharesNothing))
 	return errors.Join(m.changeTo(ctx, alone), m.lockOut(ctx))
 }

@@ -231,6 +231,9 @@ func (m *member) GetRaftStatus(context.Context) (broker.RaftStatus, error) {
 		Nodes: []broker.RaftNode{}, State: s.State, CommitIndex: int64(s.CommitIndex), LastApplied: int64(s.LastApplied),
 		LastStored: int64(s.LastStored), CurrentTerm: int64(s.Term), SyncMode: s.SyncMode, ErrorMessage: s.ErrMsg, Warning: s.Warning,
 	}
+	if m.drained.isOn() {
+		status.Drain = broker.Drain{Drained: true, SessionsLeft: m.broker.engine.Divertible()}
+	}
 	for _, n := range s.Nodes {
 		node := broker.RaftNode{ID: int(n.NodeID), Address: n.Address, Role: n.Role}
 		if n.Err != nil {

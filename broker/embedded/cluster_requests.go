@@ -16,6 +16,7 @@ const (
 	askTopicTree = 'T' // a message to the control topic of the topic tree
 	askClaims    = 'C' // about the node of a client, and its session
 	askAddress   = 'A' // at which clients reach the node
+	askDrained   = 'D' // whether it refuses clients
 	// and askTime
 )
 
@@ -90,7 +91,9 @@ func (m *member) answer(ctx context.Context, from cluster.NodeID, request []byte
 	case kind == askTime:
 		return m.encodeTime(), nil
 	case kind == askAddress:
-		return []byte(m.broker.config.Cluster.ClientAddress), nil
+		return []byte(m.clientAddress()), nil
+	case kind == askDrained:
+		return m.encodeDrained(), nil
 	case kind == askTopicTree:
 		return m.broker.answerTopics(ctx, body)
 	case kind == askClaims && p != nil:

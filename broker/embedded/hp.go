@@ -2,11 +2,9 @@ package embedded
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
-	"slices"
-	"strings"
-	"sync"
 	"time"
 
 	"signalbox/broker/embedded/cluster"
@@ -82,42 +80,28 @@ func (m *member) awaitRoutes(ctx context.Context) error {
 // that are away, then, after their clients are disconnected, the rest. What has not moved by
 // cluster.drain_timeout stays until the node is back.
 func (m *member) drain(ctx context.Context) {
+	m.drained.end() // administrators do not stay connected any more
 	t := m.peering.Load()
 	if t == nil || m.sharing() != sharesRetained || m.broker.config.Cluster.DrainTimeout == 0 {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, m.broker.config.Cluster.DrainTimeout)
 	defer cancel()
-	before, _ := t.claims.Drain(ctx)
-	m.broker.engine.Refer(m.clientAddresses(ctx))
-	m.broker.engine.Redirect(ctx)
-	after, left := t.claims.Drain(ctx)
+	moved, left := m.moveSessions(ctx, t)
 	t.claims.Stop(ctx)
-	if moved := before + after; moved+left > 0 {
+	if moved+left > 0 {
 		m.broker.log.Info("the sessions were moved to other nodes, before this one stops", "moved", moved, "left", left)
 	}
 }
 
-// addressTimeout bounds how long a node waits for the addresses at which clients reach the others.
-const addressTimeout = time.Second
-
-// clientAddresses returns the addresses at which clients reach the other nodes, of those that
-// respond and have one configured, separated by spaces.
-func (m *member) clientAddresses(ctx context.Context) string {
-	ctx, cancel := context.WithTimeout(ctx, addressTimeout)
-	defer cancel()
-	nodes, _ := network{m.node}.Peers()
-	answers := make([]string, len(nodes))
-	var asked sync.WaitGroup
-	for i, n := range nodes {
-		asked.Go(func() {
-			if b, err := m.node.Ask(ctx, cluster.NodeID(n), []byte{askAddress}); err == nil { // an older release does not know the request
-				answers[i] = string(b)
-			}
-		})
-	}
-	asked.Wait()
-	return strings.Join(slices.DeleteFunc(answers, func(a string) bool { return validateClientAddress(a) != nil }), " ")
+// moveSessions moves the sessions of this node to the others, which it names to the clients that it
+// disconnects. It returns how many moved and how many are left.
+func (m *member) moveSessions(ctx context.Context, t *peering) (moved, left int) {
+	before, _ := t.claims.Drain(ctx)
+	m.broker.engine.Refer(m.clientAddresses(ctx))
+	m.broker.engine.Redirect(ctx)
+	after, left := t.claims.Drain(ctx)
+	return before + after, left
 }
 
 // disconnectPeers closes the links to the other nodes.
@@ -157,7 +141,11 @@ func (n network) Peers() (nodes []int, ok bool) {
 
 // Ask sends a request about clients to another node.
 func (n network) Ask(ctx context.Context, to int, request []byte) ([]byte, error) {
-	return n.node.Ask(ctx, cluster.NodeID(to), withKind(askClaims, request))
+	b, err := n.node.Ask(ctx, cluster.NodeID(to), withKind(askClaims, request))
+	if _, refused := errors.AsType[*cluster.RemoteError](err); refused {
+		err = fmt.Errorf("%w: %w", sessions.ErrRefused, err)
+	}
+	return b, err
 }
 
 // Dial opens a link to another node.

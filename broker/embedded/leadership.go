@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"signalbox/broker/embedded/cluster"
@@ -44,7 +45,9 @@ func (m *member) lead(ctx context.Context) error {
 	}
 	m.serving = waiting
 	if !errors.Is(err, errNotLeading) {
-		m.transferLeadership(ctx)
+		m.broker.log.Warn("the broker cannot serve the clients, and asks another node to lead the cluster")
+		accepting, drained := m.voters(ctx)
+		m.transferLeadership(ctx, append(accepting, drained...))
 	}
 	return err
 }
@@ -100,21 +103,30 @@ func checkLeadership(ctx context.Context, l cluster.Leadership, cancel context.C
 	cancel(errNotLeading)
 }
 
-// transferLeadership asks the voters that answer, one after the other, to lead instead
-// of this node.
-func (m *member) transferLeadership(ctx context.Context) {
+// voters returns the other voters that answer this leader: those that accept clients, and those that
+// are drained.
+func (m *member) voters(ctx context.Context) (accepting, drained []cluster.NodeID) {
+	accept := m.acceptingPeers(ctx)
+	info, err := m.node.Info()
+	for _, n := range m.node.Status().Nodes {
+		switch {
+		case err != nil || n.NodeID == info.Self || n.Role != cluster.RoleVoter || n.Err != nil:
+		case slices.Contains(accept, n.NodeID):
+			accepting = append(accepting, n.NodeID)
+		default:
+			drained = append(drained, n.NodeID)
+		}
+	}
+	return accepting, drained
+}
+
+// transferLeadership asks nodes, one after the other, to lead instead of this node.
+func (m *member) transferLeadership(ctx context.Context, to []cluster.NodeID) {
 	ctx, cancel := context.WithTimeout(ctx, leadTimeout)
 	defer cancel()
-	info, err := m.node.Info()
-	if err != nil {
-		return
-	}
-	for _, n := range m.node.Status().Nodes {
-		if n.NodeID == info.Self || n.Role != cluster.RoleVoter || n.Err != nil {
-			continue
-		}
-		m.broker.log.Warn("the broker cannot serve the clients, and asks another node to lead the cluster", "node", int(n.NodeID))
-		if err := m.node.SetLeader(ctx, n.NodeID); err == nil {
+	for _, n := range to {
+		if err := m.node.SetLeader(ctx, n); err == nil {
+			m.broker.log.Info("the broker has handed over the leadership of its cluster", "node", int(n))
 			return
 		}
 	}

@@ -2,12 +2,15 @@ package embedded
 
 import (
 	"context"
+	"fmt"
 	"net/netip"
+	"time"
 
 	"signalbox/broker"
 	"signalbox/broker/embedded/engine"
 	"signalbox/broker/embedded/limits"
 	"signalbox/broker/embedded/listen"
+	"signalbox/broker/thresholds"
 )
 
 // openListeners prepares the listeners; it reads certificates but opens no socket.
@@ -72,6 +75,29 @@ func (b *Broker) ListListeners(context.Context) ([]broker.Listener, error) {
 		list = append(list, l.Describe())
 	}
 	return list, nil
+}
+
+// certificateWarning returns which certificate of a listener expires first, if that is soon or was
+// already; otherwise nil.
+func (b *Broker) certificateWarning() error {
+	now := b.now()
+	var first broker.ListenerCert
+	for _, l := range b.listeners.Listeners() {
+		for _, c := range l.Describe().Certs {
+			if first.NotAfter == 0 || c.NotAfter < first.NotAfter {
+				first = c
+			}
+		}
+	}
+	end := time.UnixMilli(first.NotAfter)
+	if first.NotAfter == 0 || end.Sub(now) >= thresholds.CertificateDays*24*time.Hour {
+		return nil
+	}
+	verb := "expires"
+	if !end.After(now) {
+		verb = "has expired"
+	}
+	return fmt.Errorf("the certificate in %s, of a listener, %s on %s: renew it", first.Filename, verb, end.UTC().Format(time.DateOnly))
 }
 
 // ListenerCertificate returns the certificates that a listener presents to clients.

@@ -93,6 +93,8 @@ func (m *fakeNode) DeleteCluster(context.Context, string) error {
 	clear(m.cluster.nodes)
 	return nil
 }
+func (m *fakeNode) DrainNode(context.Context, string) error      { return control.ErrNoDrain }
+func (m *fakeNode) UndrainNode(context.Context, string) error    { return nil }
 func (m *fakeNode) SetLeader(context.Context, string, int) error { return nil }
 func (m *fakeNode) GetCluster(context.Context) (control.HACluster, error) {
 	if m.id == 0 {

@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"signalbox/router/thresholds"
+	"signalbox/broker/thresholds"
 )
 
 // The exit codes of a plugin of a monitoring system, which are not those of the other
@@ -41,7 +41,7 @@ type check struct {
 var checks = []check{
 	{name: "broker", short: "Check that the brokers are connected, or the one of --broker", label: "down", unit: "brokers that are not connected", warn: 1, crit: 1, measure: measureBrokers},
 	{name: "backup", short: "Check the age of the last verified backup of the service", label: "age", unit: "seconds since the last verified backup", warn: 26 * 3600, crit: 26 * 3600, seconds: true, measure: measureBackup},
-	{name: "certificates", short: "Check when the certificates that are stored with broker connections expire", label: "days", unit: "days until the first one expires", warn: 30, crit: 7, low: true, measure: measureCertificates},
+	{name: "certificates", short: "Check when the certificates that are stored with broker connections expire", label: "days", unit: "days until the first one expires", warn: thresholds.CertificateDays, crit: 7, low: true, measure: measureCertificates},
 	{name: "queues", short: "Check the longest queue of a client of a broker", label: "queue", unit: "messages in the longest queue", warn: thresholds.QueueWarning, crit: thresholds.QueueCritical, measure: measureQueues},
 }
 

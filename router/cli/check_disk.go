@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"signalbox/router/thresholds"
+	"signalbox/broker/thresholds"
 )
 
 // DiskCheck returns the check of the free space of a disk of this machine, in bytes, which a

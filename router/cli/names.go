@@ -11,7 +11,7 @@ import (
 // irregular are the commands whose names do not follow from the id of the operation.
 var irregular = map[string]string{
 	"login": "user login", "logout": "user logout", "me": "user me", "changePassword": "user change-password",
-	"deleteClusters": "cluster delete-all", "getRaftStatus": "cluster status",
+	"deleteClusters": "cluster delete-all", "drainClusterNode": "cluster drain", "undrainClusterNode": "cluster undrain", "getRaftStatus": "cluster status",
 	"getDefaultACLAccess": "default-acl get", "setDefaultACLAccess": "default-acl set",
 	"inspectClients": "session list", "inspectClient": "session get",
 	"streamEvents": "broker events", "getMetricHistory": "broker history", "getLicense": "broker license",

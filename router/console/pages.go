@@ -15,6 +15,7 @@ func pages() []*page {
 		projectPages(),
 		connectPages(),
 		clusterPages(),
+		clusterNodePages(),
 		streamPages(),
 		bridgePages(),
 		accessPages(),

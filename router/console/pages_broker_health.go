@@ -5,7 +5,7 @@ import (
 	"net/url"
 	"time"
 
-	"signalbox/router/thresholds"
+	"signalbox/broker/thresholds"
 )
 
 // brokerHealth is what the overview shows of the health of a broker besides its connection. What

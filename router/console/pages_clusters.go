@@ -47,6 +47,8 @@ type clusterNode struct {
 	URL      string `json:"url"`
 	Leader   bool   `json:"leader"`
 	LogIndex int64  `json:"log_index"`
+	Drained  bool   `json:"drained"`
+	Sessions int    `json:"sessions_left"` // of a drained node
 	Error    string `json:"error"`
 }
 
@@ -307,19 +309,6 @@ func leaveCluster(q *request) (string, error) {
 		return "", err
 	}
 	return done(q.inProject("clusters/"+q.params["clusterId"]), "node_left", n.label()), q.do("leaveCluster", nil, map[string]any{"nodeid": n.NodeID, "broker_id": n.BrokerID})
-}
-
-func viewLeader(q *request) (view, error) {
-	_, n, err := q.node()
-	return &formView{Intro: []string{q.t("clusters.leader.what", show(n.label()))}, Form: q.newForm("", "clusters.leader.make"), Back: q.backInProject("clusters")}, err
-}
-
-func setLeader(q *request) (string, error) {
-	_, n, err := q.node()
-	if err != nil {
-		return "", err
-	}
-	return done(q.inProject("clusters/"+q.params["clusterId"]), "leader_set", n.label()), q.do("setClusterLeader", nil, map[string]any{"nodeid": n.NodeID})
 }
 
 // purgeField deletes the record although the cluster cannot be dissolved.

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"signalbox/broker/thresholds"
 )
 
 // sessionView is all about the session of one client id.
@@ -178,7 +180,7 @@ func (q *request) readCertificate(text string, now time.Time) *certificate {
 }
 
 // soonExpired is how long before its end a certificate is to be renewed.
-const soonExpired = 30 * 24 * time.Hour
+const soonExpired = thresholds.CertificateDays * 24 * time.Hour
 
 // validity returns the sentence about the end of a certificate, relative to now and as a time.
 func (q *request) validity(end, now time.Time) cell {

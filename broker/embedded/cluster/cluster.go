@@ -94,6 +94,10 @@ type Options struct {
 	MaxLag      uint64 // entries that may be committed and not applied here
 	MinFreeDisk int64  // bytes that should be free on the disk that Dir is on
 
+	// Warning returns what does not keep this node from working, and should not remain; nil for nothing.
+	// The leader reports that of all nodes.
+	Warning func() error
+
 	// Allowed returns the check of the addresses to which the host and port of another node
 	// resolve. Without it every address is allowed.
 	Allowed func(hostPort string) Control
@@ -149,6 +153,9 @@ func (o *Options) fill() {
 	}
 	if o.Changed == nil {
 		o.Changed = func() {}
+	}
+	if o.Warning == nil {
+		o.Warning = func() error { return nil }
 	}
 	if o.Serve == nil {
 		o.Serve = func(context.Context, NodeID, []byte) ([]byte, error) { return nil, errors.ErrUnsupported }

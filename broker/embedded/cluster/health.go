@@ -57,7 +57,8 @@ func (n *Node) Healthy() error {
 	return errors.Join(errs...)
 }
 
-// warning returns the clocks that differ, and the nodes that run another version. Only a leader knows.
+// warning returns the clocks that differ, the nodes that run another version, and what the nodes warn
+// of themselves. Only a leader knows.
 func (s *membership) warning(heard map[memberRef]contact) error {
 	var errs []error
 	own := s.node.options.Version
@@ -72,6 +73,12 @@ func (s *membership) warning(heard map[memberRef]contact) error {
 		if c.Version != "" && own != "" && c.Version != own {
 			errs = append(errs, fmt.Errorf("node %d runs version %s, and the leader %s: upgrade all nodes", m.NodeID, c.Version, own))
 		}
+		if c.Warning != "" {
+			errs = append(errs, fmt.Errorf("node %d: %s", m.NodeID, c.Warning))
+		}
+	}
+	if err := s.node.options.Warning(); err != nil {
+		errs = append(errs, fmt.Errorf("node %d: %w", s.id.Self.NodeID, err))
 	}
 	return errors.Join(errs...)
 }

@@ -26,6 +26,7 @@ type peerStatus struct {
 	Time    int64  `json:"time,omitzero"`    // its time of day, in epoch milliseconds; 0 in earlier releases
 	Seeded  bool   `json:"seeded"`           // it has received the cluster's state
 	Removed bool   `json:"removed,omitzero"` // the node that asks is no longer a member
+	Warning string `json:"warning,omitempty"`
 
 	Key   string         `json:"key,omitempty"`   // fingerprint of its own key; "" in earlier releases
 	Known uint64         `json:"known,omitempty"` // index of the last command that its list of members includes

@@ -21,9 +21,9 @@ type Adoption struct {
 // both sides of it can be in flight.
 const gap = 16 << 10
 
-// Adopt opens a session of another engine, where its next message would have the sequence
-// number next and its latest CONNECT had a timestamp. From now on messages are queued for it
-// here; Fill adds those that are queued elsewhere. If this engine has a session of the client
+// Adopt opens a session of another engine, with its Will, where its next message would have the
+// sequence number next and its latest CONNECT had a timestamp. From now on messages are queued for
+// it here; Fill adds those that are queued elsewhere. If this engine has a session of the client
 // id, whose client must be away, the two are merged, and the later CONNECT of both counts.
 // Adopt waits until that is stored and other nodes have the routes.
 func (e *Engine) Adopt(state *StoredSession, next, timestamp uint64) (*Adoption, error) {
@@ -34,6 +34,10 @@ func (e *Engine) Adopt(state *StoredSession, next, timestamp uint64) (*Adoption,
 		return nil, ErrLater
 	}
 	s.transfer.moving, s.stored = true, true
+	if timestamp >= s.latest() && s.will.record == nil {
+		s.will.record, s.will.dueAt = state.Will, state.WillDueAt
+		s.recharge()
+	}
 	if timestamp > s.latest() {
 		s.client.timestamp, s.client.connectedAt = timestamp, max(s.client.connectedAt, state.ConnectedAt)
 	}
@@ -98,6 +102,7 @@ func (e *Engine) findOrCreateSession(state *StoredSession, timestamp uint64) (s 
 func (s *Session) discardUnstored() {
 	s.mu.Lock()
 	s.stored = false
+	s.dropWill() // the other engine has it
 	ended := s.conclude()
 	s.mu.Unlock()
 	ended.complete()

@@ -52,8 +52,8 @@ func (c *Conn) beginEnd(reason byte, drain bool) bool {
 // disconnectPacket returns a DISCONNECT of MQTT 5. It names the other servers if one of them is to be
 // used and that fits [MQTT-3.14.2-2].
 func (c *Conn) disconnectPacket(reason byte) []byte {
-	if reference := c.engine.reference.Load(); reason == packet.ReasonUseAnotherServer && reference != nil && *reference != "" {
-		if p := packet.AppendRedirect(nil, reason, *reference); c.fits(len(p)) {
+	if reference := c.engine.serverReference(reason); reference != "" {
+		if p := packet.AppendRedirect(nil, reason, reference); c.fits(len(p)) {
 			return p
 		}
 	}

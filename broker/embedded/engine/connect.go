@@ -49,6 +49,9 @@ func (c *Conn) onConnect(size int) error {
 		c.engine.meters.left.Add(1)
 		return err
 	}
+	if err == nil && c.isDiverted() {
+		err = errRedirected
+	}
 	if err != nil {
 		return c.reject(err)
 	}

@@ -53,6 +53,7 @@ type Engine struct {
 	loopGuard atomic.Pointer[messaging.LoopGuard] // nil for none
 	interests atomic.Pointer[interestNotifier]    // nil for none; changed under openTapsMu
 	reference atomic.Pointer[string]              // names the servers that clients are referred to; nil for none
+	stays     atomic.Pointer[func(Rights) bool]   // which clients are not referred to other servers; nil if all are accepted
 
 	openTapsMu sync.Mutex // guards openTaps; held while calling Routes
 	openTaps   map[*openTap]struct{}

@@ -47,8 +47,8 @@ func (e *Engine) Yield(ctx context.Context, c Claim) (*Handover, error) {
 }
 
 // prepareHandover begins the handover of a session whose client is away, or returns the
-// connection that has the session. The Will is dropped, because the client has returned,
-// though to another engine [MQTT-3.1.3-9].
+// connection that has the session. The Will is dropped if the client has returned, though to
+// another engine [MQTT-3.1.3-9].
 func (s *Session) prepareHandover(c Claim) (holder *Conn, given bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -56,11 +56,18 @@ func (s *Session) prepareHandover(c Claim) (holder *Conn, given bool) {
 		return s.conn, false
 	}
 	s.transfer.moving = true
+	if !c.KeepWill || c.Timestamp > s.latest() {
+		s.cancelWill()
+	}
+	return nil, true
+}
+
+// cancelWill drops the Will, if there is one. mu is held.
+func (s *Session) cancelWill() {
 	if s.will.record != nil {
 		s.dropWill()
 		s.put(&Changes{Owed: true})
 	}
-	return nil, true
 }
 
 // State returns the session without its queue. next is the sequence number that its next
@@ -93,7 +100,8 @@ const answersEvery = 2 * time.Millisecond
 
 // Freeze stops messages from reaching the session, and returns the packet identifiers of
 // QoS 2 that its client has sent and not released. It waits for those that are not answered
-// yet, because it is not known whether their messages can be stored.
+// yet, because it is not known whether their messages can be stored. It drops the Will: the other
+// engine has stored that of the state.
 func (h *Handover) Freeze(ctx context.Context) (incoming []uint16) {
 	s := h.session
 	s.mu.Lock()
@@ -102,6 +110,7 @@ func (h *Handover) Freeze(ctx context.Context) (incoming []uint16) {
 		s.announceLeft(filter, o)
 	}
 	s.subscribed.announced = announcedTo{}
+	s.cancelWill()
 	s.mu.Unlock()
 	s.engine.AwaitRouted(ctx) //nolint:errcheck // End notices messages that come later
 	tick := time.NewTicker(answersEvery)
@@ -187,8 +196,9 @@ func (o *outgoingQueue) from(seq uint64) iter.Seq[*entry] {
 	}
 }
 
-// End ends the session here, after another engine has it with the messages up to a sequence
-// number. If there are later messages it returns false: the session stays, with these only.
+// End ends the session here without its Will, after another engine has it with the messages up to
+// a sequence number. If there are later messages it returns false: the session stays, with these
+// only.
 func (h *Handover) End(upTo uint64) bool {
 	s := h.session
 	s.mu.Lock()
@@ -202,6 +212,7 @@ func (h *Handover) End(upTo uint64) bool {
 		return false
 	}
 	s.out.shares = false // messages of shared subscriptions have moved with the session
+	s.dropWill()
 	ended := s.conclude()
 	s.mu.Unlock()
 	ended.complete()

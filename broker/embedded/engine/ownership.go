@@ -22,6 +22,7 @@ type Claim struct {
 	Anonymous  bool
 	CleanStart bool   // end the present session and begin a new one
 	Timestamp  uint64 // of its CONNECT
+	KeepWill   bool   // it is not the client that claims its session: the Will is due unless the timestamp is a later one
 }
 
 // The refusals of a client that cannot have the session of its client id.

@@ -28,7 +28,11 @@ func (c *Conn) reject(err error) error {
 		version = packet.V311 // also for an unsupported version [MQTT-3.1.2-2 of 3.1.1]
 	}
 	if code := connackCode(version, reason); code != 0 {
-		c.sendFitting(packet.AppendConnack(nil, version, &packet.Connack{Reason: code}))
+		p := packet.AppendConnack(nil, version, &packet.Connack{Reason: code, ServerReference: c.engine.serverReference(reason)})
+		if !c.fits(len(p)) {
+			p = packet.AppendConnack(nil, version, &packet.Connack{Reason: code})
+		}
+		c.sendFitting(p)
 	}
 	c.mu.Lock()
 	c.finishReason(reason)

@@ -51,17 +51,10 @@ func (e *Engine) Refer(serverReference string) { e.reference.Store(&serverRefere
 
 // Redirect ends the connections of all clients but those of AdminOnly sockets, because other
 // servers have their sessions or will have them (0x9C). The sessions stay, and new
-// connections are accepted. It waits for the end of the connections, at most until the context
-// ends.
+// connections are accepted unless Divert refuses them. It waits for the end of the connections, at
+// most until the context ends.
 func (e *Engine) Redirect(ctx context.Context) {
-	e.mu.Lock()
-	var out []*Conn
-	for c := range e.conns {
-		if !c.socket.AdminOnly {
-			out = append(out, c)
-		}
-	}
-	e.mu.Unlock()
+	out := e.redirected()
 	for _, c := range out {
 		c.end(packet.ReasonUseAnotherServer, true)
 	}

@@ -19,6 +19,7 @@ type Connack struct {
 	HasMaximumQoS        bool
 	ReasonString         string
 	ResponseInformation  string
+	ServerReference      string // host:port of other servers, separated by spaces
 	WildcardsUnavailable bool
 	SubIDsUnavailable    bool
 	SharedUnavailable    bool
@@ -61,6 +62,7 @@ func (c *Connack) appendProperties(dst []byte) []byte {
 	dst = appendUnavailable(dst, propSharedAvailable, c.SharedUnavailable)
 	dst = appendNonEmpty(dst, propReasonString, c.ReasonString)
 	dst = appendNonEmpty(dst, propResponseInformation, c.ResponseInformation)
+	dst = appendNonEmpty(dst, propServerReference, c.ServerReference)
 	if c.Peer != "" {
 		dst = appendText(appendText(append(dst, propUser), BridgeProperty), c.Peer)
 	}

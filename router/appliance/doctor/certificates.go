@@ -8,10 +8,9 @@ import (
 	"fmt"
 	"os"
 	"time"
-)
 
-// soonDays is how many days before its end a certificate is reported.
-const soonDays = 30
+	"signalbox/broker/thresholds"
+)
 
 // Pair checks a certificate with its chain, and the key of it, in two files that a configuration
 // names.
@@ -116,7 +115,7 @@ func dates(object string, c *x509.Certificate, now time.Time) Finding {
 		return Bad("certificates", object, fmt.Sprintf("%s has expired on %s", name(c), c.NotAfter.UTC().Format(time.DateOnly)), remedy)
 	case now.Before(c.NotBefore):
 		return Bad("certificates", object, fmt.Sprintf("%s is not valid before %s", name(c), c.NotBefore.UTC().Format(time.DateOnly)), "set the clock of this machine, or use another certificate")
-	case days < soonDays:
+	case days < thresholds.CertificateDays:
 		return Warn("certificates", object, fmt.Sprintf("%s expires in %d days", name(c), days), remedy)
 	}
 	return Good("certificates", object, "%s is valid for %d days", name(c), days)

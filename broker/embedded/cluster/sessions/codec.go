@@ -14,16 +14,18 @@ const version = 1
 
 // The kinds of request.
 const (
-	kindClaim   = 1 + iota // offer the session of a client id
-	kindFetch              // send a chunk of its queue
-	kindConfirm            // drop it: it was imported
-	kindCancel             // keep it: the transfer was cancelled
-	kindStatus             // was the offered session imported?
-	kindFlush              // wait until other nodes have received all messages
-	kindList               // list the sessions
-	kindPull               // take over a session that yields
-	kindReceive            // take over a session whose node stops
-	kindStop               // do not wait for the node: it stops
+	kindClaim       = 1 + iota // offer the session of a client id
+	kindFetch                  // send a chunk of its queue
+	kindConfirm                // drop it: it was imported
+	kindCancel                 // keep it: the transfer was cancelled
+	kindStatus                 // was the offered session imported?
+	kindFlush                  // wait until other nodes have received all messages
+	kindList                   // list the sessions
+	kindPull                   // take over a session that yields
+	kindReceive                // take over a session whose node stops
+	kindStop                   // do not wait for the node: it stops
+	kindClaimWill              // claim that is not a client's: the Will is part of the offer; nodes of older releases refuse it
+	kindReceiveWill            // receive with kindClaimWill; refused by the same nodes
 )
 
 // errFormat means that a request or response cannot be decoded.

@@ -8,6 +8,7 @@ package sessions
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"math/rand/v2"
 	"sync"
@@ -24,9 +25,12 @@ type Net interface {
 	Peers() (nodes []int, ok bool)
 	// Ask sends a request to a node and returns what its Serve returns. It ends when ctx does.
 	// Requests and responses are smaller than 16 MiB. The error is a syscall.ECONNREFUSED if
-	// nothing listens at the node's address.
+	// nothing listens at the node's address, and an ErrRefused if the node's Serve returned one.
 	Ask(ctx context.Context, to int, request []byte) ([]byte, error)
 }
+
+// ErrRefused is the error of a request to which a node has responded with an error.
+var ErrRefused = errors.New("the node refuses the request")
 
 // Options configures a Coordinator. Self, Engine and Net are required.
 type Options struct {
@@ -83,13 +87,14 @@ type Coordinator struct {
 	pullSlots chan struct{} // semaphore of the sessions being pulled for other nodes
 
 	wakeProbe chan struct{} // an unreachable peer has sent a request
-	draining  atomic.Bool   // this node takes no sessions over for nodes that stop
+	draining  atomic.Bool   // this node moves its sessions to others, and takes none over from nodes that do
 	stopping  atomic.Bool   // the peers hear that this node stops, and must not find out that it still responds
 	stopped   atomic.Bool   // they do not wait for this node any more
 
 	mu           sync.Mutex // guards what follows; never held during calls to other packages
 	handoffs     map[uint64]*handoff
 	inDoubt      map[string]*handoff // of these, by client id: the session may have moved
+	parts        map[string]int      // nodes that may have a part of a session of this one, by client id
 	peers        map[int]*peer
 	unconfirmed  map[transferKey]confirmation
 	closed       bool
@@ -122,7 +127,7 @@ func New(o Options) *Coordinator {
 	o.setDefaults()
 	c := &Coordinator{
 		o: o, leases: newLeases(), pullSlots: make(chan struct{}, maxPulls), wakeProbe: make(chan struct{}, 1), nextTransfer: rand.Uint64(),
-		handoffs: map[uint64]*handoff{}, inDoubt: map[string]*handoff{}, peers: map[int]*peer{}, unconfirmed: map[transferKey]confirmation{},
+		handoffs: map[uint64]*handoff{}, inDoubt: map[string]*handoff{}, parts: map[string]int{}, peers: map[int]*peer{}, unconfirmed: map[transferKey]confirmation{},
 	}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	return c

@@ -105,7 +105,9 @@ func testOlderSession(t *testing.T, where string) {
 }
 
 // isPull reports whether a request claims a session for a comparison.
-func isPull(request []byte) bool { return request[1] == kindClaim && request[len(request)-1] == 1 }
+func isPull(request []byte) bool {
+	return (request[1] == kindClaim || request[1] == kindClaimWill) && request[len(request)-1] == 1
+}
 
 // TestOlderSessionIsDiscarded counts the queued messages of a session that ends because its client
 // began another one with Clean Start while the node was isolated.

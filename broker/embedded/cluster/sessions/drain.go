@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"iter"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"signalbox/broker/embedded/engine"
@@ -19,20 +18,26 @@ const (
 )
 
 // Drain moves the sessions of clients that are away to the other nodes, evenly, and returns how
-// many moved and how many are left. The sessions of connected clients stay, those that are in
-// doubt, and those with a Will that is not due yet, because a session moves without its Will.
+// many moved and how many are left. The sessions of connected clients stay, and those that are in
+// doubt. Those with a Will that is not due yet move with it, but not to nodes of older releases.
 // Drain ends when no peer takes any more, or with its context. A client that connects to another
 // node meanwhile gets its session there, as always; Drain waits until it has.
 func (c *Coordinator) Drain(ctx context.Context) (moved, left int) {
 	c.draining.Store(true) // of nodes that stop together none gets the sessions of the others
+	refusing, refusingWills := map[int]bool{}, map[int]bool{}
 	for {
-		movedNow, leftNow := c.drainOnce(ctx)
-		moved, left = moved+movedNow, leftNow
-		if waited := c.awaitClaims(ctx); left == 0 || movedNow == 0 && !waited || ctx.Err() != nil {
+		p, wills := c.drainOnce(ctx, false, refusing), c.drainOnce(ctx, true, refusingWills)
+		movedNow := p.moved + wills.moved
+		moved, left = moved+movedNow, p.left+wills.left
+		more := movedNow > 0 || p.refused || wills.refused
+		if waited := c.awaitClaims(ctx); left == 0 || !more && !waited || ctx.Err() != nil {
 			return moved, left
 		}
 	}
 }
+
+// EndDrain lets this node take over sessions of nodes that stop again.
+func (c *Coordinator) EndDrain() { c.draining.Store(false) }
 
 // awaitClaims waits until no client id is being claimed, and thus no session is on its way to
 // another node. It reports whether it had to.
@@ -50,8 +55,8 @@ func (c *Coordinator) awaitClaims(ctx context.Context) (waited bool) {
 	return waited
 }
 
-// errStopped refuses requests to a node that stops.
-var errStopped = errors.New("the node stops")
+// errStopped refuses requests to a node that stops or is drained.
+var errStopped = errors.New("the node stops, or moves its sessions to others")
 
 // Stop announces to the other nodes that this one stops, so that the clients that connect to them
 // do not wait for it. From then on it does not respond.
@@ -77,41 +82,56 @@ func (c *Coordinator) refuses(kind byte) bool {
 type drainPass struct {
 	coordinator *Coordinator
 	sessions    chan engine.Ownership
-	moved, left atomic.Int64
+
+	mu          sync.Mutex // guards what follows
+	moved, left int
+	took        map[int]bool // by peer: whether it took any of those that it was offered
+	refused     bool         // a peer took none, after the end of the pass
 }
 
-func (c *Coordinator) drainOnce(ctx context.Context) (moved, left int) {
-	p := &drainPass{coordinator: c, sessions: make(chan engine.Ownership)}
+// drainOnce offers the sessions with a Will, or those without one, to the peers that are not in
+// refusing, to which it adds those that take none.
+func (c *Coordinator) drainOnce(ctx context.Context, withWill bool, refusing map[int]bool) *drainPass {
+	p := &drainPass{coordinator: c, sessions: make(chan engine.Ownership), took: map[int]bool{}}
 	nodes, _ := c.reachablePeers()
 	var workers sync.WaitGroup
 	for _, n := range nodes {
+		if refusing[n] {
+			continue
+		}
 		for range drainsPerPeer {
 			workers.Go(func() { p.sendTo(ctx, n) })
 		}
 	}
 	idle := make(chan struct{}) // closed when no worker is left
 	go func() { workers.Wait(); close(idle) }()
-	for h := range c.movable() {
+	unsent := 0
+	for h := range c.movable(withWill) {
 		select {
 		case p.sessions <- h:
 		case <-idle:
-			p.left.Add(1)
+			unsent++
 		case <-ctx.Done():
-			p.left.Add(1)
+			unsent++
 		}
 	}
 	close(p.sessions)
 	<-idle
-	return int(p.moved.Load()), int(p.left.Load())
+	p.left += unsent
+	for n, took := range p.took {
+		refusing[n] = !took
+		p.refused = p.refused || !took
+	}
+	return p
 }
 
-// movable iterates over the sessions that Drain moves.
-func (c *Coordinator) movable() iter.Seq[engine.Ownership] {
+// movable iterates over the sessions that Drain moves: those with a Will, or those without one.
+func (c *Coordinator) movable(withWill bool) iter.Seq[engine.Ownership] {
 	return func(yield func(engine.Ownership) bool) {
 		for after := ""; ; {
 			list := c.list(after)
 			for _, h := range list {
-				if !h.Connected && !h.HasWill && c.doubtAbout(h.ClientID) == nil && !yield(h) {
+				if !h.Connected && h.HasWill == withWill && c.isMovable(h.ClientID) && !yield(h) {
 					return
 				}
 			}
@@ -127,16 +147,26 @@ func (c *Coordinator) movable() iter.Seq[engine.Ownership] {
 func (p *drainPass) sendTo(ctx context.Context, node int) {
 	for misses := 0; misses < maxMisses; {
 		h, more := <-p.sessions
-		switch {
-		case !more:
+		if !more {
 			return
-		case p.coordinator.send(ctx, node, h):
-			p.moved.Add(1)
-			misses = 0
-		default:
-			p.left.Add(1)
-			misses++
 		}
+		took := p.coordinator.send(ctx, node, h)
+		p.note(node, took)
+		if misses++; took {
+			misses = 0
+		}
+	}
+}
+
+// note counts a session that was offered to a node.
+func (p *drainPass) note(node int, took bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.took[node] = p.took[node] || took
+	if took {
+		p.moved++
+	} else {
+		p.left++
 	}
 }
 
@@ -177,7 +207,7 @@ func (c *Coordinator) receive(ctx context.Context, from int, remote engine.Owner
 		c.markUnreconciled(from)
 		return errors.New("there is a session of the client id here")
 	}
-	claim := engine.Claim{ClientID: remote.ClientID, Timestamp: remote.Timestamp}
+	claim := engine.Claim{ClientID: remote.ClientID, Timestamp: remote.Timestamp, KeepWill: remote.HasWill}
 	o, err := c.claimAt(t.ctx, from, claimRequest{Claim: claim, anyUser: true})
 	if err != nil {
 		return err

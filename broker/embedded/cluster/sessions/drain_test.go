@@ -12,8 +12,8 @@ import (
 	"signalbox/broker/mqtt/packet"
 )
 
-// TestDrain moves the sessions of a node to the others, with what is queued, and leaves those
-// of connected clients and those with a Will that is not due.
+// TestDrain moves the sessions of a node to the others, with what is queued, and leaves those of
+// connected clients.
 func TestDrain(t *testing.T) { inVirtualTime(t, testDrain) }
 
 func testDrain(t *testing.T) {
@@ -25,12 +25,6 @@ func testDrain(t *testing.T) {
 		s.Subscribe("a/#", 2)
 		s.Disconnect()
 	}
-	h := keeps("with-will")
-	h.Will = &packet.Will{Topic: "gone", Delay: 600}
-	h.SessionExpiry = 3600
-	willing := stops.Connect(h)
-	willing.Close()
-	until(t, "the client with a Will is away", func() bool { o, _ := stops.Ownership("with-will"); return o.HasWill && !o.Connected })
 	stays := stops.Connect(keeps("stays"))
 	for i, n := range c.nodes {
 		check(t, n.Publish(&engine.Message{Topic: fmt.Sprint("a/", i), QoS: byte(1 + i%2), Payload: fmt.Append(nil, i)}))
@@ -50,8 +44,8 @@ func testDrain(t *testing.T) {
 	if at[1] != 0 || at[2] == 0 || at[3] == 0 {
 		t.Errorf("the sessions are at %v", at)
 	}
-	if got := [][]int{c.owners("with-will"), c.owners("stays")}; !slices.Equal(got[0], []int{1}) || !slices.Equal(got[1], []int{-1}) {
-		t.Errorf("the others are at %v", got)
+	if got := c.owners("stays"); !slices.Equal(got, []int{-1}) {
+		t.Errorf("that of the connected client is at %v", got)
 	}
 	stays.Subscribe("b", 0) // still served
 	check(t, c.nodes[1].Publish(&engine.Message{Topic: "a/3", QoS: 1, Payload: []byte("3")}))

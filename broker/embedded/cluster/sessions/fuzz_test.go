@@ -14,13 +14,17 @@ func samples() map[string]struct {
 	decode func([]byte) (any, error)
 	encode func(any) []byte
 } {
-	offered := claimResponse{outcome: outcomeOffered, offer: offer{transferID: 7, next: 9, arrival: 11, state: engine.StoredSession{
+	offered := claimResponse{kind: kindClaim, outcome: outcomeOffered, offer: offer{transferID: 7, next: 9, arrival: 11, state: engine.StoredSession{
 		SessionRecord: engine.SessionRecord{
 			ClientID: "c", Username: "u", Anonymous: true, Version: 5, Clean: true, KeepAlive: 60, ExpiryInterval: 3600,
 			CreatedAt: -1, ConnectedAt: 2, DisconnectedAt: 3, Address: "::1",
 		},
 		Subscriptions: []engine.SubscriptionRecord{{Filter: "$share/g/a/#", Options: 2, ID: 5}, {Filter: "+", Options: 1}},
 	}}}
+	withWill := offered
+	withWill.kind = kindClaimWill
+	withWill.offer.state.Will = &engine.WillRecord{Topic: "w", Payload: []byte("p"), Properties: []byte{1, 1}, QoS: 2, Retain: true, Delay: 60, Expiry: 1, HasExpiry: true}
+	withWill.offer.state.WillDueAt = 99
 	p := page{more: true, sentSeq: 4, incoming: []uint16{1, 65535}, queue: []engine.QueueRecord{
 		{Seq: 1, QoS: 2, Released: true, Retain: true, Share: "g", SubscriptionIDs: []uint32{1, 300}, Message: &engine.Message{
 			Topic: "a", Payload: []byte("p"), Properties: []byte{1, 1}, QoS: 2, Retain: true, CreatedAt: 5, ExpiresAt: 6,
@@ -37,11 +41,20 @@ func samples() map[string]struct {
 	return map[string]sample{
 		"claim": {
 			claimRequest{engine.Claim{ClientID: "c", Username: "u", CleanStart: true, Timestamp: 5}, true}.encode(),
-			func(b []byte) (any, error) { return decodeClaim(inner(b)) },
+			func(b []byte) (any, error) { return decodeClaim(kindClaim, inner(b)) },
 			func(v any) []byte { return v.(claimRequest).encode() },
 		},
 		"claim response": {
 			offered.encode(), func(b []byte) (any, error) { return decodeClaimResponse(b) },
+			func(v any) []byte { a := v.(claimResponse); return a.encode() },
+		},
+		"claim with the Will": {
+			claimRequest{engine.Claim{ClientID: "c", Timestamp: 5, KeepWill: true}, true}.encode(),
+			func(b []byte) (any, error) { return decodeClaim(kindClaimWill, inner(b)) },
+			func(v any) []byte { return v.(claimRequest).encode() },
+		},
+		"claim response with the Will": {
+			withWill.encode(), func(b []byte) (any, error) { return decodeClaimResponse(b) },
 			func(v any) []byte { a := v.(claimResponse); return a.encode() },
 		},
 		"transfer": {
@@ -66,7 +79,7 @@ func samples() map[string]struct {
 		},
 		"ownership": {
 			encodeReceive(engine.Ownership{ClientID: "c", Username: "u", Anonymous: true, CreatedAt: 5, Timestamp: 6}),
-			func(b []byte) (any, error) { return decodeReceive(inner(b)) },
+			func(b []byte) (any, error) { return decodeReceive(kindReceive, inner(b)) },
 			func(v any) []byte { return encodeReceive(v.(engine.Ownership)) },
 		},
 		"flush": {

@@ -47,10 +47,11 @@ type handoff struct {
 // decide wakes runHandoff.
 func (h *handoff) decide() { h.once.Do(func() { close(h.decided) }) }
 
-// startHandoff offers a session to another node and holds it.
-func (c *Coordinator) startHandoff(to int, t *lease, session *engine.Handover) []byte {
+// startHandoff offers a session to another node, which has claimed it by a request of a kind, and
+// holds it.
+func (c *Coordinator) startHandoff(kind byte, to int, t *lease, session *engine.Handover) []byte {
 	h := &handoff{lease: t, to: to, session: session, lastContact: time.Now(), decided: make(chan struct{})}
-	a := claimResponse{outcome: outcomeOffered}
+	a := claimResponse{kind: kind, outcome: outcomeOffered}
 	a.offer.state, a.offer.next = session.State()
 	a.offer.arrival, h.sentSeq = session.Ownership().Timestamp, a.offer.state.SentSeq
 	c.mu.Lock()
@@ -133,6 +134,7 @@ func (c *Coordinator) endHandoff(h *handoff) {
 		c.markUnreconciled(h.to)
 	} else {
 		c.removeDoubt(h)
+		c.notePart(h)
 	}
 	h.lease.release()
 }
@@ -157,6 +159,7 @@ func (c *Coordinator) keep(h *handoff) {
 	kept := c.keepLocked(h)
 	h.mu.Unlock()
 	if c.removeDoubt(h) && kept {
+		c.notePart(h)
 		nodes, _ := c.o.Net.Peers()
 		c.markUnreconciled(nodes...) // with which it was not compared meanwhile
 	}

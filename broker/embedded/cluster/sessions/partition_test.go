@@ -345,7 +345,7 @@ func testAlternatingSessions(t *testing.T, connected bool) {
 	} else { // the node at which it connects gets an offer of each session
 		s.Close()
 		c.injectFaults(func(request []byte) fault {
-			return fault{before: request[1] == kindClaim && request[len(request)-1] == 1}
+			return fault{before: isPull(request)}
 		})
 		here.setIsolated(false)
 		until(t, "all nodes respond", c.allReachable)

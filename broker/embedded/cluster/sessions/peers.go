@@ -155,10 +155,15 @@ func (c *Coordinator) noteContact(node int) {
 	unreachable := p.unreachable
 	c.mu.Unlock()
 	if unreachable {
-		select {
-		case c.wakeProbe <- struct{}{}:
-		default:
-		}
+		c.probeSoon()
+	}
+}
+
+// probeSoon wakes the probe.
+func (c *Coordinator) probeSoon() {
+	select {
+	case c.wakeProbe <- struct{}{}:
+	default:
 	}
 }
 
@@ -184,6 +189,7 @@ func (c *Coordinator) peersToReconcile() (found []int) {
 		}
 	}
 	c.peers = current
+	c.dropParts(func(at int) bool { return current[at] == nil })
 	for key := range c.unconfirmed {
 		if current[key.from] == nil {
 			delete(c.unconfirmed, key)

@@ -25,6 +25,9 @@ func (c *Coordinator) reconcile(node int) {
 	defer c.mu.Unlock()
 	p := c.peerState(node)
 	p.reconciling, p.unreconciled = false, !complete || p.generation != generation
+	if !p.unreconciled {
+		c.dropParts(func(at int) bool { return at == node })
+	}
 }
 
 // reconcileAll compares all sessions of a node with those here. It reports whether all pairs
@@ -105,6 +108,9 @@ func (c *Coordinator) reconcileSession(node int, remote engine.Ownership) error 
 	if a, err := decodeReply(b); err != nil || a.status != replyDone {
 		return fmt.Errorf("node %d did not start to take over a session", node)
 	}
+	if c.hasPart(remote.ClientID) {
+		return fmt.Errorf("node %d has yet to take over a session", node)
+	}
 	return nil
 }
 
@@ -137,7 +143,7 @@ func (c *Coordinator) pull(node int, clientID string) error {
 	} else {
 		local = now
 	}
-	claim := engine.Claim{ClientID: clientID, Timestamp: local.Timestamp}
+	claim := engine.Claim{ClientID: clientID, Timestamp: local.Timestamp, KeepWill: true}
 	o, err := c.claimAt(t.ctx, node, claimRequest{Claim: claim, anyUser: true})
 	if err != nil {
 		return err
@@ -205,9 +211,18 @@ func (c *Coordinator) endLocal(ctx context.Context, local engine.Ownership) erro
 	return nil
 }
 
-// claimAt claims a client id at one node.
+// claimAt claims a client id at one node. A node of an older release does not know claims with
+// KeepWill: its session comes without the Will.
 func (c *Coordinator) claimAt(ctx context.Context, node int, q claimRequest) (peerOffer, error) {
-	b, err := c.ask(ctx, node, q.encode())
+	bounded, cancel := context.WithTimeout(ctx, c.o.RequestTimeout)
+	b, err := c.o.Net.Ask(bounded, node, q.encode())
+	cancel()
+	if err == nil {
+		c.noteResponse(node)
+	} else {
+		q.KeepWill = !errors.Is(err, ErrRefused)
+		b, err = c.ask(ctx, node, q.encode())
+	}
 	if err != nil {
 		return peerOffer{}, err
 	}

@@ -7,7 +7,7 @@ import (
 	"signalbox/broker/embedded/engine"
 )
 
-// session encodes a session without its queue. Its Will does not move.
+// session encodes a session without its queue and its Will.
 func (w *writer) session(s *engine.StoredSession) {
 	w.text(s.ClientID)
 	w.text(s.Username)
@@ -28,10 +28,54 @@ func (w *writer) session(s *engine.StoredSession) {
 	}
 }
 
+// The bits of a Will. The QoS has the lowest two.
+const (
+	willRetain = 1 << (2 + iota)
+	willHasExpiry
+	willKnown = 1<<(2+iota) - 1
+)
+
+// will encodes the Will of a session and when it is due; nil for none.
+func (w *writer) will(m *engine.WillRecord, dueAt int64) {
+	w.bool(m != nil)
+	if m == nil {
+		return
+	}
+	bits := m.QoS
+	if m.Retain {
+		bits |= willRetain
+	}
+	if m.HasExpiry {
+		bits |= willHasExpiry
+	}
+	w.byte(bits)
+	for _, p := range [][]byte{[]byte(m.Topic), m.Payload, m.Properties} {
+		w.bytes(p)
+	}
+	for _, n := range []uint32{m.Delay, m.Expiry} {
+		w.number(uint64(n))
+	}
+	w.signed(dueAt)
+}
+
+func (r *reader) will() (m *engine.WillRecord, dueAt int64) {
+	if !r.Bool() {
+		return nil, 0
+	}
+	bits := r.Byte()
+	m = &engine.WillRecord{QoS: bits & (willRetain - 1), Retain: bits&willRetain != 0, HasExpiry: bits&willHasExpiry != 0}
+	if bits > willKnown || m.QoS > 2 {
+		r.Fail()
+	}
+	m.Topic, m.Payload, m.Properties = r.Text(), bytes.Clone(r.bytes()), bytes.Clone(r.bytes())
+	m.Delay, m.Expiry = uint32(r.NumberUpTo(math.MaxUint32)), uint32(r.NumberUpTo(math.MaxUint32))
+	return m, r.Signed()
+}
+
 // adjustTimes converts the times of an offer to this node's clock, given how far the other
 // clock is ahead. CreatedAt stays, because it identifies the session at all nodes.
 func (h *offer) adjustTimes(offset int64) {
-	for _, at := range []*int64{&h.state.ConnectedAt, &h.state.DisconnectedAt} {
+	for _, at := range []*int64{&h.state.ConnectedAt, &h.state.DisconnectedAt, &h.state.WillDueAt} {
 		if *at != 0 {
 			*at -= offset
 		}

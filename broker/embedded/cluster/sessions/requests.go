@@ -9,7 +9,11 @@ type claimRequest struct {
 }
 
 func (q claimRequest) encode() []byte {
-	w := newWriter(kindClaim)
+	kind := byte(kindClaim)
+	if q.KeepWill {
+		kind = kindClaimWill
+	}
+	w := newWriter(kind)
 	w.text(q.ClientID)
 	w.text(q.Username)
 	w.bool(q.Anonymous)
@@ -19,7 +23,8 @@ func (q claimRequest) encode() []byte {
 	return w.b
 }
 
-func decodeClaim(r *reader) (q claimRequest, err error) {
+func decodeClaim(kind byte, r *reader) (q claimRequest, err error) {
+	q.KeepWill = kind == kindClaimWill
 	q.ClientID, q.Username = r.Text(), r.Text()
 	q.Anonymous, q.CleanStart, q.Timestamp, q.anyUser = r.Bool(), r.Bool(), r.Number(), r.Bool()
 	return q, r.finish()
@@ -44,31 +49,38 @@ type offer struct {
 
 // claimResponse is the response to a claim.
 type claimResponse struct {
+	kind    byte // of the claim
 	outcome byte
 	offer   offer // if the outcome is outcomeOffered
 }
 
 func (a *claimResponse) encode() []byte {
-	w := newWriter(kindClaim)
+	w := newWriter(a.kind)
 	w.byte(a.outcome)
 	if a.outcome == outcomeOffered {
 		w.number(a.offer.transferID)
 		w.number(a.offer.next)
 		w.number(a.offer.arrival)
 		w.session(&a.offer.state)
+		if a.kind == kindClaimWill {
+			w.will(a.offer.state.Will, a.offer.state.WillDueAt)
+		}
 	}
 	return w.b
 }
 
 func decodeClaimResponse(b []byte) (a claimResponse, err error) {
 	r, kind := newReader(b)
-	a.outcome = r.Byte()
-	if kind != kindClaim || a.outcome < outcomeNone || a.outcome > outcomeBusy {
+	a.kind, a.outcome = kind, r.Byte()
+	if kind != kindClaim && kind != kindClaimWill || a.outcome < outcomeNone || a.outcome > outcomeBusy {
 		return a, errFormat
 	}
 	if a.outcome == outcomeOffered {
 		a.offer.transferID, a.offer.next, a.offer.arrival = r.Number(), r.NumberUpTo(maxSeq), r.Number()
 		a.offer.state = r.session()
+		if kind == kindClaimWill {
+			a.offer.state.Will, a.offer.state.WillDueAt = r.will()
+		}
 	}
 	return a, r.finish()
 }
@@ -196,15 +208,20 @@ func encodePull(clientID string) []byte {
 	return w.b
 }
 
-// encodeReceive encodes a request to take over a session.
+// encodeReceive encodes a request to take over a session, with its Will if it has one.
 func encodeReceive(h engine.Ownership) []byte {
-	w := newWriter(kindReceive)
+	kind := byte(kindReceive)
+	if h.HasWill {
+		kind = kindReceiveWill
+	}
+	w := newWriter(kind)
 	w.ownership(h)
 	return w.b
 }
 
-func decodeReceive(r *reader) (h engine.Ownership, err error) {
+func decodeReceive(kind byte, r *reader) (h engine.Ownership, err error) {
 	h = r.ownership()
+	h.HasWill = kind == kindReceiveWill
 	return h, r.finish()
 }
 

@@ -40,6 +40,7 @@ type link struct{ from, to int }
 type fault struct {
 	before, after bool // the request or its response is lost
 	refused       bool // nothing listens at the node's address
+	unknown       bool // the node does not know the kind of request
 	delay         time.Duration
 }
 
@@ -263,6 +264,9 @@ func (n *node) Ask(ctx context.Context, to int, request []byte) ([]byte, error) 
 	if f.refused {
 		return nil, fmt.Errorf("the node cannot be reached: %w", syscall.ECONNREFUSED)
 	}
+	if f.unknown {
+		return nil, sessions.ErrRefused
+	}
 	if f.before || n.isIsolated() || other.isIsolated() {
 		return nil, errCut
 	}
@@ -270,7 +274,10 @@ func (n *node) Ask(ctx context.Context, to int, request []byte) ([]byte, error) 
 	if f.after || n.isIsolated() || other.isIsolated() {
 		return nil, errCut
 	}
-	return b, err
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", sessions.ErrRefused, err)
+	}
+	return b, nil
 }
 
 // allReachable reports whether no node regards another one as unreachable.

@@ -27,6 +27,8 @@ const (
 	kindPull
 	kindReceive
 	kindStop
+	kindClaimWill
+	kindReceiveWill
 )
 
 // roamingClient connects to one node after the other and records what it receives.

@@ -16,10 +16,10 @@ func (c *Coordinator) Serve(ctx context.Context, from int, request []byte) ([]by
 	}
 	c.noteContact(from)
 	switch kind {
-	case kindReceive, kindStop:
+	case kindReceive, kindReceiveWill, kindStop:
 		return c.serveStopping(ctx, from, kind, r)
-	case kindClaim:
-		q, err := decodeClaim(r)
+	case kindClaim, kindClaimWill:
+		q, err := decodeClaim(kind, r)
 		if err != nil {
 			return nil, err
 		}
@@ -64,7 +64,7 @@ func (c *Coordinator) serveStopping(ctx context.Context, from int, kind byte, r 
 		c.markUnreachable(from)
 		return reply{status: replyDone}.encode(kind), nil
 	}
-	h, err := decodeReceive(r)
+	h, err := decodeReceive(kind, r)
 	if err == nil {
 		err = c.receive(ctx, from, h)
 	}
@@ -123,7 +123,11 @@ func (c *Coordinator) serveClaim(ctx context.Context, from int, claim engine.Cla
 		t.release()
 		return c.claimFailure(err)
 	}
-	return c.startHandoff(from, t, session)
+	kind := byte(kindClaim)
+	if claim.KeepWill {
+		kind = kindClaimWill
+	}
+	return c.startHandoff(kind, from, t, session)
 }
 
 // yield returns the session that another node has claimed, unless it stays in doubt.
@@ -145,7 +149,7 @@ func (c *Coordinator) yield(ctx context.Context, claim engine.Claim) (*engine.Ha
 
 // claimFailure returns the response to a claim that is offered nothing.
 func (c *Coordinator) claimFailure(err error) []byte {
-	a := claimResponse{outcome: outcomeNone}
+	a := claimResponse{kind: kindClaim, outcome: outcomeNone}
 	switch {
 	case errors.Is(err, engine.ErrNoClient), errors.Is(err, errInDoubt):
 	case errors.Is(err, engine.ErrLater):

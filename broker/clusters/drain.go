@@ -1,0 +1,43 @@
+package clusters
+
+import (
+	"context"
+
+	"signalbox/broker"
+	"signalbox/broker/control"
+)
+
+const (
+	opDrain   = "drainClusterNode"
+	opUndrain = "undrainClusterNode"
+)
+
+// DrainNode has a node refuse clients and move its sessions to the other nodes, until UndrainNode. It
+// does not wait until they have moved.
+func (c *Clusters) DrainNode(ctx context.Context, projectID, clusterID string, nodeID int) error {
+	return c.changeNode(ctx, opDrain, control.DrainNode, projectID, clusterID, nodeID)
+}
+
+// UndrainNode has a node accept clients again.
+func (c *Clusters) UndrainNode(ctx context.Context, projectID, clusterID string, nodeID int) error {
+	return c.changeNode(ctx, opUndrain, control.UndrainNode, projectID, clusterID, nodeID)
+}
+
+// changeNode sends a command about a node to that node.
+func (c *Clusters) changeNode(ctx context.Context, op string, command func(clustername string) control.HACommand, projectID, clusterID string, nodeID int) error {
+	ctx = broker.WithFreshAttempt(ctx)
+	cl, release, err := c.openLocked(ctx, op, projectID, clusterID)
+	if err != nil {
+		return err
+	}
+	defer release()
+	n, err := cl.find(broker.ClusterNodeRef{NodeID: nodeID})
+	if err != nil {
+		return err
+	}
+	if err := c.change(ctx, cl, n, command(cl.Name), nil); err != nil {
+		return err
+	}
+	c.log.Info("node of a cluster changed", "operation", op, "cluster", cl.ID, "name", cl.Name, "node", n.NodeID)
+	return nil
+}
