@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -11,6 +12,7 @@ import (
 
 	"signalbox/broker/embedded/cluster"
 	"signalbox/broker/embedded/cluster/mesh"
+	"signalbox/broker/embedded/cluster/mesh/backlog"
 	"signalbox/broker/embedded/cluster/sessions"
 	"signalbox/broker/embedded/engine"
 	"signalbox/broker/embedded/store"
@@ -19,8 +21,9 @@ import (
 // peering connects the nodes of an HP cluster, which all serve clients: it forwards
 // messages to the nodes with subscribers, and keeps a client id at one node only.
 type peering struct {
-	mesh   *mesh.Mesh
-	claims *sessions.Coordinator
+	mesh    *mesh.Mesh
+	claims  *sessions.Coordinator
+	backlog *backlog.Store
 }
 
 // shareRetained makes this broker serve clients together with the other nodes, with
@@ -35,12 +38,19 @@ func (m *member) shareRetained(ctx context.Context) error {
 }
 
 // connectPeers keeps links to the cluster's other members, and closes those to former ones.
-func (m *member) connectPeers(self cluster.NodeID, nodes []cluster.Member) {
+func (m *member) connectPeers(ctx context.Context, self cluster.NodeID, nodes []cluster.Member) error {
 	t := m.peering.Load()
 	if t == nil {
 		b := m.broker
-		t = &peering{}
-		t.mesh = mesh.New(mesh.Options{Self: int(self), Engine: b.engine, Net: network{m.node}, ClockOffset: m.offsets.of, Losses: m.losses, Log: b.log, IdleTimeout: b.config.Times.Links})
+		stored, err := backlog.Open(ctx, filepath.Join(m.dir, "backlog.db"), b.log)
+		if err != nil {
+			return err
+		}
+		t = &peering{backlog: stored}
+		t.mesh = mesh.New(mesh.Options{
+			Self: int(self), Engine: b.engine, Net: network{m.node}, ClockOffset: m.offsets.of, Losses: m.losses, Log: b.log, IdleTimeout: b.config.Times.Links,
+			Backlog: stored, MaxBacklog: b.config.Cluster.MaxBacklog,
+		})
 		t.claims = sessions.New(sessions.Options{
 			Self: int(self), Engine: b.engine, Net: network{m.node}, ClockOffset: m.offsets.of, Flush: t.mesh.Flush, Log: b.log, RequestTimeout: b.config.Times.Claims,
 			Discarded: func(node, messages int) { m.losses.Add(mesh.LostSuperseded, node, messages) },
@@ -55,6 +65,7 @@ func (m *member) connectPeers(self cluster.NodeID, nodes []cluster.Member) {
 		}
 	}
 	t.mesh.SetPeers(others)
+	return nil
 }
 
 // routesTimeout bounds how long a node that starts waits for the subscriptions of the
@@ -120,12 +131,20 @@ func (m *member) clientAddresses(ctx context.Context) string {
 	return strings.Join(slices.DeleteFunc(answers, func(a string) bool { return validateClientAddress(a) != nil }), " ")
 }
 
+// backlogTimeout bounds how long a node waits for its disk when it closes the links.
+const backlogTimeout = 5 * time.Second
+
 // disconnectPeers closes the links to the other nodes.
 func (m *member) disconnectPeers() {
 	t := m.peering.Swap(nil)
 	if t != nil {
 		t.claims.Close()
 		t.mesh.Close()
+		ctx, cancel := context.WithTimeout(context.Background(), backlogTimeout)
+		defer cancel()
+		if err := t.backlog.Close(ctx); err != nil {
+			m.broker.log.Error("the database of messages for other nodes is not closed", "error", err)
+		}
 	}
 }
 

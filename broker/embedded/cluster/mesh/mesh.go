@@ -2,7 +2,7 @@
 // node the topic filters subscribed to here, and messages to the nodes that have subscriptions
 // for them.
 //
-// It depends on the engine alone; the connections are provided by its caller. DESIGN.md
+// It depends on the engine and its backlog alone; the connections are provided by its caller. DESIGN.md
 // describes the protocol, and what happens to messages when a link breaks.
 package mesh
 
@@ -18,6 +18,7 @@ import (
 	"sync"
 	"time"
 
+	"signalbox/broker/embedded/cluster/mesh/backlog"
 	"signalbox/broker/embedded/engine"
 )
 
@@ -40,6 +41,11 @@ type Options struct {
 	// ClockOffset returns how many milliseconds the clock of another node's engine is ahead of
 	// this node's; nil means that all clocks agree.
 	ClockOffset func(node int) int64
+	// Backlog stores what other nodes do not get while they are away. It is closed after the
+	// mesh.
+	Backlog *backlog.Store
+	// MaxBacklog bounds what is stored for one node, in bytes; 0 for DefaultMaxBacklog.
+	MaxBacklog int64
 	// Losses counts the acknowledged messages that other nodes do not get; it may be nil.
 	Losses *Losses
 }
@@ -61,6 +67,8 @@ type Mesh struct {
 	grace       time.Duration
 	idleTimeout time.Duration
 	losses      *Losses
+	backlog     *backlog.Store
+	maxBacklog  int64
 	clockOffset func(node int) int64
 	table       *table
 
@@ -77,7 +85,7 @@ type Mesh struct {
 func New(o Options) *Mesh {
 	m := &Mesh{
 		self: o.Self, engine: o.Engine, net: o.Net, log: o.Log, grace: cmp.Or(o.Grace, defaultGrace), idleTimeout: cmp.Or(o.IdleTimeout, defaultIdleTimeout),
-		losses: o.Losses, clockOffset: o.ClockOffset, incarnation: randomUint64(), table: newTable(), peers: map[int]*peer{},
+		losses: o.Losses, backlog: o.Backlog, maxBacklog: cmp.Or(o.MaxBacklog, DefaultMaxBacklog), clockOffset: o.ClockOffset, incarnation: randomUint64(), table: newTable(), peers: map[int]*peer{},
 	}
 	if m.log == nil {
 		m.log = slog.New(slog.DiscardHandler)
