@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"slices"
 	"sync"
 	"time"
 
@@ -297,7 +296,7 @@ func (l *link) close(err error) (waiting []messageFrame) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.abandoned, l.closed = true, err
-	waiting = slices.DeleteFunc(l.queue.clear(), func(p messageFrame) bool { return p.stored > 0 })
+	waiting = l.queue.clear()
 	l.wakeWaiters()
 	return waiting
 }

@@ -130,10 +130,12 @@ func (q *queue) filter(keep func(*messageFrame) bool) {
 	}
 }
 
-// clear empties the queue and returns the messages above QoS 0, in order.
+// clear empties the queue and returns the messages above QoS 0 that are not in the backlog, in order.
 func (q *queue) clear() (messages []messageFrame) {
 	q.filter(func(p *messageFrame) bool {
-		messages = append(messages, *p)
+		if p.stored == 0 {
+			messages = append(messages, *p)
+		}
 		return false
 	})
 	return messages
