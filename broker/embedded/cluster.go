@@ -214,7 +214,7 @@ func (m *member) reconcile(ctx context.Context) error {
 			err = m.letIn()
 		}
 		if err == nil && m.serving == meshed {
-			err = m.connectPeers(ctx, info.Self, info.Nodes)
+			err = m.connectPeers(ctx, info)
 		}
 		return err
 	case errors.Is(err, cluster.ErrNoLeader): // it is joining or leaving

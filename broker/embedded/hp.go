@@ -38,29 +38,29 @@ func (m *member) shareRetained(ctx context.Context) error {
 }
 
 // connectPeers keeps links to the cluster's other members, and closes those to former ones.
-func (m *member) connectPeers(ctx context.Context, self cluster.NodeID, nodes []cluster.Member) error {
+func (m *member) connectPeers(ctx context.Context, info cluster.Info) error {
 	t := m.peering.Load()
 	if t == nil {
 		b := m.broker
-		stored, err := backlog.Open(ctx, filepath.Join(m.dir, "backlog.db"), b.log)
+		stored, err := backlog.Open(ctx, filepath.Join(m.dir, "backlog.db"), info.UUID, b.log)
 		if err != nil {
 			return err
 		}
 		t = &peering{backlog: stored}
 		t.mesh = mesh.New(mesh.Options{
-			Self: int(self), Engine: b.engine, Net: network{m.node}, ClockOffset: m.offsets.of, Losses: m.losses, Log: b.log, IdleTimeout: b.config.Times.Links,
-			Backlog: stored, MaxBacklog: b.config.Cluster.MaxBacklog,
+			Self: int(info.Self), Engine: b.engine, Net: network{m.node}, ClockOffset: m.offsets.of, Losses: m.losses, Log: b.log, IdleTimeout: b.config.Times.Links,
+			Backlog: stored, MaxBacklog: b.config.Cluster.MaxBacklog, Generation: network{m.node}.generation,
 		})
 		t.claims = sessions.New(sessions.Options{
-			Self: int(self), Engine: b.engine, Net: network{m.node}, ClockOffset: m.offsets.of, Flush: t.mesh.Flush, Log: b.log, RequestTimeout: b.config.Times.Claims,
+			Self: int(info.Self), Engine: b.engine, Net: network{m.node}, ClockOffset: m.offsets.of, Flush: t.mesh.Flush, Log: b.log, RequestTimeout: b.config.Times.Claims,
 			Discarded: func(node, messages int) { m.losses.Add(mesh.LostSuperseded, node, messages) },
 		})
 		t.claims.Open()
 		m.peering.Store(t)
 	}
 	var others []int
-	for _, n := range nodes {
-		if n.NodeID != self {
+	for _, n := range info.Nodes {
+		if n.NodeID != info.Self {
 			others = append(others, int(n.NodeID))
 		}
 	}
@@ -172,6 +172,17 @@ func (n network) Peers() (nodes []int, ok bool) {
 		nodes = append(nodes, int(p.NodeID))
 	}
 	return nodes, ok
+}
+
+// generation returns the generation in which a node is a member, 0 if it is not known to be one.
+func (n network) generation(node int) uint64 {
+	others, _ := n.node.Peers()
+	for _, p := range others {
+		if int(p.NodeID) == node {
+			return p.Generation
+		}
+	}
+	return 0
 }
 
 // Ask sends a request about clients to another node.

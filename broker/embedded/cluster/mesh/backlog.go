@@ -230,6 +230,9 @@ func (r *movingReceipt) Committed(err error) {
 // other members; all others are lost.
 func (p *peer) deleteBacklog() {
 	l := p.link
+	if !l.backlog.Has(p.generation) {
+		return
+	}
 	for after := uint64(0); ; {
 		messages, upTo, err := l.backlog.Read(p.mesh.ctx, after, pageSize)
 		if err != nil || upTo == after {
@@ -238,7 +241,7 @@ func (p *peer) deleteBacklog() {
 		after = upTo
 		p.finish(l.decode(messages), engine.ErrGone)
 	}
-	l.backlog.Clear()
+	l.backlog.End(p.generation)
 }
 
 // applyRoutes applies changes of the peer's subscriptions, and returns what is to be stored of

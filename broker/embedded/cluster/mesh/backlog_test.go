@@ -296,3 +296,30 @@ func testBacklogCrash(t *testing.T) {
 		}
 	}
 }
+
+// TestAwayAndReplaced adds a node again, with an empty directory, for which messages are stored: they
+// are deleted and counted, as its sessions were lost.
+func TestAwayAndReplaced(t *testing.T) { inVirtualTime(t, testAwayAndReplaced) }
+
+func testAwayAndReplaced(t *testing.T) {
+	f, n := startNodes(t, 2, shortGrace)
+	n[1].connect("reader", true).Subscribe("a", 2)
+	c := n[0].connect("c", false)
+	f.stop(n[1])
+	c.publishes("a", 0, 4)
+	f.generations[2].Store(9)
+	n[0].mesh.SetPeers([]int{1, 2})
+	if g := n[0].figures(2); g.Stored != 0 || g.Routes != 0 {
+		t.Errorf("got %+v", g)
+	}
+	if got := n[0].losses.Total(0); got != 4 {
+		t.Errorf("%d messages are counted as lost", got)
+	}
+	back := f.start(2, t.TempDir())
+	back.mesh.SetPeers([]int{1, 2})
+	n[0].waitLinked(1)
+	reader := back.connect("reader", true)
+	reader.Subscribe("a", 2)
+	c.publishes("a", 4, 6)
+	reader.wants(4, 6)
+}

@@ -46,6 +46,9 @@ type Options struct {
 	Backlog *backlog.Store
 	// MaxBacklog bounds what is stored for one node, in bytes; 0 for DefaultMaxBacklog.
 	MaxBacklog int64
+	// Generation returns the generation of another node, which grows whenever it is added to the
+	// cluster; nil if that does not matter.
+	Generation func(node int) uint64
 	// Losses counts the acknowledged messages that other nodes do not get; it may be nil.
 	Losses *Losses
 }
@@ -69,6 +72,7 @@ type Mesh struct {
 	losses      *Losses
 	backlog     *backlog.Store
 	maxBacklog  int64
+	generation  func(node int) uint64
 	clockOffset func(node int) int64
 	table       *table
 
@@ -85,13 +89,16 @@ type Mesh struct {
 func New(o Options) *Mesh {
 	m := &Mesh{
 		self: o.Self, engine: o.Engine, net: o.Net, log: o.Log, grace: cmp.Or(o.Grace, defaultGrace), idleTimeout: cmp.Or(o.IdleTimeout, defaultIdleTimeout),
-		losses: o.Losses, backlog: o.Backlog, maxBacklog: cmp.Or(o.MaxBacklog, DefaultMaxBacklog), clockOffset: o.ClockOffset, incarnation: randomUint64(), table: newTable(), peers: map[int]*peer{},
+		losses: o.Losses, backlog: o.Backlog, maxBacklog: cmp.Or(o.MaxBacklog, DefaultMaxBacklog), generation: o.Generation, clockOffset: o.ClockOffset, incarnation: randomUint64(), table: newTable(), peers: map[int]*peer{},
 	}
 	if m.log == nil {
 		m.log = slog.New(slog.DiscardHandler)
 	}
 	if m.losses == nil {
 		m.losses = NewLosses(m.log)
+	}
+	if m.generation == nil {
+		m.generation = func(int) uint64 { return 0 }
 	}
 	if m.clockOffset == nil {
 		m.clockOffset = func(int) int64 { return 0 }
@@ -108,7 +115,8 @@ func randomUint64() uint64 {
 	return binary.BigEndian.Uint64(b[:])
 }
 
-// SetPeers sets the other nodes. Messages that wait for a removed one are given up.
+// SetPeers sets the other nodes. Messages that wait for a removed one are given up, also if it was
+// added again.
 func (m *Mesh) SetPeers(nodes []int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -120,7 +128,7 @@ func (m *Mesh) SetPeers(nodes []int) {
 		wanted[id] = id != m.self
 	}
 	for id, p := range m.peers {
-		if !wanted[id] {
+		if !wanted[id] || p.generation < m.generation(id) {
 			delete(m.peers, id)
 			m.tasks.Go(func() { p.close(engine.ErrGone) })
 		}

@@ -7,6 +7,7 @@ import (
 	"net"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -27,11 +28,15 @@ type network struct {
 	cut               map[[2]int]bool
 	grace             time.Duration
 	maxBacklog        int64
+	generations       [4]atomic.Uint64
 	tcp               bool       // TCP, in real time
 	log               *sharedLog // nil for none
 	unlimitedInflight bool       // no limit of a client's messages in flight
 	wrap              func(id int, s engine.Store) engine.Store
 }
+
+// generationOf returns the generation of a node.
+func (f *network) generationOf(id int) uint64 { return f.generations[id].Load() }
 
 // node is an engine with a store, and its mesh.
 type node struct {
@@ -113,10 +118,10 @@ func (f *network) start(id int, dir string) *node {
 		f.log.applyTo(n, s)
 	}
 	var err error
-	n.backlog, err = backlog.Open(t.Context(), filepath.Join(dir, "backlog.db"), slog.New(slog.DiscardHandler))
+	n.backlog, err = backlog.Open(t.Context(), filepath.Join(dir, "backlog.db"), "uuid", slog.New(slog.DiscardHandler))
 	check(t, err)
 	n.mesh = mesh.New(mesh.Options{
-		Self: id, Engine: n.Engine, Net: dialer{f, id}, Grace: f.grace, Losses: n.losses, Backlog: n.backlog, MaxBacklog: f.maxBacklog,
+		Self: id, Engine: n.Engine, Net: dialer{f, id}, Grace: f.grace, Losses: n.losses, Backlog: n.backlog, MaxBacklog: f.maxBacklog, Generation: f.generationOf,
 	})
 	ends := []func(){n.mesh.Close, func() { check(t, n.backlog.Close(context.WithoutCancel(t.Context()))) }}
 	if f.log != nil {

@@ -15,6 +15,7 @@ import (
 type peer struct {
 	mesh           *Mesh
 	id             int
+	generation     uint64
 	handle         *engine.Peer
 	link           *link
 	receiver       *receiver
@@ -33,7 +34,9 @@ type peer struct {
 
 // newPeer returns a peer and begins to dial it.
 func newPeer(m *Mesh, id int) *peer {
-	p := &peer{mesh: m, id: id, ready: make(chan struct{})}
+	p := &peer{mesh: m, id: id, generation: m.generation(id), ready: make(chan struct{})}
+	former := m.backlog.Queue(id).Begin(p.generation)
+	m.losses.Add(LostUnreachable, id, int(former.Messages))
 	p.ctx, p.cancel = context.WithCancel(m.ctx)
 	p.link, p.receiver = newLink(m, p), newReceiver(p)
 	p.handle = m.engine.AddPeer(strconv.Itoa(id), p.link)

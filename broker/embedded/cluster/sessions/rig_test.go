@@ -115,7 +115,7 @@ func (c *cluster) start(number int, change []func(*sessions.Options)) *node {
 	dir := c.t.TempDir()
 	n := &node{Broker: begin(c.t, suite.HangLimit, dir), cluster: c, number: number}
 	check(c.t, n.Load(c.t.Context()))
-	stored, err := backlog.Open(c.t.Context(), filepath.Join(dir, "backlog.db"), slog.New(slog.DiscardHandler))
+	stored, err := backlog.Open(c.t.Context(), filepath.Join(dir, "backlog.db"), "uuid", slog.New(slog.DiscardHandler))
 	check(c.t, err)
 	n.mesh = mesh.New(mesh.Options{Self: number, Engine: n.Engine, Net: n, Backlog: stored})
 	o := sessions.Options{

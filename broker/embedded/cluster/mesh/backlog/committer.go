@@ -13,6 +13,7 @@ const (
 	kindPut    kind = iota // adds the message number
 	kindRemove             // deletes those up to number
 	kindClear              // deletes those up to number, and all filters
+	kindBegin              // adds the node, in the generation number
 	kindRoutes             // changes filters
 )
 
@@ -72,6 +73,8 @@ func (e *entry) write(tx storage.Tx) error {
 			return err
 		}
 		return tx.Exec(deleteNode, q.node)
+	case kindBegin:
+		return tx.Exec(putNode, q.node, int64(e.number))
 	}
 	return e.writeRoutes(tx)
 }
@@ -89,7 +92,7 @@ func (e *entry) writeRoutes(tx storage.Tx) error {
 		}
 	}
 	if e.complete {
-		return tx.Exec(putNode, e.queue.node)
+		return tx.Exec(completeNode, e.queue.node)
 	}
 	return nil
 }

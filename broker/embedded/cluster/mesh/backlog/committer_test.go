@@ -32,11 +32,14 @@ type queueUser struct {
 }
 
 func openUser(ctx context.Context, dir string, log *slog.Logger) (storagetest.Store, error) {
-	s, err := Open(ctx, filepath.Join(dir, "backlog.db"), log)
+	s, err := Open(ctx, filepath.Join(dir, "backlog.db"), "uuid", log)
 	if err != nil {
 		return nil, err
 	}
-	return &queueUser{s, s.Queue(1), s.Queue(2)}, nil
+	u := &queueUser{s, s.Queue(1), s.Queue(2)}
+	u.queue.Begin(1)
+	u.bad.Begin(1)
+	return u, nil
 }
 
 func (u *queueUser) Put(number, size int, outcome func(error)) {

@@ -26,6 +26,10 @@ type Queue struct {
 	sizes   []uint32   // in bytes, 0 for a number without a message
 	settled uint64     // messages up to this number are stored or were refused
 	totals  Totals
+
+	generation uint64 // of the node
+	begun      bool   // it is stored, or about to be
+	cleared    bool   // what was stored when the file was opened is deleted, or about to be
 }
 
 // Totals is what waits for a node, including what is being stored.
@@ -141,12 +145,42 @@ func (q *Queue) Remove(number uint64) {
 	q.store.submit(&entry{kind: kindRemove, queue: q, number: number})
 }
 
-// Clear deletes all messages and filters, soon, and returns what was waiting.
-func (q *Queue) Clear() Totals {
+// Begin makes the queue that of a node in a generation, which grows whenever the node is added to
+// the cluster. What is stored for an older one is deleted, and returned. What is stored for a newer
+// one stays: the caller does not know of that yet.
+func (q *Queue) Begin(generation uint64) (deleted Totals) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	if q.begun && q.generation >= generation {
+		return deleted
+	}
+	deleted = q.clear()
+	q.generation, q.begun = generation, true
+	q.store.submit(&entry{kind: kindBegin, queue: q, number: generation})
+	return deleted
+}
+
+// End deletes all messages and filters, soon, of a node that was removed from the cluster in a
+// generation. What is stored for a newer one stays.
+func (q *Queue) End(generation uint64) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.begun && q.generation <= generation {
+		q.clear()
+	}
+}
+
+// Has reports whether what is stored is for a generation of the node, or an older one.
+func (q *Queue) Has(generation uint64) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.begun && q.generation <= generation
+}
+
+// clear deletes all messages and filters. mu is held.
+func (q *Queue) clear() Totals {
 	before := q.totals
-	q.first, q.sizes, q.totals = q.last()+1, nil, Totals{}
+	q.first, q.sizes, q.totals, q.begun, q.cleared = q.last()+1, nil, Totals{}, false, true
 	q.store.submit(&entry{kind: kindClear, queue: q, number: q.first - 1})
 	return before
 }

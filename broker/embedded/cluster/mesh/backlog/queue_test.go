@@ -16,9 +16,9 @@ import (
 )
 
 // open opens the file of a test.
-func open(t *testing.T, dir string) *Store {
+func open(t *testing.T, dir, cluster string) *Store {
 	t.Helper()
-	s, err := Open(t.Context(), filepath.Join(dir, "backlog.db"), slog.New(slog.DiscardHandler))
+	s, err := Open(t.Context(), filepath.Join(dir, "backlog.db"), cluster, slog.New(slog.DiscardHandler))
 	must(t, err)
 	return s
 }
@@ -56,12 +56,15 @@ func texts(t *testing.T, q *Queue, after uint64) (found []string) {
 func TestQueue(t *testing.T) {
 	t.Parallel()
 	dir, random := t.TempDir(), rand.New(rand.NewPCG(1, 2)) //nolint:gosec // a test
-	s := open(t, dir)
+	s := open(t, dir, "one")
 	type naive struct {
-		numbers []uint64
-		texts   []string
+		generation uint64
+		numbers    []uint64
+		texts      []string
 	}
-	var want [2]naive
+	want := [2]naive{{generation: 1}, {generation: 1}}
+	s.Queue(1).Begin(1)
+	s.Queue(65_535).Begin(1)
 	for step := range 300 {
 		i := random.IntN(2)
 		q, w := s.Queue(1+65_534*i), &want[i]
@@ -76,15 +79,18 @@ func TestQueue(t *testing.T) {
 			}
 		case 1:
 			if random.IntN(4) == 0 {
-				if got := q.Clear(); got.Messages != int64(len(w.numbers)) {
+				q.End(w.generation - 1) // which a node that lags may know
+				q.Begin(w.generation - 1)
+				w.generation++
+				if got := q.Begin(w.generation); got.Messages != int64(len(w.numbers)) {
 					t.Fatalf("%d of %d messages are deleted", got.Messages, len(w.numbers))
 				}
-				*w = naive{}
+				w.numbers, w.texts = nil, nil
 			}
 		case 2:
 			if random.IntN(4) == 0 {
 				must(t, s.Close(t.Context()))
-				s = open(t, dir)
+				s = open(t, dir, "one")
 				q = s.Queue(1 + 65_534*i)
 			}
 		}
@@ -109,6 +115,11 @@ func TestQueue(t *testing.T) {
 		}
 	}
 	must(t, s.Close(t.Context()))
+	s = open(t, dir, "another")
+	if got := s.Queue(1).Totals(); got != (Totals{}) {
+		t.Errorf("another cluster has %+v", got)
+	}
+	must(t, s.Close(t.Context()))
 }
 
 // TestRemovedWhileFull deletes messages and filters once that is possible.
@@ -116,8 +127,9 @@ func TestRemovedWhileFull(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
-		s := open(t, dir)
+		s := open(t, dir, "uuid")
 		q := s.Queue(3)
+		q.Begin(7)
 		for i := range 3 {
 			put(t, q, fmt.Sprint(i))
 		}
@@ -139,8 +151,9 @@ func TestRemovedWhileFull(t *testing.T) {
 		put(t, q, "3")
 		must(t, s.Close(t.Context()))
 
-		s = open(t, dir)
+		s = open(t, dir, "uuid")
 		q = s.Queue(3)
+		q.Begin(7)
 		if got := texts(t, q, 0); !slices.Equal(got, []string{"2", "3"}) {
 			t.Errorf("got %v", got)
 		}
@@ -149,10 +162,9 @@ func TestRemovedWhileFull(t *testing.T) {
 		if diff := cmp.Diff([]Route{{Filter: "b", Interest: 2}, {Filter: "c", Interest: 17}}, routes); diff != "" || !complete {
 			t.Errorf("complete %v, (-want +got):\n%s", complete, diff)
 		}
-		q.Clear()
-		synctest.Wait()
+		q.End(7)
 		if routes, complete, err := q.Routes(t.Context()); len(routes) > 0 || complete || err != nil {
-			t.Errorf("after Clear: %v, %v, %v", routes, complete, err)
+			t.Errorf("after End: %v, %v, %v", routes, complete, err)
 		}
 		must(t, s.Close(t.Context()))
 	})

@@ -19,9 +19,15 @@ func (q *Queue) PutRoutes(routes []Route, complete bool) {
 	q.store.submit(&entry{kind: kindRoutes, queue: q, routes: routes, complete: complete})
 }
 
-// Routes returns the filters, and whether they were complete once.
+// Routes returns the filters that were stored when the file was opened, and whether they were complete.
 func (q *Queue) Routes(ctx context.Context) (routes []Route, complete bool, err error) {
-	if err := q.store.readers.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM node WHERE id = ?)`, q.node).Scan(&complete); err != nil {
+	q.mu.Lock()
+	cleared := q.cleared
+	q.mu.Unlock()
+	if cleared {
+		return nil, false, nil
+	}
+	if err := q.store.readers.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM node WHERE id = ? AND complete)`, q.node).Scan(&complete); err != nil {
 		return nil, false, fmt.Errorf("read the subscriptions of node %d: %w", q.node, err)
 	}
 	rows, err := q.store.readers.QueryContext(ctx, `SELECT filter, interest FROM route WHERE node = ?`, q.node)

@@ -32,24 +32,28 @@ func layout() storage.Layout {
 
 // The indexes of the committer's statements.
 const (
-	putMessage = iota
+	putCluster = iota
+	putMessage
 	deleteMessages
 	putRoute
 	deleteRoute
 	deleteRoutes
 	putNode
+	completeNode
 	deleteNode
 	probeInsert
 	probeDelete
 )
 
 var statements = []string{
+	putCluster:     `INSERT INTO cluster (uuid) VALUES (?)`,
 	putMessage:     `INSERT INTO message (id, data) VALUES (?, ?)`,
 	deleteMessages: `DELETE FROM message WHERE id BETWEEN ? AND ?`,
 	putRoute:       `INSERT INTO route (node, filter, interest) VALUES (?, ?, ?) ON CONFLICT (node, filter) DO UPDATE SET interest = excluded.interest`,
 	deleteRoute:    `DELETE FROM route WHERE node = ? AND filter = ?`,
 	deleteRoutes:   `DELETE FROM route WHERE node = ?`,
-	putNode:        `INSERT OR IGNORE INTO node (id) VALUES (?)`,
+	putNode:        `INSERT INTO node (id, generation) VALUES (?, ?)`,
+	completeNode:   `UPDATE node SET complete = 1 WHERE id = ?`,
 	deleteNode:     `DELETE FROM node WHERE id = ?`,
 	// The probe for free space, under an id that no message has. A probe that was left behind
 	// is deleted by the next one.
@@ -73,8 +77,9 @@ type Store struct {
 	queues map[int]*Queue // by node
 }
 
-// Open opens or creates the file. Its errors are sentences for the operator.
-func Open(ctx context.Context, path string, log *slog.Logger) (*Store, error) {
+// Open opens or creates the file of a cluster; what it has of another one is deleted. Its errors are
+// sentences for the operator.
+func Open(ctx context.Context, path, cluster string, log *slog.Logger) (*Store, error) {
 	s := &Store{log: log, queues: map[int]*Queue{}}
 	var err error
 	if s.file, err = storage.Open(ctx, path, layout(), log); err != nil {
@@ -84,7 +89,11 @@ func Open(ctx context.Context, path string, log *slog.Logger) (*Store, error) {
 	if s.conn, err = s.file.Connect(ctx, storage.Full, statements); err != nil {
 		return nil, errors.Join(err, s.readers.Close(), s.file.Close())
 	}
-	if err := s.readQueues(ctx); err != nil {
+	err = s.enter(ctx, cluster)
+	if err == nil {
+		err = s.readQueues(ctx)
+	}
+	if err != nil {
 		return nil, errors.Join(storage.Explain(path, err), s.closeFile())
 	}
 	s.commits = storage.NewCommitter[*entry](storage.Config{
@@ -95,8 +104,40 @@ func Open(ctx context.Context, path string, log *slog.Logger) (*Store, error) {
 	return s, nil
 }
 
-// readQueues reads the sizes of all messages.
+// enter makes the file that of a cluster.
+func (s *Store) enter(ctx context.Context, cluster string) error {
+	var is bool
+	if err := s.readers.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM cluster WHERE uuid = ?)`, cluster).Scan(&is); err != nil || is {
+		return err
+	}
+	return s.conn.Transact(ctx, func(tx storage.Tx) error {
+		for _, table := range []string{"message", "route", "node", "cluster"} {
+			if err := tx.Run(`DELETE FROM ` + table); err != nil {
+				return err
+			}
+		}
+		return tx.Exec(putCluster, cluster)
+	})
+}
+
+// readQueues reads the generations of the nodes and the sizes of all messages.
 func (s *Store) readQueues(ctx context.Context) error {
+	nodes, err := s.readers.QueryContext(ctx, `SELECT id, generation FROM node`)
+	if err != nil {
+		return fmt.Errorf("read the nodes with messages: %w", err)
+	}
+	defer nodes.Close()
+	for nodes.Next() {
+		var id, generation int64
+		if err := nodes.Scan(&id, &generation); err != nil {
+			return fmt.Errorf("read the nodes with messages: %w", err)
+		}
+		q := s.Queue(int(id))
+		q.generation, q.begun = uint64(generation), true
+	}
+	if err := nodes.Err(); err != nil {
+		return fmt.Errorf("read the nodes with messages: %w", err)
+	}
 	rows, err := s.readers.QueryContext(ctx, `SELECT id, length(data) FROM message WHERE id > 0 ORDER BY id`)
 	if err != nil {
 		return fmt.Errorf("read the messages for other nodes: %w", err)

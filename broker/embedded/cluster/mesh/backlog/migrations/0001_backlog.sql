@@ -1,8 +1,15 @@
 -- +goose Up
 
--- The nodes whose subscriptions are stored completely.
+-- The cluster of the nodes.
+CREATE TABLE cluster (
+	uuid TEXT PRIMARY KEY
+) STRICT, WITHOUT ROWID;
+
+-- The nodes, in which generation, and whether their subscriptions were stored completely once.
 CREATE TABLE node (
-	id INTEGER PRIMARY KEY
+	id         INTEGER PRIMARY KEY,
+	generation INTEGER NOT NULL,
+	complete   INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 
 -- What the clients of a node have subscribed to with sessions that outlive their connections.
