@@ -3,7 +3,6 @@ package backlog
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 )
 
@@ -200,25 +199,20 @@ func (q *Queue) Read(ctx context.Context, after uint64, size int) (messages []Me
 	if upTo <= after {
 		return nil, after, nil
 	}
-	rows, err := q.store.readers.QueryContext(ctx, `SELECT id, data FROM message WHERE id > ? AND id <= ? ORDER BY id`, q.id(after), q.id(upTo))
-	if err != nil {
-		return nil, after, fmt.Errorf("read messages for node %d: %w", q.node, err)
-	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	for rows.Next() {
-		var id int64
-		var data []byte
-		if err := rows.Scan(&id, &data); err != nil {
-			return nil, after, fmt.Errorf("read messages for node %d: %w", q.node, err)
-		}
-		m := Message{uint64(id) & maxNumber, data}
+	var m Message
+	var id int64
+	err = q.store.each(ctx, func() bool {
+		m.Number = uint64(id) & maxNumber
 		messages = append(messages, m)
-		if size -= len(data); size <= 0 {
-			return messages, m.Number, nil
-		}
-	}
-	if err := rows.Err(); err != nil {
-		return nil, after, fmt.Errorf("read messages for node %d: %w", q.node, err)
+		size -= len(m.Data)
+		m.Data = nil
+		return size > 0
+	}, []any{&id, &m.Data}, `SELECT id, data FROM message WHERE id > ? AND id <= ? ORDER BY id`, q.id(after), q.id(upTo))
+	switch {
+	case err != nil:
+		return nil, after, err
+	case size <= 0:
+		upTo = m.Number
 	}
 	return messages, upTo, nil
 }

@@ -1,9 +1,6 @@
 package backlog
 
-import (
-	"context"
-	"fmt"
-)
+import "context"
 
 // Route is a filter that clients of a node have subscribed to, and how.
 type Route struct {
@@ -27,20 +24,13 @@ func (q *Queue) Routes(ctx context.Context) (routes []Route, complete bool, err 
 	if cleared {
 		return nil, false, nil
 	}
-	if err := q.store.readers.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM node WHERE id = ? AND complete)`, q.node).Scan(&complete); err != nil {
-		return nil, false, fmt.Errorf("read the subscriptions of node %d: %w", q.node, err)
-	}
-	rows, err := q.store.readers.QueryContext(ctx, `SELECT filter, interest FROM route WHERE node = ?`, q.node)
-	if err != nil {
-		return nil, false, fmt.Errorf("read the subscriptions of node %d: %w", q.node, err)
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var r Route
-		if err := rows.Scan(&r.Filter, &r.Interest); err != nil {
-			return nil, false, fmt.Errorf("read the subscriptions of node %d: %w", q.node, err)
-		}
+	var r Route
+	err = q.store.each(ctx, func() bool {
 		routes = append(routes, r)
+		return true
+	}, []any{&r.Filter, &r.Interest}, `SELECT filter, interest FROM route WHERE node = ?`, q.node)
+	if err == nil {
+		err = q.store.each(ctx, func() bool { return true }, []any{&complete}, `SELECT complete FROM node WHERE id = ?`, q.node)
 	}
-	return routes, complete, rows.Err()
+	return routes, complete, err
 }

@@ -106,8 +106,9 @@ func Open(ctx context.Context, path, cluster string, log *slog.Logger) (*Store, 
 
 // enter makes the file that of a cluster.
 func (s *Store) enter(ctx context.Context, cluster string) error {
-	var is bool
-	if err := s.readers.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM cluster WHERE uuid = ?)`, cluster).Scan(&is); err != nil || is {
+	var uuid string
+	err := s.each(ctx, func() bool { return true }, []any{&uuid}, `SELECT uuid FROM cluster`)
+	if err != nil || uuid == cluster {
 		return err
 	}
 	return s.conn.Transact(ctx, func(tx storage.Tx) error {
@@ -122,35 +123,37 @@ func (s *Store) enter(ctx context.Context, cluster string) error {
 
 // readQueues reads the generations of the nodes and the sizes of all messages.
 func (s *Store) readQueues(ctx context.Context) error {
-	nodes, err := s.readers.QueryContext(ctx, `SELECT id, generation FROM node`)
-	if err != nil {
-		return fmt.Errorf("read the nodes with messages: %w", err)
-	}
-	defer nodes.Close()
-	for nodes.Next() {
-		var id, generation int64
-		if err := nodes.Scan(&id, &generation); err != nil {
-			return fmt.Errorf("read the nodes with messages: %w", err)
-		}
+	var id, value int64
+	row := []any{&id, &value}
+	err := s.each(ctx, func() bool {
 		q := s.Queue(int(id))
-		q.generation, q.begun = uint64(generation), true
-	}
-	if err := nodes.Err(); err != nil {
-		return fmt.Errorf("read the nodes with messages: %w", err)
-	}
-	rows, err := s.readers.QueryContext(ctx, `SELECT id, length(data) FROM message WHERE id > 0 ORDER BY id`)
+		q.generation, q.begun = uint64(value), true
+		return true
+	}, row, `SELECT id, generation FROM node`)
 	if err != nil {
-		return fmt.Errorf("read the messages for other nodes: %w", err)
+		return err
 	}
-	defer rows.Close()
-	for rows.Next() {
-		var id, size int64
-		if err := rows.Scan(&id, &size); err != nil {
-			return fmt.Errorf("read the messages for other nodes: %w", err)
+	return s.each(ctx, func() bool {
+		s.Queue(int(id>>nodeShift)).restore(uint64(id)&maxNumber, value)
+		return true
+	}, row, `SELECT id, length(data) FROM message WHERE id > 0 ORDER BY id`)
+}
+
+// each calls do for each row of a query, until it returns false. The values of the row are in row then.
+func (s *Store) each(ctx context.Context, do func() bool, row []any, query string, args ...any) (err error) {
+	rows, err := s.readers.QueryContext(ctx, query, args...)
+	if err == nil {
+		for err == nil && rows.Next() {
+			if err = rows.Scan(row...); err == nil && !do() {
+				break
+			}
 		}
-		s.Queue(int(id>>nodeShift)).restore(uint64(id)&maxNumber, size)
+		err = errors.Join(err, rows.Err(), rows.Close())
 	}
-	return rows.Err()
+	if err != nil {
+		return fmt.Errorf("read %s: %w", s.file.Name(), err)
+	}
+	return nil
 }
 
 // Queue returns the queue of a node, from 1 to 65,535.
