@@ -46,7 +46,7 @@ type Receipt interface {
 	Committed(err error)
 }
 
-// ErrGone reports that another node was unreachable for too long.
+// ErrGone reports that another node was unreachable for too long, or removed.
 var ErrGone = errors.New("the node is unreachable")
 
 // Interest is what the subscribers of one filter need.
