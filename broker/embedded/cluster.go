@@ -40,6 +40,7 @@ const joinTimeout = 3 * time.Second
 // member is this broker as a node of a cluster, or as one that could become a node.
 type member struct {
 	broker *Broker
+	dir    string        // of the cluster's files
 	node   *cluster.Node // set once, before ready is closed
 	ready  chan struct{}
 	wake   chan struct{} // holds one entry while the serving state has to be checked
@@ -77,7 +78,7 @@ func (b *Broker) openCluster(ctx context.Context, dataDir string) (err error) {
 	if b.config.Cluster.Listen == "" {
 		return b.openAlone(ctx, shared, messages)
 	}
-	m := &member{broker: b, losses: mesh.NewLosses(b.log), ready: make(chan struct{}), wake: make(chan struct{}, 1),
+	m := &member{broker: b, dir: filepath.Join(dataDir, clusterDir), losses: mesh.NewLosses(b.log), ready: make(chan struct{}), wake: make(chan struct{}, 1),
 		awaiting: map[string]int{}, deferred: map[string]dynsec.Disconnect{}}
 	if shared {
 		b.control.SetReplicator(m)
@@ -86,7 +87,7 @@ func (b *Broker) openCluster(ctx context.Context, dataDir string) (err error) {
 		return err
 	}
 	m.node, err = cluster.Open(ctx, cluster.Options{
-		Dir: filepath.Join(dataDir, clusterDir), Listen: b.config.Cluster.Listen, Version: b.config.Version,
+		Dir: m.dir, Listen: b.config.Cluster.Listen, Version: b.config.Version,
 		Machine: machine{m}, Serve: m.serve, Answer: m.answer, Data: m.accept, Changed: m.changed, Log: b.log, Now: b.now,
 		MaxLag: uint64(b.config.Cluster.MaxLag), MinFreeDisk: b.config.Cluster.MinFreeDisk,
 		Timing: cluster.Timing{Heartbeat: b.config.Cluster.ElectionTimeout},
@@ -214,7 +215,7 @@ func (m *member) reconcile(ctx context.Context) error {
 			err = m.letIn()
 		}
 		if err == nil && m.serving == meshed {
-			m.connectPeers(info.Self, info.Nodes)
+			err = m.connectPeers(ctx, info)
 		}
 		return err
 	case errors.Is(err, cluster.ErrNoLeader): // it is joining or leaving

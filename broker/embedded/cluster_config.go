@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"signalbox/broker/embedded/cluster"
+	"signalbox/broker/embedded/cluster/mesh"
 )
 
 // ClusterConfig is the configuration under "cluster.".
@@ -30,6 +31,9 @@ type ClusterConfig struct {
 	// DrainTimeout bounds how long a node of a cluster of syncmode hp moves its sessions to the
 	// other nodes before it stops; 0 for a node that keeps them.
 	DrainTimeout time.Duration `mapstructure:"drain_timeout"`
+	// MaxBacklog bounds what a node of a cluster of syncmode hp stores for each other one that is
+	// away, in bytes.
+	MaxBacklog int64 `mapstructure:"max_backlog"`
 	// ElectionTimeout is the time without contact to the leader after which the other nodes
 	// elect another one.
 	ElectionTimeout time.Duration `mapstructure:"election_timeout"`
@@ -41,8 +45,9 @@ type ClusterConfig struct {
 	Allowed func(hostPort string) cluster.Control `mapstructure:"-"`
 }
 
-// The bounds of DrainTimeout and ElectionTimeout.
+// The bounds of DrainTimeout, MaxBacklog and ElectionTimeout.
 const (
+	minBacklog         = 1 << 20
 	maxDrainTimeout    = 10 * time.Minute
 	minElectionTimeout = 100 * time.Millisecond
 	maxElectionTimeout = time.Minute
@@ -50,7 +55,7 @@ const (
 
 // DefaultClusterConfig returns the configuration of an empty file.
 func DefaultClusterConfig() ClusterConfig {
-	return ClusterConfig{MaxLag: 10_000, MinFreeDisk: 128 << 20, DrainTimeout: 20 * time.Second, ElectionTimeout: 700 * time.Millisecond}
+	return ClusterConfig{MaxLag: 10_000, MinFreeDisk: 128 << 20, DrainTimeout: 20 * time.Second, MaxBacklog: mesh.DefaultMaxBacklog, ElectionTimeout: 700 * time.Millisecond}
 }
 
 // Validate returns an error that names every invalid key.
@@ -67,6 +72,9 @@ func (c ClusterConfig) Validate() error {
 	}
 	if t := c.DrainTimeout; t < 0 || t > maxDrainTimeout {
 		errs = append(errs, fmt.Errorf("cluster.drain_timeout: must be from 0s to %v", maxDrainTimeout))
+	}
+	if c.MaxBacklog < minBacklog {
+		errs = append(errs, fmt.Errorf("cluster.max_backlog: must be at least %d", minBacklog))
 	}
 	if t := c.ElectionTimeout; t < minElectionTimeout || t > maxElectionTimeout {
 		errs = append(errs, fmt.Errorf("cluster.election_timeout: must be from %v to %v", minElectionTimeout, maxElectionTimeout))

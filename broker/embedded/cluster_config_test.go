@@ -15,6 +15,7 @@ func TestClusterConfig(t *testing.T) {
 		"cluster.min_free_disk":    func(c *ClusterConfig) { c.MinFreeDisk = -1 },
 		"cluster.election_timeout": func(c *ClusterConfig) { c.ElectionTimeout = time.Millisecond },
 		"cluster.drain_timeout":    func(c *ClusterConfig) { c.DrainTimeout = -time.Second },
+		"cluster.max_backlog":      func(c *ClusterConfig) { c.MaxBacklog = 1000 },
 		"cluster.listen":           func(c *ClusterConfig) { c.Listen = "7000" },
 		"cluster.expect":           func(c *ClusterConfig) { c.Expect = "plant" },
 		"cluster.client_address":   func(c *ClusterConfig) { c.ClientAddress = "broker-1" },

@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"path/filepath"
 	"time"
 
 	"signalbox/broker/embedded/cluster"
 	"signalbox/broker/embedded/cluster/mesh"
+	"signalbox/broker/embedded/cluster/mesh/backlog"
 	"signalbox/broker/embedded/cluster/sessions"
 	"signalbox/broker/embedded/engine"
 	"signalbox/broker/embedded/store"
@@ -17,8 +19,9 @@ import (
 // peering connects the nodes of an HP cluster, which all serve clients: it forwards
 // messages to the nodes with subscribers, and keeps a client id at one node only.
 type peering struct {
-	mesh   *mesh.Mesh
-	claims *sessions.Coordinator
+	mesh    *mesh.Mesh
+	claims  *sessions.Coordinator
+	backlog *backlog.Store
 }
 
 // shareRetained makes this broker serve clients together with the other nodes, with
@@ -33,26 +36,34 @@ func (m *member) shareRetained(ctx context.Context) error {
 }
 
 // connectPeers keeps links to the cluster's other members, and closes those to former ones.
-func (m *member) connectPeers(self cluster.NodeID, nodes []cluster.Member) {
+func (m *member) connectPeers(ctx context.Context, info cluster.Info) error {
 	t := m.peering.Load()
 	if t == nil {
 		b := m.broker
-		t = &peering{}
-		t.mesh = mesh.New(mesh.Options{Self: int(self), Engine: b.engine, Net: network{m.node}, ClockOffset: m.offsets.of, Losses: m.losses, Log: b.log, IdleTimeout: b.config.Times.Links})
+		stored, err := backlog.Open(ctx, filepath.Join(m.dir, "backlog.db"), info.UUID, b.log)
+		if err != nil {
+			return err
+		}
+		t = &peering{backlog: stored}
+		t.mesh = mesh.New(mesh.Options{
+			Self: int(info.Self), Engine: b.engine, Net: network{m.node}, ClockOffset: m.offsets.of, Losses: m.losses, Log: b.log, IdleTimeout: b.config.Times.Links,
+			Backlog: stored, MaxBacklog: b.config.Cluster.MaxBacklog, Generation: network{m.node}.generation,
+		})
 		t.claims = sessions.New(sessions.Options{
-			Self: int(self), Engine: b.engine, Net: network{m.node}, ClockOffset: m.offsets.of, Flush: t.mesh.Flush, Log: b.log, RequestTimeout: b.config.Times.Claims,
+			Self: int(info.Self), Engine: b.engine, Net: network{m.node}, ClockOffset: m.offsets.of, Flush: t.mesh.Flush, Log: b.log, RequestTimeout: b.config.Times.Claims,
 			Discarded: func(node, messages int) { m.losses.Add(mesh.LostSuperseded, node, messages) },
 		})
 		t.claims.Open()
 		m.peering.Store(t)
 	}
 	var others []int
-	for _, n := range nodes {
-		if n.NodeID != self {
+	for _, n := range info.Nodes {
+		if n.NodeID != info.Self {
 			others = append(others, int(n.NodeID))
 		}
 	}
 	t.mesh.SetPeers(others)
+	return nil
 }
 
 // routesTimeout bounds how long a node that starts waits for the subscriptions of the
@@ -104,12 +115,20 @@ func (m *member) moveSessions(ctx context.Context, t *peering) (moved, left int)
 	return before + after, left
 }
 
+// backlogTimeout bounds how long a node waits for its disk when it closes the links.
+const backlogTimeout = 5 * time.Second
+
 // disconnectPeers closes the links to the other nodes.
 func (m *member) disconnectPeers() {
 	t := m.peering.Swap(nil)
 	if t != nil {
 		t.claims.Close()
 		t.mesh.Close()
+		ctx, cancel := context.WithTimeout(context.Background(), backlogTimeout)
+		defer cancel()
+		if err := t.backlog.Close(ctx); err != nil {
+			m.broker.log.Error("the database of messages for other nodes is not closed", "error", err)
+		}
 	}
 }
 
@@ -137,6 +156,17 @@ func (n network) Peers() (nodes []int, ok bool) {
 		nodes = append(nodes, int(p.NodeID))
 	}
 	return nodes, ok
+}
+
+// generation returns the generation in which a node is a member, 0 if it is not known to be one.
+func (n network) generation(node int) uint64 {
+	others, _ := n.node.Peers()
+	for _, p := range others {
+		if int(p.NodeID) == node {
+			return p.Generation
+		}
+	}
+	return 0
 }
 
 // Ask sends a request about clients to another node.

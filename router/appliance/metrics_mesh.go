@@ -18,11 +18,13 @@ var linkMetrics = figureMetrics[mesh.Figures]{
 		return boolean(f.Linked)
 	}),
 	gaugeOf("signalbox_cluster_link_routes", "Filters that somebody is subscribed to at another node.", clusterNodeLabels, func(f mesh.Figures) int { return f.Routes }),
-	gaugeOf("signalbox_cluster_link_routes_known", "Whether another node has told its filters since this one was started; until then messages for its sessions are neither delivered nor counted.", clusterNodeLabels, func(f mesh.Figures) float64 {
+	gaugeOf("signalbox_cluster_link_routes_known", "Whether the filters of another node are known; until then messages for its sessions are neither delivered nor counted.", clusterNodeLabels, func(f mesh.Figures) float64 {
 		return boolean(f.RoutesKnown)
 	}),
 	gaugeOf("signalbox_cluster_link_waiting_messages", "Messages to be sent to another node or confirmed by it.", clusterNodeLabels, func(f mesh.Figures) int64 { return f.Waiting }),
 	gaugeOf("signalbox_cluster_link_waiting_bytes", "Bytes of these messages.", clusterNodeLabels, func(f mesh.Figures) int64 { return f.WaitingBytes }),
+	gaugeOf("signalbox_cluster_link_stored_messages", "Messages stored on the disk until another node, which is or was away, has them.", clusterNodeLabels, func(f mesh.Figures) int64 { return f.Stored }),
+	gaugeOf("signalbox_cluster_link_stored_bytes", "Bytes of these messages, which cluster.max_backlog bounds.", clusterNodeLabels, func(f mesh.Figures) int64 { return f.StoredBytes }),
 
 	counterOf("signalbox_cluster_link_sent_messages", "Messages sent to another node.", clusterNodeLabels, func(f mesh.Figures) int64 { return f.Sent }),
 	counterOf("signalbox_cluster_link_received_messages", "Messages received from another node.", clusterNodeLabels, func(f mesh.Figures) int64 { return f.Received }),
@@ -30,7 +32,7 @@ var linkMetrics = figureMetrics[mesh.Figures]{
 	counterOf("signalbox_cluster_link_received_bytes", "Bytes received from another node.", clusterNodeLabels, func(f mesh.Figures) int64 { return f.ReceivedBytes }),
 	counterOf("signalbox_cluster_link_repeated_messages", "Messages sent again after a link broke.", clusterNodeLabels, func(f mesh.Figures) int64 { return f.Repeated }),
 	counterOf("signalbox_cluster_link_dropped_messages", "Messages of QoS 0 for which there was no link or no room.", clusterNodeLabels, func(f mesh.Figures) int64 { return f.Dropped }),
-	counterOf("signalbox_cluster_link_refused_messages", "Messages above QoS 0 for which there was no room, or that another node could not store.", clusterNodeLabels, func(f mesh.Figures) int64 { return f.Refused }),
+	counterOf("signalbox_cluster_link_refused_messages", "Messages above QoS 0 for which there was no room, or that could not be stored, here or by another node.", clusterNodeLabels, func(f mesh.Figures) int64 { return f.Refused }),
 	counterOf("signalbox_cluster_link_given_up_messages", "Messages above QoS 0 that were acknowledged though a node did not get them, as it was gone.", clusterNodeLabels, func(f mesh.Figures) int64 { return f.Abandoned }),
 }
 

@@ -66,7 +66,7 @@ type Engine struct {
 	lastTimestamp            atomic.Uint64
 	serials                  atomic.Uint64
 	claims                   atomic.Pointer[Claims]
-	publishing               readEpochs
+	publishing               *readEpochs
 
 	mu       sync.Mutex // guards what follows; see DESIGN.md for the order of locks
 	sessions map[string]*Session
@@ -109,7 +109,7 @@ func New(c Config, p Parts) *Engine {
 		config: c, store: p.Store, authority: p.Authority, watcher: p.Watcher, observe: p.Observe, control: p.Control,
 		meters: &meters{}, taps: topics.NewIndex[*openTap](),
 		index:    topics.NewIndexWithout(func(s *Session) bool { return s.peer != nil }),
-		openTaps: map[*openTap]struct{}{},
+		openTaps: map[*openTap]struct{}{}, publishing: newReadEpochs(),
 		sessions: map[string]*Session{}, conns: map[*Conn]struct{}{}, users: map[string]map[*Conn]struct{}{},
 		ordered:    btree.NewBTreeG(func(a, b *Session) bool { return a.clientID < b.clientID }),
 		loading:    make(chan struct{}, loadsAtOnce),

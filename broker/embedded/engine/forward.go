@@ -8,8 +8,13 @@ import (
 
 // peerTarget is a peer to which a message is forwarded.
 type peerTarget struct {
-	peer *Peer
-	qos  byte
+	peer      *Peer
+	qos       byte
+	temporary bool
+}
+
+func newPeerTarget(s *Session, qos byte) peerTarget {
+	return peerTarget{s.peer, qos, s == s.peer.temporary}
 }
 
 // sharedTarget is a peer that was chosen for a shared subscription.
@@ -26,15 +31,15 @@ func (e *Engine) forward(m *Message, everywhere bool, direct []peerTarget, chose
 		return
 	}
 	for _, p := range *peers {
-		c := Forward{Direct: everywhere}
+		c := Forward{Direct: everywhere, Temporary: true}
 		for _, b := range direct {
 			if b.peer == p {
-				c.Direct, c.QoS = true, max(c.QoS, b.qos)
+				c.Direct, c.QoS, c.Temporary = true, max(c.QoS, b.qos), c.Temporary && b.temporary
 			}
 		}
 		for _, b := range chosen {
 			if b.peer == p {
-				c.Shares, c.QoS = append(c.Shares, b.share), max(c.QoS, b.qos)
+				c.Shares, c.QoS, c.Temporary = append(c.Shares, b.share), max(c.QoS, b.qos), c.Temporary && b.temporary
 			}
 		}
 		if c.Direct || len(c.Shares) > 0 {
@@ -85,12 +90,13 @@ func unlessGone(err error) error {
 // forwardQueued forwards a queued message to a peer's member of its shared subscription. The
 // store has it in the session's queue until the peer has it.
 func (e *Engine) forwardQueued(from *Session, r QueueRecord, member topics.Member[*Session]) {
-	c := Forward{Shares: []string{r.Share}, QoS: min(r.Message.QoS, member.QoS), Kept: true}
+	to := newPeerTarget(member.Who, min(r.Message.QoS, member.QoS))
+	c := Forward{Shares: []string{r.Share}, QoS: to.qos, Kept: true, Temporary: to.temporary}
 	move := &queuedForward{from, r}
 	if c.QoS > 0 {
 		c.Receipt = move
 	}
-	member.Who.peer.link.Take(r.Message.clone(), c)
+	to.peer.link.Take(r.Message.clone(), c)
 	if c.QoS == 0 {
 		move.Committed(nil)
 	}

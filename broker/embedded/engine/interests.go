@@ -25,8 +25,9 @@ type interestNotifier struct{ Routes }
 // announcedTo is to which Routes a session has announced its subscriptions, and how. As the
 // session has it, SetRoutes may be called at any time.
 type announcedTo struct {
-	to   *interestNotifier // nil for none
-	away bool
+	to        *interestNotifier // nil for none
+	away      bool
+	temporary bool
 }
 
 // SetRoutes sets the Routes to which all subscriptions, and those of taps, are announced,
@@ -57,8 +58,9 @@ func (e *Engine) announceTaps(t *interestNotifier) {
 	}
 }
 
-// tapInterest is the Interest of a tap.
-var tapInterest = Interest{QoS: 2}
+// tapInterest is the Interest of a tap. It takes messages that are published while its node
+// serves clients.
+var tapInterest = Interest{QoS: 2, Temporary: true}
 
 // local reports whether a filter matches only topics of this node itself: its status, and
 // responses to requests.
@@ -82,28 +84,30 @@ func (t *interestNotifier) left(filter string, i Interest) {
 }
 
 // interest returns the Interest of a subscription.
-func interest(filter string, o topics.Options, away bool) Interest {
+func (a announcedTo) interest(filter string, o topics.Options) Interest {
 	_, _, shared := packet.SplitShared(filter)
-	return Interest{QoS: o.QoS, Away: away && shared}
+	return Interest{QoS: o.QoS, Away: a.away && shared, Temporary: a.temporary}
 }
 
-// announceAll announces all subscriptions of the session unless that was done. Shared
-// subscriptions are announced again if the client has connected or disconnected since. mu is
-// held.
+// announceAll announces all subscriptions of the session unless that was done. They are announced
+// again if the session has another expiry since, and shared ones if the client has connected or
+// disconnected. mu is held.
 func (s *Session) announceAll(t *interestNotifier) {
 	before := s.subscribed.announced
-	s.subscribed.announced = announcedTo{t, s.conn == nil}
-	if t == nil || before == s.subscribed.announced {
+	now := announcedTo{t, s.conn == nil, !s.keeps()}
+	s.subscribed.announced = now
+	if t == nil || before == now {
 		return
 	}
 	again := before.to == t
 	for filter, o := range s.subscribed.options {
-		if _, _, shared := packet.SplitShared(filter); again && !shared {
+		was, is := before.interest(filter, o), now.interest(filter, o)
+		if again && was == is {
 			continue
 		}
-		t.joined(filter, interest(filter, o, s.subscribed.announced.away))
+		t.joined(filter, is)
 		if again {
-			t.left(filter, interest(filter, o, before.away))
+			t.left(filter, was)
 		}
 	}
 }
@@ -118,16 +122,16 @@ func (s *Session) announceJoined(filter string, replaced bool, before topics.Opt
 		s.announceAll(t)
 		return
 	}
-	t.joined(filter, interest(filter, s.subscribed.options[filter], s.subscribed.announced.away))
+	t.joined(filter, s.subscribed.announced.interest(filter, s.subscribed.options[filter]))
 	if replaced {
-		t.left(filter, interest(filter, before, s.subscribed.announced.away))
+		t.left(filter, s.subscribed.announced.interest(filter, before))
 	}
 }
 
 // announceLeft announces that the session no longer has a subscription. mu is held.
 func (s *Session) announceLeft(filter string, before topics.Options) {
 	if t := s.engine.interests.Load(); t != nil && s.subscribed.announced.to == t {
-		t.left(filter, interest(filter, before, s.subscribed.announced.away))
+		t.left(filter, s.subscribed.announced.interest(filter, before))
 	}
 }
 

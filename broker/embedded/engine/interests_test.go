@@ -57,7 +57,7 @@ func (r *announcedTo) is(b *broker, taps map[string]map[engine.Interest]int) (di
 		_, _, shared := packet.SplitShared(s.Filter)
 		c, _, err := b.Client(s.ClientID)
 		check(b.T, err)
-		want.add(s.Filter, engine.Interest{QoS: s.QoS, Away: shared && !c.Connected}, 1)
+		want.add(s.Filter, engine.Interest{QoS: s.QoS, Away: shared && !c.Connected, Temporary: c.Expiry == 0}, 1)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -102,7 +102,7 @@ func TestRoutes(t *testing.T) {
 	b.SetRoutes(second)
 	wg.Wait()
 	until(t, "the clients are gone", func() bool { return b.present() == 2 })
-	tap := map[string]map[engine.Interest]int{"tap/#": {{QoS: 2}: 1}}
+	tap := map[string]map[engine.Interest]int{"tap/#": {{QoS: 2, Temporary: true}: 1}}
 	until(t, "all is told", func() bool { return second.is(b, tap) == "" })
 	end()
 	end()

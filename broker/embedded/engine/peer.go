@@ -31,6 +31,9 @@ type Forward struct {
 	// Kept means that the message is not lost if the node does not take it, because it is
 	// still in a queue here.
 	Kept bool
+	// Temporary means that the message need not outlive the node: the sessions that get it
+	// above QoS 0 end with their connections.
+	Temporary bool
 	// Receipt, if not nil, is called once, when the node has stored the message as far as
 	// it must. There is none at QoS 0.
 	Receipt Receipt
@@ -43,25 +46,26 @@ type Receipt interface {
 	Committed(err error)
 }
 
-// ErrGone reports that another node was unreachable for too long.
+// ErrGone reports that another node was unreachable for too long, or removed.
 var ErrGone = errors.New("the node is unreachable")
 
 // Interest is what the subscribers of one filter need.
 type Interest struct {
-	QoS  byte // the greatest of the subscriptions
-	Away bool // all members of the shared subscription are disconnected
+	QoS       byte // the greatest of the subscriptions
+	Away      bool // all members of the shared subscription are disconnected
+	Temporary bool // no session that outlives its connection has one above QoS 0
 }
 
-// Peer is another node, subscribed here to the filters that have subscribers there. Two
+// Peer is another node, subscribed here to the filters that have subscribers there. Three
 // sessions, which are not clients, represent it in the index: one for shared subscriptions
-// whose members are all disconnected, one for all others. So matching, routes and the turns
-// of shared subscriptions are the same code as for clients.
+// whose members are all disconnected, one for what is temporary, one for all others. So
+// matching, routes and the turns of shared subscriptions are the same code as for clients.
 type Peer struct {
-	engine        *Engine
-	link          Link
-	linked        atomic.Bool
-	lost          atomic.Bool // unreachable for too long
-	present, away *Session
+	engine                   *Engine
+	link                     Link
+	linked                   atomic.Bool
+	lost                     atomic.Bool // unreachable for too long
+	present, temporary, away *Session
 
 	mu      sync.Mutex // guards what follows; held while calling the index
 	routes  map[string]announced
@@ -79,6 +83,7 @@ type announced struct {
 func (e *Engine) AddPeer(name string, l Link) *Peer {
 	p := &Peer{engine: e, link: l, routes: map[string]announced{}}
 	p.present = &Session{engine: e, peer: p, clientID: name}
+	p.temporary = &Session{engine: e, peer: p, clientID: name}
 	p.away = &Session{engine: e, peer: p, clientID: name}
 	e.changePeers(func(all []*Peer) []*Peer { return append(all, p) })
 	return p
@@ -117,9 +122,9 @@ func (p *Peer) SetLinked(linked bool) {
 	}
 }
 
-// Lose marks the node as lost until it is linked again: subscribers there do not count as
-// matching subscribers, and members there of a shared subscription are chosen only if it has
-// no others. Its link is still given messages, so that each lost one is counted.
+// Lose marks the node as lost until it is linked again: temporary subscribers there do not
+// count as matching subscribers, and members there of a shared subscription are chosen only if
+// it has no others. Its link is still given messages, to store or to count them.
 func (p *Peer) Lose() { p.lost.Store(true) }
 
 // enter adds a subscription to the index. mu is held.
@@ -127,28 +132,37 @@ func (p *Peer) enter(filter string, i Interest) {
 	p.engine.index.Subscribe(filter, p.stands(i), topics.Options{QoS: i.QoS, RetainAsPublished: true})
 }
 
-// Announce sets the Interest of the node in a filter. An invalid filter is ignored.
-func (p *Peer) Announce(filter string, i Interest) {
+// Announce sets the Interest of the node in a filter, and reports whether it has changed. An
+// invalid filter is ignored.
+func (p *Peer) Announce(filter string, i Interest) (changed bool) {
 	if !packet.ValidFilter(filter) {
-		return
+		return false
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.removed {
-		return
+		return false
 	}
 	old, had := p.routes[filter]
+	if had && old.Interest == i {
+		p.routes[filter] = announced{i, p.renewal}
+		return false
+	}
 	p.routes[filter] = announced{i, p.renewal}
 	p.enter(filter, i)
 	if had && p.stands(old.Interest) != p.stands(i) {
 		p.engine.index.Unsubscribe(filter, p.stands(old.Interest))
 	}
+	return true
 }
 
 // stands returns the session that represents the node in the index.
 func (p *Peer) stands(i Interest) *Session {
-	if i.Away {
+	switch {
+	case i.Away:
 		return p.away
+	case i.Temporary:
+		return p.temporary
 	}
 	return p.present
 }
@@ -176,15 +190,17 @@ func (p *Peer) Renew() {
 	p.renewal++
 }
 
-// Prune removes the filters that were not announced since Renew.
-func (p *Peer) Prune() {
+// Prune removes the filters that were not announced since Renew, and returns them.
+func (p *Peer) Prune() (dropped []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for filter, a := range p.routes {
 		if a.renewal != p.renewal {
 			p.drop(filter)
+			dropped = append(dropped, filter)
 		}
 	}
+	return dropped
 }
 
 // Routes returns the number of filters that have subscribers at the node.
@@ -196,7 +212,7 @@ func (p *Peer) Routes() int {
 
 // presence is Session.presence for a session that represents the node.
 func (p *Peer) presence(s *Session) (present, keeps bool) {
-	return s == p.present && p.linked.Load(), true
+	return s != p.away && p.linked.Load(), true
 }
 
 // backlog is Session.backlog for a session that represents the node.
@@ -207,18 +223,34 @@ func (p *Peer) backlog() (messages int, half bool) {
 	return p.link.Backlog()
 }
 
-// isLost reports whether the session represents a lost node.
-func (s *Session) isLost() bool { return s.peer != nil && s.peer.lost.Load() }
+// absence is how far the subscribers that a session stands for are out of reach.
+type absence int
+
+const (
+	reachable absence = iota
+	lost              // their node is lost
+	ended             // so is their node, with which their sessions end
+)
+
+func (s *Session) absence() absence {
+	switch {
+	case s.peer == nil || !s.peer.lost.Load():
+		return reachable
+	case s == s.peer.temporary:
+		return ended
+	}
+	return lost
+}
 
 // Reassign sends a message to other members of shared subscriptions that have no member at
-// the node any more. It reports whether all of them have another member.
-func (p *Peer) Reassign(m *Message, shares []string, receipt Receipt) (all bool) {
+// the node any more. It returns those that have no other member.
+func (p *Peer) Reassign(m *Message, shares []string, receipt Receipt) (left []string) {
 	e, pub := p.engine, p.engine.newPublication()
 	pub.receipt = receipt
 	m = m.clone()
 	var touched []*Conn
 	var chosen []sharedTarget
-	taken := 0
+	left = slices.Clone(shares)
 	for _, g := range e.index.Match(m.Topic).Groups {
 		if !slices.Contains(shares, g.Filter) {
 			continue
@@ -228,7 +260,7 @@ func (p *Peer) Reassign(m *Message, shares []string, receipt Receipt) (all bool)
 			chosen = append(chosen, c)
 		}
 		if taker != byNone {
-			taken++
+			left = slices.DeleteFunc(left, func(share string) bool { return share == g.Filter })
 		}
 	}
 	e.forward(m, false, nil, chosen, pub)
@@ -238,7 +270,7 @@ func (p *Peer) Reassign(m *Message, shares []string, receipt Receipt) (all bool)
 	if !pub.storeAny() && receipt != nil {
 		receipt.Committed(nil)
 	}
-	return taken == len(shares)
+	return left
 }
 
 func (p *Peer) isNot(s *Session) bool { return s.peer != p }

@@ -30,15 +30,15 @@ func (e *Engine) route(m *Message, r *route, from *Session, pub *publication, to
 	return r.reached()
 }
 
-// reached reports whether the topic has a subscriber, except at lost nodes.
+// reached reports whether the topic has a subscriber, except temporary ones at lost nodes.
 func (r *route) reached() bool {
 	for i := range r.matches.Subscribers {
-		if !r.matches.Subscribers[i].Who.isLost() {
+		if r.matches.Subscribers[i].Who.absence() != ended {
 			return true
 		}
 	}
 	return slices.ContainsFunc(r.matches.Groups, func(g *topics.Group[*Session]) bool {
-		return slices.ContainsFunc(g.Members, func(m topics.Member[*Session]) bool { return !m.Who.isLost() })
+		return slices.ContainsFunc(g.Members, func(m topics.Member[*Session]) bool { return m.Who.absence() != ended })
 	})
 }
 
@@ -95,7 +95,7 @@ func (e *Engine) routeShared(
 	case !ok:
 		return sharedTarget{}, byNone
 	case member.Who.peer != nil:
-		return sharedTarget{peerTarget{member.Who.peer, member.QoS}, g.Filter}, byPeer
+		return sharedTarget{newPeerTarget(member.Who, member.QoS), g.Filter}, byPeer
 	}
 	e.enqueue(member.Who, outgoingFor(member, g.Filter, m), pub, touched)
 	return sharedTarget{}, byClient
@@ -113,11 +113,11 @@ func (e *Engine) routeSharedLocal(g *topics.Group[*Session], m *Message, pub *pu
 
 // choose returns the member of a shared subscription that gets a message: one that is
 // connected, or else one whose session outlives its connection [MQTT-4.8.2-4]; one at a lost
-// node, where the message is counted as lost, only if there is no other.
+// node only if there is no other.
 func choose(g *topics.Group[*Session], m *Message, fits func(*Session) bool) (found topics.Member[*Session], ok bool) {
 	for member := range g.RoundRobin() {
 		present, keeps := member.Who.presence()
-		better := !ok || found.Who.isLost() && !member.Who.isLost()
+		better := !ok || member.Who.absence() < found.Who.absence()
 		if !present && (!keeps || min(m.QoS, member.QoS) == 0 || !better) || !fits(member.Who) || !member.Who.isAllowed(Receive, m.Topic) {
 			continue
 		}

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -16,7 +15,7 @@ type readEpochs struct {
 	epoch   atomic.Uint64
 	stripes [16]stripe
 
-	mu sync.Mutex // one awaitReaders at a time
+	turn chan struct{} // holds an element while awaitReaders runs
 }
 
 // stripe counts some of the readers, so that processors do not contend for one counter.
@@ -27,6 +26,8 @@ type stripe struct {
 
 // readers counts the publishers of an epoch.
 type readers struct{ n atomic.Int64 }
+
+func newReadEpochs() *readEpochs { return &readEpochs{turn: make(chan struct{}, 1)} }
 
 // enter begins a read in the stripe of a number. It returns nil while on is false.
 func (s *readEpochs) enter(number uint64) *readers {
@@ -53,8 +54,12 @@ const readersEvery = 200 * time.Microsecond
 // awaitReaders waits until all present readers have left: those of this epoch, and those
 // of the epoch before that an earlier call gave up waiting for.
 func (s *readEpochs) awaitReaders(ctx context.Context) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	select {
+	case s.turn <- struct{}{}:
+		defer func() { <-s.turn }()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 	for range 2 {
 		old := (s.epoch.Add(1) - 1) % 2
 		for i := range s.stripes {

@@ -11,7 +11,7 @@ import (
 // TestReadEpochs waits until every read that began before has ended, regardless of later ones.
 func TestReadEpochs(t *testing.T) {
 	t.Parallel()
-	var s readEpochs
+	s := newReadEpochs()
 	if s.enter(1) != nil {
 		t.Error("there are sections though nobody asks")
 	}
@@ -55,7 +55,7 @@ func TestReadEpochs(t *testing.T) {
 // TestReadersGivenUp waits again for readers that an earlier call gave up waiting for.
 func TestReadersGivenUp(t *testing.T) {
 	t.Parallel()
-	var s readEpochs
+	s := newReadEpochs()
 	s.on.Store(true)
 	u := s.enter(3)
 	over, cancel := context.WithCancel(t.Context())

@@ -38,7 +38,7 @@ func (e *Engine) refresh(r *route, rights Rights) {
 	for i := range r.matches.Subscribers {
 		switch s := &r.matches.Subscribers[i]; {
 		case s.Who.peer != nil:
-			r.peers = append(r.peers, peerTarget{s.Who.peer, s.QoS})
+			r.peers = append(r.peers, newPeerTarget(s.Who, s.QoS))
 		case s.Who.isAllowed(Receive, r.topic):
 			r.to = append(r.to, newRecipient(s))
 		}

@@ -75,9 +75,10 @@ type sendLimits struct {
 
 // transferState is the state of a session that moves from one engine to another.
 type transferState struct {
-	moving    bool        // Will and expiry are not due
-	adoptions int         // not closed
-	keys      messageKeys // messages that moved with the session and may arrive again until the adoptions are closed
+	moving    bool            // Will and expiry are not due
+	adoptions int             // not closed
+	keys      messageKeys     // messages that moved with the session and may arrive again until the adoptions are closed
+	direct    *directMessages // nil if it need not be known
 }
 
 // counts are a session's totals since it began or the process started.

@@ -33,6 +33,9 @@ func (s *Session) accept(o outgoingMessage) acceptance {
 	if s.conn == nil && !s.keeps() || s.transfer.keys != nil && s.transfer.keys.has(messageKeyOf(o.message.Stamp, o.extra, o.retain)) || s.overfull(o) {
 		return acceptance{}
 	}
+	if s.transfer.direct != nil {
+		s.transfer.direct.add(&o)
+	}
 	e := newEntry(o.message, o.extra, o.qos, o.retain)
 	if s.stored && !s.charge(&e, o.uncharged) {
 		return acceptance{over: true}

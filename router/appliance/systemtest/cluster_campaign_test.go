@@ -269,13 +269,13 @@ func TestCampaignClusterGrows(t *testing.T) {
 
 // campaignFaults returns the faults of TestCampaignClusterFaults: each
 // SIGNALBOX_TEST_FAULT_ROUNDS times, or only some of them once.
-func campaignFaults(t *testing.T, random *rand.Rand) []fault {
+func campaignFaults(t *testing.T, random *rand.Rand, kinds []fault) []fault {
 	t.Helper()
 	n := suite.FromEnvironment(t, "SIGNALBOX_TEST_FAULT_ROUNDS", 0)
 	if n == 0 {
 		return []fault{faults[0], faults[2], faults[3], faults[8]}
 	}
-	all := slices.Repeat(faults, n)
+	all := slices.Repeat(kinds, n)
 	if only := os.Getenv("SIGNALBOX_TEST_FAULT"); only != "" {
 		all = slices.DeleteFunc(all, func(f fault) bool { return f.name != only })
 	}
@@ -288,6 +288,6 @@ func campaignFaults(t *testing.T, random *rand.Rand) []fault {
 func TestCampaignClusterFaults(t *testing.T) {
 	t.Parallel()
 	s := startFaultCampaign(t, "dynsec", 3)
-	s.runFaults(t, campaignFaults(t, s.random)...)
+	s.runFaults(t, campaignFaults(t, s.random, faults)...)
 	s.check(t)
 }

@@ -80,7 +80,7 @@ func (s *faultCampaign) growFull(t *testing.T) *machine {
 func fullFaults(t *testing.T, random *rand.Rand) []fault {
 	t.Helper()
 	if os.Getenv("SIGNALBOX_TEST_FAULT_ROUNDS") != "" {
-		return campaignFaults(t, random)
+		return campaignFaults(t, random, faults)
 	}
 	return []fault{faults[0], faults[2], faults[8], faults[12]}
 }

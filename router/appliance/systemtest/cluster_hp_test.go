@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"regexp"
 	"slices"
 	"testing"
+	"time"
 
 	"signalbox/scripts/suite"
 )
@@ -39,8 +41,8 @@ func TestClusterHP(t *testing.T) {
 	tr.wantShared(t, shared)
 }
 
-// TestCampaignClusterHPFaults is TestClusterHP with nodes that fail, and restart before
-// the others discard what is queued for them.
+// TestCampaignClusterHPFaults is TestClusterHP with nodes that fail, and restart before or after
+// the others store on their disks what waits for them.
 func TestCampaignClusterHPFaults(t *testing.T) {
 	t.Parallel()
 	s := startFaultCampaign(t, "hp", 3)
@@ -74,12 +76,33 @@ func (tr *traffic) publishAtEach(machines []*machine) {
 func hpFaults(t *testing.T, random *rand.Rand) []fault {
 	t.Helper()
 	if os.Getenv("SIGNALBOX_TEST_FAULT_ROUNDS") == "" {
-		return []fault{faults[0], faults[2], faults[8], faults[9]}
+		return []fault{faults[0], faults[2], faults[8], faults[9], away}
 	}
-	return slices.DeleteFunc(campaignFaults(t, random), func(f fault) bool { // sessions are local to their node
+	return slices.DeleteFunc(campaignFaults(t, random, append(faults, away)), func(f fault) bool { // sessions are local to their node
 		return f.name == "leader without its data" || f.name == "follower without its data"
 	})
 }
+
+// away is a node that is killed for so long that the others store what waits for it, and one of
+// these is killed meanwhile.
+var away = fault{"follower killed for long", func(t testing.TB, s *faultCampaign) time.Duration {
+	m, others := s.victim(t, false)
+	m.run.Kill()
+	took := s.recovery(t, others...)
+	for _, other := range others {
+		suite.WaitFor(t, fmt.Sprintf("node %d stores messages for node %d", other.id, m.id), func() bool {
+			status, text, err := other.api.do(t.Context(), "GET", "/metrics", nil)
+			stored := regexp.MustCompile(fmt.Sprintf(`(?m)^signalbox_cluster_link_stored_messages{node="%d"} [1-9]`, m.id))
+			return err == nil && status == 200 && stored.Match(text)
+		})
+	}
+	s.awaitAcknowledged(t, 20)
+	others[0].run.Kill()
+	s.restart(t, others[0])
+	s.awaitAcknowledged(t, 20)
+	s.restart(t, m)
+	return took
+}}
 
 // wantShared checks that each message was delivered to one member of a shared
 // subscription.

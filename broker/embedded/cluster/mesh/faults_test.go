@@ -84,7 +84,7 @@ func TestLinksBreak(t *testing.T) {
 }
 
 // TestUnreachableNode lets a publisher wait for an unreachable node until the grace period is
-// over, and sends to the node again when it is back.
+// over, and stores messages from then on until the node is back.
 func TestUnreachableNode(t *testing.T) { inVirtualTime(t, testUnreachableNode) }
 
 func testUnreachableNode(t *testing.T) {
@@ -96,18 +96,21 @@ func testUnreachableNode(t *testing.T) {
 		t.Errorf("got code %d", code)
 	}
 	synctest.Wait()
-	if g := n[1].figures(1); g.Linked || g.Abandoned != 1 || g.Waiting != 0 {
+	if g := n[1].figures(1); g.Linked || g.Abandoned != 0 || g.Stored != 1 {
 		t.Errorf("got %+v", g)
 	}
-	if code := c.publish(packet.Outgoing{Topic: "a", QoS: 1, PacketID: 1}); code != packet.ReasonNoMatchingSubscribers {
+	if code := c.publish(packet.Outgoing{Topic: "a", Payload: []byte("gone"), QoS: 1, PacketID: 1}); code != 0 {
 		t.Errorf("got code %d for a message to an unreachable node", code)
 	}
 	f.reconnect(2, 1)
 	n[1].waitLinked(1)
 	c.publish(packet.Outgoing{Topic: "a", Payload: []byte("back"), QoS: 1, PacketID: 1})
-	if m := reader.next(); m.payload != "back" {
-		t.Errorf("got %v", m)
+	for _, payload := range []string{"", "gone", "back"} {
+		if m := reader.next(); m.payload != payload {
+			t.Errorf("got %v, want %q", m, payload)
+		}
 	}
+	until(t, "nothing is stored any more", func() bool { return n[1].figures(1).Stored == 0 })
 	f.disconnect(1, 2, true) // its routes are not updated, but it can be reached
 	c.publish(packet.Outgoing{Topic: "a", Payload: []byte("still"), QoS: 1, PacketID: 1})
 	if m := reader.next(); m.payload != "still" || n[1].figures(1).Routes != 1 {

@@ -12,15 +12,16 @@ type Figures struct {
 	Linked bool // messages can be sent to it
 
 	Routes                   int   // filters with subscriptions at the other node
-	RoutesKnown              bool  // the whole table was received since this node started
+	RoutesKnown              bool  // the whole table was received, at present or before this node started
 	Sent, Received           int64 // messages
 	SentBytes, ReceivedBytes int64 // of all frames
 	Repeated                 int64 // messages sent again after a reconnect
 	Waiting, WaitingBytes    int64 // messages not yet sent or not confirmed
+	Stored, StoredBytes      int64 // messages on the disk until the node has them, some of them waiting
 
 	Dropped   int64 // QoS 0, while there was no link or the queue was full
 	Refused   int64 // above QoS 0, as the queue was full or the other node could not store them
-	Abandoned int64 // above QoS 0, acknowledged although the node was unreachable
+	Abandoned int64 // above QoS 0, acknowledged although the node does not get them
 }
 
 // Figures returns the figures of all peers, in order.
@@ -42,7 +43,9 @@ func (p *peer) figures() Figures {
 	f := l.totals
 	f.Linked, f.Waiting, f.WaitingBytes = l.linked, int64(l.queue.waiting()), l.queue.bytes
 	l.mu.Unlock()
-	f.Node, f.Routes, f.RoutesKnown = p.id, p.handle.Routes(), p.routesReceived.Load()
+	stored := l.backlog.Totals()
+	f.Stored, f.StoredBytes = stored.Messages, stored.Bytes
+	f.Node, f.Routes, f.RoutesKnown = p.id, p.handle.Routes(), p.routesKnown.Load()
 	f.Received, f.ReceivedBytes = p.receiver.messages.Load(), p.receiver.bytes.Load()
 	return f
 }

@@ -5,14 +5,15 @@ import (
 	"slices"
 )
 
-// flushWaiter waits until messages up to a number are confirmed.
+// flushWaiter waits until messages up to a number, and those up to a number in the backlog, are
+// confirmed.
 type flushWaiter struct {
-	upTo uint64
-	done chan struct{}
+	upTo, stored uint64
+	done         chan struct{}
 }
 
-// Flush waits until another node has confirmed all messages above QoS 0 that were queued so
-// far, or until they were given up. A broken link for which messages wait is dialled at once.
+// Flush waits until another node has confirmed all messages above QoS 0 that were queued or
+// stored so far, or was removed. A broken link for which messages wait is dialled at once.
 func (m *Mesh) Flush(ctx context.Context, to int) error {
 	m.mu.Lock()
 	p := m.peers[to]
@@ -23,7 +24,7 @@ func (m *Mesh) Flush(ctx context.Context, to int) error {
 	l := p.link
 	f := flushWaiter{done: make(chan struct{})}
 	l.mu.Lock()
-	f.upTo = l.queue.lastNumber
+	f.upTo, f.stored = l.queue.lastNumber, l.backlog.Last()
 	l.flushes = append(l.flushes, f)
 	l.completeFlushes()
 	broken := !l.linked && len(l.flushes) > 0
@@ -42,11 +43,11 @@ func (m *Mesh) Flush(ctx context.Context, to int) error {
 	}
 }
 
-// completeFlushes wakes the waiters whose messages are confirmed or given up. l.mu must be
-// held.
+// completeFlushes wakes the waiters whose messages are confirmed, or all if the peer is removed.
+// l.mu must be held.
 func (l *link) completeFlushes() {
 	l.flushes = slices.DeleteFunc(l.flushes, func(f flushWaiter) bool {
-		over := l.abandoned || f.upTo <= l.queue.confirmed
+		over := l.closed != nil || f.upTo <= l.queue.confirmed && !l.backlog.Waits(f.stored)
 		if over {
 			close(f.done)
 		}

@@ -97,6 +97,23 @@ type route struct {
 	removed bool // there is no subscription any more
 }
 
+// The bits of the byte before a filter, beside the QoS. A release that does not know
+// bitTemporary does not send it: more is stored for it than necessary.
+const (
+	bitAway      = 4
+	bitRemoved   = 8
+	bitTemporary = 16
+)
+
+// encode returns the interest as a byte.
+func (r route) encode() byte {
+	return r.QoS | flagIf(r.Away, bitAway) | flagIf(r.Temporary, bitTemporary)
+}
+
+func decodeInterest(b byte) engine.Interest {
+	return engine.Interest{QoS: b & 3, Away: b&bitAway != 0, Temporary: b&bitTemporary != 0}
+}
+
 // routes is a frame of routes.
 type routes struct {
 	number uint64 // table version, incremented by every change
@@ -110,7 +127,7 @@ func appendRoutes(dst []byte, r *routes) []byte {
 	dst = append(beginFrame(dst, frameRoutes), flagIf(r.full, 1)|flagIf(r.last, 2))
 	dst = binary.AppendUvarint(dst, r.number)
 	for _, one := range r.list {
-		dst = append(dst, one.QoS|flagIf(one.Away, 4)|flagIf(one.removed, 8))
+		dst = append(dst, one.encode()|flagIf(one.removed, bitRemoved))
 		dst = appendText(dst, one.filter)
 	}
 	return endFrame(dst, at)
@@ -126,7 +143,7 @@ func decodeRoutes(body []byte) (r routes, err error) {
 			return r, errFrame
 		}
 		r.list = append(r.list, route{
-			filter: string(d.text()), Interest: engine.Interest{QoS: b & 3, Away: b&4 != 0}, removed: b&8 != 0,
+			filter: string(d.text()), Interest: decodeInterest(b), removed: b&bitRemoved != 0,
 		})
 	}
 	return r, d.finish()

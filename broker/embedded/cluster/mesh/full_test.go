@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"signalbox/broker/embedded/engine"
 	"signalbox/broker/mqtt/packet"
@@ -139,12 +141,13 @@ func (f *failingStore) Err() error {
 }
 
 // TestFlushHangs waits for a node with a hanging disk until the context ends, and for an
-// unreachable one until its messages are given up.
+// unreachable one until it has the messages, or is removed.
 func TestFlushHangs(t *testing.T) { inVirtualTime(t, testFlushHangs) }
 
 func testFlushHangs(t *testing.T) {
 	disks := map[int]*hangingStore{}
 	f, n := startNodes(t, 2, func(f *network) {
+		f.grace = 100 * time.Millisecond
 		f.wrap = func(id int, s engine.Store) engine.Store {
 			disks[id] = &hangingStore{Store: s}
 			return disks[id]
@@ -170,8 +173,26 @@ func testFlushHangs(t *testing.T) {
 	check(t, <-flushed)
 	disks[1].hang(true)
 	publish()
-	go func() { flushed <- n[1].mesh.Flush(t.Context(), 1) }()
-	f.disconnect(2, 1, true)
-	check(t, <-flushed)
 	disks[1].hang(false)
+	f.disconnect(2, 1, true)
+	until(t, "the message is stored", func() bool { return n[1].figures(1).Stored == 1 })
+	publish()
+	for i := range 2 {
+		go func() { flushed <- n[1].mesh.Flush(t.Context(), 1) }()
+		synctest.Wait()
+		if len(flushed) > 0 {
+			t.Error("does not wait for what is stored")
+		}
+		if i == 0 {
+			f.reconnect(2, 1)
+		} else {
+			n[1].mesh.SetPeers([]int{2})
+		}
+		check(t, <-flushed)
+		f.disconnect(2, 1, true)
+		until(t, "the node is given up", func() bool {
+			publish()
+			return n[1].figures(1).Stored > 0 || i == 1
+		})
+	}
 }

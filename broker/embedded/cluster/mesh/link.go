@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"signalbox/broker/embedded/cluster/mesh/backlog"
 	"signalbox/broker/embedded/engine"
 )
 
@@ -40,20 +41,27 @@ type link struct {
 	dialNow chan struct{} // the peer has connected, so it can be dialled
 
 	recipient *recipient
+	backlog   *backlog.Queue
 
 	mu        sync.Mutex // guards what follows; a leaf lock, held briefly
 	queue     queue
 	linked    bool
-	abandoned bool          // not linked for longer than the grace period, or removed: messages are not queued
-	closed    error         // refuses messages, if set
-	space     chan struct{} // closed when there is space again; nil while there is
-	drained   chan struct{} // closed when the queue is empty or the link is down; nil without a waiter
+	abandoned bool           // not linked for longer than the grace period, or removed
+	storing   bool           // messages above QoS 0 go to the backlog: the peer is away, or has not received all of that
+	loaded    uint64         // messages of the backlog up to this number were in the queue
+	removable uint64         // messages of the backlog up to this number are confirmed
+	moving    map[uint64]int // messages of the backlog that move to other nodes: they are not deleted yet
+	retryAt   time.Time      // no more of the backlog is sent before that
+	closed    error          // refuses messages, if set
+	space     chan struct{}  // closed when there is space again; nil while there is
+	drained   chan struct{}  // closed when the queue is empty or the link is down; nil without a waiter
 	flushes   []flushWaiter
 	totals    Figures
 }
 
 func newLink(m *Mesh, p *peer) *link {
-	l := &link{mesh: m, peer: p, wake: make(chan struct{}, 1), dialNow: make(chan struct{}, 1)}
+	l := &link{mesh: m, peer: p, wake: make(chan struct{}, 1), dialNow: make(chan struct{}, 1), backlog: m.backlog.Queue(p.id), moving: map[uint64]int{}}
+	l.storing = l.backlog.Totals().Messages > 0
 	l.recipient = &recipient{wake: l.wakeSender}
 	return l
 }
@@ -89,12 +97,16 @@ func (l *link) enqueue(p *messageFrame) error {
 	switch {
 	case l.closed != nil:
 		return l.closed
-	case l.abandoned && p.QoS > 0:
+	case l.abandoned && p.QoS > 0 && p.Temporary:
 		l.countLossLocked(p)
 		return engine.ErrGone
 	case !l.linked && p.QoS == 0:
 		l.totals.Dropped++
 		return engine.ErrGone
+	case l.storing && p.QoS > 0:
+		if err := l.store(p); err != nil {
+			return err
+		}
 	case l.queue.full(p):
 		if p.QoS > 0 {
 			l.totals.Refused++
@@ -102,12 +114,19 @@ func (l *link) enqueue(p *messageFrame) error {
 			l.totals.Dropped++
 		}
 		return errFull
+	default:
+		l.queue.push(*p)
 	}
-	l.queue.push(*p)
-	if l.space == nil && l.queue.overHalf() {
+	if l.space == nil && l.overHalf() {
 		l.space = make(chan struct{})
 	}
 	return nil
+}
+
+// overHalf reports whether the queue is more than half full or, while it is being sent, the
+// backlog. l.mu must be held.
+func (l *link) overHalf() bool {
+	return l.queue.overHalf() || l.linked && l.storing && l.backlog.Totals().Bytes > l.mesh.maxBacklog/2
 }
 
 // Backlog returns the number of messages waiting, and reports whether the queue is more than
@@ -151,7 +170,7 @@ func (l *link) drain(ctx context.Context) {
 
 // wakeWaiters wakes those that wait for space, a flush or an empty queue. l.mu must be held.
 func (l *link) wakeWaiters() {
-	if l.space != nil && (!l.linked || !l.queue.overHalf()) {
+	if l.space != nil && (!l.linked || !l.overHalf()) {
 		close(l.space)
 		l.space = nil
 	}
@@ -271,16 +290,13 @@ func (l *link) countLoss(p *messageFrame) {
 	l.countLossLocked(p)
 }
 
-// abandon stops waiting for the peer, unless the link is up. With an error the link also
-// refuses further messages. It returns the messages above QoS 0 that will not be sent.
-func (l *link) abandon(err error) (waiting []messageFrame, ok bool) {
+// close refuses further messages with err, and returns those above QoS 0 that will not be sent.
+// Those of the backlog are not among them. The link must have ended.
+func (l *link) close(err error) (waiting []messageFrame) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.linked {
-		return nil, false
-	}
 	l.abandoned, l.closed = true, err
 	waiting = l.queue.clear()
 	l.wakeWaiters()
-	return waiting, true
+	return waiting
 }

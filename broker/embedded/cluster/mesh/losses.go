@@ -15,7 +15,8 @@ type LossReason int
 
 // The reasons, in the order of metrics.
 const (
-	// LostUnreachable means that the node of the sessions was unreachable for too long.
+	// LostUnreachable means that the node of the sessions was unreachable for too long, and they have
+	// ended with it or it was removed.
 	LostUnreachable LossReason = iota
 	// LostSuperseded means that the messages were queued in a session whose client has begun
 	// another session at another node meanwhile.

@@ -10,37 +10,39 @@ import (
 	"signalbox/broker/mqtt/packet"
 )
 
-// TestLossesAreCounted publishes messages for sessions of a node that was stopped. Each
-// acknowledged one is counted by the node that acknowledges it, queued or not, whether for one
-// session or a shared subscription.
+// TestLossesAreCounted publishes messages for clients of a node that was stopped. Those for sessions
+// that have ended with it are counted, each once, queued or not; those for others are stored, and
+// counted when the node is removed.
 func TestLossesAreCounted(t *testing.T) { inVirtualTime(t, testLossesAreCounted) }
 
 func testLossesAreCounted(t *testing.T) {
-	const messages = 400
+	const messages = 100
 	f, n := startNodes(t, 2, func(f *network) { f.grace = 100 * time.Millisecond })
-	reader := n[0].connect("reader", true)
+	reader, other := n[0].connect("reader", false), n[0].connect("other", true)
 	reader.Subscribe("mine/#", 1)
 	reader.Subscribe("$share/g/shared/#", 1)
-	reader.Subscribe("fast/#", 0)
+	reader.Subscribe("kept/#", 1)
+	other.Subscribe("kept/#", 1)
+	other.Subscribe("mine/#", 0)
 	c := n[1].connect("c", false)
 	c.publish(packet.Outgoing{Topic: "mine/before", QoS: 1, PacketID: 1})
-	f.unregister(1)
-	n[0].close()
+	f.disconnect(2, 1, true)
 	for i := range messages {
-		for _, topic := range []string{"mine", "shared", "fast"} {
+		for _, topic := range []string{"mine", "shared", "kept"} {
 			code := c.publish(packet.Outgoing{Topic: fmt.Sprint(topic, "/", i), QoS: 1, PacketID: 1})
-			if code != 0 && code != packet.ReasonNoMatchingSubscribers {
+			if code != 0 && (code != packet.ReasonNoMatchingSubscribers || topic == "kept") {
 				t.Fatalf("message %d for %s is acknowledged with %#x", i, topic, code)
 			}
 		}
 	}
 	synctest.Wait()
-	if got := n[1].figures(1); got.Abandoned != 2*messages {
-		t.Errorf("%d of %d lost messages above QoS 0 are counted", got.Abandoned, 2*messages)
+	if got := n[1].figures(1); got.Abandoned != 2*messages || got.Stored != messages {
+		t.Errorf("%d of %d lost messages above QoS 0 are counted, %d of %d are stored", got.Abandoned, 2*messages, got.Stored, messages)
 	}
 	n[1].mesh.SetPeers([]int{2})
-	if got := n[1].losses.Total(mesh.LostUnreachable); got != 2*messages {
-		t.Errorf("%d of %d are counted after the node was removed", got, 2*messages)
+	synctest.Wait()
+	if got := n[1].losses.Total(mesh.LostUnreachable); got != 3*messages {
+		t.Errorf("%d of %d are counted after the node was removed", got, 3*messages)
 	}
 }
 

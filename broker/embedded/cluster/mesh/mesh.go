@@ -2,7 +2,7 @@
 // node the topic filters subscribed to here, and messages to the nodes that have subscriptions
 // for them.
 //
-// It depends on the engine alone; the connections are provided by its caller. DESIGN.md
+// It depends on the engine and its backlog alone; the connections are provided by its caller. DESIGN.md
 // describes the protocol, and what happens to messages when a link breaks.
 package mesh
 
@@ -18,6 +18,7 @@ import (
 	"sync"
 	"time"
 
+	"signalbox/broker/embedded/cluster/mesh/backlog"
 	"signalbox/broker/embedded/engine"
 )
 
@@ -40,6 +41,14 @@ type Options struct {
 	// ClockOffset returns how many milliseconds the clock of another node's engine is ahead of
 	// this node's; nil means that all clocks agree.
 	ClockOffset func(node int) int64
+	// Backlog stores what other nodes do not get while they are away. It is closed after the
+	// mesh.
+	Backlog *backlog.Store
+	// MaxBacklog bounds what is stored for one node, in bytes; 0 for DefaultMaxBacklog.
+	MaxBacklog int64
+	// Generation returns the generation of another node, which grows whenever it is added to the
+	// cluster; nil if that does not matter.
+	Generation func(node int) uint64
 	// Losses counts the acknowledged messages that other nodes do not get; it may be nil.
 	Losses *Losses
 }
@@ -61,6 +70,9 @@ type Mesh struct {
 	grace       time.Duration
 	idleTimeout time.Duration
 	losses      *Losses
+	backlog     *backlog.Store
+	maxBacklog  int64
+	generation  func(node int) uint64
 	clockOffset func(node int) int64
 	table       *table
 
@@ -77,13 +89,16 @@ type Mesh struct {
 func New(o Options) *Mesh {
 	m := &Mesh{
 		self: o.Self, engine: o.Engine, net: o.Net, log: o.Log, grace: cmp.Or(o.Grace, defaultGrace), idleTimeout: cmp.Or(o.IdleTimeout, defaultIdleTimeout),
-		losses: o.Losses, clockOffset: o.ClockOffset, incarnation: randomUint64(), table: newTable(), peers: map[int]*peer{},
+		losses: o.Losses, backlog: o.Backlog, maxBacklog: cmp.Or(o.MaxBacklog, DefaultMaxBacklog), generation: o.Generation, clockOffset: o.ClockOffset, incarnation: randomUint64(), table: newTable(), peers: map[int]*peer{},
 	}
 	if m.log == nil {
 		m.log = slog.New(slog.DiscardHandler)
 	}
 	if m.losses == nil {
 		m.losses = NewLosses(m.log)
+	}
+	if m.generation == nil {
+		m.generation = func(int) uint64 { return 0 }
 	}
 	if m.clockOffset == nil {
 		m.clockOffset = func(int) int64 { return 0 }
@@ -100,7 +115,8 @@ func randomUint64() uint64 {
 	return binary.BigEndian.Uint64(b[:])
 }
 
-// SetPeers sets the other nodes. Messages that wait for a removed one are given up.
+// SetPeers sets the other nodes. Messages that wait for a removed one are given up, also if it was
+// added again.
 func (m *Mesh) SetPeers(nodes []int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -112,7 +128,7 @@ func (m *Mesh) SetPeers(nodes []int) {
 		wanted[id] = id != m.self
 	}
 	for id, p := range m.peers {
-		if !wanted[id] {
+		if !wanted[id] || p.generation < m.generation(id) {
 			delete(m.peers, id)
 			m.tasks.Go(func() { p.close(engine.ErrGone) })
 		}

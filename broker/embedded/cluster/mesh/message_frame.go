@@ -11,6 +11,7 @@ type messageFrame struct {
 	message *engine.Message
 	engine.Forward
 	number uint64 // confirmed by the other node; 0 at QoS 0
+	stored uint64 // its number in the backlog, 0 for none
 	late   bool   // it may arrive after messages that were published later
 }
 

@@ -3,13 +3,17 @@ package mesh_test
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"net"
+	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"signalbox/broker/embedded/cluster/mesh"
+	"signalbox/broker/embedded/cluster/mesh/backlog"
 	"signalbox/broker/embedded/engine"
 	"signalbox/broker/embedded/enginetest"
 	"signalbox/scripts/suite"
@@ -23,11 +27,16 @@ type network struct {
 	conns             map[[2]int][]*mutedConn // from, to
 	cut               map[[2]int]bool
 	grace             time.Duration
+	maxBacklog        int64
+	generations       [4]atomic.Uint64
 	tcp               bool       // TCP, in real time
 	log               *sharedLog // nil for none
 	unlimitedInflight bool       // no limit of a client's messages in flight
 	wrap              func(id int, s engine.Store) engine.Store
 }
+
+// generationOf returns the generation of a node.
+func (f *network) generationOf(id int) uint64 { return f.generations[id].Load() }
 
 // node is an engine with a store, and its mesh.
 type node struct {
@@ -36,6 +45,7 @@ type node struct {
 	id      int
 	dir     string
 	mesh    *mesh.Mesh
+	backlog *backlog.Store
 	losses  *mesh.Losses
 	close   func()
 }
@@ -107,8 +117,13 @@ func (f *network) start(id int, dir string) *node {
 		n.AgreeRetained(true)
 		f.log.applyTo(n, s)
 	}
-	n.mesh = mesh.New(mesh.Options{Self: id, Engine: n.Engine, Net: dialer{f, id}, Grace: f.grace, Losses: n.losses})
-	ends := []func(){n.mesh.Close}
+	var err error
+	n.backlog, err = backlog.Open(t.Context(), filepath.Join(dir, "backlog.db"), "uuid", slog.New(slog.DiscardHandler))
+	check(t, err)
+	n.mesh = mesh.New(mesh.Options{
+		Self: id, Engine: n.Engine, Net: dialer{f, id}, Grace: f.grace, Losses: n.losses, Backlog: n.backlog, MaxBacklog: f.maxBacklog, Generation: f.generationOf,
+	})
+	ends := []func(){n.mesh.Close, func() { check(t, n.backlog.Close(context.WithoutCancel(t.Context()))) }}
 	if f.log != nil {
 		ends = append(ends, f.log.close)
 	}

@@ -15,12 +15,14 @@ import (
 type peer struct {
 	mesh           *Mesh
 	id             int
+	generation     uint64
 	handle         *engine.Peer
 	link           *link
 	receiver       *receiver
 	readyOnce      sync.Once
 	ready          chan struct{} // closed when routes were received, or after startupWindow without contact
 	routesReceived atomic.Bool   // since this node started
+	routesKnown    atomic.Bool   // received at any time, and stored since
 
 	ctx    context.Context // ends when the node is not a peer any more
 	cancel context.CancelFunc
@@ -32,10 +34,13 @@ type peer struct {
 
 // newPeer returns a peer and begins to dial it.
 func newPeer(m *Mesh, id int) *peer {
-	p := &peer{mesh: m, id: id, ready: make(chan struct{})}
+	p := &peer{mesh: m, id: id, generation: m.generation(id), ready: make(chan struct{})}
+	former := m.backlog.Queue(id).Begin(p.generation)
+	m.losses.Add(LostUnreachable, id, int(former.Messages))
 	p.ctx, p.cancel = context.WithCancel(m.ctx)
 	p.link, p.receiver = newLink(m, p), newReceiver(p)
 	p.handle = m.engine.AddPeer(strconv.Itoa(id), p.link)
+	p.restoreRoutes()
 	p.graceTimer = time.AfterFunc(m.grace, p.graceExpired)
 	p.tasks.Go(func() { p.link.run(p.ctx) })
 	return p
@@ -44,6 +49,7 @@ func newPeer(m *Mesh, id int) *peer {
 // tableReceived records that a full table of routes was received.
 func (p *peer) tableReceived() {
 	p.routesReceived.Store(true)
+	p.routesKnown.Store(true)
 	p.markReady()
 }
 
@@ -66,30 +72,52 @@ func (p *peer) setUnreachable() {
 	p.graceTimer.Reset(p.mesh.grace)
 }
 
-// graceExpired stops waiting for the peer, and finishes the messages that wait for it.
+// graceExpired stops waiting for the peer: the messages that wait for it are stored until it is
+// back.
 func (p *peer) graceExpired() {
 	p.mu.Lock()
-	waiting, abandoned := p.link.abandon(nil)
+	outcome, abandoned := p.link.abandon()
 	if abandoned {
 		p.handle.Lose()
 	}
 	p.mu.Unlock()
-	if abandoned && !p.routesReceived.Load() {
-		p.mesh.log.Warn("a node has been unreachable since this one started: messages for its sessions are neither delivered nor counted",
+	if abandoned && !p.routesKnown.Load() {
+		p.mesh.log.Warn("a node has been unreachable since this one started, and its subscriptions are not known: messages for its sessions are neither delivered nor counted",
 			"node", p.id)
 	}
-	p.finish(waiting, engine.ErrGone)
+	outcome.report()
+	for i := range outcome.shared {
+		p.reassign(&outcome.shared[i])
+	}
 }
 
-// finish reports err for messages that the peer will not get. If it is unreachable, those for
-// shared subscriptions go to other members, and all others are lost.
+// reassign sends a message that waits for shared subscriptions of the peer to other members, or
+// stores it if there are none.
+func (p *peer) reassign(m *messageFrame) {
+	if m.Receipt == nil {
+		if m.Shares = p.handle.Reassign(m.message, m.Shares, nil); len(m.Shares) > 0 {
+			p.link.Take(m.message, m.Forward)
+		}
+		return
+	}
+	joint := newJointReceipt(m.Receipt)
+	m.Receipt = joint
+	if m.Shares = p.handle.Reassign(m.message, m.Shares, joint); len(m.Shares) > 0 {
+		p.link.Take(m.message, m.Forward)
+	} else {
+		joint.Committed(nil)
+	}
+}
+
+// finish reports err for messages that the peer will not get. If it was removed, those for shared
+// subscriptions go to other members, and all others are lost.
 func (p *peer) finish(waiting []messageFrame, err error) {
-	unreachable := errors.Is(err, engine.ErrGone)
+	removed := errors.Is(err, engine.ErrGone)
 	for i := range waiting {
 		m := &waiting[i]
-		lost := unreachable && m.Direct
-		if unreachable && len(m.Shares) > 0 {
-			lost = !p.handle.Reassign(m.message, m.Shares, m.Receipt) || lost
+		lost := removed && m.Direct
+		if removed && len(m.Shares) > 0 {
+			lost = len(p.handle.Reassign(m.message, m.Shares, m.Receipt)) > 0 || lost
 		} else if m.Receipt != nil {
 			m.Receipt.Committed(err)
 		}
@@ -100,7 +128,7 @@ func (p *peer) finish(waiting []messageFrame, err error) {
 }
 
 // close ends the link, the receiver and their goroutines. Messages that wait are finished with
-// err.
+// err. If the peer was removed, its backlog is deleted, too.
 func (p *peer) close(err error) {
 	p.cancel()
 	p.markReady()
@@ -108,7 +136,10 @@ func (p *peer) close(err error) {
 	p.tasks.Wait()
 	p.mu.Lock()
 	p.graceTimer.Stop()
-	waiting, _ := p.link.abandon(err)
+	waiting := p.link.close(err)
 	p.mu.Unlock()
 	p.finish(waiting, err)
+	if errors.Is(err, engine.ErrGone) {
+		p.deleteBacklog()
+	}
 }

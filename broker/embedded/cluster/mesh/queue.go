@@ -1,6 +1,10 @@
 package mesh
 
-import "signalbox/broker/embedded/engine"
+import (
+	"sort"
+
+	"signalbox/broker/embedded/engine"
+)
 
 // Bounds of the queue of one peer.
 const (
@@ -28,6 +32,9 @@ func (q *queue) full(p *messageFrame) bool {
 
 // overHalf reports whether the queue is more than half full.
 func (q *queue) overHalf() bool { return q.waiting() > maxWaiting/2 || q.bytes > maxWaitingBytes/2 }
+
+// roomy reports whether there is space for a page of the backlog.
+func (q *queue) roomy() bool { return q.waiting() < maxWaiting/8 && q.bytes < maxWaitingBytes/8 }
 
 // push queues a message, and numbers it if it is to be confirmed.
 func (q *queue) push(p messageFrame) {
@@ -81,41 +88,55 @@ func (q *queue) resume(received uint64) {
 	}
 }
 
-// confirm removes the messages up to a number and appends their receipts.
-func (q *queue) confirm(number uint64, receipts []engine.Receipt) []engine.Receipt {
+// confirm removes the messages up to a number and appends their receipts. It returns the last
+// number that one of them has in the backlog, 0 for none.
+func (q *queue) confirm(number uint64, receipts []engine.Receipt) (all []engine.Receipt, stored uint64) {
 	for q.unconfirmed.len() > 0 && q.resendFrom > 0 && q.unconfirmed.at(0).number <= number {
 		p := q.unconfirmed.pop()
 		q.resendFrom--
 		q.confirmed = p.number
 		q.bytes -= p.size()
+		stored = max(stored, p.stored)
 		if p.Receipt != nil {
 			receipts = append(receipts, p.Receipt)
 		}
 	}
-	return receipts
+	return receipts, stored
 }
 
 // find returns a message that was sent and is not confirmed, or nil.
 func (q *queue) find(number uint64) *messageFrame {
-	if q.unconfirmed.len() == 0 {
+	i := sort.Search(q.resendFrom, func(i int) bool { return q.unconfirmed.at(i).number >= number })
+	if i == q.resendFrom || q.unconfirmed.at(i).number != number {
 		return nil
 	}
-	i := int64(number - q.unconfirmed.at(0).number)
-	if i < 0 || i >= int64(q.resendFrom) {
-		return nil
-	}
-	return q.unconfirmed.at(int(i))
+	return q.unconfirmed.at(i)
 }
 
-// clear empties the queue and returns the messages above QoS 0, in order.
-func (q *queue) clear() (messages []messageFrame) {
+// filter removes the messages of QoS 0 and those for which keep returns false, in order. There must
+// be no link.
+func (q *queue) filter(keep func(*messageFrame) bool) {
+	q.resendFrom, q.bytes, q.confirmed = 0, 0, q.lastNumber
 	for _, r := range []*ring[messageFrame]{&q.unconfirmed, &q.unsent} {
-		for r.len() > 0 {
-			if p := r.pop(); p.number > 0 {
-				messages = append(messages, p)
+		for range r.len() {
+			p := r.pop()
+			if p.number == 0 || !keep(&p) {
+				continue
 			}
+			q.confirmed = min(q.confirmed, p.number-1)
+			q.bytes += p.size()
+			r.push(p)
 		}
 	}
-	q.resendFrom, q.bytes, q.confirmed = 0, 0, q.lastNumber
+}
+
+// clear empties the queue and returns the messages above QoS 0 that are not in the backlog, in order.
+func (q *queue) clear() (messages []messageFrame) {
+	q.filter(func(p *messageFrame) bool {
+		if p.stored == 0 {
+			messages = append(messages, *p)
+		}
+		return false
+	})
 	return messages
 }

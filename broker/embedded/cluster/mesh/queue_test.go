@@ -52,7 +52,8 @@ func TestQueue(t *testing.T) {
 				}
 			case 6:
 				confirmed += uint64(random.IntN(int(received-confirmed) + 1))
-				for _, r := range q.confirm(confirmed, nil) {
+				receipts, _ := q.confirm(confirmed, nil)
+				for _, r := range receipts {
 					r.Committed(nil)
 				}
 			case 7:

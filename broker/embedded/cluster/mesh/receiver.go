@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"signalbox/broker/embedded/cluster/mesh/backlog"
 	"signalbox/broker/embedded/engine"
 )
 
@@ -229,25 +230,27 @@ func (c *dispatcher) deliver(p *messageFrame) {
 
 // applyRoutes applies changes of the peer's subscriptions.
 func (c *dispatcher) applyRoutes(r *routes) {
-	handle := c.receiver.peer.handle
+	p := c.receiver.peer
 	if r.full {
-		handle.Renew()
+		p.handle.Renew()
 		c.fullTable = true
 	}
-	for _, one := range r.list {
-		if one.removed {
-			handle.Withdraw(one.filter)
-		} else {
-			handle.Announce(one.filter, one.Interest)
+	changed := p.applyRoutes(r.list)
+	if r.last && c.fullTable {
+		for _, filter := range p.handle.Prune() {
+			changed = append(changed, backlog.Route{Filter: filter, Removed: true})
 		}
+	}
+	complete := r.last && c.fullTable
+	if len(changed) > 0 || complete && !p.routesKnown.Load() {
+		p.link.backlog.PutRoutes(changed, complete)
 	}
 	if !r.last {
 		return
 	}
-	if c.fullTable {
-		handle.Prune()
+	if complete {
 		c.fullTable = false
-		c.receiver.peer.tableReceived()
+		p.tableReceived()
 	}
 	c.acks.mu.Lock()
 	c.acks.routes = r.number

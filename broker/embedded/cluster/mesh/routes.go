@@ -17,20 +17,44 @@ type table struct {
 	updated    chan struct{} // closed when a recipient acknowledges a version or is removed
 }
 
-// subscriptionCounts counts the subscriptions to a filter by QoS: of connected and of
-// disconnected clients.
-type subscriptionCounts [2][3]int32
+// subscriptionCounts counts the subscriptions to a filter by kind and QoS.
+type subscriptionCounts [kinds][3]int32
+
+// The kinds of subscriptions.
+const (
+	temporary = iota // the session ends with its connection
+	lasting
+	disconnected // a shared subscription of a disconnected client
+	kinds
+)
+
+func kindOf(i engine.Interest) int {
+	switch {
+	case i.Away:
+		return disconnected
+	case i.Temporary:
+		return temporary
+	}
+	return lasting
+}
 
 // interest returns the aggregate of the subscriptions, and false if there are none.
 func (t subscriptionCounts) interest() (i engine.Interest, ok bool) {
-	present := t[0][0]+t[0][1]+t[0][2] > 0
-	for qos := range byte(3) {
-		if t[0][qos]+t[1][qos] > 0 {
-			i.QoS, ok = qos, true
+	if t == (subscriptionCounts{}) {
+		return i, false
+	}
+	i.Away, i.Temporary = true, true
+	for kind := range t {
+		for qos, n := range t[kind] {
+			if n == 0 {
+				continue
+			}
+			i.QoS = max(i.QoS, byte(qos))
+			i.Away = i.Away && kind == disconnected
+			i.Temporary = i.Temporary && (kind == temporary || qos == 0)
 		}
 	}
-	i.Away = ok && !present
-	return i, ok
+	return i, true
 }
 
 // recipient is a peer that routes are sent to.
@@ -58,11 +82,7 @@ func (t *table) count(filter string, i engine.Interest, by int32) {
 	defer t.mu.Unlock()
 	now := t.filters[filter]
 	before, had := now.interest()
-	away := 0
-	if i.Away {
-		away = 1
-	}
-	now[away][i.QoS] += by
+	now[kindOf(i)][i.QoS] += by
 	after, has := now.interest()
 	if has {
 		t.filters[filter] = now

@@ -46,7 +46,14 @@ func (s *sender) writePending() error {
 				return err
 			}
 		}
+		more, err := s.link.load()
+		if err != nil {
+			return err
+		}
 		s.encodeBatch()
+		if len(s.buf) == 0 && more {
+			continue
+		}
 		if len(s.buf) == 0 {
 			return nil
 		}
@@ -131,9 +138,14 @@ func (l *link) readAcks(conn net.Conn, in *reader) error {
 // confirm reports that messages up to a number are stored.
 func (l *link) confirm(number uint64, receipts []engine.Receipt) []engine.Receipt {
 	l.mu.Lock()
-	receipts = l.queue.confirm(number, receipts)
+	receipts, stored := l.queue.confirm(number, receipts)
+	l.removeStored(stored)
 	l.wakeWaiters()
+	storing := l.storing
 	l.mu.Unlock()
+	if storing {
+		l.wakeSender()
+	}
 	for i, r := range receipts {
 		receipts[i] = nil
 		r.Committed(nil)
@@ -148,6 +160,9 @@ func (l *link) refuse(number uint64) {
 	if p := l.queue.find(number); p != nil {
 		receipt, p.Receipt = p.Receipt, nil
 		l.totals.Refused++
+		if p.stored > 0 {
+			l.storeAgain(p)
+		}
 	}
 	l.mu.Unlock()
 	if receipt != nil {
@@ -171,7 +186,10 @@ func (l *link) reassign(n ackFrame) {
 	}
 	p.Shares = left
 	m, receipt := p.message, p.Receipt
-	if receipt != nil {
+	switch {
+	case p.stored > 0:
+		receipt = l.move(p, names)
+	case receipt != nil:
 		joint := newJointReceipt(receipt)
 		p.Receipt, receipt = joint, joint
 	}

@@ -42,6 +42,9 @@ func (c *Coordinator) Claim(ctx context.Context, claim engine.Claim) (settled fu
 	}
 	return func() {
 		c.markUnreconciled(t.skipped...) // this session was not part of any comparison with them
+		if len(t.skipped) > 0 {
+			c.o.Engine.RememberDirect(claim.ClientID)
+		}
 		imported.finish()
 		t.release()
 	}, nil
@@ -188,6 +191,9 @@ func (c *Coordinator) settle(ctx context.Context, local *engine.Handover, latest
 // carry ends a session of this node and returns what the client's current one, which is about to be
 // moved here, inherits. It is in memory only until then.
 func (c *Coordinator) carry(ctx context.Context, older *engine.Handover, latest engine.Ownership) ([]engine.QueueRecord, error) {
+	if err := c.barrier(ctx, []int{c.o.Self}); err != nil { // what waits for it must be in it
+		return nil, err
+	}
 	older.Freeze(ctx) // so that nothing is queued between the two
 	queue, _, err := older.Queue(0, math.MaxInt)
 	if err != nil {
@@ -195,7 +201,7 @@ func (c *Coordinator) carry(ctx context.Context, older *engine.Handover, latest 
 	}
 	older.End(allMessages)
 	c.counts.reconciled.Add(1)
-	return inherited(queue, latest.CreatedAt), nil
+	return inherited(queue, latest.CreatedAt, nil), nil
 }
 
 // current returns the session that a client had last. It returns false if the client has alternated

@@ -22,11 +22,18 @@ func (c *Coordinator) reconcile(node int) {
 	c.mu.Unlock()
 	complete := c.reconcileAll(node)
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	p := c.peerState(node)
 	p.reconciling, p.unreconciled = false, !complete || p.generation != generation
 	if !p.unreconciled {
 		c.dropParts(func(at int) bool { return at == node })
+	}
+	settled := true
+	for _, p := range c.peers {
+		settled = settled && !p.unreachable && !p.unreconciled
+	}
+	c.mu.Unlock()
+	if settled { // there are no older sessions
+		c.o.Engine.ForgetDirect()
 	}
 }
 
@@ -48,6 +55,10 @@ func (c *Coordinator) reconcileAll(node int) bool {
 		}
 		if first {
 			c.markReachable(node)
+			if err := c.barrier(c.ctx, []int{c.o.Self, node}); err != nil { // what waits for older sessions must be in them
+				c.o.Log.Debug("messages for a node are still under way", "node", node, "error", err)
+				return false
+			}
 			complete = c.resolveDoubts(node)
 		}
 		for _, h := range list {
@@ -174,7 +185,8 @@ func (c *Coordinator) replace(t *lease, local engine.Ownership, o peerOffer) err
 		if err := c.fetch(t.ctx, o, 0, part); err != nil {
 			return err
 		}
-		return c.appendQueue(local.ClientID, inherited(part.Queue, local.CreatedAt), o, part)
+		received := c.o.Engine.ReceivedDirectly(local.ClientID)
+		return c.appendQueue(local.ClientID, inherited(part.Queue, local.CreatedAt, received), o, part)
 	}
 	if c.confirm(o, allMessages) == replyUnknown { // without a response, the node asks for the status
 		return errTransferEnded
@@ -189,11 +201,17 @@ func inherits(current, older engine.Ownership) bool {
 }
 
 // inherited returns the messages of an older session that the client gets in its current one, which
-// has a creation time: those above QoS 0 that it may not have. What came from another node since then
-// may have been sent to both sessions, so at QoS 2 it is left out.
-func inherited(queue []engine.QueueRecord, created int64) []engine.QueueRecord {
+// has a creation time: those above QoS 0 that it may not have. If it is not known what that one
+// has received, everything that came from another node since then may have been sent to both, and is
+// left out at QoS 2.
+func inherited(queue []engine.QueueRecord, created int64, received func(*engine.QueueRecord) bool) []engine.QueueRecord {
+	if received == nil {
+		received = func(r *engine.QueueRecord) bool {
+			return r.QoS == 2 && r.Message.Stamp != 0 && r.Message.CreatedAt >= created
+		}
+	}
 	return slices.DeleteFunc(slices.Clone(queue), func(r engine.QueueRecord) bool {
-		return r.QoS == 0 || r.Released || r.QoS == 2 && r.Message.Stamp != 0 && r.Message.CreatedAt >= created
+		return r.QoS == 0 || r.Released || received(&r)
 	})
 }
 

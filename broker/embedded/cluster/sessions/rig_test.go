@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
+	"path/filepath"
 	"slices"
 	"sync"
 	"syscall"
@@ -13,6 +15,7 @@ import (
 	"time"
 
 	"signalbox/broker/embedded/cluster/mesh"
+	"signalbox/broker/embedded/cluster/mesh/backlog"
 	"signalbox/broker/embedded/cluster/sessions"
 	"signalbox/broker/embedded/enginetest"
 	"signalbox/scripts/suite"
@@ -110,9 +113,12 @@ func (c *cluster) start(number int, change []func(*sessions.Options)) *node {
 	if c.network {
 		begin = enginetest.Start
 	}
-	n := &node{Broker: begin(c.t, suite.HangLimit, c.t.TempDir()), cluster: c, number: number}
+	dir := c.t.TempDir()
+	n := &node{Broker: begin(c.t, suite.HangLimit, dir), cluster: c, number: number}
 	check(c.t, n.Load(c.t.Context()))
-	n.mesh = mesh.New(mesh.Options{Self: number, Engine: n.Engine, Net: n})
+	stored, err := backlog.Open(c.t.Context(), filepath.Join(dir, "backlog.db"), "uuid", slog.New(slog.DiscardHandler))
+	check(c.t, err)
+	n.mesh = mesh.New(mesh.Options{Self: number, Engine: n.Engine, Net: n, Backlog: stored})
 	o := sessions.Options{
 		Self: number, Engine: n.Engine, Net: n, RequestTimeout: 5 * time.Second, HandoffTimeout: time.Second, ProbeInterval: 20 * time.Millisecond,
 		Flush: n.mesh.Flush,
@@ -121,7 +127,9 @@ func (c *cluster) start(number int, change []func(*sessions.Options)) *node {
 		f(&o)
 	}
 	n.sessions = sessions.New(o)
-	n.close = func() { n.Close(n.mesh.Close) }
+	n.close = func() {
+		n.Close(n.mesh.Close, func() { check(c.t, stored.Close(context.WithoutCancel(c.t.Context()))) })
+	}
 	return n
 }
 

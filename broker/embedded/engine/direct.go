@@ -1,0 +1,81 @@
+package engine
+
+import "maps"
+
+// directMessages is what a session has received since it began that an older session of its client,
+// at a node that is away, may also be sent: of each topic and publishing node, the stamp of the first
+// message. It has received the later ones, too.
+type directMessages struct {
+	first      map[directKey]uint64
+	incomplete bool // there were too many
+}
+
+type directKey struct {
+	node  uint16
+	topic string
+}
+
+// maxDirect bounds the topics of a session that are remembered.
+const maxDirect = 256
+
+func directKeyOf(m *Message) directKey { return directKey{uint16(m.Stamp >> 48), m.Topic} }
+
+// add records a message that is queued for the session.
+func (d *directMessages) add(o *outgoingMessage) {
+	if o.message.Stamp == 0 || o.extra != nil && o.extra.share != "" {
+		return
+	}
+	k := directKeyOf(o.message)
+	if first, had := d.first[k]; had {
+		d.first[k] = min(first, o.message.Stamp)
+		return
+	}
+	if len(d.first) >= maxDirect {
+		d.incomplete = true
+		return
+	}
+	d.first[k] = o.message.Stamp
+}
+
+// RememberDirect makes the session of a client id remember what it receives, if it has no
+// subscriptions yet: an older session of its client may be at a node that is away.
+func (e *Engine) RememberDirect(clientID string) {
+	s := e.session(clientID)
+	if s == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.subscribed.options) == 0 {
+		s.transfer.direct = &directMessages{first: map[directKey]uint64{}}
+	}
+}
+
+// ForgetDirect ends what RememberDirect began, for all sessions.
+func (e *Engine) ForgetDirect() {
+	for _, s := range e.all() {
+		s.mu.Lock()
+		s.transfer.direct = nil
+		s.mu.Unlock()
+	}
+}
+
+// ReceivedDirectly returns a function that reports whether the session of a client id has received a
+// message of an older session itself; nil if that is not known.
+func (e *Engine) ReceivedDirectly(clientID string) (received func(r *QueueRecord) bool) {
+	s := e.session(clientID)
+	if s == nil {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	d := s.transfer.direct
+	if d == nil || d.incomplete {
+		return nil
+	}
+	first := maps.Clone(d.first)
+	return func(r *QueueRecord) bool {
+		stamp, had := first[directKeyOf(r.Message)]
+		return had && r.Share == "" && r.Message.Stamp >= stamp
+	}
+}
