@@ -56,14 +56,17 @@ func (e *AuditEvent) texts() []*string {
 // normalise brings the event into the form in which it is stored and hashed.
 func (e *AuditEvent) normalise() {
 	for _, s := range e.texts() {
-		if len(*s) > maxAuditText {
-			*s = (*s)[:maxAuditText]
-		}
-		*s = strings.ToValidUTF8(*s, "\ufffd")
+		*s = bounded(*s)
 	}
 	e.Time = e.Time.Truncate(time.Millisecond).UTC()
 	e.Duration = e.Duration.Truncate(time.Microsecond)
 	e.Count = max(1, e.Count)
+}
+
+// bounded returns a text as it is stored: valid UTF-8, of at most maxAuditText bytes before what
+// replaces invalid ones.
+func bounded(s string) string {
+	return strings.ToValidUTF8(s[:min(len(s), maxAuditText)], "\ufffd")
 }
 
 // Audit is the audit row of one operation while that runs. The first write to the database

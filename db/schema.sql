@@ -178,7 +178,7 @@ CREATE TABLE sessions (
 	user_id    TEXT NOT NULL REFERENCES users (id) ON DELETE CASCADE,
 	created_at INTEGER NOT NULL,
 	expires_at INTEGER NOT NULL
-) STRICT, WITHOUT ROWID;
+, address TEXT NOT NULL DEFAULT '', user_agent TEXT NOT NULL DEFAULT '') STRICT, WITHOUT ROWID;
 
 CREATE INDEX sessions_by_expiry ON sessions (expires_at);
 

@@ -1,13 +1,15 @@
 package db_test
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	"signalbox/db"
 )
 
 func session(hash, userID string) db.Session {
-	return db.Session{Hash: hash, UserID: userID, CreatedAt: at(10), ExpiresAt: at(100)}
+	return db.Session{Hash: hash, UserID: userID, CreatedAt: at(10), ExpiresAt: at(100), Address: "192.0.2.7", UserAgent: "curl/8.14"}
 }
 
 func TestSessionUser(t *testing.T) {
@@ -26,6 +28,48 @@ func TestSessionUser(t *testing.T) {
 	wantErr(t, err, db.ErrNotFound)
 	_, _, err = d.SessionUser(ctx, "unknown", at(99))
 	wantErr(t, err, db.ErrNotFound)
+}
+
+func TestSessionsOf(t *testing.T) {
+	t.Parallel()
+	d, ctx := world(t), t.Context()
+	older, newer, expired := session("b", "guest"), session("a", "guest"), session("c", "guest")
+	older.CreatedAt, expired.ExpiresAt = at(5), at(50)
+	newer.UserAgent = strings.Repeat("x", 511) + "ü" + strings.Repeat("y", 9)
+	must(t, d.CreateSession(ctx, older), d.CreateSession(ctx, newer), d.CreateSession(ctx, expired), d.CreateSession(ctx, session("o", "owner")))
+	newer.UserAgent = strings.Repeat("x", 511) + "\ufffd" // a character was cut
+	got, err := d.SessionsOf(ctx, "guest", at(50))
+	wantErr(t, err, nil)
+	wantEqual(t, got, []db.Session{newer, older})
+	got, err = d.SessionsOf(ctx, "nobody", at(50))
+	wantErr(t, err, nil)
+	wantEqual(t, got, []db.Session{})
+}
+
+// TestSessionsAreBounded creates more sessions of a user than one may have: the oldest ones end, but
+// never the new one, and those of other users stay.
+func TestSessionsAreBounded(t *testing.T) {
+	t.Parallel()
+	d, ctx := world(t), t.Context()
+	must(t, d.CreateSession(ctx, session("o", "owner")))
+	var want []db.Session
+	for i := range db.MaxSessions + 3 {
+		s := session(fmt.Sprintf("%03d", i), "guest")
+		s.CreatedAt, s.ExpiresAt = at(int64(10+i)), at(10_000)
+		must(t, d.CreateSession(ctx, s))
+		want = append([]db.Session{s}, want...)
+	}
+	got, err := d.SessionsOf(ctx, "guest", at(1000))
+	wantErr(t, err, nil)
+	wantEqual(t, got, want[:db.MaxSessions])
+	late := session("late", "guest") // begun before all others, by a clock that was set back
+	late.CreatedAt = at(1)
+	must(t, d.CreateSession(ctx, late))
+	got, err = d.SessionsOf(ctx, "guest", at(50))
+	wantErr(t, err, nil)
+	wantEqual(t, got, append(want[:db.MaxSessions-1:db.MaxSessions-1], late))
+	_, _, err = d.SessionUser(ctx, "o", at(50))
+	wantErr(t, err, nil)
 }
 
 func TestSessionsEnd(t *testing.T) {

@@ -35,7 +35,8 @@ func upTo(t *testing.T, version string) fs.FS {
 }
 
 // TestOldTokensGetOwners opens a database in which tokens know their makers by name
-// only, and members have no time: an owner is one since the project was created.
+// only, members have no time (an owner is one since the project was created), and sessions no
+// address: they stay valid.
 func TestOldTokensGetOwners(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "signalbox.db")
@@ -63,7 +64,8 @@ func TestOldTokensGetOwners(t *testing.T) {
 			('6', 'p', 'Renamed', 'renamed', 'h6', 'admin',  'unrestricted', 6, 0, 0),
 			('7', 'p', 'ci',      'second',  'h7', 'admin',  'unrestricted', 7, 0, 0),
 			('8', 'p', 'second',  'third',   'h8', 'viewer', 'unrestricted', 8, 0, 0),
-			('9', 'p', 'left',    'of left', 'h9', 'viewer', 'unrestricted', 9, 0, 0);`
+			('9', 'p', 'left',    'of left', 'h9', 'viewer', 'unrestricted', 9, 0, 0);
+		INSERT INTO sessions (hash, user_id, created_at, expires_at) VALUES ('s', 'ada', 1, 9);`
 	if _, err := old.ExecContext(t.Context(), fill); err != nil {
 		t.Fatal(err)
 	}
@@ -83,6 +85,10 @@ func TestOldTokensGetOwners(t *testing.T) {
 		if m.AddedAt != want {
 			t.Errorf("%s was added at %v, want %v", m.UserID, m.AddedAt, want)
 		}
+	}
+	sessions, err := d.SessionsOf(t.Context(), "ada", time.UnixMilli(8))
+	if diff := cmp.Diff([]Session{{Hash: "s", UserID: "ada", CreatedAt: time.UnixMilli(1).UTC(), ExpiresAt: time.UnixMilli(9).UTC()}}, sessions); diff != "" || err != nil {
+		t.Errorf("old sessions (-want +got):\n%s%v", diff, err)
 	}
 	all, err := d.ListTokens(t.Context(), "p")
 	if err != nil {

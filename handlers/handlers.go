@@ -8,12 +8,13 @@
 // # What package router reads from the request and result types
 //
 // A request's fields are bound by their tags: path, query, meta ("address": the
-// caller's IP address) and the field Body. The tags minlen, nul, min, max, enum,
-// format, required, nullable, alone and default are enforced and documented; doc is a
-// sentence for the document. A request with Resolve looks up what its path names before
-// query and body are checked; one with Locate does so if these are invalid; one with
-// Validate adds what tags cannot state. A result may be a [List], a [Raw] document, a
-// [File], or carry a session cookie; a type with OneOf is documented as a choice.
+// caller's IP address, "caller": the same for limits, "user_agent") and the field Body.
+// The tags minlen, nul, min, max, enum, format, required, nullable, alone and default are
+// enforced and documented; doc is a sentence for the document. A request with Resolve
+// looks up what its path names before query and body are checked; one with Locate does so
+// if these are invalid; one with Validate adds what tags cannot state. A result may be a
+// [List], a [Raw] document, a [File], or carry a session cookie; a type with OneOf is
+// documented as a choice.
 package handlers
 
 import (

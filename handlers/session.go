@@ -11,8 +11,10 @@ import (
 // LoginRequest has a user's credentials. The email address is masked in the audit log, as some type
 // their password in its place; the row has the address of an account as its object.
 type LoginRequest struct {
-	Address string `meta:"address"`
-	Body    struct {
+	Caller    string `meta:"caller"`
+	Address   string `meta:"address"`
+	UserAgent string `meta:"user_agent"`
+	Body      struct {
 		Email    string `json:"email" required:"true" minlen:"1" masked:"true" doc:"Email address of the user." example:"ada@example.org"`
 		Password string `json:"password" required:"true" minlen:"1" secret:"true" doc:"Password of the user." example:"correct-horse-battery"`
 	}
@@ -38,7 +40,7 @@ func (r LoginRecord) SessionCookie() (value string, expires time.Time) { return 
 
 // Login starts a session.
 func (a *API) Login(ctx context.Context, r *LoginRequest) (LoginRecord, error) {
-	s, err := a.Auth.Login(ctx, r.Body.Email, r.Body.Password, r.Address)
+	s, err := a.Auth.Login(ctx, r.Body.Email, r.Body.Password, auth.Origin{Caller: r.Caller, Address: r.Address, UserAgent: r.UserAgent})
 	if errors.Is(err, auth.ErrUnauthenticated) {
 		return LoginRecord{}, &Error{Status: 401, Code: CodeUnauthorized, Message: "email or password is wrong"}
 	}
@@ -68,12 +70,14 @@ type MeRequest struct{}
 
 // MeRecord is the caller.
 type MeRecord struct {
-	Type     string      `json:"type" enum:"user|token" doc:"Whether a user or a project token is calling." example:"user"`
-	ID       string      `json:"id" doc:"Id of the user or token." example:"0190f3c2-1a2b-7c3d-8e4f-5a6b7c8d9e0f"`
-	Name     string      `json:"name" doc:"Name of the user or token." example:"Ada Lovelace"`
-	Email    string      `json:"email,omitempty" doc:"Email address of the user; absent for a token." example:"ada@example.org"`
-	Root     bool        `json:"root" doc:"True if the caller is a platform administrator." example:"false"`
-	Projects []MeProject `json:"projects" doc:"Projects in which the caller has a role; for a platform administrator all."`
+	Type      string      `json:"type" enum:"user|token" doc:"Whether a user or a project token is calling." example:"user"`
+	ID        string      `json:"id" doc:"Id of the user or token." example:"0190f3c2-1a2b-7c3d-8e4f-5a6b7c8d9e0f"`
+	Name      string      `json:"name" doc:"Name of the user or token." example:"Ada Lovelace"`
+	FirstName string      `json:"firstname" doc:"First name of the user; empty for a token." example:"Ada"`
+	LastName  string      `json:"lastname" doc:"Last name of the user; empty for a token." example:"Lovelace"`
+	Email     string      `json:"email,omitempty" doc:"Email address of the user; absent for a token." example:"ada@example.org"`
+	Root      bool        `json:"root" doc:"True if the caller is a platform administrator." example:"false"`
+	Projects  []MeProject `json:"projects" doc:"Projects in which the caller has a role; for a platform administrator all."`
 }
 
 // MeProject is a project that the caller has a role in.
@@ -89,11 +93,27 @@ func (a *API) Me(ctx context.Context, _ *MeRequest) (MeRecord, error) {
 	if err != nil {
 		return MeRecord{}, err
 	}
-	me := MeRecord{Type: p.Kind, ID: p.ID, Name: p.Name, Email: p.Email, Root: p.Root, Projects: []MeProject{}}
+	me := MeRecord{Type: p.Kind, ID: p.ID, Name: p.Name, FirstName: p.FirstName, LastName: p.LastName, Email: p.Email, Root: p.Root, Projects: []MeProject{}}
 	for _, project := range projects {
 		me.Projects = append(me.Projects, MeProject{ID: project.ID, Role: project.Role})
 	}
 	return me, nil
+}
+
+// NameChange has the changes of a person's name.
+type NameChange struct {
+	FirstName *string `json:"firstname" doc:"First name; absent leaves it unchanged." example:"Ada"`
+	LastName  *string `json:"lastname" doc:"Last name; absent leaves it unchanged." example:"Lovelace"`
+}
+
+// UpdateMeRequest has the changes of the caller.
+type UpdateMeRequest struct{ Body NameChange }
+
+// UpdateMe changes the name of the caller.
+func (a *API) UpdateMe(ctx context.Context, r *UpdateMeRequest) error {
+	change := UpdateUserRequest{UserPath: UserPath{UserID: auth.From(ctx).ID}}
+	change.Body.NameChange = r.Body
+	return a.UpdateUser(ctx, &change)
 }
 
 // ChangePasswordRequest has the old and the new password.

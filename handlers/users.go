@@ -137,11 +137,10 @@ func (a *API) CreateUser(ctx context.Context, r *CreateUserRequest) (Identifier,
 type UpdateUserRequest struct {
 	UserPath
 	Body struct {
-		FirstName *string `json:"firstname" doc:"First name; absent leaves it unchanged." example:"Ada"`
-		LastName  *string `json:"lastname" doc:"Last name; absent leaves it unchanged." example:"Lovelace"`
-		Email     *string `json:"email" format:"email" doc:"Email address, unique; absent leaves it unchanged." example:"ada@example.org"`
-		Verified  *bool   `json:"verified" doc:"False keeps the user from logging in; absent leaves it unchanged." example:"true"`
-		Password  *string `json:"password" minlen:"8" secret:"true" doc:"New password, which ends the sessions of the user; absent leaves it unchanged. Not for a user who is authenticated elsewhere." example:"battery-staple-correct"`
+		NameChange
+		Email    *string `json:"email" format:"email" doc:"Email address, unique; absent leaves it unchanged." example:"ada@example.org"`
+		Verified *bool   `json:"verified" doc:"False keeps the user from logging in; absent leaves it unchanged." example:"true"`
+		Password *string `json:"password" minlen:"8" secret:"true" doc:"New password, which ends the sessions of the user; absent leaves it unchanged. Not for a user who is authenticated elsewhere." example:"battery-staple-correct"`
 	}
 }
 
@@ -177,14 +176,6 @@ func (a *API) DeleteUser(ctx context.Context, r *DeleteUserRequest) error {
 		return conflict("the user owns projects; delete these first")
 	}
 	return err
-}
-
-// EndUserSessionsRequest names a user.
-type EndUserSessionsRequest struct{ UserPath }
-
-// EndUserSessions ends the sessions of a user, but that of the caller.
-func (a *API) EndUserSessions(ctx context.Context, r *EndUserSessionsRequest) error {
-	return a.DB.DeleteSessionsOf(ctx, r.UserID, auth.From(ctx).Session)
 }
 
 // ListAdminsRequest asks for a page of administrators.

@@ -15,7 +15,8 @@ import (
 )
 
 // forUsersOnly are the operations that make no sense for a project token.
-var forUsersOnly = []string{"createProject", "logout", "changePassword", "takeToken", "getPreferences", "setPreferences"}
+var forUsersOnly = []string{"createProject", "logout", "changePassword", "takeToken", "getPreferences", "setPreferences",
+	"updateMe", "listSessions", "endSession", "endOtherSessions"}
 
 // lastRows are the operations that would break the others of a matrix.
 var lastRows = []string{"deleteBroker", "logout"}

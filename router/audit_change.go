@@ -157,7 +157,7 @@ func fillTemplate(query string, c audit.Change) string {
 // object, or the first one of a list. nil: there is none.
 func (rt *router) read(ctx context.Context, row *route, a *auditedRequest, object, query string) map[string]any {
 	v := reflect.New(row.plan.typ)
-	row.plan.bindPath(v.Elem(), a.params, func() string { return "" })
+	row.plan.bindPath(v.Elem(), a.params)
 	if q, ok := v.Interface().(resolver); ok && q.Resolve(ctx, rt.api) != nil {
 		return nil
 	}

@@ -34,8 +34,12 @@ type parameter struct {
 	rules rules
 }
 
-// metaAddress is the caller's address, the only such property that operations need.
-const metaAddress = "address"
+// metaProperties are the properties of a request's connection that operations may ask for.
+var metaProperties = map[string]func(proxies, *http.Request) string{
+	"address":    func(ps proxies, r *http.Request) string { return ps.address(r).String() },
+	"caller":     proxies.caller,
+	"user_agent": func(_ proxies, r *http.Request) string { return r.UserAgent() },
+}
 
 // planOf computes the plan of a request type.
 func (s shapes) planOf(t reflect.Type) (*plan, error) {
@@ -82,7 +86,7 @@ func (s shapes) addParameter(p *plan, f reflect.StructField, index []int) error 
 		err = param.check()
 	case param.tagged(f, "meta"):
 		p.meta = append(p.meta, param)
-		if param.name != metaAddress {
+		if metaProperties[param.name] == nil {
 			err = fmt.Errorf("meta %q is not known", param.name)
 		}
 	case f.Name == "Body":
@@ -122,13 +126,17 @@ func (p *parameter) check() error {
 	return nil
 }
 
-// bindPath sets the path parameters and the caller's address.
-func (p *plan) bindPath(req reflect.Value, params httprouter.Params, address func() string) {
+// bindPath sets the path parameters.
+func (p *plan) bindPath(req reflect.Value, params httprouter.Params) {
 	for i := range p.path {
 		req.FieldByIndex(p.path[i].index).SetString(strings.ReplaceAll(params.ByName(p.path[i].name), innerSlash, "/"))
 	}
+}
+
+// bindMeta sets the properties of the request's connection.
+func (p *plan) bindMeta(req reflect.Value, ps proxies, r *http.Request) {
 	for i := range p.meta {
-		req.FieldByIndex(p.meta[i].index).SetString(address())
+		req.FieldByIndex(p.meta[i].index).SetString(metaProperties[p.meta[i].name](ps, r))
 	}
 }
 

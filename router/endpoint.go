@@ -53,7 +53,8 @@ type validator interface{ Validate() []handlers.FieldError }
 // call binds the request, calls the operation and returns its response.
 func (rt *router) call(ctx context.Context, w http.ResponseWriter, r *http.Request, row *route, a *auditedRequest) (any, error) {
 	v := reflect.New(row.plan.typ)
-	row.plan.bindPath(v.Elem(), a.params, func() string { return rt.proxies.caller(r) })
+	row.plan.bindPath(v.Elem(), a.params)
+	row.plan.bindMeta(v.Elem(), rt.proxies, r)
 	if q, ok := v.Interface().(resolver); ok {
 		if err := q.Resolve(ctx, rt.api); err != nil {
 			return nil, err

@@ -37,31 +37,6 @@ func (rt *router) extensions() []*route {
 	return rows
 }
 
-// sessionRoutes start and end sessions.
-func sessionRoutes(h *handlers.API) []route {
-	return []route{
-		{ID: "login", Method: "POST", Path: "/api/auth/login", Role: auth.Public, Status: 200, Errors: []int{401, 403, 429},
-			Summary: "Log in", Do: query(h.Login),
-			Description: "Returns a session token, and sets it as a cookie for the console. A wrong password, an unknown user " +
-				"and an unverified user all get the same 401. After five failed attempts further ones are delayed (429)."},
-		{ID: "logout", Method: "POST", Path: "/api/auth/logout", Role: auth.SignedIn, Status: 204,
-			Summary: "End the session", UsersOnly: true, Do: query(h.Logout),
-			Description: "Ends the caller's session and removes the cookie."},
-		{ID: "me", Method: "GET", Path: "/api/auth/me", Role: auth.SignedIn, Status: 200,
-			Summary: "Get the caller", Do: query(h.Me),
-			Description: "Returns the calling user or token, with its roles."},
-		{ID: "changePassword", Method: "PUT", Path: "/api/auth/password", Role: auth.SignedIn, Status: 204, Errors: []int{429},
-			Summary: "Change the caller's password", UsersOnly: true, Do: command(h.ChangePassword),
-			Description: "Ends the other sessions of the caller."},
-		{ID: "getPreferences", Method: "GET", Path: "/api/auth/preferences", Role: auth.SignedIn, Status: 200,
-			Summary: "Get the caller's preferences", UsersOnly: true, Do: query(h.GetPreferences),
-			Description: "How the user wants the console shown. They belong to the user and end with it."},
-		{ID: "setPreferences", Method: "PUT", Path: "/api/auth/preferences", Role: auth.SignedIn, Status: 204,
-			Summary: "Change the caller's preferences", Before: "getPreferences", UsersOnly: true, Do: command(h.SetPreferences),
-			Description: "Changes the members that are present; null resets a member to its default."},
-	}
-}
-
 // projectExtensions manage projects and their members.
 func projectExtensions(h *handlers.API) []route {
 	return []route{
@@ -119,6 +94,9 @@ func userExtensions(h *handlers.API) []route {
 		{ID: "updateUser", Method: "PUT", Path: "/api/users/{userId}", Role: auth.Root, Status: 204,
 			Summary: "Update a user", Before: "getUser", Do: command(h.UpdateUser),
 			Description: "Changes the members that are present. A new password ends the user's sessions."},
+		{ID: "listUserSessions", Method: "GET", Path: "/api/users/{userId}/sessions", Role: auth.Root, Status: 200,
+			Summary: "List the sessions of a user", Do: query(h.ListUserSessions),
+			Description: "As in listSessions; `current` is true for the caller's own session only."},
 		{ID: "endUserSessions", Method: "DELETE", Path: "/api/users/{userId}/sessions", Role: auth.Root, Status: 204,
 			Summary: "End the sessions of a user", Do: command(h.EndUserSessions),
 			Description: "The user is signed out everywhere, but the caller keeps its own session. API tokens are not affected."},

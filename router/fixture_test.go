@@ -129,7 +129,7 @@ func (f *fixture) login(t *testing.T) string {
 	hash, err := ownerHash()
 	must(t, err)
 	must(t, f.db.SetPassword(t.Context(), f.owner.ID, hash, "", time.Now()))
-	s, err := f.auth.Login(t.Context(), ownerEmail, ownerPassword, "127.0.0.1")
+	s, err := f.auth.Login(t.Context(), ownerEmail, ownerPassword, auth.Origin{Caller: "127.0.0.1"})
 	must(t, err)
 	return s.Token
 }

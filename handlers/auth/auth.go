@@ -87,7 +87,12 @@ func (a *Auth) bySession(ctx context.Context, hash string) (*Principal, error) {
 	if !u.Verified {
 		return nil, ErrUnauthenticated
 	}
-	return &Principal{Kind: KindUser, ID: u.ID, Name: u.Name(), Email: u.Email, Root: u.Root, Session: s.Hash}, nil
+	return userPrincipal(u, s.Hash), nil
+}
+
+// userPrincipal returns a user as a caller; session is the hash of its session, "" for none.
+func userPrincipal(u db.User, session string) *Principal {
+	return &Principal{Kind: KindUser, ID: u.ID, Name: u.Name(), FirstName: u.FirstName, LastName: u.LastName, Email: u.Email, Root: u.Root, Session: session}
 }
 
 func (a *Auth) byToken(ctx context.Context, hash string) (*Principal, error) {
@@ -120,7 +125,7 @@ func (a *Auth) Renew(ctx context.Context, p *Principal) (*Principal, error) {
 	if !u.Verified {
 		return nil, ErrUnauthenticated
 	}
-	return &Principal{Kind: KindUser, ID: u.ID, Name: u.Name(), Email: u.Email, Root: u.Root}, nil
+	return userPrincipal(u, ""), nil
 }
 
 // orUnauthenticated replaces not-found errors, so that callers do not learn what is

@@ -73,7 +73,7 @@ func (w world) addUser(t testing.TB, u db.User) {
 
 func (w world) login(t testing.TB, id string) auth.Session {
 	t.Helper()
-	s, err := w.Login(t.Context(), id+"@example.org", password, home)
+	s, err := w.Login(t.Context(), id+"@example.org", password, auth.Origin{Caller: home})
 	must(t, err)
 	return s
 }

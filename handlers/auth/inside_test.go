@@ -61,7 +61,7 @@ func TestEveryLoginThatIsLookedAtHashes(t *testing.T) {
 		a.hasher.admitted <- struct{}{}
 	}
 	for _, email := range []string{"good", "bare", "sso", "unverified", "unknown"} {
-		_, err := a.Login(t.Context(), email, "password", email)
+		_, err := a.Login(t.Context(), email, "password", Origin{Caller: email})
 		if many, ok := errors.AsType[*TooManyAttempts](err); !ok || many.RetryAfter != time.Second {
 			t.Errorf("%s: got %v, want it turned away by the queue for hashing", email, err)
 		}
@@ -87,7 +87,7 @@ func TestDelayedLoginDoesNotHash(t *testing.T) {
 	for range cap(a.hasher.admitted) {
 		a.hasher.admitted <- struct{}{}
 	}
-	_, err := a.Login(t.Context(), "u", "password", "192.0.2.1")
+	_, err := a.Login(t.Context(), "u", "password", Origin{Caller: "192.0.2.1"})
 	if many, ok := errors.AsType[*TooManyAttempts](err); !ok || many.RetryAfter <= time.Second {
 		t.Errorf("got %v, want the delay of the pair", err)
 	}
@@ -200,7 +200,7 @@ func TestLoginDuringAPasswordChangeGetsNoSession(t *testing.T) {
 	if err := errors.Join(d.CreateUser(t.Context(), u), d.SetPassword(t.Context(), "u", "new", "", time.Now())); err != nil {
 		t.Fatal(err)
 	}
-	if s, err := a.open(t.Context(), u); !errors.Is(err, ErrUnauthenticated) || s.Token != "" {
+	if s, err := a.open(t.Context(), u, Origin{}); !errors.Is(err, ErrUnauthenticated) || s.Token != "" {
 		t.Errorf("got %v, %q, want %v", err, s.Token, ErrUnauthenticated)
 	}
 }
@@ -213,7 +213,7 @@ func TestSessionOfAnUnverifiedUserOpensNothing(t *testing.T) {
 	if err := d.CreateUser(t.Context(), u); err != nil {
 		t.Fatal(err)
 	}
-	s, err := a.open(t.Context(), u)
+	s, err := a.open(t.Context(), u, Origin{})
 	if err != nil {
 		t.Fatal(err)
 	}

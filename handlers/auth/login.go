@@ -16,23 +16,31 @@ type Session struct {
 	User      db.User
 }
 
-// Login opens a session for the user with that e-mail address. address is the caller's
-// IP address without port, which is loopback only for a caller on this machine.
+// Origin is where a log-in comes from. By Caller, the caller's IP address without port, failed
+// attempts are counted; it is loopback only for a caller on this machine. Address and UserAgent are
+// stored with the session, as they are in the audit log.
+type Origin struct {
+	Caller    string
+	Address   string
+	UserAgent string
+}
+
+// Login opens a session for the user with that e-mail address.
 //
 // ErrUnauthenticated is the only error for an unknown, unverified or password-less
 // account and for a wrong password, after the same work. *TooManyAttempts: too many
 // failures of this address; the credentials were not checked.
-func (a *Auth) Login(ctx context.Context, email, password, address string) (Session, error) {
-	origin := addressKey(address)
+func (a *Auth) Login(ctx context.Context, email, password string, from Origin) (Session, error) {
+	origin := addressKey(from.Caller)
 	pair := pairKey(origin, email)
-	keys := a.throttledBy(origin, pair, address)
+	keys := a.throttledBy(origin, pair, from.Caller)
 	if err := a.throttle.begin(a.now(), keys...); err != nil {
 		return Session{}, err
 	}
 	u, err := a.byPassword(ctx, email, password)
 	db.NoteAudit(ctx, func(e *db.AuditEvent) { e.Object = u.Email })
 	if errors.Is(err, ErrUnauthenticated) {
-		a.log.InfoContext(ctx, "log-in refused", "address", address, "user", u.ID)
+		a.log.InfoContext(ctx, "log-in refused", "address", from.Caller, "user", u.ID)
 		return Session{}, err
 	}
 	for _, key := range keys {
@@ -43,7 +51,7 @@ func (a *Auth) Login(ctx context.Context, email, password, address string) (Sess
 	}
 	a.throttle.forget(pair)
 	a.known.note(pair, a.now())
-	return a.open(ctx, u)
+	return a.open(ctx, u, from)
 }
 
 // throttledBy returns the keys by which a log-in is delayed. A caller that has logged
@@ -83,11 +91,11 @@ func (a *Auth) admit(ctx context.Context, u db.User, password string) error {
 
 // open stores a session, and deletes expired ones. A user whose password was changed
 // since it was read gets none: the change deleted only the sessions that existed then.
-func (a *Auth) open(ctx context.Context, u db.User) (Session, error) {
+func (a *Auth) open(ctx context.Context, u db.User, from Origin) (Session, error) {
 	now := a.now()
 	value, hash := newSession()
 	db.NoteAudit(ctx, func(e *db.AuditEvent) { e.ActorKind, e.ActorID, e.ActorName = KindUser, u.ID, u.Name() })
-	s := db.Session{Hash: hash, UserID: u.ID, CreatedAt: now, ExpiresAt: now.Add(a.cfg.SessionTTL)}
+	s := db.Session{Hash: hash, UserID: u.ID, CreatedAt: now, ExpiresAt: now.Add(a.cfg.SessionTTL), Address: from.Address, UserAgent: from.UserAgent}
 	if err := a.db.CreateSession(ctx, s); err != nil {
 		return Session{}, fmt.Errorf("log in: %w", err)
 	}

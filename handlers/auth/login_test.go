@@ -15,13 +15,13 @@ import (
 func TestLoginOpensASession(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, auth.Config{SessionTTL: time.Hour})
-	s, err := w.Login(t.Context(), " OWNER@example.org", password, home)
+	s, err := w.Login(t.Context(), " OWNER@example.org", password, auth.Origin{Caller: home})
 	wantErr(t, err, nil)
 	if want := w.clock.now().Add(time.Hour); !s.ExpiresAt.Equal(want) || s.User.ID != "owner" {
 		t.Errorf("got %s until %v, want owner until %v", s.User.ID, s.ExpiresAt, want)
 	}
 	p := w.principal(t, s.Token)
-	want := auth.Principal{Kind: auth.KindUser, ID: "owner", Name: "owner", Email: "owner@example.org", Session: p.Session}
+	want := auth.Principal{Kind: auth.KindUser, ID: "owner", Name: "owner", FirstName: "owner", Email: "owner@example.org", Session: p.Session}
 	if *p != want {
 		t.Errorf("got %+v, want %+v", *p, want)
 	}
@@ -51,7 +51,7 @@ func TestLoginIsRefusedInOneWay(t *testing.T) {
 			w.addUser(t, db.User{ID: "bare", Verified: true})
 			w.addUser(t, db.User{ID: "sso", Verified: true, PasswordHash: hashed(), SSOType: "sso"})
 			w.addUser(t, db.User{ID: "unverified", PasswordHash: hashed()})
-			s, err := w.Login(t.Context(), tt.email, tt.password, home)
+			s, err := w.Login(t.Context(), tt.email, tt.password, auth.Origin{Caller: home})
 			if err != auth.ErrUnauthenticated || s.Token != "" { //nolint:errorlint // the error must not be wrapped
 				t.Errorf("got %v, %q, want the bare %v", err, s.Token, auth.ErrUnauthenticated)
 			}
@@ -63,7 +63,7 @@ func TestLoginIsRefusedInOneWay(t *testing.T) {
 // negative if this attempt itself was refused unchecked.
 func (w world) fail(t *testing.T, email, address string) (refused time.Duration) {
 	t.Helper()
-	_, err := w.Login(t.Context(), email, "wrong", address)
+	_, err := w.Login(t.Context(), email, "wrong", auth.Origin{Caller: address})
 	if many, ok := errors.AsType[*auth.TooManyAttempts](err); ok {
 		return many.RetryAfter
 	}
@@ -104,7 +104,7 @@ func TestFailuresOfOthersDoNotLockOut(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, auth.DefaultConfig())
 	const office, other = "192.0.2.50", "192.0.2.51"
-	_, err := w.Login(t.Context(), "owner@example.org", password, office)
+	_, err := w.Login(t.Context(), "owner@example.org", password, auth.Origin{Caller: office})
 	must(t, err)
 	for i := range 300 {
 		w.fail(t, "owner@example.org", fmt.Sprintf("198.51.%d.%d", i/200, i%200))
@@ -114,11 +114,11 @@ func TestFailuresOfOthersDoNotLockOut(t *testing.T) {
 	}
 	for name, address := range map[string]string{"where it was before": office, "a clean address": other,
 		"this machine": "127.0.0.1", "this machine, by IPv6": "::1"} {
-		if _, err := w.Login(t.Context(), "owner@example.org", password, address); err != nil {
+		if _, err := w.Login(t.Context(), "owner@example.org", password, auth.Origin{Caller: address}); err != nil {
 			t.Errorf("the right password from %s: %v", name, err)
 		}
 	}
-	if _, err := w.Login(t.Context(), "root@example.org", password, office); err == nil {
+	if _, err := w.Login(t.Context(), "root@example.org", password, auth.Origin{Caller: office}); err == nil {
 		t.Error("an account that never logged in from an address with many failures is let in")
 	}
 }
@@ -210,7 +210,7 @@ func TestAttemptsAtOnceDoNotSlipThrough(t *testing.T) {
 	refused := make(chan bool, callers)
 	for range callers {
 		go func() {
-			_, err := w.Login(t.Context(), "owner@example.org", "wrong", home)
+			_, err := w.Login(t.Context(), "owner@example.org", "wrong", auth.Origin{Caller: home})
 			_, ok := errors.AsType[*auth.TooManyAttempts](err)
 			refused <- ok
 		}()
@@ -232,7 +232,7 @@ func TestInterruptedLoginIsNoFailure(t *testing.T) {
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	for range 10 {
-		_, err := w.Login(ended, "owner@example.org", password, home)
+		_, err := w.Login(ended, "owner@example.org", password, auth.Origin{Caller: home})
 		wantErr(t, err, context.Canceled)
 	}
 	w.login(t, "owner")
@@ -263,9 +263,9 @@ func TestChangePassword(t *testing.T) {
 	w.principal(t, other.Token)
 	_, err := w.Authenticate(t.Context(), elsewhere.Token)
 	wantErr(t, err, auth.ErrUnauthenticated)
-	_, err = w.Login(t.Context(), "owner@example.org", password, home)
+	_, err = w.Login(t.Context(), "owner@example.org", password, auth.Origin{Caller: home})
 	wantErr(t, err, auth.ErrUnauthenticated)
-	_, err = w.Login(t.Context(), "owner@example.org", "new password", home)
+	_, err = w.Login(t.Context(), "owner@example.org", "new password", auth.Origin{Caller: home})
 	wantErr(t, err, nil)
 	wantErr(t, w.ChangePassword(t.Context(), nil, password, "x"), auth.ErrUsersOnly)
 	wantErr(t, w.ChangePassword(t.Context(), &auth.Principal{Kind: auth.KindToken}, password, "x"), auth.ErrUsersOnly)

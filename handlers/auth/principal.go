@@ -20,6 +20,8 @@ type Principal struct {
 	Kind      string
 	ID        string
 	Name      string
+	FirstName string // of a user
+	LastName  string
 	Email     string
 	Root      bool
 	Session   string

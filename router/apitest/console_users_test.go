@@ -58,15 +58,56 @@ func TestConsoleUserSessions(t *testing.T) {
 		t.Errorf("a user who logged in was not seen: %q", at)
 	}
 
-	b.Want(b.Get("/users/"+ada.ID+"/sessions"), 200, "Ada (ada@example.com) is signed out everywhere", "class=\"danger\"")
+	b.Want(b.Get("/users"), 200, `aria-label="Sessions: Ada"`)
+	b.Lacks(b.Want(b.Get("/users/"+ada.ID+"/sessions"), 200, "<h1 id=\"sessions\">Sessions of Ada</h1>", "Go-http-client/1.1", "<code>127.0.0.1</code>",
+		"Ada (ada@example.com) is signed out everywhere", "class=\"danger\""), "this session")
 	own.Want(own.Get("/account"), 200, "ada@example.com")
 	b.Want(b.Post("/users/"+ada.ID+"/sessions", nil), 200, "The sessions of “ada@example.com” were ended")
 	own.Want(own.Get("/account"), 200, "<h1>Sign in</h1>")
-	b.Want(b.Get("/users/"+me.ID+"/sessions"), 200, "you stay signed in here")
+	b.Lacks(b.Want(b.Get("/users/"+ada.ID+"/sessions"), 200, "Ada (ada@example.com) is not signed in anywhere", "Back to the users"), "class=\"danger\"", "<table")
+	b.Want(b.Get("/users/"+me.ID+"/sessions"), 200, "you stay signed in here", "this session")
 	b.Want(b.Post("/users/"+me.ID+"/sessions", nil), 200, "were ended")
 	other.Get("/api/auth/me").WantError(401, "UNAUTHORIZED")
 	a.Root.Get("/api/auth/me").WantError(401, "UNAUTHORIZED")
 	a.LogIn("ada@example.com", apitest.RootPassword).Delete("/api/users/"+me.ID+"/sessions").WantError(403, "FORBIDDEN")
+}
+
+// TestConsoleAccount changes the own name, and ends a session that another program has begun and then
+// all others, each after a question.
+func TestConsoleAccount(t *testing.T) {
+	t.Parallel()
+	a := apitest.New(t, behindProxy)
+	eve := addTestUser(t, a, "eve")
+	const password = "password of eve"
+	phone := openSession(t, a, eve, password, "198.51.100.7", `<b>"Phone"`+"\u202e")
+	openSession(t, a, eve, password, "2001:db8::7", "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0")
+	b := a.Browser(eve.email, password)
+
+	b.Want(b.Get("/account"), 200, `name="firstname" value="eve"`, `name="lastname" value=""`)
+	b.Want(b.Post("/account", url.Values{"do": {"name"}, "firstname": {""}, "lastname": {"<i>Moneypenny"}}), 200,
+		"Your name was saved", `name="firstname" value=""`, `name="lastname" value="&lt;i&gt;Moneypenny"`)
+
+	sessions := b.Want(b.Get("/account"), 200, `&lt;b&gt;&#34;Phone&#34;⟨U&#43;202E⟩</span></th><td><code>198.51.100.7</code>`, "Firefox, Linux</span></th><td><code>2001:db8::7</code>",
+		"Go-http-client/1.1</span><p><span class=\"state good\">", "this session", "End all others").Text
+	ends := regexp.MustCompile(`href="\./(account/sessions/[0-9a-f]{16}/end)" data-dialog>End<span class="hidden-text"> ([^<]*)<`).FindAllStringSubmatch(sessions, -1)
+	if len(ends) != 3 || ends[1][2] != "&lt;b&gt;&#34;Phone&#34;⟨U&#43;202E⟩ 198.51.100.7" {
+		t.Fatalf("sessions that can be ended: %q", ends)
+	}
+	end := "/" + ends[1][1]
+	b.Want(b.Get(end), 200, "<h1>End session</h1>", "&lt;b&gt;&#34;Phone", "198.51.100.7", "class=\"danger\"")
+	phone.Get("/api/auth/me").Want(200)
+	b.Lacks(b.Want(b.Post(end, nil), 200, "The session was ended"), "198.51.100.7")
+	phone.Get("/api/auth/me").WantError(401, "UNAUTHORIZED")
+	for name, p := range map[string]*apitest.Page{"the question": b.Get(end), "the answer": b.Post(end, nil)} {
+		if p.Path != "/account" {
+			t.Errorf("%s about a session that has ended leads to %s", name, p.Path)
+		}
+	}
+
+	b.Want(b.Get("/account/sessions/end"), 200, "signed out everywhere but here", "class=\"danger\"")
+	eve.Get("/api/auth/me").Want(200)
+	b.Lacks(b.Want(b.Post("/account/sessions/end", nil), 200, "Your other sessions were ended", "this session"), "End all others", "2001:db8::7")
+	eve.Get("/api/auth/me").WantError(401, "UNAUTHORIZED")
 }
 
 // TestConsoleVerifyAudit checks that the console verifies the audit log when asked to, and names the

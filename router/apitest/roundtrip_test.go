@@ -48,7 +48,7 @@ func TestRecordsAreSentBack(t *testing.T) {
 		{api.At("/groups"), api.At("/groups")}, {api.At("/roles"), api.At("/roles")}, {api.At("/streams"), api.At("/streams")},
 		{api.At("/streams/detail?streamname=kept"), api.At("/streams")}, {api.At("/acldefault"), ""}, {api.At("/topictree/ttl"), ""},
 		{api.At("/bridges/http-bridge/config"), ""}, {api.At("/bridges/kafka-bridge/config"), ""}, {api.At("/bridges/mqtt-bridge/config"), ""},
-		{project, ""}, {"/api/users/" + user.ID, ""}, {"/api/users/" + me.ID, ""},
+		{project, ""}, {"/api/auth/me", ""}, {"/api/users/" + user.ID, ""}, {"/api/users/" + me.ID, ""},
 		{project + "/members", project + "/members/"},
 	} {
 		before := root.Get(c.get).Want(200)

@@ -15,21 +15,33 @@ import (
 // or without one if it is empty, and returns the status.
 func logInFrom(t *testing.T, api *apitest.API, from, password string) int {
 	t.Helper()
-	body := fmt.Sprintf(`{"email":%q,"password":%q}`, apitest.RootEmail, password)
+	header := http.Header{}
+	if from != "" {
+		header.Set("X-Forwarded-For", from)
+	}
+	status, _ := requestLogin(t, api, header, apitest.RootEmail, password)
+	return status
+}
+
+// requestLogin sends the request of a log-in with headers.
+func requestLogin(t *testing.T, api *apitest.API, header http.Header, email, password string) (status int, answer []byte) {
+	t.Helper()
+	body := fmt.Sprintf(`{"email":%q,"password":%q}`, email, password)
 	r, err := http.NewRequestWithContext(t.Context(), "POST", api.URL+"/api/auth/login", strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if from != "" {
-		r.Header.Set("X-Forwarded-For", from)
-	}
+	r.Header = header
 	res, err := http.DefaultClient.Do(r)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer res.Body.Close()
-	io.Copy(io.Discard, res.Body) //nolint:errcheck // only the status counts
-	return res.StatusCode
+	answer, err = io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res.StatusCode, answer
 }
 
 // guessUntilRefused guesses until a guess is refused unchecked. The delay doubles each

@@ -10,7 +10,8 @@ import (
 
 // irregular are the commands whose names do not follow from the id of the operation.
 var irregular = map[string]string{
-	"login": "user login", "logout": "user logout", "me": "user me", "changePassword": "user change-password",
+	"login": "user login", "logout": "user logout", "me": "user me", "updateMe": "user update-me", "changePassword": "user change-password",
+	"listSessions": "user own-sessions", "endSession": "user end-session", "endOtherSessions": "user end-other-sessions",
 	"deleteClusters": "cluster delete-all", "drainClusterNode": "cluster drain", "undrainClusterNode": "cluster undrain", "getRaftStatus": "cluster status",
 	"getDefaultACLAccess": "default-acl get", "setDefaultACLAccess": "default-acl set",
 	"inspectClients": "session list", "inspectClient": "session get",

@@ -201,6 +201,9 @@ var usualColumns = map[string][]string{
 	"listDeadLetters": {"id", "topic", "payload", "attempts", "reason"},
 	"listTokens":      {"name", "id", "role_id", "issuer", "valid_date", "last_used_date"},
 
+	"listSessions":     {"id", "created_at", "expires_at", "address", "user_agent", "current"},
+	"listUserSessions": {"id", "created_at", "expires_at", "address", "user_agent", "current"},
+
 	"testBroker.remedies":     {"text", "lines"},
 	"testBroker.certificates": {"subject", "notAfter", "fingerprint"},
 }

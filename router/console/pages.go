@@ -9,6 +9,7 @@ func pages() []*page {
 		platformPages(),
 		firstStepsPages(),
 		userPages(),
+		accountPages(),
 		auditPages(),
 		backupPages(),
 		systemPages(),

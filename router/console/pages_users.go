@@ -17,7 +17,7 @@ func userPages() []*page {
 			view: viewUser, actions: map[string]action{"": updateUser}},
 		{path: "/ui/users/{userId}/delete", name: "user-delete", template: "form", group: "users", role: root, help: "security", calls: []string{"getUser", "deleteUser", "listProjects"},
 			view: viewUserDelete, actions: map[string]action{"": deleteUser}},
-		{path: "/ui/users/{userId}/sessions", name: "user-sessions", template: "form", group: "users", role: root, help: "security", calls: []string{"getUser", "endUserSessions"},
+		{path: "/ui/users/{userId}/sessions", name: "user-sessions", group: "users", role: root, help: "security", calls: []string{"getUser", "listUserSessions", "endUserSessions"},
 			view: viewUserSessions, actions: map[string]action{"": endUserSessions}},
 		{path: "/ui/administrators", name: "administrators", template: "list", role: root, help: "security", calls: []string{"listAdmins"}, view: viewAdministrators, fragments: []string{"list"}},
 		{path: "/ui/administrators/new", name: "administrator-new", template: "form", group: "administrators", role: root, help: "security", calls: []string{"addAdmin"},
@@ -39,8 +39,6 @@ func userPages() []*page {
 				email := q.query.Get("email")
 				return done("administrators", "administrator_removed", email), q.do("removeAdmin", url.Values{"email": {email}}, nil)
 			}}},
-		{path: "/ui/account", name: "account", help: "security", calls: []string{"me", "changePassword", "getPreferences", "setPreferences"},
-			view: viewAccount, actions: map[string]action{"password": changePassword, "preferences": savePreferences}},
 	}
 }
 
@@ -82,7 +80,7 @@ func viewUsers(q *request) (view, error) {
 		r := row{Cells: []cell{name, {Text: u.Email}, {Text: q.lang.number(u.Projects), Number: true}, {Text: q.lang.number(u.Brokers), Number: true}, {Time: u.LastSeen}, {Time: u.CreatedAt}},
 			Actions: []link{{Text: q.t("edit"), To: "users/" + u.ID, Dialog: true}}}
 		if u.Verified { // others have no session
-			r.Actions = append(r.Actions, link{Text: q.t("users.end"), To: "users/" + u.ID + "/sessions", Dialog: true})
+			r.Actions = append(r.Actions, link{Text: q.t("account.sessions"), To: "users/" + u.ID + "/sessions", Dialog: true})
 		}
 		r.Actions = append(r.Actions, link{Text: q.t("delete"), To: "users/" + u.ID + "/delete", Dialog: true})
 		v.Rows = append(v.Rows, r)
@@ -132,18 +130,22 @@ func updateUser(q *request) (string, error) {
 	if err := q.checkRepeated("password"); err != nil {
 		return "", err
 	}
-	var keep []string // the names that were posted may be empty
-	for _, name := range []string{"firstname", "lastname"} {
-		if q.http.PostForm.Has(name) {
-			keep = append(keep, name)
-		}
-	}
-	body := q.userChange(userRecord{}).body(q.http.PostForm, keep...)
+	body := q.userChange(userRecord{}).body(q.http.PostForm, q.postedNames()...)
 	if access, ok := body["access"]; ok {
 		delete(body, "access")
 		body["verified"] = access == "true"
 	}
 	return done("users", "user_updated", q.posted("email")), q.do("updateUser", nil, body)
+}
+
+// postedNames returns which of the two names were posted: they may be empty.
+func (q *request) postedNames() (keep []string) {
+	for _, name := range []string{"firstname", "lastname"} {
+		if q.http.PostForm.Has(name) {
+			keep = append(keep, name)
+		}
+	}
+	return keep
 }
 
 func viewUserDelete(q *request) (view, error) {
@@ -192,24 +194,6 @@ func deleteUser(q *request) (string, error) {
 	return done("users", "user_deleted", u.Email), q.do("deleteUser", nil, nil)
 }
 
-func viewUserSessions(q *request) (view, error) {
-	var u userRecord
-	err := q.get("getUser", nil, &u)
-	v := &formView{Intro: []string{q.t("users.end.what", show(u.Name), show(u.Email))}, Form: q.confirmForm("users.end", "", q.root+"/users")}
-	if u.ID == q.me.ID {
-		v.Intro = []string{q.t("users.end.own")}
-	}
-	return v, err
-}
-
-func endUserSessions(q *request) (string, error) {
-	var u userRecord
-	if err := q.get("getUser", nil, &u); err != nil {
-		return "", err
-	}
-	return done("users", "user_signed_out", u.Email), q.do("endUserSessions", nil, nil)
-}
-
 func viewAdministrators(q *request) (view, error) {
 	offset, size := q.window()
 	var list struct {
@@ -236,35 +220,4 @@ func viewAdministrators(q *request) (view, error) {
 		v.Rows = append(v.Rows, r)
 	}
 	return v, nil
-}
-
-// accountForm changes the caller's password.
-func (q *request) accountForm() form {
-	return q.newFormOf("password", "account.change",
-		field{Name: "current", Kind: kindPassword, Required: true, Autocomplete: "current-password"},
-		field{Name: "new", Kind: kindPassword, Required: true, Autocomplete: "new-password"}, q.repeatedField(true))
-}
-
-// accountView is the caller's own account.
-type accountView struct {
-	frame
-	Facts       []fact
-	Password    form
-	Preferences form
-}
-
-func viewAccount(q *request) (view, error) {
-	v := &accountView{Password: q.accountForm(), Preferences: q.preferencesForm(), Facts: []fact{{q.t("col.name"), cell{Text: q.me.Name}},
-		{q.t("col.email"), cell{Text: q.me.Email}}, {q.t("field.user_id"), cell{Text: q.me.ID, Code: true}}}}
-	if q.me.Root {
-		v.Facts = append(v.Facts, fact{q.t("col.role"), cell{Text: q.t("role.root")}})
-	}
-	return v, nil
-}
-
-func changePassword(q *request) (string, error) {
-	if err := q.checkRepeated("new"); err != nil {
-		return "", err
-	}
-	return done("account", "password_changed", ""), q.do("changePassword", nil, q.accountForm().body(q.http.PostForm))
 }

@@ -33,11 +33,13 @@ type request struct {
 
 // caller is the response of the operation me.
 type caller struct {
-	ID       string `json:"id"`
-	Name     string `json:"name"`
-	Email    string `json:"email"`
-	Root     bool   `json:"root"`
-	Projects []struct {
+	ID        string `json:"id"`
+	Name      string `json:"name"`
+	FirstName string `json:"firstname"`
+	LastName  string `json:"lastname"`
+	Email     string `json:"email"`
+	Root      bool   `json:"root"`
+	Projects  []struct {
 		ID   string `json:"id"`
 		Role string `json:"role"`
 	} `json:"projects"`

@@ -15,9 +15,10 @@ import (
 // found are the responses that a page about one entry of a list needs, by operation; the
 // entry is the one that testPath selects.
 var found = map[string]string{
-	"me":         `{"id":"1","name":"Administrator","email":"admin@localhost","root":true}`,
-	"listTokens": `[{"id":"1"}]`,
-	"getCluster": `{"nodes":[{"nodeid":1}]}`,
+	"me":           `{"id":"1","name":"Administrator","email":"admin@localhost","root":true}`,
+	"listTokens":   `[{"id":"1"}]`,
+	"listSessions": `[{"id":"1"}]`,
+	"getCluster":   `{"nodes":[{"nodeid":1}]}`,
 }
 
 // emptyService is the API with as little data as pages can be made of: an administrator
