@@ -72,7 +72,7 @@ func TestConsoleHealth(t *testing.T) {
 	if text := v.page("overview", shown...); strings.Contains(text, "backup") {
 		t.Errorf("an administrator of the project sees:\n%s", text)
 	}
-	root.Want(root.Get(v.base+"overview"), 200, append(shown, " free</span></dd><dt>Last backup</dt>", "/backups\">No backup is verified</a>")...)
+	root.Want(root.Get(v.base+"overview"), 200, append(shown, " free</a></span></dd><dt>Last backup</dt>", "/backups\">No backup is verified</a>")...)
 	api.Root.Post("/api/backups", nil).Want(200)
 	root.Lacks(root.Want(root.Get(v.base+"overview"), 200, append(shown, "Last backup</dt><dd><span class=\"state good\">")...), "No backup is verified")
 	remote := &visitor{v.Browser, t, "/p/" + api.Project + "/b/" + addBroker(t, api, object{"name": "away", "url": "mqtt://127.0.0.1:1"}) + "/"}
