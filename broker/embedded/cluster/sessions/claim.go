@@ -188,6 +188,9 @@ func (c *Coordinator) settle(ctx context.Context, local *engine.Handover, latest
 // carry ends a session of this node and returns what the client's current one, which is about to be
 // moved here, inherits. It is in memory only until then.
 func (c *Coordinator) carry(ctx context.Context, older *engine.Handover, latest engine.Ownership) ([]engine.QueueRecord, error) {
+	if err := older.AwaitAnswers(ctx); err != nil {
+		return nil, err
+	}
 	older.Freeze(ctx) // so that nothing is queued between the two
 	queue, _, err := older.Queue(0, math.MaxInt)
 	if err != nil {

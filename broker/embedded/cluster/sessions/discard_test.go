@@ -52,7 +52,9 @@ func wantMessages(t *testing.T, s *enginetest.Client, want ...string) {
 	if slices.Sort(got); !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	s.Ping() // there is no other message before the response
+	if p := s.Ping(); p[0]>>4 != packet.TypePingresp {
+		t.Errorf("got one more packet, % x", p)
+	}
 }
 
 // TestOlderSession has a client begin another session while the node with its session is isolated.

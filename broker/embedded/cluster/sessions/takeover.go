@@ -57,8 +57,8 @@ func (c *Coordinator) takeOver(t *lease, offers []peerOffer) (*importedSession, 
 		subscribed = subscribed || len(o.state.Subscriptions) > 0
 	}
 	barrier := c.barrier
-	if !subscribed { // no messages are under way
-		barrier = func(context.Context, []int) error { return nil }
+	if !subscribed { // no messages are under way to it
+		barrier = c.awaitAnswers
 	}
 	before, _ := c.o.Engine.Ownership(t.clientID) //nolint:errcheck // without a part of it here, any other is later
 	var imported *importedSession
@@ -150,6 +150,21 @@ func (c *Coordinator) barrier(ctx context.Context, to []int) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
+	return errors.Join(failures...)
+}
+
+// awaitAnswers waits until nodes have answered the messages of clients whose sessions they have offered.
+func (c *Coordinator) awaitAnswers(ctx context.Context, nodes []int) error {
+	bounded, cancel := context.WithTimeout(ctx, maxBarrier*c.o.RequestTimeout)
+	defer cancel()
+	failures := make([]error, len(nodes))
+	var asked sync.WaitGroup
+	for i, n := range nodes {
+		if n != c.o.Self {
+			asked.Go(func() { failures[i] = c.flushAt(bounded, n, nil) })
+		}
+	}
+	asked.Wait()
 	return errors.Join(failures...)
 }
 
