@@ -267,7 +267,7 @@ type Ownership struct {
 	Anonymous  bool
 	Connected  bool
 	HasWill    bool   // it has a Will that is not due yet; not known of other engines
-	CleanStart bool   // of the latest CONNECT
+	CleanStart bool   // it began with Clean Start
 	CreatedAt  int64  // distinguishes sessions of one client id
 	Timestamp  uint64 // of the latest CONNECT
 }

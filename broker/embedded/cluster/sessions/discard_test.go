@@ -110,10 +110,16 @@ func testOlderSession(t *testing.T, where string) {
 func isPull(request []byte) bool { return request[1] == kindClaim && request[len(request)-1] == 1 }
 
 // TestOlderSessionIsDiscarded counts the queued messages of a session that ends because its client
-// began another one with Clean Start while the node was isolated.
-func TestOlderSessionIsDiscarded(t *testing.T) { inVirtualTime(t, testOlderSessionIsDiscarded) }
+// began another one with Clean Start while the node was isolated, and may have returned to that since.
+func TestOlderSessionIsDiscarded(t *testing.T) {
+	for name, returns := range map[string]bool{"first connection": false, "second connection": true} {
+		t.Run(name, func(t *testing.T) {
+			inVirtualTime(t, func(t *testing.T) { testOlderSessionIsDiscarded(t, returns) })
+		})
+	}
+}
 
-func testOlderSessionIsDiscarded(t *testing.T) {
+func testOlderSessionIsDiscarded(t *testing.T, returns bool) {
 	var discarded atomic.Int64
 	c := newCluster(t, 2, shortTimeouts, func(o *sessions.Options) {
 		o.Discarded = func(_, messages int) { discarded.Add(int64(messages)) }
@@ -121,6 +127,12 @@ func testOlderSessionIsDiscarded(t *testing.T) {
 	h := keeps("c")
 	h.CleanStart = true
 	s := c.beginAnother(t, h)
+	if returns {
+		s.Close()
+		if s = c.nodes[1].Connect(keeps("c")); !s.Present {
+			t.Fatal("the session is lost")
+		}
+	}
 	c.nodes[0].setIsolated(false)
 	until(t, "the newer session is the only one", func() bool { return slices.Equal(c.owners("c"), []int{-2}) })
 	until(t, "all nodes respond", c.allReachable)
