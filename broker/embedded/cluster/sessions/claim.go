@@ -36,6 +36,7 @@ func (c *Coordinator) Claim(ctx context.Context, claim engine.Claim) (settled fu
 		err = context.Cause(t.ctx)
 	}
 	if err != nil {
+		c.markUnreconciled(t.skipped...) // of what was imported there may be another session
 		imported.finish()
 		t.release()
 		return nil, c.refusal(err)

@@ -1,6 +1,7 @@
 package sessions_test
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"sync/atomic"
@@ -160,4 +161,27 @@ func testOlderSessionSharesMessages(t *testing.T) {
 	wantMessages(t, s, "old 1", "old 2")
 	until(t, "the session is at one node", func() bool { return slices.Equal(c.owners("c"), []int{-2}) })
 	wantMessages(t, s)
+}
+
+// TestOlderSessionAfterFailedMove has a take-over of the newer of two sessions fail. The node that has a part of
+// that now is compared with the node of the older one, although it has not moved that.
+func TestOlderSessionAfterFailedMove(t *testing.T) { inVirtualTime(t, testOlderSessionAfterFailedMove) }
+
+func testOlderSessionAfterFailedMove(t *testing.T) {
+	c := newCluster(t, 3, shortTimeouts)
+	s := c.beginAnother(t, keeps("c"))
+	s.Close()
+	until(t, "the client is away", func() bool { return slices.Equal(c.owners("c"), []int{1, 2}) })
+	c.block(link{1, 2}, 1)
+	c.block(link{2, 1}, 1)
+	c.nodes[0].setIsolated(false)
+	until(t, "nodes 1 and 3 reach each other", func() bool { return c.nodes[2].sessions.Figures().Unreachable == 0 })
+	<-time.After(time.Second) // they were compared
+	c.injectFaults(func(request []byte) fault { return fault{before: request[1] == kindFetch} })
+	if _, err := c.nodes[2].TryConnect(keeps("c")); !errors.Is(err, enginetest.Refused(packet.ReasonServerUnavailable)) {
+		t.Fatalf("the client was refused with %v", err)
+	}
+	c.injectFaults(func([]byte) fault { return fault{} })
+	until(t, "the session is at one node", func() bool { return slices.Equal(c.owners("c"), []int{3}) })
+	wantMessages(t, c.nodes[2].Connect(keeps("c")), "old 1", "old 2")
 }
