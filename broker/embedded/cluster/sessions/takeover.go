@@ -21,7 +21,7 @@ type importedSession struct {
 }
 
 // finish completes an import; a may be nil. Duplicates of imported messages are detected until
-// a last barrier has passed in the background.
+// a last barrier has passed in the background, or while those of nodes that do not respond may be under way.
 func (a *importedSession) finish() {
 	if a == nil {
 		return
@@ -29,6 +29,12 @@ func (a *importedSession) finish() {
 	a.first.Activate()
 	a.coordinator.startTask(func() {
 		a.coordinator.barrier(a.coordinator.ctx, []int{a.coordinator.o.Self}) //nolint:errcheck // a message that is under way longer than that is delivered twice
+		if _, unreachable := a.coordinator.reachablePeers(); len(unreachable) > 0 {
+			select {
+			case <-time.After(maxBarrier * a.coordinator.o.RequestTimeout):
+			case <-a.coordinator.ctx.Done():
+			}
+		}
 		a.close()
 	})
 }

@@ -179,3 +179,29 @@ func testRoamBeforePubrec(t *testing.T, subscribed bool) {
 	<-time.After(time.Minute)
 	wantMessages(t, watcher)
 }
+
+// TestDuplicateUnderWay moves a session to a node that cannot reach a third one, whose message for it has
+// arrived at the old node and waits for the link to the new one: it is delivered once.
+func TestDuplicateUnderWay(t *testing.T) { inVirtualTime(t, testDuplicateUnderWay) }
+
+func testDuplicateUnderWay(t *testing.T) {
+	c := newCluster(t, 3, func(o *sessions.Options) { o.RequestTimeout, o.HandoffTimeout, o.ProbeInterval = 0, 0, 0 })
+	here, there, third := c.nodes[0], c.nodes[1], c.nodes[2]
+	there.Connect(keeps("other")).Subscribe("a", 2) // so that the message goes to both nodes
+	s := here.Connect(keeps("c"))
+	s.Subscribe("a", 2)
+	s.Close()
+	c.block(link{2, 3}, 1)
+	c.block(link{3, 2}, 1)
+	published := make(chan error, 1)
+	go func() {
+		published <- third.Publish(&engine.Message{Topic: "a", QoS: 2, CreatedAt: time.Now().UnixMilli(), Payload: []byte("once")})
+	}()
+	s = there.Connect(keeps("c"))
+	wantMessages(t, s, "once")
+	c.block(link{2, 3}, -1)
+	c.block(link{3, 2}, -1)
+	check(t, <-published)
+	<-time.After(time.Minute)
+	wantMessages(t, s)
+}
