@@ -15,7 +15,7 @@ type simulatedMessage struct {
 	started      time.Time
 	acknowledged time.Time                // zero before
 	before       map[string]map[int]int64 // holders of the sessions when it was sent first
-	missed       map[string]bool          // the clients that it could not be sent to, when it was sent or acknowledged
+	missed       map[string]bool          // the clients that it could not be sent to at some time until it was acknowledged
 	required     map[string]bool          // the clients that must get it
 }
 
@@ -75,6 +75,11 @@ func (s *simulation) observeOnce() {
 			c.noteParts(h, c.heldSince)
 		}
 	}
+	for _, m := range s.messages {
+		if m.acknowledged.IsZero() { // to its client, which may learn late of it
+			s.noteMissed(m)
+		}
+	}
 }
 
 // noteHeld records at which nodes the client's sessions are.
@@ -82,6 +87,7 @@ func (c *simulatedClient) noteHeld(holders map[int]int64) {
 	if !maps.Equal(holders, c.held) {
 		c.held, c.heldSince = holders, time.Now()
 	}
+	c.three = c.three || len(holders) > 2
 }
 
 // noteParts records whether parts of the client's session are at several nodes, since some time.
@@ -209,7 +215,10 @@ func (s *simulation) noteCleanStart(c *simulatedClient) {
 // Sessions with a short expiry may have expired at a node that the client could not reach.
 func (s *simulation) mustGet(m *simulatedMessage, c *simulatedClient) bool {
 	before, now := slices.Collect(maps.Values(m.before[c.id])), slices.Collect(maps.Values(s.holders(c)))
-	persisted := slices.ContainsFunc(before, func(created int64) bool { return c.subscribed[created] && slices.Contains(now, created) })
+	persisted := slices.ContainsFunc(before, func(created int64) bool {
+		since := c.subscribed[created]
+		return !since.IsZero() && !since.After(m.started) && slices.Contains(now, created)
+	})
 	all := slices.Compact(slices.Sorted(slices.Values(slices.Concat(before, now))))
 	late := !maps.Equal(m.before[c.id], s.holders(c)) &&
 		slices.ContainsFunc(slices.Collect(maps.Keys(m.at)), func(from int) bool { return s.faulty(from, m.started) })
@@ -243,7 +252,7 @@ func (s *simulation) faulty(node int, since time.Time) bool {
 //     another session;
 //   - a node stopped while it was under way, or while the session moved;
 //   - parts of the client's session were at several nodes, or its publisher has sent it again to a node
-//     that had only a part of the publisher's session;
+//     that had only a part of the publisher's session, or another one;
 //   - the client has returned to an older session, or begun a third one: they have got the same messages.
 func (s *simulation) mayRepeat(m *simulatedMessage, c *simulatedClient) bool {
 	return c.mayRepeat[m.payload] || slices.ContainsFunc(c.begun, m.underWay) || slices.ContainsFunc(s.stops, m.underWay) ||

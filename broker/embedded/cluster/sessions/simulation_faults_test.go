@@ -14,8 +14,9 @@ import (
 type lossy struct {
 	seed uint64
 
-	mu    sync.Mutex
-	rules []*lossRule
+	mu            sync.Mutex
+	rules         []*lossRule
+	confirmations bool // some were lost, and so perhaps that a session has ended
 }
 
 // lossRule loses some of the requests of a kind, or of all if that is 0.
@@ -47,6 +48,7 @@ func (y *lossy) add(r *lossRule) {
 	y.mu.Lock()
 	defer y.mu.Unlock()
 	y.rules = append(y.rules, r)
+	y.confirmations = y.confirmations || r.kind == 0 || r.kind == kindConfirm
 }
 
 func (y *lossy) remove(r *lossRule) {

@@ -173,10 +173,12 @@ func (s *simulation) settle() {
 	for _, c := range s.clients {
 		c.leave()
 	}
+	<-time.After(5 * time.Second) // what was lost before is noticed
 	until(s.t, "all nodes respond", s.allReachable)
 	for _, n := range s.nodes {
 		until(s.t, fmt.Sprintf("node %d is linked", n.number), n.linked)
 	}
+	<-time.After(time.Second) // they have sent their routes since
 	for _, c := range s.clients {
 		until(s.t, "the session of "+c.id+" is at one node", func() bool { return len(s.owners(c.id)) <= 1 })
 	}
