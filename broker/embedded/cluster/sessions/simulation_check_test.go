@@ -16,6 +16,7 @@ type simulatedMessage struct {
 	acknowledged time.Time                // zero before
 	before       map[string]map[int]int64 // holders of the sessions when it was sent first
 	missed       map[string]bool          // the clients that it could not be sent to at some time until it was acknowledged
+	late         map[string]bool          // the clients whose session moved while a node that it was sent to was cut off
 	required     map[string]bool          // the clients that must get it
 }
 
@@ -70,7 +71,7 @@ func (s *simulation) observeOnce() {
 	for _, c := range s.clients {
 		h := s.holders(c)
 		c.noteHeld(h)
-		moving := c.connecting != 0 || slices.ContainsFunc(s.nodes, func(n *node) bool { return n.sessions.Figures().HandoffsInProgress > 0 })
+		moving := c.connecting != 0 || !c.failed && slices.ContainsFunc(s.nodes, func(n *node) bool { return n.sessions.Figures().HandoffsInProgress > 0 })
 		if !moving || len(h) == different(h) {
 			c.noteParts(h, c.heldSince)
 		}
@@ -90,10 +91,12 @@ func (c *simulatedClient) noteHeld(holders map[int]int64) {
 	c.three = c.three || len(holders) > 2
 }
 
-// noteParts records whether parts of the client's session are at several nodes, since some time.
+// noteParts records whether parts of the client's session are at several nodes, since some time. It lasts until
+// the client has one session: what is left of the parts may be in doubt.
 func (c *simulatedClient) noteParts(holders map[int]int64, since time.Time) {
-	parts := len(holders) > different(holders)
-	switch open := len(c.parts) > 0 && c.parts[len(c.parts)-1].to.IsZero(); {
+	open := len(c.parts) > 0 && c.parts[len(c.parts)-1].to.IsZero()
+	parts := len(holders) > different(holders) || open && len(holders) > 1
+	switch {
 	case parts && !open:
 		c.parts = append(c.parts, &period{from: since})
 	case !parts && open:
@@ -155,7 +158,7 @@ func different(holders map[int]int64) int {
 func (s *simulation) newMessage(payload string, qos byte) *simulatedMessage {
 	m := &simulatedMessage{
 		payload: payload, qos: qos, started: time.Now(),
-		at: map[int]bool{}, before: map[string]map[int]int64{}, missed: map[string]bool{}, required: map[string]bool{},
+		at: map[int]bool{}, before: map[string]map[int]int64{}, missed: map[string]bool{}, late: map[string]bool{}, required: map[string]bool{},
 	}
 	for _, c := range s.clients {
 		m.before[c.id] = s.holders(c)
@@ -189,6 +192,7 @@ func (s *simulation) noteAcknowledged(m *simulatedMessage) {
 	m.acknowledged = time.Now()
 	s.noteMissed(m)
 	for _, c := range s.clients {
+		m.late[c.id] = s.isLate(m, c)
 		m.required[c.id] = s.mustGet(m, c)
 	}
 	s.log("%s is acknowledged; required %v", m.payload, m.required)
@@ -210,7 +214,8 @@ func (s *simulation) noteCleanStart(c *simulatedClient) {
 //   - at QoS 2, the client has had several sessions: what is sent to both is left out of the older one,
 //     and the newer one may not be subscribed yet;
 //   - a node that the message was sent to was cut off while the session moved: the barrier does not wait
-//     for it.
+//     for it;
+//   - a take-over had failed: the session may be in doubt, and frozen.
 //
 // Sessions with a short expiry may have expired at a node that the client could not reach.
 func (s *simulation) mustGet(m *simulatedMessage, c *simulatedClient) bool {
@@ -220,9 +225,14 @@ func (s *simulation) mustGet(m *simulatedMessage, c *simulatedClient) bool {
 		return !since.IsZero() && !since.After(m.started) && slices.Contains(now, created)
 	})
 	all := slices.Compact(slices.Sorted(slices.Values(slices.Concat(before, now))))
-	late := !maps.Equal(m.before[c.id], s.holders(c)) &&
+	return persisted && !c.expires() && !m.missed[c.id] && !m.late[c.id] && !c.hasParts(m) && (m.qos == 1 || len(all) == 1)
+}
+
+// isLate reports whether a client's session has moved since a message was sent, and a node that it was sent to
+// was cut off meanwhile.
+func (s *simulation) isLate(m *simulatedMessage, c *simulatedClient) bool {
+	return !maps.Equal(m.before[c.id], s.holders(c)) &&
 		slices.ContainsFunc(slices.Collect(maps.Keys(m.at)), func(from int) bool { return s.faulty(from, m.started) })
-	return persisted && !c.expires() && !m.missed[c.id] && !late && (m.qos == 1 || len(all) == 1)
 }
 
 // connected reports whether a node can send messages to another one, or will be able to in time, and
@@ -251,13 +261,19 @@ func (s *simulation) faulty(node int, since time.Time) bool {
 //   - it was sent in a session that the client has no more, or was under way when the client began
 //     another session;
 //   - a node stopped while it was under way, or while the session moved;
+//   - a node that it was sent to was cut off while the session moved: the barrier does not wait for it;
 //   - parts of the client's session were at several nodes, or its publisher has sent it again to a node
 //     that had only a part of the publisher's session, or another one;
 //   - the client has returned to an older session, or begun a third one: they have got the same messages.
 func (s *simulation) mayRepeat(m *simulatedMessage, c *simulatedClient) bool {
-	return c.mayRepeat[m.payload] || slices.ContainsFunc(c.begun, m.underWay) || slices.ContainsFunc(s.stops, m.underWay) ||
-		m.toPart || slices.ContainsFunc(c.parts, func(p *period) bool { return p.overlaps(m.started, m.end()) }) ||
+	return c.mayRepeat[m.payload] || m.late[c.id] || m.acknowledged.IsZero() && s.isLate(m, c) || slices.ContainsFunc(c.begun, m.underWay) || slices.ContainsFunc(s.stops, m.underWay) ||
+		m.toPart || c.hasParts(m) ||
 		!c.unsure.Before(m.started) || different(m.before[c.id]) > 2
+}
+
+// hasParts reports whether parts of a client's session were at several nodes while a message was under way.
+func (c *simulatedClient) hasParts(m *simulatedMessage) bool {
+	return slices.ContainsFunc(c.parts, func(p *period) bool { return p.overlaps(m.started, m.end()) })
 }
 
 // end returns when a message was acknowledged, or now.

@@ -25,6 +25,7 @@ type simulatedClient struct {
 
 	conn       *simulatedConn   // nil while it is away
 	open       []*simulatedConn // also those that it has abandoned
+	failed     bool             // it did not get CONNACK at last; a take-over may be under way or have failed
 	connecting int              // the node, 0 for none
 	outbox     []*outgoing
 	nextID     uint16
@@ -151,7 +152,7 @@ func (c *simulatedClient) connect(random *rand.Rand, number int, clean bool) boo
 		conn.Close()
 	}
 	s.mu.Lock()
-	c.connecting = 0
+	c.connecting, c.failed = 0, err != nil
 	c.noteHeld(s.holders(c))
 	c.noteParts(c.held, began)
 	if err != nil {
