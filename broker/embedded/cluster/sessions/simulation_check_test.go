@@ -178,9 +178,13 @@ func (s *simulation) noteSent(m *simulatedMessage, node int) {
 func (s *simulation) noteMissed(m *simulatedMessage) {
 	for _, c := range s.clients {
 		c.noteHeld(s.holders(c))
-		for holder := range c.held {
+		for holder, created := range c.held {
+			known := c.heldSince
+			if at := c.subscribed[created]; at.After(known) {
+				known = at
+			}
 			for from := range m.at {
-				m.missed[c.id] = m.missed[c.id] || !s.connected(from, holder, c)
+				m.missed[c.id] = m.missed[c.id] || !s.connected(from, holder, known)
 			}
 		}
 	}
@@ -236,8 +240,8 @@ func (s *simulation) isLate(m *simulatedMessage, c *simulatedClient) bool {
 }
 
 // connected reports whether a node can send messages to another one, or will be able to in time, and
-// knows of a client's session there.
-func (s *simulation) connected(from, to int, c *simulatedClient) bool {
+// knows of a session that is there, and subscribed, since some time.
+func (s *simulation) connected(from, to int, since time.Time) bool {
 	if from == to {
 		return true
 	}
@@ -248,7 +252,7 @@ func (s *simulation) connected(from, to int, c *simulatedClient) bool {
 	case !p.broken && time.Since(p.to) <= 2*observeInterval:
 		return true
 	}
-	return time.Since(p.to) < meshGrace-time.Second && c.heldSince.Before(p.to.Add(-time.Second))
+	return time.Since(p.to) < meshGrace-time.Second && since.Before(p.to.Add(-time.Second))
 }
 
 // faulty reports whether a node had a fault since some time.
