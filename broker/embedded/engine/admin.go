@@ -27,7 +27,7 @@ type Info struct {
 	Protocol       string // MQTT or MQTT-WS; "" for a session restored from the store
 	Version        byte   // 3, 4 or 5
 	Connected      bool
-	CleanStart     bool
+	CleanStart     bool   // the session began with it
 	KeepAlive      uint16 // seconds
 	Expiry         uint32 // seconds
 	CreatedAt      int64  // epoch milliseconds, as all times here

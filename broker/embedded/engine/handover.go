@@ -95,13 +95,29 @@ func (s *Session) latest() uint64 {
 	return uint64(s.client.connectedAt) * uint64(time.Millisecond/time.Microsecond)
 }
 
-// answersEvery is how often Freeze checks for unanswered packet identifiers.
+// answersEvery is how often AwaitAnswers checks for unanswered packet identifiers.
 const answersEvery = 2 * time.Millisecond
 
+// AwaitAnswers waits until the messages of QoS 2 that the client has sent are answered, because it is
+// not known before whether they can be stored. The client sends those again that are not.
+func (h *Handover) AwaitAnswers(ctx context.Context) error {
+	tick := time.NewTicker(answersEvery)
+	defer tick.Stop()
+	for {
+		if _, owed := h.session.answeredIDs(); !owed {
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return fmt.Errorf("messages of the client are not answered yet: %w", context.Cause(ctx))
+		}
+	}
+}
+
 // Freeze stops messages from reaching the session, and returns the packet identifiers of
-// QoS 2 that its client has sent and not released. It waits for those that are not answered
-// yet, because it is not known whether their messages can be stored. It drops the Will: the other
-// engine has stored that of the state.
+// QoS 2 that its client has sent and not released. AwaitAnswers comes first. It drops the Will: the
+// other engine has stored that of the state.
 func (h *Handover) Freeze(ctx context.Context) (incoming []uint16) {
 	s := h.session
 	s.mu.Lock()
@@ -113,18 +129,8 @@ func (h *Handover) Freeze(ctx context.Context) (incoming []uint16) {
 	s.cancelWill()
 	s.mu.Unlock()
 	s.engine.AwaitRouted(ctx) //nolint:errcheck // End notices messages that come later
-	tick := time.NewTicker(answersEvery)
-	defer tick.Stop()
-	for {
-		incoming, owed := s.answeredIDs()
-		if !owed || ctx.Err() != nil {
-			return incoming
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-		}
-	}
+	incoming, _ = s.answeredIDs()
+	return incoming
 }
 
 // answeredIDs returns the packet identifiers of QoS 2 messages that were answered, and
@@ -272,7 +278,7 @@ type Ownership struct {
 	Anonymous  bool
 	Connected  bool
 	HasWill    bool   // it has a Will that is not due yet; not known of other engines
-	CleanStart bool   // of the latest CONNECT
+	CleanStart bool   // it began with Clean Start
 	CreatedAt  int64  // distinguishes sessions of one client id
 	Timestamp  uint64 // of the latest CONNECT
 }

@@ -49,7 +49,7 @@ type lastConnect struct {
 	lastGone    int64 // 0 for a client that never disconnected
 	keepAlive   uint16
 	version     byte // of MQTT
-	clean       bool
+	clean       bool // the session began with Clean Start
 }
 
 // storedWill is the Will of a session.

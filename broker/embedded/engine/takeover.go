@@ -136,7 +136,8 @@ func (s *Session) isOver() bool {
 func (s *Session) attach(c *Conn) {
 	h := c.hello
 	defer s.announcePresence()
-	s.conn, s.rights, s.client.version, s.client.clean, s.client.keepAlive = c, c.rights, c.version, h.CleanStart, h.KeepAlive
+	s.conn, s.rights, s.client.version, s.client.keepAlive = c, c.rights, c.version, h.KeepAlive
+	s.client.clean = s.client.clean || h.CleanStart
 	s.client.protocol, s.client.timestamp = c.socket.Protocol, c.timestamp
 	s.client.connectedAt, s.client.goneAt, s.client.address = s.engine.now(), 0, c.socket.Address
 	s.sending.window = int(min(s.engine.config.MaxInflight, h.ReceiveMaximum))

@@ -50,13 +50,14 @@ func Clean(id string) packet.Connect { return packet.Connect{ClientID: id, Clean
 // Dial opens a connection. The end of the test closes it.
 func (b *Broker) Dial() *Client {
 	b.T.Helper()
-	c, err := b.dial()
+	c, err := b.TryDial()
 	Check(b.T, err)
 	b.T.Cleanup(func() { c.Close() })
 	return c
 }
 
-func (b *Broker) dial() (*Client, error) {
+// TryDial is Dial that returns an error. The caller closes the connection.
+func (b *Broker) TryDial() (*Client, error) {
 	conn, err := b.open()
 	if err != nil {
 		return nil, err
@@ -87,19 +88,19 @@ func (b *Broker) Connect(h packet.Connect) *Client {
 // TryConnect is Connect that returns an error, of type Refused if CONNACK refuses. The
 // caller closes the connection.
 func (b *Broker) TryConnect(h packet.Connect) (*Client, error) {
-	c, err := b.dial()
+	c, err := b.TryDial()
 	if err != nil {
 		return nil, err
 	}
-	if err := c.connect(h); err != nil {
+	if err := c.TryConnect(h); err != nil {
 		c.Close()
 		return nil, err
 	}
 	return c, nil
 }
 
-// connect sends CONNECT and reads CONNACK.
-func (c *Client) connect(h packet.Connect) error {
+// TryConnect sends CONNECT and reads CONNACK. The error is of type Refused if that refuses.
+func (c *Client) TryConnect(h packet.Connect) error {
 	if h.Version == 0 {
 		h.Version = packet.V5
 	}

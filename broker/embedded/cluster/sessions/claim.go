@@ -36,6 +36,7 @@ func (c *Coordinator) Claim(ctx context.Context, claim engine.Claim) (settled fu
 		err = context.Cause(t.ctx)
 	}
 	if err != nil {
+		c.markUnreconciled(t.skipped...) // of what was imported there may be another session
 		imported.finish()
 		t.release()
 		return nil, c.refusal(err)
@@ -192,6 +193,9 @@ func (c *Coordinator) settle(ctx context.Context, local *engine.Handover, latest
 // moved here, inherits. It is in memory only until then.
 func (c *Coordinator) carry(ctx context.Context, older *engine.Handover, latest engine.Ownership) ([]engine.QueueRecord, error) {
 	if err := c.barrier(ctx, []int{c.o.Self}); err != nil { // what waits for it must be in it
+		return nil, err
+	}
+	if err := older.AwaitAnswers(ctx); err != nil {
 		return nil, err
 	}
 	older.Freeze(ctx) // so that nothing is queued between the two

@@ -309,9 +309,20 @@ func TestSupersededInDoubt(t *testing.T) { inVirtualTime(t, testSupersededInDoub
 func testSupersededInDoubt(t *testing.T) {
 	d := newInDoubt(t, kindConfirm, kindStatus)
 	<-time.After(afterHandoff)
-	unreachable := func() bool { return d.here.sessions.Figures().Unreachable > 0 }
-	until(t, "the other node has not answered for its status", unreachable)
-	until(t, "it responds, for a second", func() bool { return !unreachable() })
+	asked := make(chan struct{}, 1)
+	d.injectFaults(func(request []byte) (f fault) {
+		f.before = request[1] == kindConfirm || request[1] == kindStatus
+		if request[1] == kindStatus {
+			f.delay = time.Hour // it takes up the whole timeout, and is not repeated
+			select {
+			case asked <- struct{}{}:
+			default:
+			}
+		}
+		return f
+	})
+	<-asked // what was under way may be near its timeout
+	<-asked // the other node has just responded, and is reachable for a second
 	refusal := make(chan error, 1)
 	go func() {
 		_, err := d.here.TryConnect(keeps("c"))

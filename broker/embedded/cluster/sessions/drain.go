@@ -216,5 +216,7 @@ func (c *Coordinator) receive(ctx context.Context, from int, remote engine.Owner
 	o.adjustTimes(c.o.ClockOffset(from))
 	imported, err := c.takeOver(t, []peerOffer{o})
 	imported.finish()
+	nodes, _ := c.o.Net.Peers()
+	c.markUnreconciled(nodes...) // the client may have begun another session where that node could not be reached
 	return err
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"signalbox/broker/embedded/engine"
+	"signalbox/broker/embedded/enginetest"
 	"signalbox/broker/mqtt/packet"
 )
 
@@ -168,5 +169,33 @@ func TestDrainTogether(t *testing.T) {
 				t.Errorf("session %d is at %v", i, got)
 			}
 		}
+	})
+}
+
+// TestDrainOlderSession moves a session to a node while its client has begun another one at a third node,
+// which the node that stops cannot reach: only one of them stays.
+func TestDrainOlderSession(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
+		c := newCluster(t, 3, shortTimeouts)
+		stops, there := c.nodes[0], c.nodes[1]
+		s := stops.Connect(keeps("c"))
+		s.Subscribe("a", 1)
+		s.Disconnect()
+		check(t, stops.Publish(&engine.Message{Topic: "a", QoS: 1, Payload: []byte("waits")}))
+		c.block(link{1, 2}, 1)
+		c.block(link{2, 1}, 1)
+		<-time.After(time.Second) // the sessions have different creation times, and nodes 2 and 3 were compared
+		s = there.Connect(keeps("c"))
+		if s.Present {
+			t.Fatal("the session is present at a node that cannot reach it")
+		}
+		stops.Connect(enginetest.Clean("other")) // so that the node finds the other one unreachable
+		if moved, left := stops.sessions.Drain(t.Context()); moved != 1 || left != 0 {
+			t.Errorf("%d sessions moved, and %d are left", moved, left)
+		}
+		stops.sessions.Stop(t.Context())
+		stops.setDown(true)
+		until(t, "the session is at one node", func() bool { return slices.Equal(c.owners("c"), []int{-2}) })
+		wantMessages(t, s, "waits")
 	})
 }

@@ -203,6 +203,9 @@ var errTransferEnded = errors.New("the session is not offered any more")
 // fetch returns a chunk of the page that follows a sequence number. The first fetch freezes
 // the session.
 func (h *handoff) fetch(ctx context.Context, q transferRequest) []byte {
+	if h.session.AwaitAnswers(ctx) != nil {
+		return chunk{}.encode() // the session stays here
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.ended {

@@ -17,6 +17,7 @@ import (
 	"signalbox/broker/embedded/cluster/mesh"
 	"signalbox/broker/embedded/cluster/mesh/backlog"
 	"signalbox/broker/embedded/cluster/sessions"
+	"signalbox/broker/embedded/engine"
 	"signalbox/broker/embedded/enginetest"
 	"signalbox/scripts/suite"
 )
@@ -30,18 +31,25 @@ type cluster struct {
 	nodes   []*node // node n is nodes[n-1]
 	network bool    // clients and mesh links use TCP
 
+	change  []func(*sessions.Options)
+	engines []func(*engine.Config, *engine.Parts)
+
 	mu    sync.Mutex
-	fault func(request []byte) fault
+	fault func(l link, request []byte) fault
 	links map[link]net.Conn // the mesh connections dialled last
 	cut   map[link]bool     // cannot be dialled
+
+	blocked map[link]int               // how often block was called for a direction
+	latency func(l link) time.Duration // of the mesh connections; nil for none
 }
 
-// link is the mesh connection from one node to another.
+// link is the mesh connection from one node to another, or the direction of a request.
 type link struct{ from, to int }
 
 // fault is what happens to a request.
 type fault struct {
 	before, after bool // the request or its response is lost
+	hangs         bool // and that is noticed at the timeout only
 	refused       bool // nothing listens at the node's address
 	unknown       bool // the node does not know the kind of request
 	delay         time.Duration
@@ -49,16 +57,18 @@ type fault struct {
 
 type node struct {
 	*enginetest.Broker
-	sessions *sessions.Coordinator
-	cluster  *cluster
-	number   int
-	close    func()
-	mesh     *mesh.Mesh
+	sessions     *sessions.Coordinator
+	cluster      *cluster
+	number       int
+	dir          string
+	closeBacklog func()
+	mesh         *mesh.Mesh
 
 	mu       sync.Mutex
 	isolated bool // it can reach no node, and no node can reach it
 	removed  bool // from the cluster
 	atRest   bool // it does not take part in the cluster at present
+	down     bool // nothing listens at its address
 }
 
 // inVirtualTime runs a test in virtual time: a node that responds at once is never
@@ -85,10 +95,10 @@ func newClusterOverTCP(t testing.TB, n int, change ...func(*sessions.Options)) *
 func (c *cluster) startNodes(n int, change []func(*sessions.Options)) *cluster {
 	t := c.t
 	t.Helper()
-	c.fault = func([]byte) fault { return fault{} }
-	c.links, c.cut = map[link]net.Conn{}, map[link]bool{}
+	c.fault = func(link, []byte) fault { return fault{} }
+	c.links, c.cut, c.blocked, c.change = map[link]net.Conn{}, map[link]bool{}, map[link]int{}, change
 	for i := range n {
-		c.nodes = append(c.nodes, c.start(i+1, change))
+		c.nodes = append(c.nodes, c.start(i+1, t.TempDir()))
 	}
 	for _, node := range c.nodes {
 		peers, _ := node.Peers()
@@ -98,23 +108,23 @@ func (c *cluster) startNodes(n int, change []func(*sessions.Options)) *cluster {
 		until(t, "the nodes are linked", node.linked)
 		node.sessions.Open()
 	}
-	for _, node := range c.nodes {
-		t.Cleanup(node.close)
+	for i := range c.nodes {
+		t.Cleanup(func() { c.nodes[i].Close(c.nodes[i].mesh.Close, c.nodes[i].closeBacklog) })
 	}
-	for _, node := range c.nodes {
-		t.Cleanup(node.sessions.Close)
+	for i := range c.nodes {
+		t.Cleanup(func() { c.nodes[i].sessions.Close() })
 	}
 	return c
 }
 
-func (c *cluster) start(number int, change []func(*sessions.Options)) *node {
+// start starts a node on the files in dir.
+func (c *cluster) start(number int, dir string) *node {
 	c.t.Helper()
 	begin := enginetest.Unconnected
 	if c.network {
 		begin = enginetest.Start
 	}
-	dir := c.t.TempDir()
-	n := &node{Broker: begin(c.t, suite.HangLimit, dir), cluster: c, number: number}
+	n := &node{Broker: begin(c.t, suite.HangLimit, dir, c.engines...), cluster: c, number: number, dir: dir}
 	check(c.t, n.Load(c.t.Context()))
 	stored, err := backlog.Open(c.t.Context(), filepath.Join(dir, "backlog.db"), "uuid", slog.New(slog.DiscardHandler))
 	check(c.t, err)
@@ -123,27 +133,44 @@ func (c *cluster) start(number int, change []func(*sessions.Options)) *node {
 		Self: number, Engine: n.Engine, Net: n, RequestTimeout: 5 * time.Second, HandoffTimeout: time.Second, ProbeInterval: 20 * time.Millisecond,
 		Flush: n.mesh.Flush,
 	}
-	for _, f := range change {
+	for _, f := range c.change {
 		f(&o)
 	}
 	n.sessions = sessions.New(o)
-	n.close = func() {
-		n.Close(n.mesh.Close, func() { check(c.t, stored.Close(context.WithoutCancel(c.t.Context()))) })
-	}
+	n.closeBacklog = func() { check(c.t, stored.Close(context.WithoutCancel(c.t.Context()))) }
 	return n
 }
 
 // injectFaults applies f to requests from now on, one at a time.
 func (c *cluster) injectFaults(f func(request []byte) fault) {
+	c.injectFaultsByLink(func(_ link, request []byte) fault { return f(request) })
+}
+
+// injectFaultsByLink is injectFaults for an f that gets the nodes, too.
+func (c *cluster) injectFaultsByLink(f func(l link, request []byte) fault) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.fault = f
 }
 
-func (c *cluster) faultFor(request []byte) fault {
+func (c *cluster) faultFor(l link, request []byte) fault {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.fault(request)
+	return c.fault(l, request)
+}
+
+// at returns the node with a number.
+func (c *cluster) at(number int) *node {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.nodes[number-1]
+}
+
+// replace replaces a node by another one with its number.
+func (c *cluster) replace(n *node) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.nodes[n.number-1] = n
 }
 
 // setIsolated isolates a node from all others, or reconnects it.
@@ -157,6 +184,19 @@ func (n *node) isIsolated() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.isolated
+}
+
+// setDown has nothing listen at a node's address, or something again.
+func (n *node) setDown(down bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.down = down
+}
+
+func (n *node) isDown() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.down
 }
 
 // remove removes a node from the cluster.
@@ -197,7 +237,30 @@ func (c *cluster) breakLink(from, to int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.cut[link{from, to}] = true
-	c.links[link{from, to}].Close()
+	if conn := c.links[link{from, to}]; conn != nil {
+		conn.Close()
+	}
+}
+
+func (l link) back() link { return link{l.to, l.from} }
+
+// block loses what is sent in a direction, from now on or, with -1, no more. The mesh connections
+// break, which need both directions.
+func (c *cluster) block(l link, change int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.blocked[l] += change
+	for _, conn := range []net.Conn{c.links[l], c.links[l.back()]} {
+		if change > 0 && conn != nil {
+			conn.Close()
+		}
+	}
+}
+
+func (c *cluster) isBlocked(l link) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.blocked[l] > 0
 }
 
 func (c *cluster) mendLink(from, to int) {
@@ -211,7 +274,7 @@ func (n *node) Dial(_ context.Context, to int) (net.Conn, error) {
 	n.cluster.mu.Lock()
 	defer n.cluster.mu.Unlock()
 	l := link{n.number, to}
-	if n.cluster.cut[l] {
+	if n.cluster.cut[l] || n.cluster.blocked[l]+n.cluster.blocked[l.back()] > 0 || n.cluster.nodes[to-1].isDown() {
 		return nil, errCut
 	}
 	conn, err := n.dial(to)
@@ -222,6 +285,9 @@ func (n *node) Dial(_ context.Context, to int) (net.Conn, error) {
 func (n *node) dial(to int) (net.Conn, error) {
 	if !n.cluster.network {
 		here, there := net.Pipe()
+		if n.cluster.latency != nil {
+			here = delayed(here, n.cluster.latency(link{n.number, to}))
+		}
 		n.cluster.nodes[to-1].mesh.Accept(n.number, there)
 		return here, nil
 	}
@@ -248,8 +314,10 @@ func (n *node) Peers() (found []int, ok bool) {
 	if n.isAtRest() {
 		return nil, false
 	}
+	n.cluster.mu.Lock()
+	defer n.cluster.mu.Unlock()
 	for _, other := range n.cluster.nodes {
-		if other != n && !other.isRemoved() {
+		if other.number != n.number && !other.isRemoved() {
 			found = append(found, other.number)
 		}
 	}
@@ -260,8 +328,15 @@ var errCut = errors.New("the node cannot be reached")
 
 // Ask sends a request to another node.
 func (n *node) Ask(ctx context.Context, to int, request []byte) ([]byte, error) {
-	other := n.cluster.nodes[to-1]
-	f := n.cluster.faultFor(request)
+	l, other := link{n.number, to}, n.cluster.at(to)
+	f := n.cluster.faultFor(l, request)
+	fails := func(lost bool, l link) bool {
+		lost = lost || n.isIsolated() || other.isIsolated() || n.isDown() || n.cluster.isBlocked(l)
+		if lost && f.hangs {
+			<-ctx.Done()
+		}
+		return lost
+	}
 	if f.delay > 0 {
 		select {
 		case <-time.After(f.delay):
@@ -269,17 +344,17 @@ func (n *node) Ask(ctx context.Context, to int, request []byte) ([]byte, error) 
 			return nil, ctx.Err()
 		}
 	}
-	if f.refused {
+	switch {
+	case fails(f.before, l):
+		return nil, errCut
+	case f.refused || other.isDown():
 		return nil, fmt.Errorf("the node cannot be reached: %w", syscall.ECONNREFUSED)
 	}
 	if f.unknown {
 		return nil, sessions.ErrRefused
 	}
-	if f.before || n.isIsolated() || other.isIsolated() {
-		return nil, errCut
-	}
 	b, err := other.sessions.Serve(ctx, n.number, slices.Clone(request))
-	if f.after || n.isIsolated() || other.isIsolated() {
+	if fails(f.after || other.isDown(), l.back()) {
 		return nil, errCut
 	}
 	if err != nil {

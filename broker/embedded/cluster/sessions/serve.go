@@ -44,7 +44,7 @@ func (c *Coordinator) Serve(ctx context.Context, from int, request []byte) ([]by
 		if err != nil {
 			return nil, err
 		}
-		return c.serveFlush(ctx, to), nil
+		return c.serveFlush(ctx, from, to), nil
 	case kindList, kindPull:
 		clientID, err := decodeClientID(r)
 		if err != nil {
@@ -71,15 +71,31 @@ func (c *Coordinator) serveStopping(ctx context.Context, from int, kind byte, r 
 	return reply{status: replyDone}.encode(kind), err
 }
 
-// serveFlush waits until nodes have all messages sent from here, but not past the requester's
-// timeout.
-func (c *Coordinator) serveFlush(ctx context.Context, to []int) []byte {
+// serveFlush waits until nodes have all messages sent from here, and until the messages of clients are
+// answered whose sessions are offered to the requester, but not past its timeout.
+func (c *Coordinator) serveFlush(ctx context.Context, from int, to []int) []byte {
 	ctx, cancel := context.WithTimeout(ctx, c.o.RequestTimeout/2)
 	defer cancel()
-	if err := c.flush(ctx, to); err != nil {
+	err := c.flush(ctx, to)
+	for _, h := range c.offeredTo(from) {
+		err = errors.Join(err, h.session.AwaitAnswers(ctx))
+	}
+	if err != nil {
 		return reply{status: replyBusy}.encode(kindFlush)
 	}
 	return reply{status: replyDone}.encode(kindFlush)
+}
+
+// offeredTo returns the handoffs to a node.
+func (c *Coordinator) offeredTo(node int) (found []*handoff) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, h := range c.handoffs {
+		if h.to == node {
+			found = append(found, h)
+		}
+	}
+	return found
 }
 
 // serveClientID serves a list or pull request.

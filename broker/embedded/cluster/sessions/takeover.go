@@ -21,7 +21,7 @@ type importedSession struct {
 }
 
 // finish completes an import; a may be nil. Duplicates of imported messages are detected until
-// a last barrier has passed in the background.
+// a last barrier has passed in the background, or while those of nodes that do not respond may be under way.
 func (a *importedSession) finish() {
 	if a == nil {
 		return
@@ -29,6 +29,12 @@ func (a *importedSession) finish() {
 	a.first.Activate()
 	a.coordinator.startTask(func() {
 		a.coordinator.barrier(a.coordinator.ctx, []int{a.coordinator.o.Self}) //nolint:errcheck // a message that is under way longer than that is delivered twice
+		if _, unreachable := a.coordinator.reachablePeers(); len(unreachable) > 0 {
+			select {
+			case <-time.After(maxBarrier * a.coordinator.o.RequestTimeout):
+			case <-a.coordinator.ctx.Done():
+			}
+		}
 		a.close()
 	})
 }
@@ -57,8 +63,8 @@ func (c *Coordinator) takeOver(t *lease, offers []peerOffer) (*importedSession, 
 		subscribed = subscribed || len(o.state.Subscriptions) > 0
 	}
 	barrier := c.barrier
-	if !subscribed { // no messages are under way
-		barrier = func(context.Context, []int) error { return nil }
+	if !subscribed { // no messages are under way to it
+		barrier = c.awaitAnswers
 	}
 	before, _ := c.o.Engine.Ownership(t.clientID) //nolint:errcheck // without a part of it here, any other is later
 	var imported *importedSession
@@ -150,6 +156,21 @@ func (c *Coordinator) barrier(ctx context.Context, to []int) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
+	return errors.Join(failures...)
+}
+
+// awaitAnswers waits until nodes have answered the messages of clients whose sessions they have offered.
+func (c *Coordinator) awaitAnswers(ctx context.Context, nodes []int) error {
+	bounded, cancel := context.WithTimeout(ctx, maxBarrier*c.o.RequestTimeout)
+	defer cancel()
+	failures := make([]error, len(nodes))
+	var asked sync.WaitGroup
+	for i, n := range nodes {
+		if n != c.o.Self {
+			asked.Go(func() { failures[i] = c.flushAt(bounded, n, nil) })
+		}
+	}
+	asked.Wait()
 	return errors.Join(failures...)
 }
 

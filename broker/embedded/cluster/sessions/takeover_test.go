@@ -5,7 +5,10 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"testing/synctest"
+	"time"
 
+	"signalbox/broker/embedded/cluster/sessions"
 	"signalbox/broker/embedded/engine"
 	"signalbox/broker/embedded/enginetest"
 	"signalbox/broker/mqtt/packet"
@@ -131,4 +134,74 @@ func testLargeQueue(t *testing.T) {
 		}
 		second.Ack(packet.TypePuback, m.ID)
 	}
+}
+
+// TestRoamBeforePubrec has a client move while a message of QoS 2 that it has sent waits for a broken
+// link, and thus has no PUBREC. It sends the message again to the new node, which does not publish it
+// again [MQTT-4.3.3-12].
+func TestRoamBeforePubrec(t *testing.T) {
+	for name, subscribed := range map[string]bool{"subscribed": true, "without a subscription": false} {
+		t.Run(name, func(t *testing.T) {
+			inVirtualTime(t, func(t *testing.T) { testRoamBeforePubrec(t, subscribed) })
+		})
+	}
+}
+
+func testRoamBeforePubrec(t *testing.T, subscribed bool) {
+	c := newCluster(t, 3, func(o *sessions.Options) { o.HandoffTimeout = 0 })
+	here, there, third := c.nodes[0], c.nodes[1], c.nodes[2]
+	watcher := third.Connect(keeps("watcher"))
+	watcher.Subscribe("a", 2)
+	s := here.Connect(keeps("c"))
+	if subscribed {
+		s.Subscribe("b", 1)
+	}
+	c.breakLink(1, 3)
+	until(t, "the link is broken", func() bool { return !here.linked() })
+	message := packet.Outgoing{Topic: "a", QoS: 2, PacketID: 7, Payload: []byte("once")}
+	s.Publish(message)
+	synctest.Wait()
+	s.Close()
+	go func() {
+		<-time.After(8 * time.Second)
+		c.mendLink(1, 3)
+	}()
+	s = there.Connect(keeps("c"))
+	if !s.Present {
+		t.Fatal("the session is lost")
+	}
+	message.Dup = true
+	s.Publish(message)
+	s.Want(packet.TypePubrec)
+	s.Ack(packet.TypePubrel, 7)
+	s.Want(packet.TypePubcomp)
+	wantMessages(t, watcher, "once")
+	<-time.After(time.Minute)
+	wantMessages(t, watcher)
+}
+
+// TestDuplicateUnderWay moves a session to a node that cannot reach a third one, whose message for it has
+// arrived at the old node and waits for the link to the new one: it is delivered once.
+func TestDuplicateUnderWay(t *testing.T) { inVirtualTime(t, testDuplicateUnderWay) }
+
+func testDuplicateUnderWay(t *testing.T) {
+	c := newCluster(t, 3, func(o *sessions.Options) { o.RequestTimeout, o.HandoffTimeout, o.ProbeInterval = 0, 0, 0 })
+	here, there, third := c.nodes[0], c.nodes[1], c.nodes[2]
+	there.Connect(keeps("other")).Subscribe("a", 2) // so that the message goes to both nodes
+	s := here.Connect(keeps("c"))
+	s.Subscribe("a", 2)
+	s.Close()
+	c.block(link{2, 3}, 1)
+	c.block(link{3, 2}, 1)
+	published := make(chan error, 1)
+	go func() {
+		published <- third.Publish(&engine.Message{Topic: "a", QoS: 2, CreatedAt: time.Now().UnixMilli(), Payload: []byte("once")})
+	}()
+	s = there.Connect(keeps("c"))
+	wantMessages(t, s, "once")
+	c.block(link{2, 3}, -1)
+	c.block(link{3, 2}, -1)
+	check(t, <-published)
+	<-time.After(time.Minute)
+	wantMessages(t, s)
 }
