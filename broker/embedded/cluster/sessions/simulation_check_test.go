@@ -14,6 +14,7 @@ type simulatedMessage struct {
 	toPart       bool         // sent again to a node that had only a part of its publisher's session
 	started      time.Time
 	acknowledged time.Time                // zero before
+	stored       time.Time                // when it was seen last in the backlog of a node that it was sent to, for another one
 	before       map[string]map[int]int64 // holders of the sessions when it was sent first
 	missed       map[string]bool          // the clients that it could not be sent to at some time until it was acknowledged
 	late         map[string]bool          // the clients whose session moved while a node that it was sent to was cut off
@@ -52,10 +53,15 @@ func (s *simulation) observeOnce() {
 	linked := map[link]bool{}
 	for _, n := range s.nodes {
 		if !n.isDown() && s.asleep[n.number] == nil {
+			s.storing[n.number] = false
 			for _, f := range n.mesh.Figures() {
 				linked[link{n.number, f.Node}] = f.Linked && f.RoutesKnown
+				s.storing[n.number] = s.storing[n.number] || f.Stored > 0
 			}
 		}
+	}
+	for _, m := range s.messages {
+		s.noteStored(m)
 	}
 	for l := range linked {
 		if !linked[l] || !linked[l.back()] {
@@ -265,7 +271,8 @@ func (s *simulation) faulty(node int, since time.Time) bool {
 //   - it was sent in a session that the client has no more, or was under way when the client began
 //     another session;
 //   - a node stopped while it was under way, or while the session moved;
-//   - a node that it was sent to was cut off while the session moved: the barrier does not wait for it;
+//   - a node that it was sent to was cut off while the session moved, or had stored it for the other node: the
+//     barrier does not wait for it;
 //   - parts of the client's session were at several nodes, or its publisher has sent it again to a node
 //     that had only a part of the publisher's session, or another one;
 //   - the client has returned to an older session, or begun a third one: they have got the same messages.
@@ -280,15 +287,36 @@ func (c *simulatedClient) hasParts(m *simulatedMessage) bool {
 	return slices.ContainsFunc(c.parts, func(p *period) bool { return p.overlaps(m.started, m.end()) })
 }
 
-// end returns when a message was acknowledged, or now.
+// noteStored records whether a message may be in a backlog, and which sessions have moved meanwhile: their nodes
+// get it, too, and do not know that the client has it.
+func (s *simulation) noteStored(m *simulatedMessage) {
+	if time.Since(m.end()) > 2*observeInterval {
+		return // it was not stored, or arrived
+	}
+	for from := range m.at {
+		if s.storing[from] {
+			m.stored = time.Now()
+		}
+	}
+	if m.stored.After(m.acknowledged) {
+		for _, c := range s.clients {
+			m.late[c.id] = m.late[c.id] || s.isLate(m, c)
+		}
+	}
+}
+
+// end returns when a message was acknowledged and had arrived at nodes that had been away, or now.
 func (m *simulatedMessage) end() time.Time {
-	if m.acknowledged.IsZero() {
+	switch {
+	case m.acknowledged.IsZero():
 		return time.Now()
+	case m.stored.After(m.acknowledged):
+		return m.stored
 	}
 	return m.acknowledged
 }
 
-// underWay reports whether a message was sent and not acknowledged at some time.
+// underWay reports whether a message was sent and had not ended at some time.
 func (m *simulatedMessage) underWay(at time.Time) bool {
 	return !at.Before(m.started) && !at.After(m.end())
 }

@@ -90,6 +90,7 @@ type simulation struct {
 	faults   map[int][]*period        // of each node
 	stopping map[int]bool             // nodes that admit no clients
 	asleep   map[int]map[string]int64 // creation times of the sessions of nodes that are down
+	storing  map[int]bool             // the nodes that have messages in their backlogs, as far as is known
 	paths    map[link]*path
 }
 
@@ -105,7 +106,7 @@ func (p *period) overlaps(from, to time.Time) bool {
 const simulatedTime = 90 * time.Second
 
 func newSimulation(t *testing.T, seed uint64) *simulation {
-	s := &simulation{seed: seed, faults: map[int][]*period{}, stopping: map[int]bool{}, asleep: map[int]map[string]int64{}, paths: map[link]*path{}}
+	s := &simulation{seed: seed, faults: map[int][]*period{}, stopping: map[int]bool{}, asleep: map[int]map[string]int64{}, storing: map[int]bool{}, paths: map[link]*path{}}
 	random := s.random(0)
 	s.lossy.seed = seed
 	s.cluster = &cluster{t: t, latency: s.latency, engines: []func(*engine.Config, *engine.Parts){func(c *engine.Config, p *engine.Parts) {
