@@ -93,11 +93,11 @@ func (b *Broker) certificateWarning() error {
 	if first.NotAfter == 0 || end.Sub(now) >= thresholds.CertificateDays*24*time.Hour {
 		return nil
 	}
-	verb := "expires"
+	day := end.UTC().Format(time.DateOnly)
 	if !end.After(now) {
-		verb = "has expired"
+		return fmt.Errorf("the certificate in %s, of a listener, has expired on %s: renew it", first.Filename, day)
 	}
-	return fmt.Errorf("the certificate in %s, of a listener, %s on %s: renew it", first.Filename, verb, end.UTC().Format(time.DateOnly))
+	return fmt.Errorf("the certificate in %s, of a listener, expires on %s: renew it", first.Filename, day)
 }
 
 // ListenerCertificate returns the certificates that a listener presents to clients.

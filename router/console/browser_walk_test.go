@@ -89,6 +89,7 @@ var unlinked = map[string]string{
 	"logout": "redirects to the log-in",
 	"export": "is a file",
 
+	"cluster-drain":        "is about nodes of another syncmode",
 	"listener-certificate": "is a file",
 }
 

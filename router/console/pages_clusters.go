@@ -92,7 +92,7 @@ func (c clusterRecord) MayLose() int {
 
 // clusterState returns the state of a cluster, with a warning if no node may be lost.
 func (q *request) clusterState(c clusterRecord) cell {
-	state := cell{Text: q.t("clusters.state." + c.State), State: map[string]string{"active": "good", "degraded": "warn", "inactive": "bad"}[c.State], Quiet: c.Warn}
+	state := cell{Text: q.t("clusters.state." + c.State), State: map[string]string{"active": "good", "degraded": "warn", "inactive": "bad"}[c.State], Quiet: q.sentences(c.Warn)}
 	if c.State == "active" && c.MayLose() == 0 {
 		state.Warn = q.t("clusters.may_lose.none")
 	}

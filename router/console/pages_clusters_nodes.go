@@ -3,6 +3,7 @@ package console
 import (
 	"fmt"
 	"maps"
+	"strings"
 )
 
 // clusterNodePages drain a node of a cluster, and undo that.
@@ -69,4 +70,13 @@ func (q *request) nodeParams() (params map[string]string, label string, err erro
 	params = maps.Clone(q.params)
 	params["nodeId"] = fmt.Sprint(n.NodeID)
 	return params, n.label(), err
+}
+
+// sentences returns sentences of the API that it has joined, in the language of the caller.
+func (q *request) sentences(joined string) string {
+	all := strings.Split(joined, "; ")
+	for i, english := range all {
+		all[i], _ = q.lang.sentence(english)
+	}
+	return strings.Join(all, "; ")
 }

@@ -67,8 +67,8 @@ func (s *membership) warning(heard map[memberRef]contact) error {
 		if !asked || c.err != nil {
 			continue
 		}
-		if c.skew.Abs() > maxSkew {
-			errs = append(errs, fmt.Errorf("the clock of node %d is %v %s that of the leader: set both by NTP", m.NodeID, c.skew.Abs().Round(time.Millisecond), aheadOf(c.skew)))
+		if err := skewError(m, c.skew); err != nil {
+			errs = append(errs, err)
 		}
 		if c.Version != "" && own != "" && c.Version != own {
 			errs = append(errs, fmt.Errorf("node %d runs version %s, and the leader %s: upgrade all nodes", m.NodeID, c.Version, own))
@@ -86,11 +86,16 @@ func (s *membership) warning(heard map[memberRef]contact) error {
 // maxSkew is by how much the clocks of two nodes may differ.
 const maxSkew = time.Second
 
-func aheadOf(skew time.Duration) string {
-	if skew < 0 {
-		return "behind"
+// skewError returns an error if the clock of a node differs too much from that of this one.
+func skewError(m Member, skew time.Duration) error {
+	by := skew.Abs().Round(time.Millisecond)
+	switch {
+	case skew > maxSkew:
+		return fmt.Errorf("the clock of node %d is %v ahead of that of the leader: set both by NTP", m.NodeID, by)
+	case skew < -maxSkew:
+		return fmt.Errorf("the clock of node %d is %v behind that of the leader: set both by NTP", m.NodeID, by)
 	}
-	return "ahead of"
+	return nil
 }
 
 // oneMoreLoss returns an error if the loss of one more voter would stop the cluster, because some do
