@@ -17,7 +17,7 @@ import (
 	"signalbox/scripts/suite"
 )
 
-// simulationsVariable is the environment variable with the number of runs of TestCampaignSimulation.
+// simulationsVariable is the environment variable with the number of new scenarios of TestCampaignSimulation.
 const simulationsVariable = "SIGNALBOX_SIMULATIONS"
 
 // TestSimulation runs random scenarios; see simulation.
@@ -26,16 +26,17 @@ func TestSimulation(t *testing.T) {
 	simulate(t, 0, 24)
 }
 
-// TestCampaignSimulation runs more of them, as many as simulationsVariable states.
+// TestCampaignSimulation runs more of them; with simulationsVariable, as many new ones as that states.
 func TestCampaignSimulation(t *testing.T) {
 	t.Parallel()
-	count := uint64(500)
+	first, count := uint64(24), uint64(60)
 	if text := os.Getenv(simulationsVariable); text != "" {
 		var err error
 		count, err = strconv.ParseUint(text, 10, 64)
 		check(t, err)
+		first = suite.Seed(t) >> 32 << 20
 	}
-	simulate(t, suite.Seed(t)>>32<<20, count)
+	simulate(t, first, count)
 }
 
 // simulate runs scenarios with consecutive seeds, and logs how fast that was.
