@@ -161,6 +161,17 @@ func (c *Clusters) openLocked(ctx context.Context, op, projectID, clusterID stri
 	return cluster, release, nil
 }
 
+// openNode is openLocked for a change of one of the nodes, which it returns, too.
+func (c *Clusters) openNode(ctx context.Context, op, projectID, clusterID string, nodeID int) (cl Cluster, n Node, release func(), err error) {
+	if cl, release, err = c.openLocked(ctx, op, projectID, clusterID); err != nil {
+		return cl, n, nil, err
+	}
+	if n, err = cl.find(broker.ClusterNodeRef{NodeID: nodeID}); err != nil {
+		release()
+	}
+	return cl, n, release, err
+}
+
 // ha returns the node as commands represent it.
 func (n Node) ha() control.HANode {
 	return control.HANode{NodeID: n.NodeID, Address: n.Address, Port: n.Port}

@@ -26,15 +26,11 @@ func (c *Clusters) UndrainNode(ctx context.Context, projectID, clusterID string,
 // changeNode sends a command about a node to that node.
 func (c *Clusters) changeNode(ctx context.Context, op string, command func(clustername string) control.HACommand, projectID, clusterID string, nodeID int) error {
 	ctx = broker.WithFreshAttempt(ctx)
-	cl, release, err := c.openLocked(ctx, op, projectID, clusterID)
+	cl, n, release, err := c.openNode(ctx, op, projectID, clusterID, nodeID)
 	if err != nil {
 		return err
 	}
 	defer release()
-	n, err := cl.find(broker.ClusterNodeRef{NodeID: nodeID})
-	if err != nil {
-		return err
-	}
 	if err := c.change(ctx, cl, n, command(cl.Name), nil); err != nil {
 		return err
 	}

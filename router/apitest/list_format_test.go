@@ -4,7 +4,6 @@ import (
 	"encoding/csv"
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -97,7 +96,7 @@ func wantFiles(t *testing.T, a *apitest.API) {
 			t.Errorf("%s: fields %q", query, fields)
 		}
 	}
-	if got := a.Root.Do(http.MethodGet, a.At("/client-inspect/detail?clientid=nobody&format=csv"), nil); got.Header.Get("Content-Disposition") != "" {
+	if got := a.Root.Get(a.BrokerAt("none", "/clients?format=csv")).WantError(404, "NOT_FOUND"); got.Header.Get("Content-Disposition") != "" {
 		t.Error("an error is saved")
 	}
 }

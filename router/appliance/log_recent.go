@@ -35,7 +35,7 @@ func (r *recentLog) Write(line []byte) (int, error) {
 		text = append(bytes.ToValidUTF8(text[:maxRecentLine:maxRecentLine], nil), "…"...)
 	}
 	kept := string(text)
-	_, level := parseLine(kept)
+	level := levelOf(kept)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.all.add(kept)
@@ -56,8 +56,11 @@ func (r *recentLog) last(count int, least slog.Level) []handlers.LogLine {
 	r.mu.Unlock()
 	found := []handlers.LogLine{}
 	for _, line := range slices.Backward(lines) {
-		if l, level := parseLine(line); level >= least && len(found) < count {
-			found = append(found, l)
+		if len(found) == count {
+			break
+		}
+		if levelOf(line) >= least {
+			found = append(found, parseLine(line))
 		}
 	}
 	slices.Reverse(found)
@@ -88,20 +91,26 @@ func (l *lastLines) add(line string) {
 	}
 }
 
-// parseLine splits a line of [slog.TextHandler].
-func parseLine(line string) (l handlers.LogLine, level slog.Level) {
-	l.Time, _ = timeOf(line)
+// levelOf returns the level of a line of [slog.TextHandler].
+func levelOf(line string) (level slog.Level) {
 	_, rest, _ := strings.Cut(line, " level=")
-	text, rest, _ := strings.Cut(rest, " msg=")
+	text, _, _ := strings.Cut(rest, " ")
 	_ = level.UnmarshalText([]byte(text)) // that of the package
-	l.Level = strings.ToLower(text)
+	return level
+}
+
+// parseLine splits such a line.
+func parseLine(line string) (l handlers.LogLine) {
+	l.Time, _ = timeOf(line)
+	l.Level = strings.ToLower(levelOf(line).String())
+	_, rest, _ := strings.Cut(line, " msg=")
 	if quoted, err := strconv.QuotedPrefix(rest); err == nil {
 		l.Message, _ = strconv.Unquote(quoted) // it is one
 		l.Attributes = strings.TrimPrefix(rest[len(quoted):], " ")
-		return l, level
+		return l
 	}
 	l.Message, l.Attributes, _ = strings.Cut(rest, " ")
-	return l, level
+	return l
 }
 
 // with returns a logger that logs to another one, and here.
