@@ -137,13 +137,16 @@ func (d *revocations) check(t testing.TB, m *machine, s revocation) {
 	if !d.sawBatch(t, m, s.batch) {
 		return // the machine may not know the topic yet
 	}
+	d.mu.Lock()
+	refused := d.refused[at(m, s.topic)] // before this check began: others may check at the same time
+	d.mu.Unlock()
 	began := time.Now()
 	open, known := maySubscribe(t, m, s.topic)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.checks++
 	switch {
-	case known && open && d.refused[at(m, s.topic)]:
+	case known && open && refused:
 		t.Errorf("node %d allows %s again, which it had refused", m.id, s.topic)
 	case known && open:
 		d.latest[m.id] = max(d.latest[m.id], began.Sub(s.at))
