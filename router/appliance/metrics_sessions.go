@@ -21,6 +21,7 @@ var sessionFigures = figureMetrics[sessions.Figures]{
 	counterOf("signalbox_cluster_sessions_reconciled", "Sessions that were at two nodes and were made one.", nil, func(f sessions.Figures) int64 { return f.Reconciled }),
 	counterOf("signalbox_cluster_sessions_messages", "Messages that came with sessions from other nodes.", nil, func(f sessions.Figures) int64 { return f.Messages }),
 	gaugeOf("signalbox_cluster_sessions_under_way", "Sessions that are being given to other nodes.", nil, func(f sessions.Figures) int { return f.HandoffsInProgress }),
+	gaugeOf("signalbox_cluster_sessions_in_doubt", "Sessions that may have moved to a node that does not respond.", nil, func(f sessions.Figures) int { return f.InDoubt }),
 	gaugeOf("signalbox_cluster_claims_unanswered_nodes", "Nodes that do not answer claims.", nil, func(f sessions.Figures) int { return f.Unreachable }),
 }
 

@@ -115,6 +115,7 @@ type Figures struct {
 	Skipped            int64 // unreachable peers that claims were completed without, counted per claim
 	Reconciled         int64 // sessions found at two nodes and merged or ended
 	HandoffsInProgress int   // handoffs in progress now
+	InDoubt            int   // sessions in doubt now: they may have moved to a node that does not respond
 	Unreachable        int   // peers that are unreachable now
 }
 
@@ -177,7 +178,7 @@ func (c *Coordinator) Figures() Figures {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	f.HandoffsInProgress = len(c.handoffs) - len(c.inDoubt)
+	f.HandoffsInProgress, f.InDoubt = len(c.handoffs)-len(c.inDoubt), len(c.inDoubt)
 	for _, p := range c.peers {
 		if p.unreachable {
 			f.Unreachable++
