@@ -1,6 +1,10 @@
 package access
 
-import "signalbox/broker"
+import (
+	"strconv"
+
+	"signalbox/broker"
+)
 
 // batchSize is how many members are read at once.
 const batchSize = 256
@@ -11,7 +15,7 @@ type member struct {
 	priority    broker.Priority
 }
 
-// memberCursor returns the members of one record after the other from a query ordered by
+// memberCursor returns the members of one record after the other from a table ordered by
 // owner. It must be asked for the owners in that order, and be stopped. A goroutine reads
 // ahead, until the last row or stop.
 type memberCursor struct {
@@ -23,22 +27,38 @@ type memberCursor struct {
 	rest, found []member
 }
 
-func (l *loader) cursor(q string) *memberCursor {
+// membersIn is a table of members.
+func membersIn(table, owner, name string) listing {
+	return listing{table: table, key: []string{owner, name}, rest: `iif(priority = -1, x'0000', x'00' || priority || x'00')`, width: 3}
+}
+
+func (l *loader) cursor(members listing) *memberCursor {
 	c := &memberCursor{of: l, read: make(chan []member), stopped: make(chan struct{})}
 	tx := l.tx
 	if len(l.beside) > 0 {
 		tx = l.beside[0]
 		l.beside = append(l.beside[1:], tx)
 	}
-	go c.run(&loader{ctx: l.ctx, tx: tx}, q)
+	go c.run(&loader{ctx: l.ctx, tx: tx}, members)
 	return c
 }
 
 // run reads all rows, in two buffers in turn: one was processed when the other is received.
-func (c *memberCursor) run(own *loader, q string) {
+func (c *memberCursor) run(own *loader, members listing) {
 	defer close(c.read)
 	current, other := make([]member, 0, batchSize), make([]member, 0, batchSize)
-	for m := range query(own, q, func(m *member) []any { return []any{&m.owner, &m.name, &m.priority} }) {
+	for row := range members.rows(own) {
+		m := member{owner: row[0], priority: broker.NoPriority}
+		if members.width > 1 {
+			m.name = row[1]
+		}
+		if members.width > 2 && row[2] != "" {
+			var n int64
+			if n, own.err = strconv.ParseInt(row[2], 10, 64); own.err != nil {
+				break
+			}
+			m.priority = broker.Priority(n)
+		}
 		if current = append(current, m); len(current) < batchSize {
 			continue
 		}

@@ -3,6 +3,7 @@ package access
 import (
 	"context"
 	"database/sql"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -101,12 +102,9 @@ func (l *loader) roles() iter.Seq[dynsec.RoleRecord] {
 }
 
 func (l *loader) groups() iter.Seq[dynsec.GroupRecord] {
-	const (
-		q     = `SELECT groupname, textname, textdescription FROM access_groups ORDER BY groupname`
-		roles = `SELECT groupname, rolename, priority FROM access_group_roles ORDER BY groupname, rolename`
-	)
+	const q = `SELECT groupname, textname, textdescription FROM access_groups ORDER BY groupname`
 	return func(yield func(dynsec.GroupRecord) bool) {
-		held := l.cursor(roles)
+		held := l.cursor(membersIn("access_group_roles", "groupname", "rolename"))
 		defer held.stop()
 		for g := range query(l, q, func(g *dynsec.GroupRecord) []any {
 			return []any{&g.GroupName, &g.TextName, &g.TextDescription}
@@ -121,41 +119,60 @@ func (l *loader) groups() iter.Seq[dynsec.GroupRecord] {
 	}
 }
 
+// clientRows is the table of clients. Texts may have any characters; those that are null are empty here.
+var clientRows = listing{table: "access_clients", key: []string{"username"}, width: 5, rest: `
+	iif(clientid = '' AND textname IS NULL AND textdescription IS NULL AND disabled = 0, x'0000000000',
+		x'00' || clientid || x'00' || iif(textname IS NULL, '', '=' || hex(textname)) || x'00' || iif(textdescription IS NULL, '', '=' || hex(textdescription)) || x'00' || iif(disabled, x'3100', x'00'))`}
+
 // clients yields the clients. Their lists are valid until the next one.
 func (l *loader) clients() iter.Seq[dynsec.ClientRecord] {
-	const (
-		q         = `SELECT username, clientid, textname, textdescription, disabled FROM access_clients ORDER BY username`
-		passwords = `SELECT username, '', 0 FROM access_passwords ORDER BY username`
-		roles     = `SELECT username, rolename, priority FROM access_client_roles ORDER BY username, rolename`
-		groups    = `SELECT username, groupname, priority FROM access_client_groups ORDER BY username, groupname`
-	)
 	return func(yield func(dynsec.ClientRecord) bool) {
-		inRoles, inGroups, password := l.cursor(roles), l.cursor(groups), l.passwords(passwords)
+		inRoles, inGroups := l.cursor(membersIn("access_client_roles", "username", "rolename")), l.cursor(membersIn("access_client_groups", "username", "groupname"))
+		password := l.passwords()
 		defer password.stop()
 		defer inRoles.stop()
 		defer inGroups.stop()
-		var listed dynsec.ClientRecord
-		for c := range query(l, q, func(c *dynsec.ClientRecord) []any {
-			return []any{&c.Username, &c.ClientID, &c.TextName, &c.TextDescription, &c.Disabled}
-		}) {
+		var c dynsec.ClientRecord
+		for row := range clientRows.rows(l) {
+			var err1, err2 error
+			c.Username, c.ClientID, c.Disabled = row[0], row[1], row[4] != ""
+			c.TextName, err1 = textOf(row[2])
+			c.TextDescription, err2 = textOf(row[3])
+			if err := errors.Join(err1, err2); err != nil {
+				l.err = err
+				return
+			}
 			c.HasPassword = password == nil || len(password.membersOf(c.Username)) > 0
-			c.Roles, c.Groups = listed.Roles[:0], listed.Groups[:0]
+			c.Roles, c.Groups = c.Roles[:0], c.Groups[:0]
 			for _, m := range inRoles.membersOf(c.Username) {
 				c.Roles = append(c.Roles, broker.RoleRef{RoleName: m.name, Priority: m.priority})
 			}
 			for _, m := range inGroups.membersOf(c.Username) {
 				c.Groups = append(c.Groups, broker.GroupRef{GroupName: m.name, Priority: m.priority})
 			}
-			if listed = c; !yield(c) {
+			if !yield(c) {
 				return
 			}
 		}
 	}
 }
 
+// textOf decodes a text of a client, nil for none.
+func textOf(column string) (*string, error) {
+	if column == "" {
+		return nil, nil
+	}
+	text, err := hex.DecodeString(column[1:])
+	if err != nil {
+		return nil, fmt.Errorf("read the text of a client: %w", err)
+	}
+	s := string(text)
+	return &s, nil
+}
+
 // passwords returns a cursor of the passwords' owners, nil if every client has one: to count them
 // costs a third of reading them.
-func (l *loader) passwords(q string) *memberCursor {
+func (l *loader) passwords() *memberCursor {
 	const all = `SELECT (SELECT count(*) FROM access_clients) = (SELECT count(*) FROM access_passwords)`
 	var complete bool
 	if err := l.tx.QueryRowContext(l.ctx, all).Scan(&complete); err != nil {
@@ -164,7 +181,7 @@ func (l *loader) passwords(q string) *memberCursor {
 	if complete {
 		return nil
 	}
-	return l.cursor(q)
+	return l.cursor(listing{table: "access_passwords", key: []string{"username"}, rest: `x'00'`, width: 1})
 }
 
 // aclList decodes a role's ACLs from their JSON.
