@@ -37,9 +37,20 @@ func (c *Clusters) CreateCluster(ctx context.Context, projectID string, spec bro
 	c.log.Info("cluster created", "cluster", cl.ID, "name", cl.Name, "syncmode", cl.SyncMode, "nodes", len(cl.Nodes), "was_there", exists)
 	made := connection(cl)
 	if made.Warning = c.unreachableWarning(ctx, cl); exists {
-		made.Warning = "the brokers were this cluster already, which the project knows from now on"
+		made.Warning = c.adoptedWarning(ctx, cl)
 	}
 	return made, nil
+}
+
+// adoptedWarning returns a warning about a cluster that was there, and about its nodes that cannot be
+// reached.
+func (c *Clusters) adoptedWarning(ctx context.Context, cl Cluster) string {
+	const adopted = "the brokers were this cluster already, which the project knows from now on"
+	unreached := unreachable(c.observe(ctx, cl, cl.Nodes))
+	if len(unreached) == 0 {
+		return adopted
+	}
+	return joinNodeErrors(opCreate, broker.Unavailable, adopted, unreached).Msg
 }
 
 // unreachableWarning returns a warning about nodes of a new cluster that can no longer be
@@ -124,14 +135,14 @@ func (c *Clusters) checkCreate(ctx context.Context, cl Cluster) (exists bool, er
 }
 
 // checkFree checks that all nodes can be reached and are in no cluster. It reports whether they are
-// this cluster already.
+// this cluster already; then some may be away.
 func (c *Clusters) checkFree(ctx context.Context, cl Cluster) (exists bool, err error) {
 	views := c.observe(ctx, cl, cl.Nodes)
-	if unreached := unreachable(views); len(unreached) > 0 {
-		return false, joinNodeErrors(opCreate, broker.Unavailable, "", unreached)
-	}
 	if cl.matches(views) {
 		return true, nil
+	}
+	if unreached := unreachable(views); len(unreached) > 0 {
+		return false, joinNodeErrors(opCreate, broker.Unavailable, "", unreached)
 	}
 	for _, s := range views {
 		if s.member {
@@ -143,13 +154,19 @@ func (c *Clusters) checkFree(ctx context.Context, cl Cluster) (exists bool, err 
 
 // matches reports whether the brokers are this cluster already, with a leader: with the same name
 // and mode, and with these nodes, their numbers and addresses. A service that was lost may have
-// created it.
+// created it, with one of the nodes: of those that cannot be reached, what the leader lists counts.
 func (cl Cluster) matches(views []nodeView) bool {
 	leader := leaderOf(cl.Name, views)
 	if leader == nil || leader.cluster.SyncMode != cl.SyncMode || len(leader.cluster.Nodes) != len(cl.Nodes) || leader.cluster.UUID == "" {
 		return false
 	}
 	for _, s := range views {
+		if s.err != nil {
+			if !slices.Contains(leader.cluster.Nodes, s.ha()) {
+				return false
+			}
+			continue
+		}
 		mine := s.ha()
 		mine.Mine = true
 		if s.cluster.ClusterName != cl.Name || s.cluster.UUID != leader.cluster.UUID || !slices.Contains(s.cluster.Nodes, mine) {

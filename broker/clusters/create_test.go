@@ -3,6 +3,7 @@ package clusters
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -256,6 +257,47 @@ func TestCreateCluster_that_is_there(t *testing.T) {
 					if len(p.log) > 0 {
 						r.t.Errorf("%s was asked %v", p.name, p.log)
 					}
+				}
+			})
+		})
+	}
+}
+
+// TestCreateCluster_that_is_there_in_part adopts a cluster one of whose nodes is away, because it may be
+// the machine of the service that created it; then the leader must list the node.
+func TestCreateCluster_that_is_there_in_part(t *testing.T) {
+	for name, tt := range map[string]struct {
+		before func(p []*fakeBroker, s *broker.ClusterSpec)
+		taken  bool
+	}{
+		"the first node":     {func(p []*fakeBroker, _ *broker.ClusterSpec) { p[0].stopped = true }, true},
+		"one without answer": {func(p []*fakeBroker, _ *broker.ClusterSpec) { p[2].silent = true }, true},
+		"the majority":       {func(p []*fakeBroker, _ *broker.ClusterSpec) { p[0].stopped, p[1].stopped = true, true }, false},
+		"another address": {func(p []*fakeBroker, s *broker.ClusterSpec) {
+			p[0].stopped = true
+			s.Nodes[0].Port = 7001
+		}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			run(t, func(r *rig) {
+				id, brokers := r.cluster(3)
+				delete(r.rows.stored, id)
+				s := spec(3)
+				tt.before(brokers, &s)
+				brokers[2].cluster.elect(false)
+				made, err := r.CreateCluster(r.t.Context(), project, s)
+				if !tt.taken {
+					if r.wantError(err, broker.Unavailable, "refuses connections"); len(r.rows.stored) != 0 {
+						r.t.Error("a cluster is stored")
+					}
+					return
+				}
+				if err != nil || !strings.Contains(made.Warning, "already") || !strings.Contains(made.Warning, "node ") {
+					r.t.Fatalf("got %+v, %v", made, err)
+				}
+				away := slices.IndexFunc(brokers, func(p *fakeBroker) bool { return p.stopped || p.silent })
+				if err := r.LeaveCluster(r.t.Context(), project, made.ID, ref(away+1)); err != nil {
+					r.t.Errorf("the node that is away cannot be removed: %v", err)
 				}
 			})
 		})

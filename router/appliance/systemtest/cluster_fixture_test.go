@@ -107,19 +107,25 @@ type cluster struct {
 // the others. It is for tests in which no leader fails.
 func startCluster(t testing.TB, n int) *cluster {
 	t.Helper()
-	c := &cluster{brokers: map[int]string{}}
+	c := &cluster{}
 	for i := range n {
 		m := newMachine(t, i+1)
 		withSteadyLeader(t, m)
 		m.start(t)
 		c.machines = append(c.machines, m)
 	}
-	c.console = c.machines[0].api
-	c.brokers[1] = c.console.embedded
-	for _, m := range c.machines[1:] {
-		c.connect(t, m)
-	}
+	c.manageFrom(t, c.machines[0], c.machines[1:]...)
 	return c
+}
+
+// manageFrom makes the service of a machine the one that manages the cluster, and connects it to the brokers of
+// others.
+func (c *cluster) manageFrom(t testing.TB, m *machine, others ...*machine) {
+	t.Helper()
+	c.console, c.brokers = m.api, map[int]string{m.id: m.api.embedded}
+	for _, other := range others {
+		c.connect(t, other)
+	}
 }
 
 // startExternalCluster is startCluster with a service that has no broker and manages
@@ -143,13 +149,19 @@ func startExternalCluster(t testing.TB, n int, prepare ...func(testing.TB, *mach
 // console knows that the broker can be a node.
 func (c *cluster) connect(t testing.TB, m *machine) {
 	t.Helper()
+	c.addBroker(t, m)
+	suite.WaitFor(t, "the broker is known to be able to be a node", func() bool {
+		return slices.Contains(c.console.capabilities(t, c.brokers[m.id]), "cluster")
+	})
+}
+
+// addBroker adds a connection to a machine's broker, which may be away.
+func (c *cluster) addBroker(t testing.TB, m *machine) {
+	t.Helper()
 	var added struct{ ID string }
 	c.console.must(t, "POST", c.console.inProject("/brokers"), object{"name": fmt.Sprint("n", m.id), "url": "mqtt://" + m.adminAddress,
 		"username": mqttAdmin, "password": mqttPassword}, &added)
 	c.brokers[m.id] = added.ID
-	suite.WaitFor(t, "the broker is known to be able to be a node", func() bool {
-		return slices.Contains(c.console.capabilities(t, added.ID), "cluster")
-	})
 }
 
 // inProject returns a path below the default project.
