@@ -35,7 +35,8 @@ func serveCommand(load configLoader) *cobra.Command {
 			}
 			c.Log.Leveler = to.Level
 			defer to.Close() //nolint:errcheck // nothing more is logged
-			err = serve(cmd.Context(), c, cmd.OutOrStdout(), to)
+			file, _ := cmd.Flags().GetString("config") // "" if there is no such flag
+			err = serve(cmd.Context(), c, file, cmd.OutOrStdout(), to)
 			if err != nil && c.Log.File != "" {
 				to.Logger.Error("the service ended", "error", err)
 			}
@@ -43,14 +44,15 @@ func serveCommand(load configLoader) *cobra.Command {
 		}}
 }
 
-// serve runs the service until ctx is done or its files are lost.
-func serve(ctx context.Context, c appliance.Config, out io.Writer, to *appliance.Log) error {
+// serve runs the service with a configuration, which is from a file or from none, until ctx is done or its
+// files are lost.
+func serve(ctx context.Context, c appliance.Config, file string, out io.Writer, to *appliance.Log) error {
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
 	defer signal.Stop(hangups)
 	log := to.Logger
 	tellLimit := limitMemory(memlimit.FromCgroup, log)
-	a, err := appliance.Start(ctx, c, appliance.Program{Version: versionText(), ConfigExample: string(example)}, log)
+	a, err := appliance.Start(ctx, c, appliance.Program{Version: versionText(), ConfigFile: file, ConfigExample: string(example)}, log)
 	if err != nil && ctx.Err() != nil {
 		log.Info("stopped before the start was complete", "cause", err)
 		return nil

@@ -39,6 +39,7 @@ const headerTimeout = 10 * time.Second
 // Program is the part of the program that the service shows.
 type Program struct {
 	Version       string
+	ConfigFile    string // "" for none
 	ConfigExample string // text of config.example.yaml, for the manual
 }
 

@@ -114,7 +114,7 @@ func (s system) SupportBundle(ctx context.Context, o handlers.SupportBundleOptio
 		return handlers.File{}, &handlers.Error{Status: 400, Code: handlers.CodeConflict, Message: "another support bundle is being made: try again when it is complete"}
 	}
 	defer s.bundling.Unlock()
-	b, err := SupportBundle(ctx, s.cfg, Support{Examination: Examination{Version: s.program.Version, Offline: o.Offline}, HideNames: o.HideNames, Log: s.recent.text()})
+	b, err := SupportBundle(ctx, s.cfg, Support{Examination: Examination{Version: s.program.Version, ConfigFile: s.program.ConfigFile, Offline: o.Offline}, HideNames: o.HideNames, Log: s.recent.text()})
 	if err != nil {
 		return handlers.File{}, err
 	}
