@@ -14,6 +14,7 @@ import (
 	"signalbox/broker/embedded/cluster/sessions"
 	"signalbox/broker/embedded/engine"
 	"signalbox/broker/embedded/store"
+	"signalbox/broker/storage"
 )
 
 // peering connects the nodes of an HP cluster, which all serve clients: it forwards
@@ -35,6 +36,12 @@ func (m *member) shareRetained(ctx context.Context) error {
 	return nil
 }
 
+// diskLow reports whether less is free on the disk of the cluster's files than should be.
+func (m *member) diskLow() bool {
+	free := storage.DiskFree(m.dir)
+	return free >= 0 && free < m.broker.config.Cluster.MinFreeDisk
+}
+
 // connectPeers keeps links to the cluster's other members, and closes those to former ones.
 func (m *member) connectPeers(ctx context.Context, info cluster.Info) error {
 	t := m.peering.Load()
@@ -47,7 +54,7 @@ func (m *member) connectPeers(ctx context.Context, info cluster.Info) error {
 		t = &peering{backlog: stored}
 		t.mesh = mesh.New(mesh.Options{
 			Self: int(info.Self), Engine: b.engine, Net: network{m.node}, ClockOffset: m.offsets.of, Losses: m.losses, Log: b.log, IdleTimeout: b.config.Times.Links,
-			Backlog: stored, MaxBacklog: b.config.Cluster.MaxBacklog, Generation: network{m.node}.generation,
+			Backlog: stored, MaxBacklog: b.config.Cluster.MaxBacklog, DiskLow: m.diskLow, Generation: network{m.node}.generation,
 		})
 		t.claims = sessions.New(sessions.Options{
 			Self: int(info.Self), Engine: b.engine, Net: network{m.node}, ClockOffset: m.offsets.of, Flush: t.mesh.Flush, Log: b.log, RequestTimeout: b.config.Times.Claims,

@@ -19,8 +19,11 @@ const (
 	retryDelay = time.Second
 )
 
-// errBacklogFull refuses a message above QoS 0 for a node that is away.
-var errBacklogFull = errors.New("as much is stored for another node of the cluster, which is away, as may be")
+// Errors that refuse a message above QoS 0 for a node that is away.
+var (
+	errBacklogFull = errors.New("as much is stored for another node of the cluster, which is away, as may be")
+	errDiskLow     = errors.New("too little disk space is free to store messages for another node of the cluster, which is away")
+)
 
 // abandonment is what is to be done, without a lock, when a link is abandoned.
 type abandonment struct {
@@ -86,15 +89,30 @@ func (l *link) storeWaiting(p *messageFrame, outcome *abandonment) (keep bool) {
 	return err == nil && !l.storing // else it is behind what is loaded later
 }
 
-// store appends a message to the backlog. Its receipt is given the outcome. l.mu must be held.
-func (l *link) store(p *messageFrame) (err error) {
-	stored := *p
-	stored.number, stored.Receipt = 1, nil // in place of the one in the backlog
-	data := appendMessage(nil, &stored)
-	if t := l.backlog.Totals(); t.Messages > 0 && t.Bytes+int64(len(data)) > l.mesh.maxBacklog {
+// store appends a message to the backlog, within the bounds of that. Its receipt is given the outcome. l.mu
+// must be held.
+func (l *link) store(p *messageFrame) error {
+	data := stored(p)
+	switch t := l.backlog.Totals(); {
+	case t.Messages > 0 && t.Bytes+int64(len(data)) > l.mesh.maxBacklog:
 		l.totals.Refused++
 		return errBacklogFull
+	case l.mesh.diskLow():
+		l.totals.Refused++
+		return errDiskLow
 	}
+	return l.put(p, data)
+}
+
+// stored returns a message as the backlog has it.
+func stored(p *messageFrame) []byte {
+	s := *p
+	s.number, s.Receipt = 1, nil // in place of the one in the backlog
+	return appendMessage(nil, &s)
+}
+
+// put is store without bounds, for an encoded message.
+func (l *link) put(p *messageFrame, data []byte) (err error) {
 	receipt := p.Receipt
 	if p.stored, err = l.backlog.Put(data, func(err error) { l.storedOutcome(receipt, err) }); err != nil {
 		l.totals.Refused++
@@ -119,12 +137,12 @@ func (l *link) storedOutcome(receipt engine.Receipt, err error) {
 	}
 }
 
-// storeAgain appends a message of the backlog to it, because the peer could not store it. More is
-// sent after a while. l.mu must be held.
+// storeAgain appends a message of the backlog to it, whose place there it takes, because the peer could not
+// store it. More is sent after a while. l.mu must be held.
 func (l *link) storeAgain(p *messageFrame) {
 	again := *p
 	again.Receipt = nil
-	if err := l.store(&again); err != nil {
+	if err := l.put(&again, stored(&again)); err != nil {
 		l.countLossLocked(p)
 	}
 	l.storing = true

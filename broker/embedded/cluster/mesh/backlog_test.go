@@ -154,6 +154,38 @@ func testBacklogBound(t *testing.T) {
 	reader.wants(0, 1)
 }
 
+// TestBacklogDiskLow refuses messages while too little disk space is free, and keeps those that it has, also if
+// the node cannot store them when it is back.
+func TestBacklogDiskLow(t *testing.T) { inVirtualTime(t, testBacklogDiskLow) }
+
+func testBacklogDiskLow(t *testing.T) {
+	disks := map[int]*failingStore{}
+	f, n := startNodes(t, 2, shortGrace, func(f *network) {
+		f.wrap = func(id int, s engine.Store) engine.Store {
+			disks[id] = &failingStore{Store: s}
+			return disks[id]
+		}
+	})
+	reader, c := n[1].connect("reader", true), n[0].connect("c", false)
+	reader.Subscribe("a", 2)
+	f.disconnect(1, 2, true)
+	c.publishes("a", 0, 4)
+	f.diskLow.Store(true)
+	for qos := range byte(2) {
+		if code := c.publish(packet.Outgoing{Topic: "a", QoS: 1 + qos, PacketID: 1}); code != packet.ReasonQuotaExceeded {
+			t.Errorf("QoS %d: got %#x", 1+qos, code)
+		}
+	}
+	disks[2].fail(errFull)
+	f.reconnect(1, 2)
+	until(t, "some were refused", func() bool { return n[0].figures(2).Refused > 4 })
+	disks[2].fail(nil)
+	reader.wants(0, 4)
+	reader.expectNoMessages()
+	c.publishes("a", 4, 8)
+	reader.wants(4, 8)
+}
+
 // TestAwayAndRemoved acknowledges messages for a node that is removed from the cluster, deletes
 // what was stored for it, and knows nothing of it any more after a restart.
 func TestAwayAndRemoved(t *testing.T) { inVirtualTime(t, testAwayAndRemoved) }

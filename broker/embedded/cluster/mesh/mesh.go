@@ -46,6 +46,9 @@ type Options struct {
 	Backlog *backlog.Store
 	// MaxBacklog bounds what is stored for one node, in bytes; 0 for DefaultMaxBacklog.
 	MaxBacklog int64
+	// DiskLow reports whether too little space is free on the disk of the backlog to store more; nil if
+	// that does not matter.
+	DiskLow func() bool
 	// Generation returns the generation of another node, which grows whenever it is added to the
 	// cluster; nil if that does not matter.
 	Generation func(node int) uint64
@@ -72,6 +75,7 @@ type Mesh struct {
 	losses      *Losses
 	backlog     *backlog.Store
 	maxBacklog  int64
+	diskLow     func() bool
 	generation  func(node int) uint64
 	clockOffset func(node int) int64
 	table       *table
@@ -89,13 +93,16 @@ type Mesh struct {
 func New(o Options) *Mesh {
 	m := &Mesh{
 		self: o.Self, engine: o.Engine, net: o.Net, log: o.Log, grace: cmp.Or(o.Grace, defaultGrace), idleTimeout: cmp.Or(o.IdleTimeout, defaultIdleTimeout),
-		losses: o.Losses, backlog: o.Backlog, maxBacklog: cmp.Or(o.MaxBacklog, DefaultMaxBacklog), generation: o.Generation, clockOffset: o.ClockOffset, incarnation: randomUint64(), table: newTable(), peers: map[int]*peer{},
+		losses: o.Losses, backlog: o.Backlog, maxBacklog: cmp.Or(o.MaxBacklog, DefaultMaxBacklog), diskLow: o.DiskLow, generation: o.Generation, clockOffset: o.ClockOffset, incarnation: randomUint64(), table: newTable(), peers: map[int]*peer{},
 	}
 	if m.log == nil {
 		m.log = slog.New(slog.DiscardHandler)
 	}
 	if m.losses == nil {
 		m.losses = NewLosses(m.log)
+	}
+	if m.diskLow == nil {
+		m.diskLow = func() bool { return false }
 	}
 	if m.generation == nil {
 		m.generation = func(int) uint64 { return 0 }

@@ -28,6 +28,7 @@ type network struct {
 	cut               map[[2]int]bool
 	grace             time.Duration
 	maxBacklog        int64
+	diskLow           atomic.Bool
 	generations       [4]atomic.Uint64
 	tcp               bool       // TCP, in real time
 	log               *sharedLog // nil for none
@@ -121,7 +122,7 @@ func (f *network) start(id int, dir string) *node {
 	n.backlog, err = backlog.Open(t.Context(), filepath.Join(dir, "backlog.db"), "uuid", slog.New(slog.DiscardHandler))
 	check(t, err)
 	n.mesh = mesh.New(mesh.Options{
-		Self: id, Engine: n.Engine, Net: dialer{f, id}, Grace: f.grace, Losses: n.losses, Backlog: n.backlog, MaxBacklog: f.maxBacklog, Generation: f.generationOf,
+		Self: id, Engine: n.Engine, Net: dialer{f, id}, Grace: f.grace, Losses: n.losses, Backlog: n.backlog, MaxBacklog: f.maxBacklog, DiskLow: f.diskLow.Load, Generation: f.generationOf,
 	})
 	ends := []func(){n.mesh.Close, func() { check(t, n.backlog.Close(context.WithoutCancel(t.Context()))) }}
 	if f.log != nil {
