@@ -21,7 +21,7 @@ func TestJoinCluster_of_an_unreachable_node(t *testing.T) {
 		if d := time.Since(begin); d > 8*time.Second {
 			r.t.Errorf("after %s", d)
 		}
-		r.wantFree(brokers[3])
+		r.wantUndone(brokers[3])
 		if c := r.wantState(id, "active", 1); len(c.Nodes) != 3 || slices.Contains(brokers[0].cluster.listed, 4) {
 			r.t.Errorf("got %+v", c)
 		}
@@ -82,7 +82,7 @@ func TestJoinCluster_of_an_unreachable_member(t *testing.T) {
 		brokers[2].leave()
 		brokers[2].cutOff = refused
 		r.wantError(r.join(id, ref(3)), broker.Unavailable, "node 3 (n3)", "undone")
-		r.wantFree(brokers[2])
+		r.wantUndone(brokers[2])
 		r.wantState(id, "degraded", 1, 3)
 		brokers[2].cutOff = ""
 		if err := r.join(id, ref(3)); err != nil {
@@ -103,7 +103,7 @@ func TestCreateCluster_with_an_unreachable_node(t *testing.T) {
 		if d := time.Since(begin); d > 8*time.Second {
 			r.t.Errorf("after %s", d)
 		}
-		r.wantFree(brokers...)
+		r.wantUndone(brokers...)
 		if len(r.rows.stored) != 0 || !slices.Equal(brokers[0].log, []string{"createCluster", "removeNode", "deleteCluster"}) {
 			r.t.Errorf("stored %+v, asked %v", r.rows.stored, brokers[0].log)
 		}

@@ -88,7 +88,7 @@ func (c *Clusters) create(ctx context.Context, cl *Cluster) (exists bool, err er
 	c.log.Warn("cluster not created", "cluster", cl.ID, "name", cl.Name, "error", err)
 	left := a.undo(ctx)
 	kept = left != nil
-	return false, withLeftover(err, left, "delete the cluster when its nodes can be reached")
+	return false, withReplaced(withLeftover(err, left, "delete the cluster when its nodes can be reached"), a.replaced)
 }
 
 // resolve returns how the nodes are reached. Its error names each node that cannot be resolved.
@@ -188,8 +188,9 @@ func (s nodeView) inClusterError(op string) error {
 // creation is the creation of a cluster, with the nodes that may have been changed.
 type creation struct {
 	*Clusters
-	cl      Cluster
-	changed []Node
+	cl       Cluster
+	changed  []Node // the first one first
+	replaced error  // after undo: nodes whose access control could not be restored
 }
 
 // run has the first node create the cluster and the others join, and the leader add nodes that

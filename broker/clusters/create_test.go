@@ -123,7 +123,7 @@ func TestCreateCluster_broken_off(t *testing.T) {
 				tt.before(brokers)
 				_, err := r.CreateCluster(r.t.Context(), project, spec(3))
 				r.wantError(err, tt.kind, tt.words)
-				r.wantFree(brokers...)
+				r.wantUndone(brokers...)
 				if len(r.rows.stored) != 0 {
 					r.t.Error("the cluster is still stored")
 				}
@@ -185,7 +185,7 @@ func TestCreateCluster_whose_caller_leaves(t *testing.T) {
 		brokers[0].after["createCluster"] = leave
 		_, err := r.CreateCluster(ctx, project, spec(3))
 		r.wantError(err, broker.Unavailable, "node 2")
-		r.wantFree(brokers...)
+		r.wantUndone(brokers...)
 		if len(r.rows.stored) != 0 {
 			r.t.Error("the cluster is still stored")
 		}

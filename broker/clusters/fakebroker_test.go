@@ -70,6 +70,7 @@ type fakeBroker struct {
 	silent        bool // it does not respond
 	noClusters    bool // it does not support clusters
 	drained       bool
+	hasJoined     bool             // it has the access control of a cluster in place of its own
 	fails         map[string]error // errors that it returns for commands without executing them
 	lostResponses map[string]bool  // commands whose response is lost
 	after         map[string]func()
@@ -187,6 +188,7 @@ func (p *fakeBroker) JoinCluster(_ context.Context, s control.HASpec) error {
 	for _, o := range p.network.brokers {
 		if o.cluster != nil && (i.UUID == o.cluster.uuid || i.UUID == "" && p.network.variant == variantOthers && s.ClusterName == o.cluster.name) {
 			p.join(o.cluster, s.Nodes[at].NodeID)
+			p.hasJoined = true
 			return nil
 		}
 	}
@@ -275,6 +277,17 @@ func (p *fakeBroker) DrainNode(context.Context, string) error {
 
 func (p *fakeBroker) UndrainNode(context.Context, string) error {
 	p.drained = false
+	return nil
+}
+
+func (p *fakeBroker) UndoJoin(context.Context, string) error {
+	switch {
+	case p.cluster != nil:
+		return control.ErrInCluster
+	case !p.hasJoined:
+		return control.ErrNothingKept
+	}
+	p.hasJoined = false
 	return nil
 }
 

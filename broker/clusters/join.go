@@ -63,15 +63,15 @@ func (c *Clusters) join(ctx context.Context, cl Cluster, n Node) error {
 		return nil
 	}
 	c.log.Warn("node not added to a cluster", "cluster", cl.ID, "name", cl.Name, "node", n.NodeID, "error", err)
-	var left error
+	var left, replaced error
 	if invited {
-		left = c.undoJoin(ctx, with, n)
+		left, replaced = c.undoJoin(ctx, with, n)
 	}
 	if left == nil {
 		left = c.rows.RemoveNode(context.WithoutCancel(ctx), cl.ID, n.NodeID)
 	}
 	kept = left != nil
-	return withLeftover(err, left, "remove "+n.String()+" when the cluster can be reached")
+	return withReplaced(withLeftover(err, left, "remove "+n.String()+" when the cluster can be reached"), replaced)
 }
 
 // joinAgain has a node of the list join again. If it cannot, it is alone, and the leader keeps it in
@@ -84,7 +84,11 @@ func (c *Clusters) joinAgain(ctx context.Context, cl Cluster, n Node) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.timing.undo)
 	defer cancel()
 	left := errors.Join(c.leaveAlone(ctx, cl, []Node{n})...)
-	return withLeftover(err, left, "try again when the node can be reached, or remove it")
+	var replaced error
+	if left == nil {
+		replaced = c.restoreAccess(ctx, cl, n)
+	}
+	return withReplaced(withLeftover(err, left, "try again when the node can be reached, or remove it"), replaced)
 }
 
 // hasNode reports whether the node is in the cluster, and takes over how that is reached.
@@ -205,11 +209,15 @@ func splitViews(views []nodeView, nodeID int) (self nodeView, others []nodeView)
 	return self, others
 }
 
-// undoJoin has the leader remove a node that has not joined.
-func (c *Clusters) undoJoin(ctx context.Context, cl Cluster, n Node) error {
+// undoJoin has the leader remove a node that has not joined, or has joined and cannot be reached, and has it restore its
+// access control of before. The first error is of the removal.
+func (c *Clusters) undoJoin(ctx context.Context, cl Cluster, n Node) (left, replaced error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.timing.undo)
 	defer cancel()
-	return c.remove(ctx, cl, n, c.observe(ctx, cl, cl.Nodes))
+	if err := c.remove(ctx, cl, n, c.observe(ctx, cl, cl.Nodes)); err != nil {
+		return err, nil
+	}
+	return nil, c.restoreAccess(ctx, cl, n)
 }
 
 // remove has the leader remove a node, or the node itself leave if there is no leader or it does

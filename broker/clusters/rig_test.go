@@ -107,6 +107,17 @@ func (r *rig) wantState(id, state string, leader int, ill ...int) broker.Cluster
 	return c
 }
 
+// wantUndone checks that brokers are in no cluster, and have the access control that they had before.
+func (r *rig) wantUndone(brokers ...*fakeBroker) {
+	r.t.Helper()
+	r.wantFree(brokers...)
+	for _, p := range brokers {
+		if p.hasJoined {
+			r.t.Errorf("%s has the access control of a cluster; it was asked %v", p.name, p.log)
+		}
+	}
+}
+
 // wantFree checks that brokers are in no cluster.
 func (r *rig) wantFree(brokers ...*fakeBroker) {
 	r.t.Helper()

@@ -4,13 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 
 	"signalbox/broker"
 	"signalbox/broker/control"
 )
 
-// undo dissolves what exists of the cluster and deletes it from the list. If some nodes may still
-// be in it, it returns their errors, and the cluster stays in the list.
+// undo dissolves what exists of the cluster, has the nodes that had joined restore their access control, and
+// deletes the cluster from the list. If some nodes may still be in it, it returns their errors, and the
+// cluster stays in the list.
 func (a *creation) undo(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.timing.undo)
 	defer cancel()
@@ -26,8 +28,37 @@ func (a *creation) undo(ctx context.Context) error {
 		if err := a.awaitDeparture(ctx, a.cl, a.changed); err != nil {
 			return err
 		}
+		a.replaced = a.restoreAccess(ctx, a.cl, a.changed[1:]...)
 	}
 	return a.rows.Delete(ctx, a.cl.ProjectID, a.cl.ID)
+}
+
+// restoreAccess has nodes that have left the cluster restore the access control that they had before they joined. It
+// returns the errors of those that have the cluster's instead.
+func (c *Clusters) restoreAccess(ctx context.Context, cl Cluster, nodes ...Node) error {
+	errs := make([]error, len(nodes))
+	var wg sync.WaitGroup
+	for i, n := range nodes {
+		wg.Go(func() {
+			if err := c.change(ctx, cl, n, control.UndoJoin(cl.Name), nil); !errors.Is(err, control.ErrNothingKept) { // it has not joined
+				errs[i] = err
+			}
+		})
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+// withReplaced adds to an error which nodes have the access control of the cluster that is undone.
+func withReplaced(err, replaced error) error {
+	e, ok := errors.AsType[*broker.Error](err)
+	if replaced == nil || !ok {
+		return errors.Join(err, replaced)
+	}
+	out := *e
+	out.Msg = fmt.Sprintf("%s; the access control that a node had before it joined could not be restored, it has that of the cluster (%s)", e.Msg, errorText(replaced))
+	out.Err = errors.Join(err, replaced)
+	return &out
 }
 
 // awaitDeparture waits until nodes that were removed have left a cluster, and has those leave

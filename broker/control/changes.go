@@ -16,7 +16,8 @@ var (
 	changes = byLowerName(opDisconnectClient, opSubscribeClient, opUnsubscribeClient, opSetTTL, opCreateStream, opModifyStream,
 		opDeleteStream, opEnableStream, opDisableStream, opClearStreamMessages, opReplayStream, opStopStreamReplay,
 		opUpdateBridgeConfig, opRetryDeadLetters, opDeleteDeadLetters, opCreateCluster, opJoinCluster, opAddNode, opRemoveNode,
-		opLeaveCluster, opDeleteCluster, opSetLeader, opDrainNode, opUndrainNode, "addFilter", "removeFilter", "clearFilters", "setLimits")
+		opLeaveCluster, opDeleteCluster, opSetLeader, opDrainNode, opUndrainNode, opUndoJoin,
+		"addFilter", "removeFilter", "clearFilters", "setLimits")
 )
 
 // byLowerName returns names by their form in lower case.

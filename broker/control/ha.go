@@ -27,6 +27,7 @@ const (
 	opSetLeader     = "setLeader"
 	opDrainNode     = "drainNode"
 	opUndrainNode   = "undrainNode"
+	opUndoJoin      = "undoJoin"
 )
 
 // The errors of a node of a cluster. The first two are the texts of other brokers as
@@ -45,6 +46,7 @@ const (
 	ErrInvitation  refusal = "Invalid invitation"
 	ErrUnconfirmed refusal = "The outcome is not known: it may have been carried out."
 	ErrNoOther     refusal = "No other node of the cluster responds and accepts clients: undrain or start one first."
+	ErrNothingKept refusal = "Nothing is kept of the access control that this broker had before it joined the cluster."
 	ErrNoDrain     refusal = "The nodes of a cluster of syncmode dynsec have sessions of their own, which cannot be moved: the node cannot be drained."
 
 	errNoLeaderBefore refusal = "The cluster has no leader." // the text of earlier releases
@@ -127,6 +129,9 @@ type ClusterNode interface {
 	// until UndrainNode. It does not wait until they have moved.
 	DrainNode(ctx context.Context, clustername string) error
 	UndrainNode(ctx context.Context, clustername string) error
+	// UndoJoin restores the access control that this broker, which has left the cluster, had before it joined
+	// it. A broker that has not joined, or an hour ago, refuses (ErrNothingKept).
+	UndoJoin(ctx context.Context, clustername string) error
 	GetCluster(ctx context.Context) (HACluster, error)
 	// GetRaftStatus returns state 0 if the broker is not in a cluster.
 	GetRaftStatus(ctx context.Context) (broker.RaftStatus, error)
@@ -194,6 +199,7 @@ var haCommands = []haCommand{
 	{opDeleteCluster, false, aboutCluster(ClusterNode.DeleteCluster)},
 	{opDrainNode, false, aboutCluster(ClusterNode.DrainNode)},
 	{opUndrainNode, false, aboutCluster(ClusterNode.UndrainNode)},
+	{opUndoJoin, false, aboutCluster(ClusterNode.UndoJoin)},
 	{opSetLeader, false, func(ctx context.Context, n ClusterNode, a haArguments) (any, error) {
 		name, err := a.clusterName()
 		if err != nil {
@@ -277,6 +283,7 @@ var haRefusals = []struct {
 	{ErrAdminOnly, broker.Conflict, false},
 	{ErrNoOther, broker.Conflict, false},
 	{ErrNoDrain, broker.Unsupported, false},
+	{ErrNothingKept, broker.Conflict, false},
 	{ErrNoLeader, broker.Unavailable, true},
 	{ErrNoNode, broker.NotFound, true},
 	{ErrUnconfirmed, broker.Unconfirmed, true},

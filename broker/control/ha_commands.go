@@ -76,6 +76,11 @@ func UndrainNode(clustername string) HACommand {
 	return HACommand{opUndrainNode, haArgs{ClusterName: clustername}}
 }
 
+// UndoJoin returns the command of this name.
+func UndoJoin(clustername string) HACommand {
+	return HACommand{opUndoJoin, haArgs{ClusterName: clustername}}
+}
+
 // GetCluster returns the command of this name. The response is an [HACluster].
 func GetCluster() HACommand { return HACommand{name: opGetCluster} }
 

@@ -65,6 +65,7 @@ func (c *fakeNode) DrainNode(_ context.Context, name string) error { return c.no
 func (c *fakeNode) UndrainNode(_ context.Context, name string) error {
 	return c.note("undrain %s", name)
 }
+func (c *fakeNode) UndoJoin(_ context.Context, name string) error { return c.note("undo %s", name) }
 func (c *fakeNode) GetCluster(context.Context) (HACluster, error) {
 	return HACluster{ClusterName: "c", UUID: "u", Version: 1, SyncMode: "dynsec", Nodes: []HANode{{NodeID: 1, Address: "a", Port: 7000}}, Leader: 1}, c.fail
 }

@@ -51,6 +51,7 @@ type member struct {
 	offsets        clockOffsets            // syncmode hp
 	peering        atomic.Pointer[peering] // nil for none
 	drained        drainTask
+	forgetting     atomic.Pointer[time.Timer] // see forgetKeptAfter; nil for none
 
 	transition sync.Mutex      // held while the membership or serving state is changed or compared; guards what follows
 	restricted bool            // alone, until the broker is let into the cluster that it expects
@@ -96,6 +97,7 @@ func (b *Broker) openCluster(ctx context.Context, dataDir string) (err error) {
 	if err != nil {
 		return fmt.Errorf("open the cluster port (cluster.listen): %w", err)
 	}
+	m.forgetKeptInTime()
 	close(m.ready)
 	b.cluster = m
 	m.changed()
@@ -122,6 +124,9 @@ func (b *Broker) closeCluster(ctx context.Context) error {
 	m := b.cluster
 	if m == nil {
 		return nil
+	}
+	if timer := m.forgetting.Load(); timer != nil {
+		timer.Stop()
 	}
 	m.transition.Lock()
 	m.closing = true

@@ -103,7 +103,12 @@ func (c commander) JoinCluster(ctx context.Context, s control.HASpec) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, joinTimeout)
 	defer cancel()
-	err = c.enter(shares, func() error { return c.node.Join(ctx, spec, invitation) })
+	err = c.enter(shares, func() error {
+		if err := c.keepAccess(ctx, spec.Name); err != nil {
+			return err
+		}
+		return c.node.Join(ctx, spec, invitation)
+	})
 	if errors.Is(err, cluster.ErrWaiting) {
 		c.broker.log.Info("the broker waits to be admitted to the cluster", "cluster", s.ClusterName)
 		return nil

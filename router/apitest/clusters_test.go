@@ -95,6 +95,7 @@ func (m *fakeNode) DeleteCluster(context.Context, string) error {
 }
 func (m *fakeNode) DrainNode(context.Context, string) error      { return control.ErrNoDrain }
 func (m *fakeNode) UndrainNode(context.Context, string) error    { return nil }
+func (m *fakeNode) UndoJoin(context.Context, string) error       { return control.ErrNothingKept }
 func (m *fakeNode) SetLeader(context.Context, string, int) error { return nil }
 func (m *fakeNode) GetCluster(context.Context) (control.HACluster, error) {
 	if m.id == 0 {

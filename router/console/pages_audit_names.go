@@ -20,7 +20,7 @@ var operationTexts = map[string]string{
 	"setTtl": "operation.setTTL", "updateConfig": "operation.setBridgeConfig", "disableClient": "operation.enableClient",
 	"enableStream": "operation.modifyStream", "disableStream": "operation.modifyStream",
 	"addNode": "operation.joinCluster", "removeNode": "operation.leaveCluster", "setLeader": "operation.setClusterLeader",
-	"drainNode": "operation.drainClusterNode", "undrainNode": "operation.undrainClusterNode",
+	"drainNode": "operation.drainClusterNode", "undrainNode": "operation.undrainClusterNode", "undoJoin": "operation.leaveCluster",
 	"addFilter": "operation.setLimits", "removeFilter": "operation.setLimits", "clearFilters": "operation.setLimits",
 	"createBackup": "title.backup-new", "verifyBackup": "title.backup-verify", "deleteBackup": "title.backup-delete",
 }
