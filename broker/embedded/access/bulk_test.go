@@ -241,3 +241,24 @@ func ignoreNotFound(err error) error {
 	}
 	return err
 }
+
+// TestImportKeepsIndexes imports into an empty broker, for which the indexes are made anew, and beside others.
+func TestImportKeepsIndexes(t *testing.T) {
+	t.Parallel()
+	c := fresh(t)
+	indexes := func() (names string) {
+		must(t, c.store.bulk.QueryRowContext(t.Context(), `SELECT group_concat(sql ORDER BY name) FROM sqlite_schema WHERE type = 'index' AND sql IS NOT NULL`).Scan(&names))
+		return names
+	}
+	before := indexes()
+	for range 2 {
+		fill(t, c, 100)
+		if got := indexes(); got != before || !strings.Contains(got, "access_client_roles_by_role") {
+			t.Errorf("got %s, want %s", got, before)
+		}
+	}
+	must(t, c.DeleteRole(t.Context(), "r"))
+	if diff := cmp.Diff(inMemory(t, c), export(t, c)); diff != "" {
+		t.Errorf("memory (-) and file (+) differ:\n%s", diff)
+	}
+}
