@@ -236,9 +236,7 @@ func (m *member) GetRaftStatus(context.Context) (broker.RaftStatus, error) {
 		Nodes: []broker.RaftNode{}, State: s.State, CommitIndex: int64(s.CommitIndex), LastApplied: int64(s.LastApplied),
 		LastStored: int64(s.LastStored), CurrentTerm: int64(s.Term), SyncMode: s.SyncMode, ErrorMessage: s.ErrMsg, Warning: s.Warning,
 	}
-	if m.drained.isOn() {
-		status.Drain = broker.Drain{Drained: true, SessionsLeft: m.broker.engine.Divertible()}
-	}
+	status.Drain = m.drainState()
 	for _, n := range s.Nodes {
 		node := broker.RaftNode{ID: int(n.NodeID), Address: n.Address, Role: n.Role}
 		if n.Err != nil {
@@ -247,6 +245,14 @@ func (m *member) GetRaftStatus(context.Context) (broker.RaftStatus, error) {
 		status.Nodes = append(status.Nodes, node)
 	}
 	return status, nil
+}
+
+// drainState returns whether the node is drained.
+func (m *member) drainState() broker.Drain {
+	if !m.drained.isOn() {
+		return broker.Drain{}
+	}
+	return broker.Drain{Drained: true, SessionsLeft: m.broker.engine.Divertible()}
 }
 
 // contactError returns why the leader has no contact to a node, without the node's name.

@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"signalbox/broker"
 	"signalbox/broker/embedded/cluster"
 	"signalbox/broker/embedded/cluster/mesh"
 	"signalbox/broker/embedded/cluster/sessions"
@@ -12,6 +13,7 @@ type ClusterFigures struct {
 	cluster.Figures
 	cluster.Status
 	cluster.Health
+	broker.Drain
 	Name string
 	Self int
 }
@@ -22,7 +24,7 @@ func (b *Broker) ClusterFigures() (f ClusterFigures, able bool) {
 		return f, false
 	}
 	f.Figures, f.Status = b.cluster.node.Figures(), b.cluster.node.Status()
-	f.Health = b.cluster.node.Health()
+	f.Health, f.Drain = b.cluster.node.Health(), b.cluster.drainState()
 	if info, err := b.cluster.node.Info(); err == nil {
 		f.Name, f.Self = info.Name, int(info.Self)
 	}

@@ -35,6 +35,12 @@ func TestClusterNodeIsDrained(t *testing.T) {
 	}
 	waitFor(t, "the sessions are at other nodes", func() bool { n := node(); return n.Drained && n.SessionsLeft == 0 })
 	last.Root.Get(last.At("/client-inspect/detail?clientid=mover")).WantError(404, "NOT_FOUND")
+	if m := metrics(last.API); m["signalbox_cluster_drained"] != "1" || m["signalbox_cluster_sessions_left"] != "0" {
+		t.Errorf("got %s, %s", m["signalbox_cluster_drained"], m["signalbox_cluster_sessions_left"])
+	}
+	if m := metrics(first.API); m["signalbox_cluster_drained"] != "0" {
+		t.Errorf("got %s of a node that is not drained", m["signalbox_cluster_drained"])
+	}
 	editor.Put(path+"/nodes/2/drain", nil).Want(204)
 	editor.Put(path+"/nodes/1/drain", nil).WantError(400, "CONFLICT")
 	editor.Delete(drain).Want(204)

@@ -47,11 +47,7 @@ func collectStream(to chan<- prometheus.Metric, id string, s broker.Stream) {
 	} {
 		to <- prometheus.MustNewConstMetric(streamMessages, prometheus.CounterValue, float64(n), id, s.StreamName, outcome)
 	}
-	replaying := 0.0
-	if s.Replaying {
-		replaying = 1
-	}
 	to <- prometheus.MustNewConstMetric(streamKept, prometheus.GaugeValue, float64(s.Stats.Messages), id, s.StreamName)
 	to <- prometheus.MustNewConstMetric(streamBytes, prometheus.GaugeValue, float64(s.Stats.Bytes), id, s.StreamName)
-	to <- prometheus.MustNewConstMetric(streamReplaying, prometheus.GaugeValue, replaying, id, s.StreamName)
+	to <- prometheus.MustNewConstMetric(streamReplaying, prometheus.GaugeValue, oneIf(s.Replaying), id, s.StreamName)
 }

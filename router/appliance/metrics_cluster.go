@@ -42,6 +42,10 @@ var (
 		"Entries of the log that the broker knows to be agreed upon and has yet to apply.", nil, nil)
 	clusterDiskFree = prometheus.NewDesc("signalbox_cluster_disk_free_bytes",
 		"Bytes that are free on the disk of the cluster's files.", nil, nil)
+	clusterDrained = prometheus.NewDesc("signalbox_cluster_drained",
+		"Whether the broker is drained: it leaves its clients to the other nodes.", nil, nil)
+	clusterSessionsLeft = prometheus.NewDesc("signalbox_cluster_sessions_left",
+		"Sessions that a drained broker has yet to move to other nodes.", nil, nil)
 	clusterForwarded = prometheus.NewDesc("signalbox_cluster_forwarded_total",
 		"Requests that the broker gave its leader since it was started.", nil, nil)
 	clusterRefused = prometheus.NewDesc("signalbox_cluster_refused_connections_total",
@@ -62,7 +66,7 @@ var (
 // Describe implements [prometheus.Collector].
 func (clusterMetrics) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{clusterInfo, clusterState, clusterVoters, clusterInContact, clusterLastContact, clusterTerm,
-		clusterCommitted, clusterApplied, clusterStored, clusterAppendError, clusterAppendFailures, clusterLag, clusterDiskFree, clusterForwarded, clusterRefused, clusterApply, clusterNodeRole, clusterNodeApplied, clusterNodeUp, clusterNodeSkew} {
+		clusterCommitted, clusterApplied, clusterStored, clusterAppendError, clusterAppendFailures, clusterLag, clusterDiskFree, clusterDrained, clusterSessionsLeft, clusterForwarded, clusterRefused, clusterApply, clusterNodeRole, clusterNodeApplied, clusterNodeUp, clusterNodeSkew} {
 		to <- d
 	}
 }
@@ -100,28 +104,32 @@ func (m clusterMetrics) Collect(to chan<- prometheus.Metric) {
 
 // collectHealth collects what an operator has to watch.
 func collectHealth(gauge func(*prometheus.Desc, float64, ...string), f embedded.ClusterFigures) {
-	failed := 0.0
-	if f.AppendErr != nil {
-		failed = 1
+	gauge(clusterAppendError, oneIf(f.AppendErr != nil))
+	if gauge(clusterDrained, oneIf(f.Drained)); f.Drained {
+		gauge(clusterSessionsLeft, float64(f.SessionsLeft))
 	}
-	gauge(clusterAppendError, failed)
 	gauge(clusterLag, float64(f.Lag))
 	if f.DiskFree >= 0 {
 		gauge(clusterDiskFree, float64(f.DiskFree))
 	}
 }
 
+// oneIf returns the value of a gauge of whether something holds.
+func oneIf(holds bool) float64 {
+	if holds {
+		return 1
+	}
+	return 0
+}
+
 // collectNodes collects the metrics of each node. There are at most seven.
 func collectNodes(gauge func(*prometheus.Desc, float64, ...string), f embedded.ClusterFigures) {
 	for _, n := range f.Nodes {
 		label := strconv.Itoa(int(n.NodeID))
-		up := 0.0
-		if self := int(n.NodeID) == f.Self; self || n.Err == nil && n.LastContact > 0 {
-			up = 1
-		}
+		self := int(n.NodeID) == f.Self
 		gauge(clusterNodeRole, float64(n.Role), label)
 		gauge(clusterNodeApplied, float64(n.LastApplied), label)
-		gauge(clusterNodeUp, up, label)
+		gauge(clusterNodeUp, oneIf(self || n.Err == nil && n.LastContact > 0), label)
 		gauge(clusterNodeSkew, n.Skew.Seconds(), label)
 	}
 }

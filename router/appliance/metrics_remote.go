@@ -100,11 +100,7 @@ func (m remoteMetrics) Collect(to chan<- prometheus.Metric) {
 // collect collects the metrics of one broker; b is nil if there is no connection to it.
 func (m remoteMetrics) collect(to chan<- prometheus.Metric, row db.Broker, b *remote.Broker, detailed bool) {
 	labels := []string{row.ID, row.Name}
-	up := 0.0
-	if b != nil && b.Status().Connected {
-		up = 1
-	}
-	to <- prometheus.MustNewConstMetric(remoteUp, prometheus.GaugeValue, up, labels...)
+	to <- prometheus.MustNewConstMetric(remoteUp, prometheus.GaugeValue, oneIf(b != nil && b.Status().Connected), labels...)
 	if b == nil || !detailed {
 		return
 	}
