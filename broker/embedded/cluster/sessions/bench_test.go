@@ -10,7 +10,7 @@ import (
 
 // BenchmarkConnect measures what a claim adds to a CONNECT, network excluded.
 func BenchmarkConnect(b *testing.B) {
-	for _, nodes := range []int{0, 1, 3, 5} {
+	for _, nodes := range []int{0, 1, 3, 5, 7} {
 		b.Run(fmt.Sprintf("nodes=%d", nodes), func(b *testing.B) {
 			c := newClusterOverTCP(b, max(nodes, 1))
 			if nodes == 0 { // no claims at all
