@@ -395,6 +395,42 @@ func TestAppend(t *testing.T) {
 	}
 }
 
+// TestAppendTwice appends messages to the queue of a connected client that also come over a link, one of them
+// before and one after, at QoS 2. The client gets each once.
+func TestAppendTwice(t *testing.T) {
+	t.Parallel()
+	b := start(t, t.TempDir())
+	c := b.Connect(keeps("c"))
+	c.Subscribe("a", 2)
+	record := func(n uint64) engine.QueueRecord {
+		return engine.QueueRecord{Seq: n, QoS: 2, Message: &engine.Message{Topic: "a", QoS: 2, Payload: fmt.Append(nil, n), Stamp: n}}
+	}
+	direct := func(n uint64) { check(t, b.Publish(record(n).Message)) }
+	receive := func(want string) {
+		t.Helper()
+		m := c.WantMessage()
+		if m.Payload != want {
+			t.Fatalf("got %v, want %s", m, want)
+		}
+		c.Ack(packet.TypePubrec, m.ID)
+		c.WantAck(packet.TypePubrel)
+		c.Ack(packet.TypePubcomp, m.ID)
+	}
+	direct(1)
+	receive("1")
+	done := b.WatchDuplicates("c")
+	direct(2)
+	receive("2")
+	check(t, b.Append("c", []engine.QueueRecord{record(2), record(3)}))
+	receive("3")
+	direct(3)
+	direct(4)
+	receive("4")
+	done()
+	direct(3)
+	receive("3")
+}
+
 // TestAdoptOnFullDisk leaves nothing behind if the session cannot be stored.
 func TestAdoptOnFullDisk(t *testing.T) {
 	t.Parallel()

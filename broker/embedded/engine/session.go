@@ -76,8 +76,9 @@ type sendLimits struct {
 // transferState is the state of a session that moves from one engine to another.
 type transferState struct {
 	moving    bool            // Will and expiry are not due
-	adoptions int             // not closed
-	keys      messageKeys     // messages that moved with the session and may arrive again until the adoptions are closed
+	adoptions int             // not closed, and watches that have not ended
+	watches   int             // of duplicates, that have not ended; see WatchDuplicates
+	keys      messageKeys     // messages that moved with the session, or have arrived during a watch, and may arrive again until the adoptions are closed
 	direct    *directMessages // nil if it need not be known
 }
 

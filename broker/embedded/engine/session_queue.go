@@ -30,7 +30,7 @@ func (s *Session) accept(o outgoingMessage) acceptance {
 	if o.qos == 0 {
 		return acceptance{flush: s.acceptQoS0(o)}
 	}
-	if s.conn == nil && !s.keeps() || s.transfer.keys != nil && s.transfer.keys.has(messageKeyOf(o.message.Stamp, o.extra, o.retain)) || s.overfull(o) {
+	if s.conn == nil && !s.keeps() || s.isDuplicate(o) || s.overfull(o) {
 		return acceptance{}
 	}
 	if s.transfer.direct != nil {
@@ -40,6 +40,9 @@ func (s *Session) accept(o outgoingMessage) acceptance {
 	if s.stored && !s.charge(&e, o.uncharged) {
 		return acceptance{over: true}
 	}
+	if s.transfer.watches > 0 && len(s.transfer.keys) < maxWatched {
+		s.transfer.keys.add(&e)
+	}
 	s.out.expiring = s.out.expiring || o.message.ExpiresAt != 0
 	s.out.shares = s.out.shares || o.extra != nil && o.extra.share != ""
 	if s.stored {
@@ -48,6 +51,36 @@ func (s *Session) accept(o outgoingMessage) acceptance {
 	e.state = committed
 	s.out.push(&e)
 	return acceptance{flush: s.conn}
+}
+
+// isDuplicate reports whether a message has come to the session with it, or during a watch. mu is held.
+func (s *Session) isDuplicate(o outgoingMessage) bool {
+	return s.transfer.keys != nil && s.transfer.keys.has(messageKeyOf(o.message.Stamp, o.extra, o.retain))
+}
+
+// maxWatched bounds the messages that a session remembers during a watch.
+const maxWatched = 64 << 10
+
+// WatchDuplicates makes the session of a client id drop messages that come to it both by Append and over a link,
+// in either order, until done is called.
+func (e *Engine) WatchDuplicates(clientID string) (done func()) {
+	s := e.session(clientID)
+	if s == nil {
+		return func() {}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.transfer.keys == nil {
+		s.transfer.keys = messageKeys{}
+	}
+	s.transfer.adoptions++
+	s.transfer.watches++
+	return func() {
+		s.mu.Lock()
+		s.transfer.watches--
+		s.mu.Unlock()
+		(&Adoption{session: s}).Close()
+	}
 }
 
 // queued returns an accepted message as the store has it.

@@ -181,6 +181,8 @@ func (c *Coordinator) replace(t *lease, local engine.Ownership, o peerOffer) err
 			return err
 		}
 	} else if inherits(local, remote) {
+		done := c.o.Engine.WatchDuplicates(local.ClientID)
+		defer c.afterDuplicates(done)
 		part := &engine.StoredSession{}
 		if err := c.fetch(t.ctx, o, 0, part); err != nil {
 			return err
@@ -260,6 +262,8 @@ func (c *Coordinator) merge(t *lease, local engine.Ownership, o peerOffer) error
 		imported.finish()
 		return err
 	}
+	done := c.o.Engine.WatchDuplicates(local.ClientID)
+	defer c.afterDuplicates(done)
 	part := &engine.StoredSession{}
 	if err := c.fetch(t.ctx, o, 0, part); err != nil {
 		return err

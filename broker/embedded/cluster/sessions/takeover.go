@@ -27,16 +27,24 @@ func (a *importedSession) finish() {
 		return
 	}
 	a.first.Activate()
-	a.coordinator.startTask(func() {
-		a.coordinator.barrier(a.coordinator.ctx, []int{a.coordinator.o.Self}) //nolint:errcheck // a message that is under way longer than that is delivered twice
-		if _, unreachable := a.coordinator.reachablePeers(); len(unreachable) > 0 {
+	a.coordinator.afterDuplicates(a.close)
+}
+
+// afterDuplicates calls do when messages that were sent to two nodes have arrived at this one, or are not waited for.
+func (c *Coordinator) afterDuplicates(do func()) {
+	started := c.startTask(func() {
+		defer do()
+		c.barrier(c.ctx, []int{c.o.Self}) //nolint:errcheck // a message that is under way longer than that is delivered twice
+		if _, unreachable := c.reachablePeers(); len(unreachable) > 0 {
 			select {
-			case <-time.After(maxBarrier * a.coordinator.o.RequestTimeout):
-			case <-a.coordinator.ctx.Done():
+			case <-time.After(maxBarrier * c.o.RequestTimeout):
+			case <-c.ctx.Done():
 			}
 		}
-		a.close()
 	})
+	if !started {
+		do()
+	}
 }
 
 // close stops the detection of duplicates.
