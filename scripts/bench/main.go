@@ -60,6 +60,7 @@ var measurements = []measurement{
 	{webConsole, "beside-pages", (*bench).measureBesidePages},
 	{management, "create", (*bench).measureCreate},
 	{management, "rate", (*bench).measureRate},
+	{management, "bulk", (*bench).measureBulk},
 	{management, "acl", (*bench).measureACL},
 	{management, "devices", (*bench).measureDevices},
 	{engine, "connections", (*bench).measureConnections},
