@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"database/sql"
 	"encoding/json"
+	"runtime"
 	"strings"
 	"sync"
 	"time"
@@ -152,7 +153,7 @@ func (d *DB) audited(ctx context.Context, write func(func(*sql.Tx) error) error,
 		if err := fn(tx); err != nil {
 			return err
 		}
-		return d.closeAudit(ctx, tx, open, e)
+		return d.auditIn(ctx, tx).close(ctx, open, e)
 	})
 	committed = err == nil
 	return err
@@ -175,8 +176,8 @@ func (d *DB) BeginAudit(ctx context.Context, a *Audit) error {
 	if err != nil {
 		return err
 	}
-	err = d.audits.commit(d, func(ctx context.Context, tx *sql.Tx) error {
-		_, err := tx.StmtContext(ctx, d.audit.begin).ExecContext(ctx, id, millis(e.Time), string(event))
+	err = d.audits.commit(d, func(ctx context.Context, w *auditTx) error {
+		_, err := w.begin.ExecContext(ctx, id, millis(e.Time), string(event))
 		return err
 	})
 	if err == nil {
@@ -198,7 +199,7 @@ func (d *DB) EndAudit(ctx context.Context, a *Audit, outcome string, status int,
 	if a.stored {
 		open = ""
 	}
-	err := d.audits.commit(d, func(ctx context.Context, tx *sql.Tx) error { return d.closeAudit(ctx, tx, open, e) })
+	err := d.audits.commit(d, func(ctx context.Context, w *auditTx) error { return w.close(ctx, open, e) })
 	a.stored = a.stored || err == nil
 	return wrap("end audit row", err)
 }
@@ -208,12 +209,12 @@ func (d *DB) EndAuditAs(_ context.Context, a *Audit, events []AuditEvent) error 
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	open := a.open
-	err := d.audits.commit(d, func(ctx context.Context, tx *sql.Tx) error {
-		if _, err := tx.StmtContext(ctx, d.audit.end).ExecContext(ctx, open); err != nil {
+	err := d.audits.commit(d, func(ctx context.Context, w *auditTx) error {
+		if _, err := w.end.ExecContext(ctx, open); err != nil {
 			return err
 		}
 		for _, e := range events {
-			if err := d.appendAudit(ctx, tx, e); err != nil {
+			if err := w.append(ctx, e); err != nil {
 				return err
 			}
 		}
@@ -225,7 +226,7 @@ func (d *DB) EndAuditAs(_ context.Context, a *Audit, events []AuditEvent) error 
 
 // AddAudit stores an event that has ended.
 func (d *DB) AddAudit(_ context.Context, e AuditEvent) error {
-	err := d.audits.commit(d, func(ctx context.Context, tx *sql.Tx) error { return d.closeAudit(ctx, tx, "", e) })
+	err := d.audits.commit(d, func(ctx context.Context, w *auditTx) error { return w.close(ctx, "", e) })
 	return wrap("add audit row", err)
 }
 
@@ -237,9 +238,10 @@ func (d *DB) CloseAudits(ctx context.Context) (n int, err error) {
 		if err != nil {
 			return err
 		}
+		w := d.auditIn(ctx, tx)
 		for _, o := range open {
 			o.event.Outcome = AuditUnknown
-			if err := d.closeAudit(ctx, tx, o.id, o.event); err != nil {
+			if err := w.close(ctx, o.id, o.event); err != nil {
 				return err
 			}
 		}
@@ -263,18 +265,31 @@ func scanOpen(row scanner) (o openAudit, err error) {
 	return o, err
 }
 
-// closeAudit appends an event to the chain, and deletes its row in audit_open if it has one.
-func (d *DB) closeAudit(ctx context.Context, tx *sql.Tx, open string, e AuditEvent) error {
+// auditTx writes rows of the audit log in one transaction.
+type auditTx struct {
+	auditWrites
+	last *AuditHead // the state of the chain; nil before the first row
+}
+
+// auditIn returns what writes the audit log in a transaction.
+func (d *DB) auditIn(ctx context.Context, tx *sql.Tx) *auditTx {
+	return &auditTx{auditWrites: auditWrites{head: tx.StmtContext(ctx, d.audit.head), add: tx.StmtContext(ctx, d.audit.add),
+		begin: tx.StmtContext(ctx, d.audit.begin), end: tx.StmtContext(ctx, d.audit.end)}}
+}
+
+// close appends an event to the chain, and deletes its row in audit_open if it has one.
+func (w *auditTx) close(ctx context.Context, open string, e AuditEvent) error {
 	if open != "" {
-		if _, err := tx.StmtContext(ctx, d.audit.end).ExecContext(ctx, open); err != nil {
+		if _, err := w.end.ExecContext(ctx, open); err != nil {
 			return err
 		}
 	}
-	return d.appendAudit(ctx, tx, e)
+	return w.append(ctx, e)
 }
 
 // auditQueue commits the rows of concurrent operations together: those that wait while a
-// transaction runs are part of the next one.
+// transaction runs are part of the next one. It does not wait for more: a timer that did cost fewer
+// transactions and more latency.
 type auditQueue struct {
 	mu      sync.Mutex
 	waiting []*auditWrite
@@ -284,13 +299,13 @@ type auditQueue struct {
 
 // auditWrite is one caller's part of a transaction.
 type auditWrite struct {
-	do   func(context.Context, *sql.Tx) error
+	do   func(context.Context, *auditTx) error
 	done chan error
 }
 
 // commit runs do in a transaction and returns when that is durable. It does not end with the
 // context of a caller: whether a row was stored must be known.
-func (q *auditQueue) commit(d *DB, do func(context.Context, *sql.Tx) error) error {
+func (q *auditQueue) commit(d *DB, do func(context.Context, *auditTx) error) error {
 	w := &auditWrite{do: do, done: make(chan error, 1)}
 	q.mu.Lock()
 	q.waiting = append(q.waiting, w)
@@ -305,6 +320,7 @@ func (q *auditQueue) commit(d *DB, do func(context.Context, *sql.Tx) error) erro
 // run commits until nothing waits.
 func (q *auditQueue) run(d *DB) {
 	for {
+		runtime.Gosched() // lets callers that are ready queue their rows first
 		q.mu.Lock()
 		batch := q.waiting
 		q.waiting = nil
@@ -314,8 +330,9 @@ func (q *auditQueue) run(d *DB) {
 			return
 		}
 		err := d.append(context.Background(), func(ctx context.Context, tx *sql.Tx) error {
+			rows := d.auditIn(ctx, tx)
 			for _, w := range batch {
-				if err := w.do(ctx, tx); err != nil {
+				if err := w.do(ctx, rows); err != nil {
 					return err
 				}
 			}

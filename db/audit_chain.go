@@ -57,20 +57,27 @@ const auditColumns = `seq, time, actor_kind, actor_id, actor_name, address, user
 
 const addAuditQuery = "INSERT INTO audit (" + auditColumns + ") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 
-// appendAudit appends an event to the chain.
-func (d *DB) appendAudit(ctx context.Context, tx *sql.Tx, e AuditEvent) error {
-	head, err := scanHead(tx.StmtContext(ctx, d.audit.head).QueryRowContext(ctx))
-	if err != nil {
-		return err
+// append appends an event to the chain.
+func (w *auditTx) append(ctx context.Context, e AuditEvent) error {
+	if w.last == nil {
+		head, err := scanHead(w.head.QueryRowContext(ctx))
+		if err != nil {
+			return err
+		}
+		w.last = &head
 	}
 	e.normalise()
-	e.Seq = head.Seq + 1
-	if e.Hash, err = auditHash(head.Hash, &e); err != nil {
+	e.Seq = w.last.Seq + 1
+	var err error
+	if e.Hash, err = auditHash(w.last.Hash, &e); err != nil {
 		return err
 	}
-	_, err = tx.StmtContext(ctx, d.audit.add).ExecContext(ctx, e.Seq, millis(e.Time), e.ActorKind, e.ActorID, e.ActorName, e.Address, e.UserAgent,
+	_, err = w.add.ExecContext(ctx, e.Seq, millis(e.Time), e.ActorKind, e.ActorID, e.ActorName, e.Address, e.UserAgent,
 		e.RequestID, e.Operation, e.ProjectID, e.BrokerID, e.Object, e.Outcome, e.Status, e.Code, string(e.Change),
 		e.Duration.Microseconds(), e.Count, e.Hash)
+	if err == nil {
+		w.last = &AuditHead{Seq: e.Seq, Hash: e.Hash}
+	}
 	return err
 }
 

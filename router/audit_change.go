@@ -15,7 +15,7 @@ import (
 // maxAuditEntries bounds a list in the audit log.
 const maxAuditEntries = 200
 
-// masked returns a valid JSON value for the audit log: members that the type has, without
+// masked returns a JSON value, which must be valid, for the audit log: members that the type has, without
 // secrets, and not longer than is useful.
 func (s *shape) masked(raw json.RawMessage, r *rules) any {
 	raw = skipSpace(raw)
@@ -33,12 +33,12 @@ func (s *shape) masked(raw json.RawMessage, r *rules) any {
 	case table:
 		return s.maskedTable(raw)
 	}
+	if raw[0] == '"' {
+		return audit.Shorten(unquote(raw))
+	}
 	var v any
 	if json.Unmarshal(raw, &v) != nil {
 		return nil
-	}
-	if text, ok := v.(string); ok {
-		return audit.Shorten(text)
 	}
 	return v
 }
@@ -54,42 +54,43 @@ func (s *shape) isSecret() bool {
 }
 
 func (s *shape) maskedObject(raw json.RawMessage) any {
-	var given map[string]json.RawMessage
-	if json.Unmarshal(raw, &given) != nil {
+	if raw[0] != '{' {
 		return nil
 	}
 	out := map[string]any{}
-	for i := range s.members {
-		m := &s.members[i]
-		if value, ok := given[m.name]; ok {
-			out[m.name] = m.shape.masked(value, &m.rules)
+	for name, value := range members(raw) {
+		if i := s.memberIndex(name); i >= 0 {
+			m := &s.members[i]
+			out[name] = m.shape.masked(value, &m.rules)
 		}
 	}
 	return out
 }
 
 func (s *shape) maskedList(raw json.RawMessage) any {
-	var given []json.RawMessage
-	if json.Unmarshal(raw, &given) != nil {
+	if raw[0] != '[' {
 		return nil
 	}
-	out := make([]any, 0, min(len(given), maxAuditEntries))
-	for i, value := range given {
-		if i == maxAuditEntries {
-			return append(out, map[string]any{"omitted": len(given) - i})
+	out, omitted := []any{}, 0
+	for i, value := range elements(raw) {
+		if i < maxAuditEntries {
+			out = append(out, s.elem.masked(value, &rules{}))
+		} else {
+			omitted++
 		}
-		out = append(out, s.elem.masked(value, &rules{}))
+	}
+	if omitted > 0 {
+		out = append(out, map[string]any{"omitted": omitted})
 	}
 	return out
 }
 
 func (s *shape) maskedTable(raw json.RawMessage) any {
-	var given map[string]json.RawMessage
-	if json.Unmarshal(raw, &given) != nil {
+	if raw[0] != '{' {
 		return nil
 	}
 	out := map[string]any{}
-	for name, value := range given {
+	for name, value := range members(raw) {
 		if len(out) == maxAuditEntries {
 			break
 		}

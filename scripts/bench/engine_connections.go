@@ -40,17 +40,9 @@ func (b *bench) measureConnections(ctx context.Context) error {
 	return nil
 }
 
-// memoryPerConnection returns the resident KiB that an idle connection adds. A few
-// short-lived connections precede it, for what only the first ones allocate.
+// memoryPerConnection returns the resident KiB that an idle connection adds.
 func (b *bench) memoryPerConnection(ctx context.Context, r competitor) (each float64, err error) {
-	few, err := load.ConnectIdle(ctx, r.target, 100)
-	if err != nil {
-		return 0, err
-	}
-	if err := few.Close(); err != nil {
-		return 0, err
-	}
-	before, err := r.server.stableMemory(ctx)
+	before, err := r.memoryAfterFew(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -60,6 +52,19 @@ func (b *bench) memoryPerConnection(ctx context.Context, r competitor) (each flo
 	}
 	after, err := r.server.stableMemory(ctx)
 	return (after - before) * 1024 / float64(b.idle), errors.Join(err, crowd.Close())
+}
+
+// memoryAfterFew returns the resident MiB after a few short-lived connections, for what only the
+// first ones allocate.
+func (r competitor) memoryAfterFew(ctx context.Context) (mib float64, err error) {
+	few, err := load.ConnectIdle(ctx, r.target, 100)
+	if err != nil {
+		return 0, err
+	}
+	if err := few.Close(); err != nil {
+		return 0, err
+	}
+	return r.server.stableMemory(ctx)
 }
 
 // stableMemory returns the resident MiB once they no longer change: a runtime returns

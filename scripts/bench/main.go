@@ -11,6 +11,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -26,7 +27,7 @@ import (
 )
 
 // longest bounds a whole run.
-const longest = 20 * time.Minute
+const longest = 30 * time.Minute
 
 // measurement is a part of a run, selected by its name or by its group.
 type measurement struct {
@@ -35,7 +36,7 @@ type measurement struct {
 }
 
 // The groups: the management API and $CONTROL, the console, messages, streams, clusters,
-// and bridges.
+// bridges, and what grows.
 const (
 	management = "management"
 	webConsole = "console"
@@ -43,6 +44,7 @@ const (
 	streams    = "streams"
 	clusters   = "cluster"
 	bridges    = "bridges"
+	growing    = "growing"
 )
 
 // measurements are those of a full run. Those that need a fresh process precede those
@@ -58,6 +60,7 @@ var measurements = []measurement{
 	{webConsole, "beside-pages", (*bench).measureBesidePages},
 	{management, "create", (*bench).measureCreate},
 	{management, "rate", (*bench).measureRate},
+	{management, "bulk", (*bench).measureBulk},
 	{management, "acl", (*bench).measureACL},
 	{management, "devices", (*bench).measureDevices},
 	{engine, "connections", (*bench).measureConnections},
@@ -84,6 +87,7 @@ var measurements = []measurement{
 	{bridges, "publishers", (*bench).measurePublishers},
 	{bridges, "drain", (*bench).measureDrain},
 	{bridges, "brokers", (*bench).measureBrokers},
+	{growing, "growth", (*bench).measureGrowth},
 }
 
 func main() {
@@ -115,10 +119,11 @@ func run(ctx context.Context, args []string) (err error) {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	product := flags.String("product", "", "the built binary to measure")
 	only := flags.String("only", "", "measure only these, separated by commas: "+strings.Join(names(), ", ")+
-		"; or one of the groups "+strings.Join([]string{management, webConsole, engine, streams, clusters, bridges}, ", "))
+		"; or one of the groups "+strings.Join([]string{management, webConsole, engine, streams, clusters, bridges, growing}, ", "))
 	quick := flags.Bool("quick", false, "a smoke run: few calls on small stores, whose figures mean nothing")
+	mostRetained := flags.Int("most-retained", 0, "retained messages at the end of growth; 0 is 1,000,000")
 	var want profiling
-	flags.StringVar(&want.load, "profile", "", "profile this load of messages instead of measuring")
+	flags.StringVar(&want.load, "profile", "", "profile this load of messages, or "+creationsLoad+", instead of measuring")
 	flags.StringVar(&want.program, "profiled", "", "the program that profiles itself")
 	flags.StringVar(&want.out, "out", "", "where it writes its profile")
 	if err := flags.Parse(args); err != nil {
@@ -133,6 +138,7 @@ func run(ctx context.Context, args []string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, b.close()) }()
+	b.mostRetained = cmp.Or(*mostRetained, b.mostRetained)
 	if want.load != "" {
 		return b.profile(ctx, want)
 	}
@@ -220,16 +226,18 @@ type scale struct {
 	drained     int // messages that it delivers in a round
 	retained    int // messages in a backup
 
+	mostRetained int // messages at the end of growth
+
 	backupSeconds int // a round of the load during which backups are made
 }
 
 var (
 	full = scale{rounds: 5, few: 1_000, many: 100_000, reads: 20_000, pages: 3_000, creations: 1_000,
 		bulk: 5_000, hashed: 600, peerChanges: turns, checks: 2_000_000, devices: 5_000, share: 1, idle: 10_000, connects: 10_000,
-		waiting: 1_000_000, drained: 200_000, retained: 1_000_000, backupSeconds: 15}
+		waiting: 1_000_000, drained: 200_000, retained: 1_000_000, mostRetained: 1_000_000, backupSeconds: 15}
 	smoke = scale{rounds: 1, few: 100, many: 2_000, reads: 500, pages: 100, creations: 50,
 		bulk: 200, hashed: 32, peerChanges: turns, checks: 100_000, devices: 100, share: 20, idle: 500, connects: 200,
-		waiting: 20_000, drained: 5_000, retained: 10_000, backupSeconds: 1}
+		waiting: 20_000, drained: 5_000, retained: 10_000, mostRetained: 1_000_000, backupSeconds: 1}
 )
 
 func newBench(binary string, quick bool) (*bench, error) {

@@ -89,32 +89,38 @@ func dialControl(ctx context.Context, addr, clientID, password string) (*wire, e
 	return w, nil
 }
 
-// control sends one command and waits for its response. Brokers send every response to
-// all subscribers, so those to others are ignored.
+// control sends one command and waits for its response.
 func (w *wire) control(c dynsec.Command) error {
+	answers, err := w.controlAll([]dynsec.Command{c})
+	if err != nil {
+		return err
+	}
+	if len(answers) != 1 {
+		return fmt.Errorf("got %d answers to one command", len(answers))
+	}
+	return answers[0].Err()
+}
+
+// controlAll sends commands in one message and waits for their responses. Brokers send every
+// response to all subscribers, so those to others are ignored.
+func (w *wire) controlAll(commands []dynsec.Command) ([]dynsec.Response, error) {
 	w.asked++
 	id := w.name + "-" + strconv.Itoa(w.asked)
-	request := dynsec.EncodeRequest([]dynsec.Command{c.WithCorrelation(id)})
-	if err := w.send(publish, append(text(nil, dynsec.Topic), request...)); err != nil {
-		return err
+	for i, c := range commands {
+		commands[i] = c.WithCorrelation(id)
+	}
+	if err := w.send(publish, append(text(nil, dynsec.Topic), dynsec.EncodeRequest(commands)...)); err != nil {
+		return nil, err
 	}
 	own := []byte(`"` + id + `"`)
 	for {
 		message, err := w.receive(publish)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		if !bytes.Contains(message, own) {
-			continue
+		if bytes.Contains(message, own) {
+			return dynsec.DecodeResponses(message[2+binary.BigEndian.Uint16(message):])
 		}
-		answers, err := dynsec.DecodeResponses(message[2+binary.BigEndian.Uint16(message):])
-		if err != nil {
-			return err
-		}
-		if len(answers) != 1 {
-			return fmt.Errorf("got %d answers to one command", len(answers))
-		}
-		return answers[0].Err()
 	}
 }
 

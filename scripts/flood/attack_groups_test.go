@@ -19,6 +19,7 @@ const (
 	maxFilters     = 200
 	retainedTopics = 20_000 // that the attack publishes, at most
 	limits         = `
+  max_connections: 100000
   listeners: [{protocol: ws, address: 127.0.0.1:0}]
   max_packet_size: 65536
   connect_timeout: 2s

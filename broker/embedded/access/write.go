@@ -167,7 +167,9 @@ func (c *changeWriter) client(p dynsec.PutClient) {
 		c.exec(c.put.deleteClientRoles, p.Username)
 		c.exec(c.put.deleteClientGroups, p.Username)
 	}
-	c.password(p)
+	if !isNew || p.Password != nil && *p.Password != "" {
+		c.password(p) // of a new client there is none to delete
+	}
 	for _, ref := range p.Roles {
 		c.exec(c.put.clientRole, p.Username, ref.RoleName, ref.Priority)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"runtime"
 	"sync"
 	"sync/atomic"
 
@@ -92,8 +93,10 @@ func (w *writer) run(ctx context.Context) {
 	}
 }
 
-// group returns the first request with those queued after it.
+// group returns the first request with those queued after it, and those of callers that are ready
+// to queue theirs: a transaction released them together, and the first one has woken the writer.
 func (w *writer) group(first *request) []*request {
+	runtime.Gosched()
 	group := []*request{first}
 	for len(group) < groupSize {
 		select {

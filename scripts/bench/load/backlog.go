@@ -38,10 +38,10 @@ func (b Backlog) Open(ctx context.Context, t Target) (Session, error) {
 // Play publishes while the client is offline, then connects it and receives everything.
 func (a *offlineSession) Play(ctx context.Context, messages int) (Pass, error) {
 	began := time.Now()
-	if err := a.with(ctx, "bench-writer", true, func(c *client) error { return c.fill(messages) }); err != nil {
+	if err := a.target.asClient(ctx, "bench-writer", true, func(c *client) error { return c.fill(messages) }); err != nil {
 		return Pass{}, fmt.Errorf("publish to an absent session: %w", err)
 	}
-	if err := a.with(ctx, absentee, false, func(c *client) error { return c.drain(messages) }); err != nil {
+	if err := a.target.asClient(ctx, absentee, false, func(c *client) error { return c.drain(messages) }); err != nil {
 		return Pass{}, fmt.Errorf("take what has waited: %w", err)
 	}
 	return Pass{Delivered: messages, Took: time.Since(began)}, nil
@@ -49,12 +49,12 @@ func (a *offlineSession) Play(ctx context.Context, messages int) (Pass, error) {
 
 // Close ends the session.
 func (a *offlineSession) Close() error {
-	return a.with(context.Background(), absentee, true, func(*client) error { return nil })
+	return a.target.asClient(context.Background(), absentee, true, func(*client) error { return nil })
 }
 
-// with connects a client, calls do, and disconnects.
-func (a *offlineSession) with(ctx context.Context, name string, clean bool, do func(*client) error) error {
-	c, err := dial(ctx, a.target.Addr, a.target.login(name, "", clean), nil, bufferSize)
+// asClient connects a client, calls do, and disconnects.
+func (t Target) asClient(ctx context.Context, name string, clean bool, do func(*client) error) error {
+	c, err := dial(ctx, t.Addr, t.login(name, "", clean), nil, bufferSize)
 	if err != nil {
 		return err
 	}

@@ -16,7 +16,10 @@ type IdleClients struct{ clients []*client }
 
 // The local addresses of idle clients, with a thousand connections each, so that
 // neither the ports nor a broker's limit per address are exhausted.
-const perAddress = 1_000
+const (
+	perAddress = 1_000
+	perNetwork = 250 // addresses
+)
 
 // dialers is how many idle clients connect concurrently.
 const dialers = 8
@@ -43,7 +46,7 @@ func ConnectIdle(ctx context.Context, t Target, n int) (*IdleClients, error) {
 
 func idler(ctx context.Context, t Target, n int) (*client, error) {
 	const little = 64 // bytes; next to nothing is read
-	from := net.IPv4(127, 0, 1, byte(1+n/perAddress))
+	from := net.IPv4(127, 0, byte(1+n/perAddress/perNetwork), byte(1+n/perAddress%perNetwork))
 	c, err := dial(ctx, t.Addr, t.login(fmt.Sprintf("bench-idle-%d", n), "", true), from, little)
 	if err != nil {
 		return nil, fmt.Errorf("connection %d: %w", n, err)

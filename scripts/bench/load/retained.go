@@ -4,7 +4,6 @@ package load
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -28,17 +27,10 @@ type retainedSet struct {
 
 // Open publishes the retained messages, with QoS 1.
 func (r Retained) Open(ctx context.Context, t Target) (Session, error) {
-	c, err := dial(ctx, t.Addr, t.login("bench-keeper", "", true), nil, bufferSize)
-	if err != nil {
-		return nil, err
+	if err := AddRetained(ctx, t, 0, r.Topics); err != nil {
+		return nil, fmt.Errorf("set retained messages: %w", err)
 	}
-	defer context.AfterFunc(ctx, func() { c.Close() })()
-	if err := c.publishAll(r.Topics, func(n int) packet.Message {
-		return packet.Message{Topic: retainedTopic(n), Payload: payloadOf(n), QoS: 1, Retain: true}
-	}); err != nil {
-		return nil, errors.Join(fmt.Errorf("set retained messages: %w", err), c.Close())
-	}
-	return &retainedSet{Retained: r, target: t, ended: ctx}, c.leave()
+	return &retainedSet{Retained: r, target: t, ended: ctx}, nil
 }
 
 func (a *retainedSet) Play(ctx context.Context, messages int) (Pass, error) {
