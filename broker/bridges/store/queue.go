@@ -35,9 +35,35 @@ func (q *Queue) Put(e bridges.Entry, settle func(error)) {
 		return
 	}
 	i := item{state: q.state, record: record{Entry: &e}, size: int64(e.Size()), settle: settle}
-	if !q.store.commits.Put(storage.Submission[item]{Entry: i, Weight: itemWeight + int(i.size)}) {
+	if !q.submit(i) {
 		q.refuse(settle)
 	}
+}
+
+// submit submits an entry to the committer, early if that is possible. Without a callback it
+// waits for others, unless a reader may wait for it. It reports false if the store is closed.
+func (q *Queue) submit(i item) bool {
+	j := q.state
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	i.early = q.store.mayBeEarly(j, &i)
+	if i.early {
+		i.record.ID = j.next
+		i.record.MessageID = j.messageID(i.record)
+	}
+	deferred := i.settle == nil && (i.early || j.sums.messages > 0)
+	if !q.store.commits.Put(storage.Submission[item]{Entry: i, Weight: itemWeight + int(i.size), Deferred: deferred}) {
+		if i.early {
+			q.store.queues.early.Add(-i.size)
+		}
+		return false
+	}
+	if i.early {
+		j.addEarly(&i)
+	} else {
+		j.late++
+	}
+	return true
 }
 
 // refuse settles an entry that was put after Close.
@@ -48,7 +74,7 @@ func (q *Queue) refuse(settle func(error)) {
 	}
 }
 
-// Peek returns entries that are stored and not removed; see bridges.Queue. They are shared with
+// Peek returns entries that are not removed; see bridges.Queue. They are shared with
 // later calls. Damaged ones are omitted.
 func (q *Queue) Peek(ctx context.Context, after uint64, messages, bytes int) ([]*bridges.Entry, error) {
 	for {
@@ -81,7 +107,7 @@ func (q *Queue) SetBounds(b bridges.Bounds) {
 
 // Usage returns what is stored and what was dropped.
 func (q *Queue) Usage() bridges.Usage {
-	t, _ := q.state.snapshot()
+	t := q.state.usage()
 	return bridges.Usage{
 		Messages: t.messages, Bytes: t.bytes, DeadLetters: t.dead,
 		Dropped: q.state.dropped.Load(), LostDeadLetters: q.state.lostDeadLetters.Load(),

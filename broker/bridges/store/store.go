@@ -61,6 +61,10 @@ type Store struct {
 
 var _ bridges.Store = (*Store)(nil)
 
+// gatherTime is how long entries that no caller waits for, and removals, wait for others. What was
+// delivered by then is not stored.
+const gatherTime = 10 * time.Millisecond
+
 // errClosed is the error of calls after Close.
 var errClosed = errors.New("the store of the bridges' messages is closed")
 
@@ -78,7 +82,7 @@ func Open(ctx context.Context, path string, o Options) (*Store, error) {
 	s.commits = storage.NewCommitter[item](storage.Config{
 		Conn: s.conn, Log: s.log, Now: s.now, Contents: "the bridges' messages",
 		Limits:      storage.Limits{GroupEntries: groupItems, Pending: o.pending},
-		ProbeInsert: int(fill), ProbeDelete: int(drain), TidyBusy: true, Closed: errClosed,
+		ProbeInsert: int(fill), ProbeDelete: int(drain), TidyBusy: true, Gather: gatherTime, Closed: errClosed,
 	})
 	s.startCommitter(left)
 	return s, nil
