@@ -38,7 +38,7 @@ type Committer[E Entry] struct {
 	retry   chan struct{} // requests a probe; buffered by one
 	reports chan outcome[E]
 	cause   atomic.Pointer[Failure]
-	gather  *time.Timer // until what is deferred is due; reset with mu held
+	gather  *time.Timer // until the next tick for what is deferred; reset with mu held
 
 	// Fields of the committer's goroutine.
 	timer *time.Timer // until the next probe or maintenance of the file
@@ -58,7 +58,10 @@ type Committer[E Entry] struct {
 	head    int  // index in waiting; those before it were taken
 	entries int  // submitted and not done
 	weight  int  // of those entries, of tasks, and reserved
-	due     bool // not all that waits is deferred, or it is to be committed now
+	due     bool // all that waits is to be committed, as it is not all deferred
+	ripe    int  // if not, how many in waiting are to be committed, as they have waited
+	aged    int  // how many in waiting the next tick makes ripe
+	ticked  bool // first is to be committed
 	closed  bool
 
 	full atomic.Bool // the limits are reached; written with mu held
@@ -75,7 +78,7 @@ type Config struct {
 	Limits                   Limits
 	ProbeInsert, ProbeDelete int
 	TidyBusy                 bool          // free pages are released each second under load as well, not only after it
-	Gather                   time.Duration // how long a submission that is Deferred may wait for others
+	Gather                   time.Duration // how long a submission that is Deferred waits at least
 	Closed                   error
 }
 
@@ -225,7 +228,7 @@ func (c *Committer[E]) wait(more bool) {
 	case <-ready:
 	case <-c.wake:
 	case <-c.gather.C:
-		c.setDue()
+		c.ripen()
 	case <-c.retry:
 		c.Recover()
 	case <-c.timer.C:

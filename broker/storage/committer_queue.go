@@ -19,8 +19,8 @@ const gatherWeight = groupWeight / 4
 
 // Submission is an entry, or a task that the committer runs alone between two
 // transactions. Weight is its share of MaxPending, in bytes. An entry that is
-// Deferred waits up to Config.Gather for others, unless one that is not Deferred
-// is committed before.
+// Deferred waits for Config.Gather, and up to twice that, unless one that is not
+// Deferred is committed before.
 type Submission[E any] struct {
 	Entry    E
 	Task     func() // instead of an entry
@@ -79,15 +79,20 @@ func (c *Committer[E]) schedule(deferred, first bool) {
 		c.due = true
 		c.Notify()
 	case first:
+		c.aged = len(c.waiting) - c.head
 		c.gather.Reset(c.config.Gather)
 	}
 }
 
-// setDue makes what is deferred due.
-func (c *Committer[E]) setDue() {
+// ripen makes what had waited at the last tick ripe, and schedules the next tick.
+func (c *Committer[E]) ripen() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.due = true
+	c.ticked = len(c.first) > 0
+	c.ripe, c.aged = c.aged, len(c.waiting)-c.head
+	if c.aged > 0 {
+		c.gather.Reset(c.config.Gather)
+	}
 }
 
 // Notify makes the committer call Work soon. It does not block.
@@ -121,11 +126,14 @@ type batch[E any] struct {
 func (c *Committer[E]) take() (t batch[E]) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	due := len(c.waiting)
 	if !c.due && !c.closed {
-		return t
+		if due = c.head + c.ripe; c.ripe == 0 && !c.ticked {
+			return t
+		}
 	}
 	end := c.head
-	for end < len(c.waiting) && end-c.head < c.config.Limits.GroupEntries && t.weight < groupWeight && c.waiting[end].Task == nil {
+	for end < due && end-c.head < c.config.Limits.GroupEntries && t.weight < groupWeight && c.waiting[end].Task == nil {
 		t.weight += c.waiting[end].Weight
 		end++
 	}
@@ -142,13 +150,14 @@ func (c *Committer[E]) take() (t batch[E]) {
 		t.task, t.weight = c.waiting[end].Task, c.waiting[end].Weight
 		end++
 	default:
-		c.due, t.ended = false, c.closed
+		c.due, c.ticked, t.ended = false, false, c.closed
 		return t
 	}
 	clear(c.waiting[c.head:end])
+	c.ripe, c.aged = max(0, c.ripe-(end-c.head)), max(0, c.aged-(end-c.head))
 	c.head = end
 	c.compact()
-	c.due = !c.nothingWaits()
+	c.due, c.ticked = c.due && !c.nothingWaits(), false
 	return t
 }
 

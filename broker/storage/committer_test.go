@@ -292,7 +292,9 @@ func TestCommitDeferred(t *testing.T) {
 		put("b", 1)
 		c.wantOutcomes()
 		wait(1)
-		c.wantOutcomes("a <nil>", "b <nil>")
+		c.wantOutcomes("a <nil>")
+		wait(gather)
+		c.wantOutcomes("b <nil>")
 		c.PutFirst(note{c, 10, "first"})
 		wait(gather / 2)
 		put("c", 1)
@@ -308,9 +310,10 @@ func TestCommitDeferred(t *testing.T) {
 		synctest.Wait()
 		c.wantOutcomes("e <nil>")
 		put("f", 1)
+		c.PutFirst(note{c, 12, "last"})
 		must(t, c.close())
-		c.wantOutcomes("f <nil>")
-		if want := []int{2, 3, 2, 1, 1}; !slices.Equal(c.groups, want) {
+		c.wantOutcomes("last <nil>", "f <nil>")
+		if want := []int{1, 1, 3, 2, 1, 2}; !slices.Equal(c.groups, want) {
 			t.Errorf("wrote groups of %v, want %v", c.groups, want)
 		}
 	})

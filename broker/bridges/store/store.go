@@ -61,8 +61,8 @@ type Store struct {
 
 var _ bridges.Store = (*Store)(nil)
 
-// gatherTime is how long entries that no caller waits for, and removals, wait for others. What was
-// delivered by then is not stored.
+// gatherTime is how long entries that no caller waits for wait for others. What was delivered by then
+// is not stored.
 const gatherTime = 10 * time.Millisecond
 
 // errClosed is the error of calls after Close.
