@@ -5,16 +5,13 @@ import "slices"
 // reservation is the number of IDs that are reserved at once.
 const reservation = 1 << 16
 
-// mayBeEarly reports whether an entry may be early: readers get it before it is stored. It is
-// then stored whatever the bounds are later, so it must fit now. Entries of QoS 2 are never
-// early, as the target would get another one if the process crashed before the entry is stored.
-// It accounts for the bytes. The caller holds mu.
+// mayBeEarly reports whether an entry for which there is space may be early: readers get it before it
+// is stored, which it is then whatever the bounds are later. Entries of QoS 2 are never early, as
+// the target would get another one if the process crashed before the entry is stored. It accounts
+// for the bytes. The caller holds mu.
 func (s *Store) mayBeEarly(j *queueState, i *item) bool {
-	w := &j.window
-	switch {
-	case i.record.QoS > 1, j.deleted.Load(), j.late > 0, j.next >= j.reserved,
-		w.to != j.next, !w.fits(cost(i.record.Entry)), s.commits.Err() != nil,
-		full(j.bounds, j.sums.messages+j.early.messages+1, j.sums.bytes+j.early.bytes+i.size):
+	if i.record.QoS > 1 || j.deleted.Load() || j.late > 0 || j.next >= j.reserved ||
+		!j.window.fits(cost(i.record.Entry)) || s.commits.Err() != nil {
 		return false
 	}
 	early := s.queues.early.Add(i.size)
@@ -25,9 +22,11 @@ func (s *Store) mayBeEarly(j *queueState, i *item) bool {
 	return true
 }
 
-// addEarly adds an early entry to the window. The caller holds mu.
+// addEarly adds an early entry to the window: a copy, as readers may count its attempts while it is
+// being stored. The caller holds mu.
 func (j *queueState) addEarly(i *item) {
-	j.window.append(i.record.Entry)
+	e := *i.record.Entry
+	j.window.append(&e)
 	j.next++
 	j.window.to = j.next
 	j.early.messages++

@@ -40,18 +40,19 @@ func (q *Queue) Put(e bridges.Entry, settle func(error)) {
 	}
 }
 
-// submit submits an entry to the committer, early if that is possible. Without a callback it
-// waits for others, unless a reader may wait for it. It reports false if the store is closed.
+// submit submits an entry to the committer, early if that is possible. One of QoS 0 waits for
+// others, unless a reader may wait for it. It reports false if the store is closed.
 func (q *Queue) submit(i item) bool {
 	j := q.state
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	i.early = q.store.mayBeEarly(j, &i)
+	behind := j.window.to != j.next || full(j.bounds, j.sums.messages+j.early.messages+1, j.sums.bytes+j.early.bytes+i.size)
+	i.early = !behind && q.store.mayBeEarly(j, &i)
 	if i.early {
 		i.record.ID = j.next
 		i.record.MessageID = j.messageID(i.record)
 	}
-	deferred := i.settle == nil && (i.early || j.sums.messages > 0)
+	deferred := i.settle == nil && i.record.QoS == 0 && (i.early || behind)
 	if !q.store.commits.Put(storage.Submission[item]{Entry: i, Weight: itemWeight + int(i.size), Deferred: deferred}) {
 		if i.early {
 			q.store.queues.early.Add(-i.size)

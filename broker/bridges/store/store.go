@@ -63,7 +63,7 @@ var _ bridges.Store = (*Store)(nil)
 
 // gatherTime is how long entries that no caller waits for wait for others. What was delivered by then
 // is not stored.
-const gatherTime = 10 * time.Millisecond
+const gatherTime = 20 * time.Millisecond
 
 // errClosed is the error of calls after Close.
 var errClosed = errors.New("the store of the bridges' messages is closed")
