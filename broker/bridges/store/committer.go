@@ -28,7 +28,7 @@ type item struct {
 }
 
 // Committed passes on the outcome.
-func (i item) Committed(err error) {
+func (i *item) Committed(err error) {
 	if i.delivered {
 		err = nil
 	}
@@ -43,7 +43,7 @@ type committer struct {
 	*Store
 	tx             *transaction // under way; nil for none
 	purging        []*queueState
-	failedRemovals []item  // removals that failed
+	failedRemovals []*item // removals that failed
 	encoder        encoder // reused
 	dropped        storage.Tally
 }
@@ -51,7 +51,7 @@ type committer struct {
 func (s *Store) startCommitter(left []*queueState) {
 	c := &committer{Store: s, purging: left, encoder: encoder{offset: s.timeline.Offset()}}
 	s.committer = c
-	s.commits.Start(storage.Callbacks[item]{
+	s.commits.Start(storage.Callbacks[*item]{
 		Prepare: c.prepare, Write: c.write, After: c.after,
 		Omit: c.omit, Split: split, Refuse: c.refuse, Resume: c.resume, Work: c.purge, End: c.end,
 	})
@@ -66,11 +66,10 @@ func (c *committer) end() error {
 }
 
 // refuse keeps removals for later, and counts the entries that no caller waits for.
-func (c *committer) refuse(group []item) []item {
-	for n := range group {
-		i := &group[n]
+func (c *committer) refuse(group []*item) []*item {
+	for _, i := range group {
 		if i.remove {
-			c.failedRemovals = append(c.failedRemovals, *i)
+			c.failedRemovals = append(c.failedRemovals, i)
 			continue
 		}
 		c.giveUp(i)
@@ -91,7 +90,7 @@ func (c *committer) giveUp(i *item) {
 }
 
 // split divides a group by queues, so that only queues that contradict the file are affected.
-func split(group []item) (parts [][]item) {
+func split(group []*item) (parts [][]*item) {
 	at := map[*queueState]int{}
 	for _, i := range group {
 		n, known := at[i.state]
@@ -105,11 +104,10 @@ func split(group []item) (parts [][]item) {
 }
 
 // omit logs and counts the entries of a queue that contradicts the file.
-func (c *committer) omit(group []item, err error) error {
+func (c *committer) omit(group []*item, err error) error {
 	j := group[0].state
 	c.log.Error("messages of a bridge contradict the database and were dropped", slog.Int64("queue", j.queue), slog.Any("error", err))
-	for n := range group {
-		i := &group[n]
+	for _, i := range group {
 		if i.remove {
 			continue
 		}
@@ -122,7 +120,7 @@ func (c *committer) omit(group []item, err error) error {
 
 // prepare collects what is to be written for a group, and sets its durability. A removal alone
 // need not be synced: it survives a crash of the process, and is synced with the next entries.
-func (c *committer) prepare(group []item) (needed bool, err error) {
+func (c *committer) prepare(group []*item) (needed bool, err error) {
 	if len(group) == 0 {
 		return false, nil
 	}
@@ -144,7 +142,7 @@ func (c *committer) prepare(group []item) (needed bool, err error) {
 }
 
 // write removes and stores entries.
-func (c *committer) write(t storage.Tx, _ []item) error {
+func (c *committer) write(t storage.Tx, _ []*item) error {
 	tx := c.tx
 	tx.Tx = t
 	for _, ch := range tx.order {

@@ -37,7 +37,7 @@ func (j *queueState) addEarly(i *item) {
 // collect begins the transaction of a group: it divides it into the changes of queues. Early
 // entries that are to be removed already are elided. It reports whether there is something to
 // store, and whether there is anything to write.
-func (tx *transaction) collect(group []item) (stores, writes bool) {
+func (tx *transaction) collect(group []*item) (stores, writes bool) {
 	for _, i := range group {
 		ch := tx.change(i.state)
 		switch {

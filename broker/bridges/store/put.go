@@ -25,7 +25,7 @@ func (tx *transaction) put(ch *change) error {
 
 // admit drops items that are not early and do not fit: beyond the bound of the store, alone larger
 // than the queue and, if the newest are dropped, beyond the queue's bounds.
-func (tx *transaction) admit(ch *change) []item {
+func (tx *transaction) admit(ch *change) []*item {
 	fit := ch.items[:0:0]
 	var bytes int64
 	for _, i := range ch.items {
@@ -49,7 +49,7 @@ func (tx *transaction) admit(ch *change) []item {
 
 // dropOldest evicts the oldest entries, and drops the oldest items, until the rest is within the
 // queue's bounds.
-func (tx *transaction) dropOldest(ch *change, items []item) ([]item, error) {
+func (tx *transaction) dropOldest(ch *change, items []*item) ([]*item, error) {
 	var bytes int64
 	first := len(items)
 	for first > 0 && !full(ch.bounds, int64(len(items)-first+1), bytes+items[first-1].size) {
@@ -69,7 +69,7 @@ func (tx *transaction) dropOldest(ch *change, items []item) ([]item, error) {
 }
 
 // write stores items in blocks, and assigns IDs to those that are not early.
-func (tx *transaction) write(ch *change, items []item) error {
+func (tx *transaction) write(ch *change, items []*item) error {
 	enc := &tx.encoder
 	var b *block
 	for _, i := range items {

@@ -55,7 +55,7 @@ type Store struct {
 	conn     *storage.Conn // used only by the committer
 
 	queues    queueStates
-	commits   *storage.Committer[item]
+	commits   *storage.Committer[*item]
 	committer *committer
 }
 
@@ -79,7 +79,7 @@ func Open(ctx context.Context, path string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, errors.Join(err, s.closeFile())
 	}
-	s.commits = storage.NewCommitter[item](storage.Config{
+	s.commits = storage.NewCommitter[*item](storage.Config{
 		Conn: s.conn, Log: s.log, Now: s.now, Contents: "the bridges' messages",
 		Limits:      storage.Limits{GroupEntries: groupItems, Pending: o.pending},
 		ProbeInsert: int(fill), ProbeDelete: int(drain), TidyBusy: true, Gather: gatherTime, Closed: errClosed,

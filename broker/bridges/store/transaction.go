@@ -47,7 +47,7 @@ type change struct {
 	blocks   map[uint64]*blockChange // by the first ID of their blocks
 	removals []uint64                // to be removed
 	removed  []uint64                // removed entries
-	items    []item                  // to be put
+	items    []*item                 // to be put
 	early    sums                    // messages and bytes of early ones, also elided ones
 	late     int                     // number of others
 	stored   []*block                // new blocks
