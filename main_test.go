@@ -62,7 +62,7 @@ var mayImport = map[string][]string{
 	"broker/ranking":                  {"broker/panics"},
 	"broker/topictree":                {"broker", "broker/control", "broker/dynsec"},
 	"broker/remote":                   {"broker", "broker/control", "broker/dynsec", "broker/latency", "broker/pages", "broker/ranking", "broker/messaging", "broker/outbound", "broker/mqtt/dial", "broker/mqtt/client", "broker/topictree"},
-	"broker/mqtt/client":              {"broker", "broker/messaging", "broker/mqtt/topics", "broker/mqtt/packet"},
+	"broker/mqtt/client":              {"broker", "broker/embedded/poll", "broker/messaging", "broker/mqtt/topics", "broker/mqtt/packet"},
 	"broker/mqtt/dial":                {"broker", "broker/outbound"},
 	"broker/embedded": {"broker/thresholds", "broker", "broker/embedded/cluster", "broker/control", "broker/dynsec", "broker/embedded/access", "broker/embedded/cluster/sessions",
 		"broker/embedded/engine", "broker/embedded/limits", "broker/embedded/listen", "broker/embedded/cluster/mesh", "broker/embedded/cluster/mesh/backlog", "broker/embedded/cluster/replica", "broker/embedded/schema",

@@ -42,11 +42,12 @@ type Bounds struct {
 type Queue interface {
 	// Put adds an entry; the queue assigns ID and MessageID. It never waits. If settle is not
 	// nil, it is called once in a goroutine of the store: without an error when the entry is
-	// durable or was dropped because the queue is full, with one if it could not be stored.
+	// durable, was removed, or was dropped because the queue is full, with one if it could not
+	// be stored.
 	Put(e Entry, settle func(error))
-	// Peek returns durable entries that are not removed, in order, with IDs greater than after:
-	// at most that many messages, and no more than that many bytes beyond the first. It returns
-	// none if there are none.
+	// Peek returns entries that are not removed, in order, with IDs greater than after: at most
+	// that many messages, and no more than that many bytes beyond the first. It returns none if
+	// there are none. Entries up to QoS 1 may be returned before they are durable.
 	Peek(ctx context.Context, after uint64, messages int, bytes int) ([]*Entry, error)
 	// Ready returns a channel, buffered by one, that receives when Peek may have new entries.
 	Ready() <-chan struct{}

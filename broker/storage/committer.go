@@ -38,6 +38,7 @@ type Committer[E Entry] struct {
 	retry   chan struct{} // requests a probe; buffered by one
 	reports chan outcome[E]
 	cause   atomic.Pointer[Failure]
+	gather  *time.Timer // until the next tick for what is deferred; reset with mu held
 
 	// Fields of the committer's goroutine.
 	timer *time.Timer // until the next probe or maintenance of the file
@@ -54,9 +55,13 @@ type Committer[E Entry] struct {
 	notFull chan struct{} // closed when full becomes false; nil while no caller waits
 	first   []E           // precedes waiting
 	waiting []Submission[E]
-	head    int // index in waiting; those before it were taken
-	entries int // submitted and not done
-	weight  int // of those entries, of tasks, and reserved
+	head    int  // index in waiting; those before it were taken
+	entries int  // submitted and not done
+	weight  int  // of those entries, of tasks, and reserved
+	due     bool // all that waits is to be committed, as it is not all deferred
+	ripe    int  // if not, how many in waiting are to be committed, as they have waited
+	aged    int  // how many in waiting the next tick makes ripe
+	ticked  bool // first is to be committed
 	closed  bool
 
 	full atomic.Bool // the limits are reached; written with mu held
@@ -72,7 +77,8 @@ type Config struct {
 	Contents                 string
 	Limits                   Limits
 	ProbeInsert, ProbeDelete int
-	TidyBusy                 bool // free pages are released each second under load as well, not only after it
+	TidyBusy                 bool          // free pages are released each second under load as well, not only after it
+	Gather                   time.Duration // how long a submission that is Deferred waits at least
 	Closed                   error
 }
 
@@ -124,10 +130,13 @@ var always = func() <-chan struct{} {
 // before Start.
 func NewCommitter[E Entry](o Config) *Committer[E] {
 	o.Limits.Pending = cmp.Or(o.Limits.Pending, MaxPending)
-	return &Committer[E]{
+	c := &Committer[E]{
 		config: o, wake: make(chan struct{}, 1), retry: make(chan struct{}, 1),
 		reports: make(chan outcome[E], maxOutcomes), released: make(chan struct{}),
+		gather: time.NewTimer(o.Gather),
 	}
+	c.gather.Stop()
+	return c
 }
 
 // Start starts the goroutines, which run until Close.
@@ -193,6 +202,7 @@ func (c *Committer[E]) report() {
 func (c *Committer[E]) run() {
 	defer close(c.reports)
 	defer c.timer.Stop()
+	defer c.gather.Stop()
 	for {
 		t := c.take()
 		if t.ended {
@@ -217,6 +227,8 @@ func (c *Committer[E]) wait(more bool) {
 	select {
 	case <-ready:
 	case <-c.wake:
+	case <-c.gather.C:
+		c.ripen()
 	case <-c.retry:
 		c.Recover()
 	case <-c.timer.C:

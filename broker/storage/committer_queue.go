@@ -13,12 +13,19 @@ const MaxPending = 64 << 20
 // 0 for no bound, Pending for MaxPending.
 type Limits struct{ GroupEntries, Entries, Pending int }
 
+// gatherWeight is how much may wait before it is committed although all of it is
+// Deferred, in bytes.
+const gatherWeight = groupWeight / 4
+
 // Submission is an entry, or a task that the committer runs alone between two
-// transactions. Weight is its share of MaxPending, in bytes.
+// transactions. Weight is its share of MaxPending, in bytes. An entry that is
+// Deferred waits for Config.Gather, and up to twice that, unless one that is not
+// Deferred is committed before.
 type Submission[E any] struct {
-	Entry  E
-	Task   func() // instead of an entry
-	Weight int
+	Entry    E
+	Task     func() // instead of an entry
+	Weight   int
+	Deferred bool
 }
 
 // Put submits an entry or a task. It reports false after Close. It does not block:
@@ -42,20 +49,50 @@ func (c *Committer[E]) put(s Submission[E], unreserved int) bool {
 	if s.Task != nil {
 		entries = 0
 	}
+	first := c.nothingWaits()
 	c.waiting = append(c.waiting, s)
 	c.count(entries, unreserved)
-	c.Notify()
+	c.schedule(s.Deferred && c.weight < gatherWeight, first)
 	return true
 }
 
-// PutFirst submits an entry that precedes all others that wait, and is not
-// bounded. It is part of the next transaction even after Close, if there still
-// is one.
+// PutFirst submits an entry that precedes all others that wait, is Deferred and
+// not bounded. It is part of the next transaction even after Close, if there
+// still is one.
 func (c *Committer[E]) PutFirst(e E) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	first := c.nothingWaits()
 	c.first = append(c.first, e)
-	c.Notify()
+	c.schedule(true, first)
+}
+
+// nothingWaits reports whether nothing waits. The caller holds mu.
+func (c *Committer[E]) nothingWaits() bool { return len(c.first) == 0 && c.head == len(c.waiting) }
+
+// schedule has the committer commit what waits: at once, or, if all of it is
+// deferred, when it is due. First is set for the first submission that waits. The
+// caller holds mu.
+func (c *Committer[E]) schedule(deferred, first bool) {
+	switch {
+	case !deferred || c.config.Gather == 0:
+		c.due = true
+		c.Notify()
+	case first:
+		c.aged = len(c.waiting) - c.head
+		c.gather.Reset(c.config.Gather)
+	}
+}
+
+// ripen makes what had waited at the last tick ripe, and schedules the next tick.
+func (c *Committer[E]) ripen() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ticked = len(c.first) > 0
+	c.ripe, c.aged = c.aged, len(c.waiting)-c.head
+	if c.aged > 0 {
+		c.gather.Reset(c.config.Gather)
+	}
 }
 
 // Notify makes the committer call Work soon. It does not block.
@@ -85,12 +122,18 @@ type batch[E any] struct {
 }
 
 // take returns a task, or as many entries as one transaction may have; at least
-// one if any waits.
+// one if any waits and is due.
 func (c *Committer[E]) take() (t batch[E]) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	due := len(c.waiting)
+	if !c.due && !c.closed {
+		if due = c.head + c.ripe; c.ripe == 0 && !c.ticked {
+			return t
+		}
+	}
 	end := c.head
-	for end < len(c.waiting) && end-c.head < c.config.Limits.GroupEntries && t.weight < groupWeight && c.waiting[end].Task == nil {
+	for end < due && end-c.head < c.config.Limits.GroupEntries && t.weight < groupWeight && c.waiting[end].Task == nil {
 		t.weight += c.waiting[end].Weight
 		end++
 	}
@@ -107,12 +150,14 @@ func (c *Committer[E]) take() (t batch[E]) {
 		t.task, t.weight = c.waiting[end].Task, c.waiting[end].Weight
 		end++
 	default:
-		t.ended = c.closed
+		c.due, c.ticked, t.ended = false, false, c.closed
 		return t
 	}
 	clear(c.waiting[c.head:end])
+	c.ripe, c.aged = max(0, c.ripe-(end-c.head)), max(0, c.aged-(end-c.head))
 	c.head = end
 	c.compact()
+	c.due, c.ticked = c.due && !c.nothingWaits(), false
 	return t
 }
 

@@ -269,6 +269,56 @@ func commitBounds(t *testing.T, l Limits) {
 	c.wantOutcomes("a <nil>", "b <nil>", "c <nil>")
 }
 
+// TestCommitDeferred commits what is deferred when it is due, with what is not deferred, when there
+// is much of it, and before the committer ends.
+func TestCommitDeferred(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const gather = 10 * time.Millisecond
+		c := newTestCommitter(t, Limits{GroupEntries: 10})
+		c.config.Gather = gather
+		id := 0
+		put := func(body string, weight int) {
+			id++
+			c.Put(Submission[note]{Entry: note{c, id, body}, Weight: weight, Deferred: true})
+			synctest.Wait()
+		}
+		wait := func(d time.Duration) {
+			<-time.After(d)
+			synctest.Wait()
+		}
+		put("a", 1)
+		wait(gather - 1)
+		put("b", 1)
+		c.wantOutcomes()
+		wait(1)
+		c.wantOutcomes("a <nil>")
+		wait(gather)
+		c.wantOutcomes("b <nil>")
+		c.PutFirst(note{c, 10, "first"})
+		wait(gather / 2)
+		put("c", 1)
+		c.wantOutcomes()
+		c.put(11, "now")
+		synctest.Wait()
+		c.wantOutcomes("first <nil>", "c <nil>", "now <nil>")
+		put("d", 1)
+		put("much", gatherWeight)
+		c.wantOutcomes("d <nil>", "much <nil>")
+		put("e", 1)
+		c.Put(Submission[note]{Task: func() {}})
+		synctest.Wait()
+		c.wantOutcomes("e <nil>")
+		put("f", 1)
+		c.PutFirst(note{c, 12, "last"})
+		must(t, c.close())
+		c.wantOutcomes("last <nil>", "f <nil>")
+		if want := []int{1, 1, 3, 2, 1, 2}; !slices.Equal(c.groups, want) {
+			t.Errorf("wrote groups of %v, want %v", c.groups, want)
+		}
+	})
+}
+
 // TestTally returns the sum at first and then once a minute.
 func TestTally(t *testing.T) {
 	t.Parallel()

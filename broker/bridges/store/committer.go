@@ -22,10 +22,16 @@ type item struct {
 	size   int64 // size of the message for the bounds
 	remove bool
 	settle func(error)
+
+	early     bool // it has an ID, and readers get it already
+	delivered bool // it was early and was delivered, so it does not matter that it was not stored
 }
 
 // Committed passes on the outcome.
-func (i item) Committed(err error) {
+func (i *item) Committed(err error) {
+	if i.delivered {
+		err = nil
+	}
 	if i.settle != nil {
 		i.settle(err)
 	}
@@ -37,7 +43,7 @@ type committer struct {
 	*Store
 	tx             *transaction // under way; nil for none
 	purging        []*queueState
-	failedRemovals []item  // removals that failed
+	failedRemovals []*item // removals that failed
 	encoder        encoder // reused
 	dropped        storage.Tally
 }
@@ -45,7 +51,7 @@ type committer struct {
 func (s *Store) startCommitter(left []*queueState) {
 	c := &committer{Store: s, purging: left, encoder: encoder{offset: s.timeline.Offset()}}
 	s.committer = c
-	s.commits.Start(storage.Callbacks[item]{
+	s.commits.Start(storage.Callbacks[*item]{
 		Prepare: c.prepare, Write: c.write, After: c.after,
 		Omit: c.omit, Split: split, Refuse: c.refuse, Resume: c.resume, Work: c.purge, End: c.end,
 	})
@@ -60,20 +66,31 @@ func (c *committer) end() error {
 }
 
 // refuse keeps removals for later, and counts the entries that no caller waits for.
-func (c *committer) refuse(group []item) []item {
+func (c *committer) refuse(group []*item) []*item {
 	for _, i := range group {
-		switch {
-		case i.remove:
+		if i.remove {
 			c.failedRemovals = append(c.failedRemovals, i)
-		case i.settle == nil:
+			continue
+		}
+		c.giveUp(i)
+		if i.settle == nil && !i.delivered {
 			i.state.dropped.Add(1)
 		}
 	}
 	return group
 }
 
+// giveUp accounts for an entry that is not stored.
+func (c *committer) giveUp(i *item) {
+	if i.early {
+		i.delivered = c.withdraw(i)
+	} else {
+		i.state.addLate(-1)
+	}
+}
+
 // split divides a group by queues, so that only queues that contradict the file are affected.
-func split(group []item) (parts [][]item) {
+func split(group []*item) (parts [][]*item) {
 	at := map[*queueState]int{}
 	for _, i := range group {
 		n, known := at[i.state]
@@ -87,45 +104,56 @@ func split(group []item) (parts [][]item) {
 }
 
 // omit logs and counts the entries of a queue that contradicts the file.
-func (c *committer) omit(group []item, err error) error {
+func (c *committer) omit(group []*item, err error) error {
 	j := group[0].state
 	c.log.Error("messages of a bridge contradict the database and were dropped", slog.Int64("queue", j.queue), slog.Any("error", err))
 	for _, i := range group {
-		if !i.remove {
+		if i.remove {
+			continue
+		}
+		if c.giveUp(i); !i.delivered {
 			j.dropped.Add(1)
 		}
 	}
 	return fmt.Errorf("store messages: %w", err)
 }
 
-// prepare sets the durability of a group. A removal alone need not be synced: it survives a
-// crash of the process, and is synced with the next entries.
-func (c *committer) prepare(group []item) (needed bool, err error) {
+// prepare collects what is to be written for a group, and sets its durability. A removal alone
+// need not be synced: it survives a crash of the process, and is synced with the next entries.
+func (c *committer) prepare(group []*item) (needed bool, err error) {
 	if len(group) == 0 {
 		return false, nil
 	}
-	level := storage.Process
-	for _, i := range group {
-		if !i.remove {
-			level = c.options.Durability
-			break
-		}
+	tx := c.begin(storage.Tx{})
+	stores, writes := tx.collect(group)
+	if !writes {
+		c.after(true)
+		return false, nil
 	}
-	return true, c.conn.SetDurability(level)
+	level := storage.Process
+	if stores {
+		level, tx.reserves = c.options.Durability, true
+	}
+	if err := c.conn.SetDurability(level); err != nil {
+		c.after(false)
+		return false, err
+	}
+	return true, nil
 }
 
 // write removes and stores entries.
-func (c *committer) write(t storage.Tx, group []item) error {
-	tx := c.begin(t)
-	for _, i := range group {
-		if i.remove {
-			if err := tx.removeRequested(i.state); err != nil {
-				return err
-			}
+func (c *committer) write(t storage.Tx, _ []*item) error {
+	tx := c.tx
+	tx.Tx = t
+	for _, ch := range tx.order {
+		if err := tx.remove(ch, ch.removals); err != nil {
+			return err
 		}
 	}
-	if err := tx.store(group); err != nil {
-		return err
+	for _, ch := range tx.order {
+		if err := tx.put(ch); err != nil {
+			return err
+		}
 	}
 	return tx.saveAll()
 }

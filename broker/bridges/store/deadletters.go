@@ -78,7 +78,9 @@ func (q *Queue) eachDeadLetter(ctx context.Context, ids []string, step func(*tra
 	ranges := rangesOf(ids, t.next)
 	for len(ranges) > 0 {
 		n, rest := 0, []idRange(nil)
+		q.state.addLate(1) // as those that are put into the queue get IDs
 		if err := q.do(ctx, func(c *committer) error {
+			defer q.state.addLate(-1)
 			return c.change(q.state, func(tx *transaction, ch *change) (err error) {
 				n, rest, err = step(tx, ch, slices.Clone(ranges))
 				return err

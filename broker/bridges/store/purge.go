@@ -20,6 +20,7 @@ func (s *Store) startPurge(j *queueState) {
 	s.do(func(c *committer) {
 		j.purging, j.blocks = true, nil
 		c.queues.bytes -= j.sums.bytes + j.sums.deadBytes
+		c.queues.stored.Store(c.queues.bytes)
 		j.clearWindow()
 		c.purging = append(c.purging, j)
 	})
@@ -29,7 +30,7 @@ func (s *Store) startPurge(j *queueState) {
 func (j *queueState) clearWindow() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.window.reset(j.sums.next)
+	j.window.reset(j.next)
 }
 
 // purge deletes a portion of what is left of deleted queues. It reports whether there is more.

@@ -11,22 +11,6 @@ func full(b bridges.Bounds, messages, bytes int64) bool {
 	return b.Messages > 0 && messages > b.Messages || b.Bytes > 0 && bytes > b.Bytes
 }
 
-// store stores entries, queue by queue. Entries for a deleted queue are purged with it.
-func (tx *transaction) store(group []item) error {
-	for _, i := range group {
-		if !i.remove && !i.state.purging {
-			ch := tx.change(i.state)
-			ch.items = append(ch.items, i)
-		}
-	}
-	for _, ch := range tx.order {
-		if err := tx.put(ch); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // put stores the items of a queue that its bounds allow.
 func (tx *transaction) put(ch *change) error {
 	items := tx.admit(ch)
@@ -39,15 +23,19 @@ func (tx *transaction) put(ch *change) error {
 	return tx.write(ch, items)
 }
 
-// admit drops items that do not fit: beyond the bound of the store, alone larger than the queue
-// and, if the newest are dropped, beyond the queue's bounds.
-func (tx *transaction) admit(ch *change) []item {
+// admit drops items that are not early and do not fit: beyond the bound of the store, alone larger
+// than the queue and, if the newest are dropped, beyond the queue's bounds.
+func (tx *transaction) admit(ch *change) []*item {
 	fit := ch.items[:0:0]
 	var bytes int64
 	for _, i := range ch.items {
 		n := int64(len(fit)) + 1
 		switch {
-		case tx.max > 0 && tx.bytes+bytes+i.size > tx.max,
+		case i.early:
+			fit = append(fit, i)
+			bytes += i.size
+			tx.early -= i.size
+		case tx.max > 0 && tx.bytes+tx.early+bytes+i.size > tx.max,
 			full(ch.bounds, 1, i.size),
 			!ch.bounds.DropOldest && full(ch.bounds, ch.sums.messages+n, ch.sums.bytes+bytes+i.size):
 			ch.dropped++
@@ -61,7 +49,7 @@ func (tx *transaction) admit(ch *change) []item {
 
 // dropOldest evicts the oldest entries, and drops the oldest items, until the rest is within the
 // queue's bounds.
-func (tx *transaction) dropOldest(ch *change, items []item) ([]item, error) {
+func (tx *transaction) dropOldest(ch *change, items []*item) ([]*item, error) {
 	var bytes int64
 	first := len(items)
 	for first > 0 && !full(ch.bounds, int64(len(items)-first+1), bytes+items[first-1].size) {
@@ -69,28 +57,35 @@ func (tx *transaction) dropOldest(ch *change, items []item) ([]item, error) {
 		bytes += items[first].size
 	}
 	ch.dropped += int64(first)
+	for _, i := range items[:first] {
+		if i.early {
+			ch.removed = append(ch.removed, i.record.ID)
+		}
+	}
 	items = items[first:]
 	return items, tx.evict(ch, func() bool { // entries that are older than a dropped item are evicted too
 		return first > 0 || full(ch.bounds, ch.sums.messages+int64(len(items)), ch.sums.bytes+bytes)
 	})
 }
 
-// write stores items in blocks and assigns their IDs.
-func (tx *transaction) write(ch *change, items []item) error {
+// write stores items in blocks, and assigns IDs to those that are not early.
+func (tx *transaction) write(ch *change, items []*item) error {
 	enc := &tx.encoder
 	var b *block
 	for _, i := range items {
-		if b == nil || !enc.fits(int(i.size)) {
+		e := i.record.Entry
+		if !i.early {
+			e.ID = max(ch.sums.next, ch.next)
+			e.MessageID = ch.state.messageID(i.record)
+			ch.sums.next = e.ID + 1
+		}
+		if b == nil || b.end() != e.ID || !enc.fits(int(i.size)) {
 			if err := tx.flush(ch, b); err != nil {
 				return err
 			}
 			enc.reset()
-			b = &block{first: ch.sums.next}
+			b = &block{first: e.ID}
 		}
-		e := i.record.Entry
-		e.ID = ch.sums.next
-		e.MessageID = ch.state.messageID(i.record)
-		ch.sums.next++
 		enc.add(i.record)
 		b.sizes = append(b.sizes, uint32(i.size))
 		ch.entries = append(ch.entries, e)

@@ -34,10 +34,37 @@ func (q *Queue) Put(e bridges.Entry, settle func(error)) {
 		q.state.dropped.Add(1)
 		return
 	}
-	i := item{state: q.state, record: record{Entry: &e}, size: int64(e.Size()), settle: settle}
-	if !q.store.commits.Put(storage.Submission[item]{Entry: i, Weight: itemWeight + int(i.size)}) {
+	i := &item{state: q.state, record: record{Entry: &e}, size: int64(e.Size()), settle: settle}
+	if !q.submit(i) {
 		q.refuse(settle)
 	}
+}
+
+// submit submits an entry to the committer, early if that is possible. One of QoS 0 waits for
+// others, unless a reader may wait for it. It reports false if the store is closed.
+func (q *Queue) submit(i *item) bool {
+	j := q.state
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	behind := j.window.to != j.next || full(j.bounds, j.sums.messages+j.early.messages+1, j.sums.bytes+j.early.bytes+i.size)
+	i.early = !behind && q.store.mayBeEarly(j, i)
+	if i.early {
+		i.record.ID = j.next
+		i.record.MessageID = j.messageID(i.record)
+	}
+	deferred := i.settle == nil && i.record.QoS == 0 && (i.early || behind)
+	if !q.store.commits.Put(storage.Submission[*item]{Entry: i, Weight: itemWeight + int(i.size), Deferred: deferred}) {
+		if i.early {
+			q.store.queues.early.Add(-i.size)
+		}
+		return false
+	}
+	if i.early {
+		j.addEarly(i)
+	} else {
+		j.late++
+	}
+	return true
 }
 
 // refuse settles an entry that was put after Close.
@@ -48,7 +75,7 @@ func (q *Queue) refuse(settle func(error)) {
 	}
 }
 
-// Peek returns entries that are stored and not removed; see bridges.Queue. They are shared with
+// Peek returns entries that are not removed; see bridges.Queue. They are shared with
 // later calls. Damaged ones are omitted.
 func (q *Queue) Peek(ctx context.Context, after uint64, messages, bytes int) ([]*bridges.Entry, error) {
 	for {
@@ -68,7 +95,7 @@ func (q *Queue) Ready() <-chan struct{} { return q.state.ready }
 // Remove removes entries; see bridges.Queue.
 func (q *Queue) Remove(ids []uint64) {
 	if len(ids) > 0 && q.state.requestRemoval(ids) {
-		q.store.commits.PutFirst(item{state: q.state, remove: true})
+		q.store.commits.PutFirst(&item{state: q.state, remove: true})
 	}
 }
 
@@ -81,7 +108,7 @@ func (q *Queue) SetBounds(b bridges.Bounds) {
 
 // Usage returns what is stored and what was dropped.
 func (q *Queue) Usage() bridges.Usage {
-	t, _ := q.state.snapshot()
+	t := q.state.usage()
 	return bridges.Usage{
 		Messages: t.messages, Bytes: t.bytes, DeadLetters: t.dead,
 		Dropped: q.state.dropped.Load(), LostDeadLetters: q.state.lostDeadLetters.Load(),
@@ -91,7 +118,7 @@ func (q *Queue) Usage() bridges.Usage {
 // do has the committer run a task after everything that was submitted. It reports false if the
 // store is closed.
 func (s *Store) do(task func(*committer)) bool {
-	return s.commits.Put(storage.Submission[item]{Task: func() { task(s.committer) }, Weight: itemWeight})
+	return s.commits.Put(storage.Submission[*item]{Task: func() { task(s.committer) }, Weight: itemWeight})
 }
 
 // do has the committer run a task after everything that was submitted, and waits for it. The task
@@ -144,7 +171,7 @@ func (q *Queue) Close(ctx context.Context) error {
 	}
 	defer q.releaseOnce.Do(q.state.release)
 	done := make(chan struct{})
-	last := []item{{settle: func(error) { close(done) }}}
+	last := []*item{{settle: func(error) { close(done) }}}
 	if !q.store.do(func(c *committer) { c.commits.Finish(last, nil) }) {
 		return nil
 	}

@@ -23,7 +23,11 @@ type queueState struct {
 	mu                sync.Mutex // guards the fields below
 	open              bool
 	bounds            bridges.Bounds
-	sums              sums // written only by the committer, which may read it without mu
+	sums              sums   // written only by the committer, which may read it without mu
+	next              uint64 // the ID of the next early entry
+	reserved          uint64 // the file has reserved IDs before it: they are not used again after a crash
+	late              int    // entries without an ID, and retries, that the committer has not finished
+	early             sums   // messages and bytes that are early and not stored
 	window            window
 	pendingRemovals   []uint64            // to be removed, not yet taken by the committer
 	takenRemovals     []uint64            // taken by the committer, not yet committed
@@ -39,7 +43,7 @@ type queueState struct {
 // sums are the counts and sizes of what a queue stores.
 type sums struct {
 	messages, bytes int64
-	next            uint64 // the ID of the next entry
+	next            uint64 // the ID after the last entry
 	dead, deadBytes int64
 }
 
@@ -66,6 +70,16 @@ func (j *queueState) snapshot() (sums, bridges.Bounds) {
 	return j.sums, j.bounds
 }
 
+// usage returns the sums with early entries.
+func (j *queueState) usage() sums {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	t := j.sums
+	t.messages += j.early.messages
+	t.bytes += j.early.bytes
+	return t
+}
+
 // requestRemoval removes entries from the window. It reports whether the committer must be notified.
 func (j *queueState) requestRemoval(ids []uint64) (mustNotify bool) {
 	j.mu.Lock()
@@ -79,11 +93,20 @@ func (j *queueState) requestRemoval(ids []uint64) (mustNotify bool) {
 	return mustNotify
 }
 
-// takeRemovals returns the entries that the committer has to remove.
-func (j *queueState) takeRemovals() []uint64 {
+// takeRemovals returns the entries before an ID that the committer has to remove. Others are early
+// and still wait to be stored.
+func (j *queueState) takeRemovals(before uint64) []uint64 {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.takenRemovals, j.pendingRemovals, j.hasNotified = append(j.takenRemovals, j.pendingRemovals...), nil, false
+	pending := j.pendingRemovals
+	j.pendingRemovals, j.hasNotified = nil, false
+	for _, id := range pending {
+		if id < before {
+			j.takenRemovals = append(j.takenRemovals, id)
+		} else {
+			j.pendingRemovals = append(j.pendingRemovals, id)
+		}
+	}
 	return j.takenRemovals
 }
 
@@ -101,6 +124,8 @@ type queueStates struct {
 	byID   map[int64]*queueState
 	bytes  int64 // of all queues that are not deleted, with their dead letters; used only by the committer
 	memory atomic.Int64
+	stored atomic.Int64 // bytes, for others than the committer
+	early  atomic.Int64 // bytes of early entries that are not stored
 }
 
 func (b *queueStates) find(queue int64) *queueState {
@@ -123,7 +148,7 @@ func (b *queueStates) remove(j *queueState) {
 
 // newQueueState creates the state of a queue from its sums.
 func (s *Store) newQueueState(queue int64, t sums) *queueState {
-	j := &queueState{queue: queue, prefix: s.prefix(queue), ready: make(chan struct{}, 1), sums: t}
+	j := &queueState{queue: queue, prefix: s.prefix(queue), ready: make(chan struct{}, 1), sums: t, next: t.next, reserved: t.next}
 	j.window = window{from: 1, to: 1, memory: &s.queues.memory}
 	if t.messages == 0 {
 		j.window.to = t.next
@@ -158,5 +183,6 @@ func (s *Store) load(ctx context.Context) (left []*queueState, err error) {
 			s.queues.bytes += t.bytes + t.deadBytes
 		}
 	}
+	s.queues.stored.Store(s.queues.bytes)
 	return left, rows.Err()
 }

@@ -77,7 +77,7 @@ func (j *queueState) peek(after uint64, messages, bytes int) (list []*bridges.En
 
 // isEmptyFrom reports whether there are no entries from an ID on. The caller holds mu.
 func (j *queueState) isEmptyFrom(from uint64) bool {
-	return j.deleted.Load() || j.sums.messages == 0 || from >= j.sums.next
+	return j.deleted.Load() || j.sums.messages+j.early.messages == 0 || from >= j.next
 }
 
 // nextRange returns the range to be read next so that the entries after an ID are in memory. It
@@ -94,7 +94,7 @@ func (j *queueState) nextRange(after uint64) (s idRange, ok bool) {
 		w.reset(after + 1)
 	}
 	j.removedDuringFill = map[uint64]struct{}{}
-	return idRange{w.to, j.sums.next}, true
+	return idRange{w.to, max(w.to, j.sums.next)}, true
 }
 
 // fill reads the next page after an ID into the window.

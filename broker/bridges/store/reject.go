@@ -138,7 +138,7 @@ func (tx *transaction) retry(ch *change, ranges []idRange) (n int, rest []idRang
 	if err != nil {
 		return 0, nil, err
 	}
-	var items []item
+	var items []*item
 	var bytes int64
 	for _, l := range letters {
 		records, err := decode(l.entries, 1, tx.encoder.offset)
@@ -152,7 +152,7 @@ func (tx *transaction) retry(ch *change, ranges []idRange) (n int, rest []idRang
 				break
 			}
 			records[0].Attempts = 0
-			items, bytes = append(items, item{record: records[0], size: size}), bytes+size
+			items, bytes = append(items, &item{record: records[0], size: size}), bytes+size
 		}
 		if err := tx.exec(deleteDead, l.id, l.id); err != nil {
 			return 0, nil, err

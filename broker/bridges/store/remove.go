@@ -151,17 +151,6 @@ func (tx *transaction) eachEntry(ch *change, ids []uint64, f func(*blockChange, 
 	return nil
 }
 
-// removeRequested removes the entries that a queue has to remove.
-func (tx *transaction) removeRequested(j *queueState) error {
-	ids := j.takeRemovals()
-	ch := tx.change(j)
-	ch.allRemoved = true
-	if j.purging {
-		return nil
-	}
-	return tx.remove(ch, ids)
-}
-
 // remove removes entries. Those that were removed before are ignored.
 func (tx *transaction) remove(ch *change, ids []uint64) error {
 	return tx.eachEntry(ch, ids, func(c *blockChange, id uint64) error {

@@ -55,11 +55,15 @@ type Store struct {
 	conn     *storage.Conn // used only by the committer
 
 	queues    queueStates
-	commits   *storage.Committer[item]
+	commits   *storage.Committer[*item]
 	committer *committer
 }
 
 var _ bridges.Store = (*Store)(nil)
+
+// gatherTime is how long entries that no caller waits for wait for others. What was delivered by then
+// is not stored.
+const gatherTime = 20 * time.Millisecond
 
 // errClosed is the error of calls after Close.
 var errClosed = errors.New("the store of the bridges' messages is closed")
@@ -75,10 +79,10 @@ func Open(ctx context.Context, path string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, errors.Join(err, s.closeFile())
 	}
-	s.commits = storage.NewCommitter[item](storage.Config{
+	s.commits = storage.NewCommitter[*item](storage.Config{
 		Conn: s.conn, Log: s.log, Now: s.now, Contents: "the bridges' messages",
 		Limits:      storage.Limits{GroupEntries: groupItems, Pending: o.pending},
-		ProbeInsert: int(fill), ProbeDelete: int(drain), TidyBusy: true, Closed: errClosed,
+		ProbeInsert: int(fill), ProbeDelete: int(drain), TidyBusy: true, Gather: gatherTime, Closed: errClosed,
 	})
 	s.startCommitter(left)
 	return s, nil

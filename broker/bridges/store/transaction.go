@@ -18,11 +18,14 @@ import (
 type transaction struct {
 	storage.Tx
 	bytes   int64 // of all queues that are not deleted
+	early   int64 // bytes of early entries that are not stored
 	max     int64 // bound of bytes; 0 for none
 	changes map[*queueState]*change
 	order   []*change // of changes
 	encoder encoder
 	damaged []damage
+
+	reserves bool // it is as durable as entries, and may reserve IDs
 }
 
 // damage is an unreadable row.
@@ -37,13 +40,18 @@ type change struct {
 	bounds      bridges.Bounds
 	sums        sums
 	sumsChanged bool
+	next        uint64 // the least ID for an entry that is not early
+	reserved    uint64
 
-	front   uint64                  // nothing is left before it; 0 if unknown
-	blocks  map[uint64]*blockChange // by the first ID of their blocks
-	removed []uint64                // removed entries
-	items   []item                  // to be put
-	stored  []*block                // new blocks
-	entries []*bridges.Entry
+	front    uint64                  // nothing is left before it; 0 if unknown
+	blocks   map[uint64]*blockChange // by the first ID of their blocks
+	removals []uint64                // to be removed
+	removed  []uint64                // removed entries
+	items    []*item                 // to be put
+	early    sums                    // messages and bytes of early ones, also elided ones
+	late     int                     // number of others
+	stored   []*block                // new blocks
+	entries  []*bridges.Entry
 
 	allRemoved               bool // includes all removals that the queue requested
 	recount                  bool // the sums may differ from the file
@@ -52,7 +60,7 @@ type change struct {
 
 // begin begins the changes of a transaction.
 func (c *committer) begin(t storage.Tx) *transaction {
-	c.tx = &transaction{Tx: t, bytes: c.queues.bytes, max: c.options.MaxBytes, changes: map[*queueState]*change{}, encoder: c.encoder}
+	c.tx = &transaction{Tx: t, bytes: c.queues.bytes, early: c.queues.early.Load(), max: c.options.MaxBytes, changes: map[*queueState]*change{}, encoder: c.encoder}
 	return c.tx
 }
 
@@ -83,8 +91,7 @@ func (c *committer) after(committed bool) {
 func (tx *transaction) change(j *queueState) *change {
 	ch := tx.changes[j]
 	if ch == nil {
-		t, b := j.snapshot()
-		ch = &change{state: j, bounds: b, sums: t, blocks: map[uint64]*blockChange{}}
+		ch = j.begin()
 		tx.changes[j] = ch
 		tx.order = append(tx.order, ch)
 	}
@@ -162,7 +169,10 @@ func (tx *transaction) save(ch *change) error {
 		}
 	}
 	if t := &ch.sums; ch.sumsChanged && !ch.state.purging {
-		return tx.exec(setQueue, t.messages, t.bytes, int64(t.next), t.dead, t.deadBytes, ch.state.queue)
+		if tx.reserves && t.next+reservation/2 > ch.reserved {
+			ch.reserved = t.next + reservation
+		}
+		return tx.exec(setQueue, t.messages, t.bytes, int64(max(t.next, ch.reserved)), t.dead, t.deadBytes, ch.state.queue)
 	}
 	return nil
 }
@@ -204,9 +214,11 @@ func (tx *transaction) saveRemoved(j *queueState, c *blockChange) error {
 // apply applies a committed transaction.
 func (c *committer) apply(tx *transaction) {
 	c.queues.bytes = tx.bytes
+	c.queues.stored.Store(tx.bytes)
 	for _, ch := range tx.order {
 		ch.applyBlocks()
 		ch.state.apply(ch)
+		c.queues.early.Add(-ch.early.bytes)
 	}
 	for _, d := range tx.damaged {
 		c.log.Error("messages of a bridge are damaged and were deleted", slog.Int64("queue", d.row>>idBits),
@@ -256,7 +268,11 @@ func (j *queueState) apply(ch *change) {
 	j.lostDeadLetters.Add(ch.lostDeadLetters)
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.sums = ch.sums
+	from := j.sums.next
+	j.sums, j.reserved, j.next = ch.sums, ch.reserved, max(j.next, ch.sums.next)
+	j.early.messages -= ch.early.messages
+	j.early.bytes -= ch.early.bytes
+	j.late -= ch.late
 	if ch.allRemoved {
 		j.takenRemovals = nil
 	}
@@ -266,27 +282,35 @@ func (j *queueState) apply(ch *change) {
 			j.removedDuringFill[id] = struct{}{}
 		}
 	}
-	j.extendWindow(ch)
+	unknown := len(ch.entries) > 0 && j.window.to < ch.sums.next // some were not early
+	j.extendWindow(ch, from)
 	if ch.sums.messages == 0 {
-		j.window.reset(ch.sums.next)
+		if j.window.to <= ch.sums.next { // it has no early entries
+			j.window.reset(ch.sums.next)
+		}
 		j.window.from = 1
 	}
-	if len(ch.entries) > 0 {
+	if unknown {
 		j.notify()
 	}
 }
 
-// extendWindow adds stored entries to the window if it reaches to them and has space.
-func (j *queueState) extendWindow(ch *change) {
+// extendWindow adds stored entries that it does not have to the window, if it reaches to what was
+// stored, from an ID on, and has space.
+func (j *queueState) extendWindow(ch *change, from uint64) {
 	w := &j.window
-	if len(ch.entries) == 0 || w.to != ch.entries[0].ID {
+	if w.to < from {
 		return
 	}
 	for _, e := range ch.entries {
+		if e.ID < w.to { // it was early
+			continue
+		}
 		if !w.fits(cost(e)) {
 			return
 		}
 		w.append(e)
 		w.to = e.ID + 1
 	}
+	w.to = max(w.to, ch.sums.next)
 }

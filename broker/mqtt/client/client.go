@@ -2,8 +2,8 @@
 // broker and publishes to it. [Client] implements messaging.Broker on several connections
 // whose sessions outlive them.
 //
-// Of this module it imports only broker, broker/messaging, broker/mqtt/topics and
-// broker/mqtt/packet. It must not import net/http, a database or an MQTT library. See
+// Of this module it imports only broker, broker/embedded/poll, broker/messaging,
+// broker/mqtt/topics and broker/mqtt/packet. It must not import net/http, a database or an MQTT library. See
 // DESIGN.md.
 package client
 

@@ -130,6 +130,7 @@ func (b *batch) outcome(err error) (done, refused int, _ error) {
 
 // send sends messages as fast as the broker accepts them, and counts them.
 func (p *publisher) send(ctx context.Context, b *batch, messages []messaging.Message) (n int, err error) {
+	defer p.flush()
 	for n < len(messages) {
 		space, sent, err := p.trySend(b, n, messages[n])
 		switch {
@@ -139,6 +140,7 @@ func (p *publisher) send(ctx context.Context, b *batch, messages []messaging.Mes
 			n++
 			continue
 		}
+		p.flush()
 		select {
 		case <-p.ready:
 		case <-space:
@@ -189,8 +191,19 @@ func (p *publisher) dispatch(b *batch, i int, m messaging.Message) {
 	c.publish(&out)
 }
 
+// flush writes what was sent.
+func (p *publisher) flush() {
+	p.mu.Lock()
+	c := p.conn
+	p.mu.Unlock()
+	if c != nil {
+		c.out.flush(c.Conn, c.timing.Write)
+	}
+}
+
+// publish adds a PUBLISH to the send queue, which must be flushed.
 func (c *conn) publish(out *packet.Outgoing) {
-	c.out.add(func(dst []byte) []byte { return packet.AppendPublish(dst, c.version, out) })
+	c.out.addDeferred(func(dst []byte) []byte { return packet.AppendPublish(dst, c.version, out) })
 }
 
 // outgoing returns a PUBLISH, and false if the message has expired.

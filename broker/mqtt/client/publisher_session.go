@@ -65,6 +65,7 @@ func (p *publisher) connected(c *conn, clean bool) bool {
 	}
 	p.resume(c)
 	notify(p.ready)
+	notify(c.out.wake) // for what resume added
 	p.mu.Unlock()
 	p.attemptEnded()
 	return true
