@@ -90,7 +90,7 @@ func (c *Committer[E]) ripen() {
 	defer c.mu.Unlock()
 	c.ticked = len(c.first) > 0
 	c.ripe, c.aged = c.aged, len(c.waiting)-c.head
-	if c.aged > 0 {
+	if c.ticked || c.aged > 0 { // also for what is submitted before the next take
 		c.gather.Reset(c.config.Gather)
 	}
 }

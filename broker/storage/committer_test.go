@@ -319,6 +319,30 @@ func TestCommitDeferred(t *testing.T) {
 	})
 }
 
+// TestCommitDeferredBesideFirst submits a deferred entry when another one, submitted by PutFirst, is due and
+// not taken yet.
+func TestCommitDeferredBesideFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := NewCommitter[note](Config{Gather: time.Millisecond, Limits: Limits{GroupEntries: 10}})
+		c.PutFirst(note{id: 1})
+		taken := 0
+		for range 5 {
+			select {
+			case <-c.gather.C:
+				c.ripen()
+			case <-time.After(time.Second):
+			}
+			if taken == 0 {
+				c.Put(Submission[note]{Entry: note{id: 2}, Weight: 1, Deferred: true})
+			}
+			taken += len(c.take().group)
+		}
+		if taken != 2 {
+			t.Errorf("%d of 2 entries were taken", taken)
+		}
+	})
+}
+
 // TestTally returns the sum at first and then once a minute.
 func TestTally(t *testing.T) {
 	t.Parallel()

@@ -67,12 +67,13 @@ func (c *committer) end() error {
 
 // refuse keeps removals for later, and counts the entries that no caller waits for.
 func (c *committer) refuse(group []*item) []*item {
+	w := withdrawal{}
 	for _, i := range group {
 		if i.remove {
 			c.failedRemovals = append(c.failedRemovals, i)
 			continue
 		}
-		c.giveUp(i)
+		c.giveUp(i, w)
 		if i.settle == nil && !i.delivered {
 			i.state.dropped.Add(1)
 		}
@@ -81,9 +82,9 @@ func (c *committer) refuse(group []*item) []*item {
 }
 
 // giveUp accounts for an entry that is not stored.
-func (c *committer) giveUp(i *item) {
+func (c *committer) giveUp(i *item, w withdrawal) {
 	if i.early {
-		i.delivered = c.withdraw(i)
+		i.delivered = c.withdraw(i, w)
 	} else {
 		i.state.addLate(-1)
 	}
@@ -107,11 +108,12 @@ func split(group []*item) (parts [][]*item) {
 func (c *committer) omit(group []*item, err error) error {
 	j := group[0].state
 	c.log.Error("messages of a bridge contradict the database and were dropped", slog.Int64("queue", j.queue), slog.Any("error", err))
+	w := withdrawal{}
 	for _, i := range group {
 		if i.remove {
 			continue
 		}
-		if c.giveUp(i); !i.delivered {
+		if c.giveUp(i, w); !i.delivered {
 			j.dropped.Add(1)
 		}
 	}

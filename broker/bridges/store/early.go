@@ -83,9 +83,12 @@ func (tx *transaction) elide(ch *change, ids []uint64) {
 	ch.items, ch.removals = items, append(removals, ids...)
 }
 
+// withdrawal has, of each queue, the entries that were to be removed when the first entry of a group was withdrawn.
+type withdrawal map[*queueState]map[uint64]bool
+
 // withdraw takes an early entry that cannot be stored out of its queue. It reports whether it was
 // to be removed, as it was delivered.
-func (s *Store) withdraw(i *item) (delivered bool) {
+func (s *Store) withdraw(i *item, w withdrawal) (delivered bool) {
 	j := i.state
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -94,7 +97,15 @@ func (s *Store) withdraw(i *item) (delivered bool) {
 	j.early.messages--
 	j.early.bytes -= i.size
 	s.queues.early.Add(-i.size)
-	return slices.Contains(j.pendingRemovals, id) || slices.Contains(j.takenRemovals, id)
+	if w[j] == nil {
+		w[j] = map[uint64]bool{}
+		for _, ids := range [][]uint64{j.pendingRemovals, j.takenRemovals} {
+			for _, id := range ids {
+				w[j][id] = true
+			}
+		}
+	}
+	return w[j][id]
 }
 
 // addLate counts entries without an ID: until the committer has finished them none is early, so that

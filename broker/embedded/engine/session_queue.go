@@ -40,9 +40,7 @@ func (s *Session) accept(o outgoingMessage) acceptance {
 	if s.stored && !s.charge(&e, o.uncharged) {
 		return acceptance{over: true}
 	}
-	if s.transfer.watches > 0 && len(s.transfer.keys) < maxWatched {
-		s.transfer.keys.add(&e)
-	}
+	s.watchFor(&e)
 	s.out.expiring = s.out.expiring || o.message.ExpiresAt != 0
 	s.out.shares = s.out.shares || o.extra != nil && o.extra.share != ""
 	if s.stored {
@@ -56,6 +54,13 @@ func (s *Session) accept(o outgoingMessage) acceptance {
 // isDuplicate reports whether a message has come to the session with it, or during a watch. mu is held.
 func (s *Session) isDuplicate(o outgoingMessage) bool {
 	return s.transfer.keys != nil && s.transfer.keys.has(messageKeyOf(o.message.Stamp, o.extra, o.retain))
+}
+
+// watchFor remembers a message during a watch. mu is held.
+func (s *Session) watchFor(e *entry) {
+	if s.transfer.watches > 0 && len(s.transfer.keys) < maxWatched {
+		s.transfer.keys.add(e)
+	}
 }
 
 // maxWatched bounds the messages that a session remembers during a watch.
