@@ -45,7 +45,9 @@ type Conn struct {
 	turn     atomic.Uint64 // of the loop that last wrote to it, see loop.turn
 	writer   atomic.Uint64 // timestamp of the connection whose message that was
 	parkedAt atomic.Int64  // epoch milliseconds; 0 while a goroutine of its own reads it
-	silence  due           // when silent looks at it next; guarded by silent.mu
+
+	silence    due   // when silent looks at it next; guarded by silent.mu
+	maxSilence int64 // in milliseconds, 0 for no bound; guarded by silent.mu
 
 	mu         sync.Mutex    // guards what follows; the innermost of all locks
 	writing    bool          // a goroutine is writing
@@ -319,8 +321,8 @@ func (c *Conn) shut() {
 			c.socket.shared.ShutdownRead() // a loop notices, and finish closes it
 			return
 		}
-		if c.socket.polled != nil {
-			c.socket.polled.Shutdown() // finish closes it
+		if c.socket.Polled != nil {
+			c.socket.Polled.Shutdown() // finish closes it
 		}
 		c.socket.Close() //nolint:errcheck // nothing left to do with it
 	}

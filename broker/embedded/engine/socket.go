@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"net"
+	"net/netip"
 	"os"
 	"slices"
 	"sync"
@@ -26,9 +27,11 @@ type Socket struct {
 	// CloseDescriptor closes the descriptor of Raw and nothing else of the connection, when the
 	// engine has duplicated it. nil if the connection must have a goroutine.
 	CloseDescriptor func()
-	polled          *poll.Conn // the duplicate; nil before
+	// Polled is a plain connection that the runtime does not poll: one that was accepted like
+	// that, or the duplicate of Raw. The engine closes it. nil for others.
+	Polled *poll.Conn
 	// Descriptor is what is beneath TLS or WebSocket, so that a silent connection needs no
-	// goroutine. nil with Raw, or if the connection must have a goroutine.
+	// goroutine. nil for a plain connection, or if the connection must have a goroutine.
 	Descriptor syscall.RawConn
 	shared     *poll.Conn // with Descriptor; nil before the connection was parked
 	OnConnect  func()     // called after CONNECT was received; may be nil
@@ -38,9 +41,10 @@ type Socket struct {
 	// AwaitEnd waits, without reading, until the peer has closed the connection. A read
 	// deadline ends the waiting with an error. nil if that cannot be detected.
 	AwaitEnd  func() error
-	Address   string // of the peer, for display
-	Protocol  string // MQTT or MQTT-WS, for display
-	Identity  string // username of the client certificate, "" for none
+	IP        netip.Addr // of the peer; the zero Addr on a Unix socket
+	Address   string     // of the peer, for display
+	Protocol  string     // MQTT or MQTT-WS, for display
+	Identity  string     // username of the client certificate, "" for none
 	Listener  Listener
 	TLS       func() (tls.ConnectionState, bool) // nil without TLS
 	AdminOnly bool
@@ -50,6 +54,14 @@ type Socket struct {
 type Listener struct {
 	Port        int
 	BindAddress string
+}
+
+// close closes a connection that was never served.
+func (s *Socket) close() {
+	s.Close() //nolint:errcheck // nothing left to do with it
+	if s.Polled != nil {
+		s.Polled.Close()
+	}
 }
 
 // readSize is how much is read from a connection at once.
@@ -82,6 +94,9 @@ type reader struct {
 
 // read waits for more bytes and adds them to the buffer.
 func (r *reader) read() error {
+	if r.socket.Polled != nil {
+		return r.readPolled()
+	}
 	if r.socket.Raw == nil {
 		if r.n == 0 && r.socket.Wait != nil {
 			r.release()
@@ -127,12 +142,30 @@ func (r *reader) readRaw() error {
 	return nil
 }
 
+// readPolled waits for bytes of a connection that the runtime does not poll.
+func (r *reader) readPolled() error {
+	f, err := r.socket.Polled.Waiting()
+	if err != nil {
+		return err
+	}
+	if err := r.ensureSpace(); err != nil {
+		return err
+	}
+	n, err := f.Read(r.buf[r.n:])
+	r.n += n
+	r.received.Add(int64(n))
+	if n > 0 {
+		return nil
+	}
+	return err
+}
+
 // readNow reads what is available of a parked connection.
 func (r *reader) readNow() (int, error) {
 	if err := r.ensureSpace(); err != nil {
 		return 0, err
 	}
-	n, err := r.socket.polled.Read(r.buf[r.n:])
+	n, err := r.socket.Polled.Read(r.buf[r.n:])
 	r.n += n
 	r.received.Add(int64(n))
 	if err != nil {
@@ -219,8 +252,8 @@ func (r *reader) take(n int) {
 // writes nothing.
 func (s *Socket) write(segments [][]byte) (left [][]byte, written int, err error) {
 	switch {
-	case s.polled != nil:
-		left, written, err = writeSegments(s.polled.Write, segments)
+	case s.Polled != nil:
+		left, written, err = writeSegments(s.Polled.Write, segments)
 	case s.Raw != nil:
 		e := s.Raw.Write(func(fd uintptr) bool {
 			left, written, err = writeSegments(func(p []byte) (int, error) { return poll.WriteDescriptor(fd, p) }, segments)
@@ -261,10 +294,10 @@ type deadlineConn interface {
 
 // waiting returns the connection for reads and writes that wait.
 func (s *Socket) waiting() (deadlineConn, error) {
-	if s.polled == nil {
+	if s.Polled == nil {
 		return s.Conn, nil
 	}
-	f, err := s.polled.Waiting()
+	f, err := s.Polled.Waiting()
 	if err != nil {
 		return nil, err
 	}
@@ -273,8 +306,8 @@ func (s *Socket) waiting() (deadlineConn, error) {
 
 // setReadDeadline sets the deadline of reads that wait.
 func (s *Socket) setReadDeadline(t time.Time) error {
-	if s.polled != nil {
-		return s.polled.SetReadDeadline(t)
+	if s.Polled != nil {
+		return s.Polled.SetReadDeadline(t)
 	}
 	return s.SetReadDeadline(t)
 }
@@ -300,12 +333,15 @@ func (s *Socket) writeWaiting(segments [][]byte, patience time.Duration) error {
 	return to.SetWriteDeadline(time.Time{}) // it would apply to Raw, too
 }
 
+// isPlain reports whether bytes are written as they are.
+func (s *Socket) isPlain() bool { return s.Raw != nil || s.Polled != nil }
+
 // writeWhole writes a part. The system may report a socket as writable only when much of its
 // send buffer is free, though the peer is reading. So with Raw it tries once more after half
 // the time.
 func (s *Socket) writeWhole(to deadlineConn, part []byte, patience time.Duration) error {
 	tries := 1
-	if s.Raw != nil {
+	if s.isPlain() {
 		tries, patience = 2, patience/2
 	}
 	for left := tries; len(part) > 0; {
@@ -314,7 +350,7 @@ func (s *Socket) writeWhole(to deadlineConn, part []byte, patience time.Duration
 		}
 		n, err := to.Write(part)
 		part = part[n:]
-		if left--; n > 0 && s.Raw != nil {
+		if left--; n > 0 && s.isPlain() {
 			left = tries
 		}
 		if err != nil && (left == 0 || !errors.Is(err, os.ErrDeadlineExceeded)) {
