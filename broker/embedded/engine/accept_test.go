@@ -276,3 +276,22 @@ func TestManySubscriptionsEnd(t *testing.T) {
 	until(t, "the session has ended", func() bool { return b.Counts().Subscriptions == 0 && b.present() == 0 })
 	b.counted()
 }
+
+// TestBytesOfASlowReader counts what is written while the client is waited for.
+func TestBytesOfASlowReader(t *testing.T) {
+	t.Parallel()
+	b := start(t, t.TempDir())
+	w := b.watch()
+	slow, publisher := w.Connect(fresh("slow")), w.Connect(fresh("p"))
+	slow.Subscribe("a", 0)
+	before := b.Totals().BytesSent
+	const n, size = 16, 1 << 20
+	for range n {
+		publisher.Publish(packet.Outgoing{Topic: "a", Payload: make([]byte, size)})
+	}
+	publisher.Ping()
+	for range n {
+		slow.WantMessage()
+	}
+	until(t, "all bytes are counted", func() bool { return b.Totals().BytesSent >= before+n*size })
+}

@@ -137,9 +137,7 @@ func (c *Conn) write(b *batch, waiting bool) {
 			return
 		}
 		if waiting {
-			if err := c.socket.writeWaiting(b.segments, c.engine.config.WriteTimeout); err != nil {
-				c.close(packet.ReasonUnspecified)
-			}
+			c.writeWaiting(b.segments)
 			continue
 		}
 		left, n, err := c.socket.write(b.segments)
@@ -157,10 +155,19 @@ func (c *Conn) write(b *batch, waiting bool) {
 
 // resume continues with what the socket did not accept at once.
 func (c *Conn) resume(b *batch, left [][]byte) {
-	if err := c.socket.writeWaiting(left, c.engine.config.WriteTimeout); err != nil {
+	c.writeWaiting(left)
+	c.write(b, true)
+}
+
+// writeWaiting writes everything, or closes the connection.
+func (c *Conn) writeWaiting(segments [][]byte) {
+	n, err := c.socket.writeWaiting(segments, c.engine.config.WriteTimeout)
+	if c.socket.Polled != nil { // others are counted beneath
+		c.engine.meters.bytesSent.Add(int64(n))
+	}
+	if err != nil {
 		c.close(packet.ReasonUnspecified)
 	}
-	c.write(b, true)
 }
 
 // collect fills a batch. If there is nothing to write, it returns false and the caller is

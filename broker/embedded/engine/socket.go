@@ -318,19 +318,20 @@ const writePart = 64 << 10
 
 // writeWaiting writes everything. It fails if the peer makes no progress within patience: with
 // Raw any byte is progress, else a part of writePart bytes.
-func (s *Socket) writeWaiting(segments [][]byte, patience time.Duration) error {
+func (s *Socket) writeWaiting(segments [][]byte, patience time.Duration) (written int, err error) {
 	to, err := s.waiting()
 	if err != nil {
-		return err
+		return 0, err
 	}
 	for _, segment := range segments {
 		for part := range slices.Chunk(segment, writePart) {
-			if err := s.writeWhole(to, part, patience); err != nil {
-				return err
+			n, err := s.writeWhole(to, part, patience)
+			if written += n; err != nil {
+				return written, err
 			}
 		}
 	}
-	return to.SetWriteDeadline(time.Time{}) // it would apply to Raw, too
+	return written, to.SetWriteDeadline(time.Time{}) // it would apply to Raw, too
 }
 
 // isPlain reports whether bytes are written as they are.
@@ -339,23 +340,23 @@ func (s *Socket) isPlain() bool { return s.Raw != nil || s.Polled != nil }
 // writeWhole writes a part. The system may report a socket as writable only when much of its
 // send buffer is free, though the peer is reading. So with Raw it tries once more after half
 // the time.
-func (s *Socket) writeWhole(to deadlineConn, part []byte, patience time.Duration) error {
+func (s *Socket) writeWhole(to deadlineConn, part []byte, patience time.Duration) (written int, err error) {
 	tries := 1
 	if s.isPlain() {
 		tries, patience = 2, patience/2
 	}
-	for left := tries; len(part) > 0; {
+	for left := tries; written < len(part); {
 		if err := to.SetWriteDeadline(time.Now().Add(patience)); err != nil {
-			return err
+			return written, err
 		}
-		n, err := to.Write(part)
-		part = part[n:]
+		n, err := to.Write(part[written:])
+		written += n
 		if left--; n > 0 && s.isPlain() {
 			left = tries
 		}
 		if err != nil && (left == 0 || !errors.Is(err, os.ErrDeadlineExceeded)) {
-			return err
+			return written, err
 		}
 	}
-	return nil
+	return written, nil
 }
