@@ -3,6 +3,7 @@ package engine
 import (
 	"crypto/tls"
 	"errors"
+	"io"
 	"net"
 	"net/netip"
 	"os"
@@ -248,38 +249,47 @@ func (r *reader) take(n int) {
 	r.release()
 }
 
-// write writes as much as possible without waiting, and returns what is left. Without Raw it
-// writes nothing.
+// write writes as much as possible without waiting, and returns what is left: everything if the
+// connection is not plain.
 func (s *Socket) write(segments [][]byte) (left [][]byte, written int, err error) {
 	switch {
 	case s.Polled != nil:
-		left, written, err = writeSegments(s.Polled.Write, segments)
+		return writeSegments(s.Polled, segments)
 	case s.Raw != nil:
-		e := s.Raw.Write(func(fd uintptr) bool {
-			left, written, err = writeSegments(func(p []byte) (int, error) { return poll.WriteDescriptor(fd, p) }, segments)
-			return true
-		})
-		if e != nil {
-			return segments, written, e
-		}
-	default:
-		return segments, 0, nil
+		return writeRaw(s.Raw, segments)
 	}
-	if err == syscall.EAGAIN {
-		err = nil
+	return segments, 0, nil
+}
+
+func writeRaw(raw syscall.RawConn, segments [][]byte) (left [][]byte, written int, err error) {
+	e := raw.Write(func(fd uintptr) bool {
+		left, written, err = writeSegments(descriptor(fd), segments)
+		return true
+	})
+	if e != nil {
+		return segments, written, e
 	}
 	return left, written, err
 }
 
+// descriptor is one that does not wait.
+type descriptor uintptr
+
+// Write writes as much as the send buffer accepts.
+func (d descriptor) Write(p []byte) (int, error) { return poll.WriteDescriptor(uintptr(d), p) }
+
 // writeSegments writes segments until one is not written whole.
-func writeSegments(write func([]byte) (int, error), segments [][]byte) (left [][]byte, written int, err error) {
+func writeSegments(to io.Writer, segments [][]byte) (left [][]byte, written int, err error) {
 	for len(segments) > 0 && err == nil {
 		var n int
-		n, err = write(segments[0])
+		n, err = to.Write(segments[0])
 		written += n
 		if segments[0] = segments[0][n:]; len(segments[0]) == 0 {
 			segments = segments[1:]
 		}
+	}
+	if err == syscall.EAGAIN {
+		err = nil
 	}
 	return segments, written, err
 }

@@ -30,6 +30,9 @@ type Set[T comparable] struct {
 	members  int             // descriptor
 	attached bool            // notifier is notified
 	events   []unix.EpollEvent
+	check    func(notifier uintptr) bool // fills in events; allocated once
+	n        int                         // of events
+	failed   error                       // of check
 
 	mu     sync.Mutex // guards what follows
 	owners []T        // by descriptor; the zero value for none
@@ -42,6 +45,7 @@ func NewSet[T comparable]() (*Set[T], error) {
 		return nil, os.NewSyscallError("epoll_create1", err)
 	}
 	s := &Set[T]{members: members, events: make([]unix.EpollEvent, atOnce)}
+	s.check = s.isReady
 	if err := s.openNotifier(); err != nil {
 		return nil, errors.Join(err, unix.Close(members))
 	}
@@ -126,28 +130,29 @@ func (s *Set[T]) forget(c *Conn) {
 
 // Wait waits until some connections have something to read, and appends their owners to list.
 func (s *Set[T]) Wait(list []T) ([]T, error) {
-	n := 0
-	var failed error
-	err := s.raw.Read(func(notifier uintptr) bool {
-		n, failed = ready(s.members, s.events)
-		if n == 0 && failed == nil && !s.attached {
-			failed = s.attach(int(notifier), unix.EPOLLIN)
-		}
-		return n > 0 || failed != nil
-	})
-	if err = errors.Join(err, failed); err != nil {
+	if err := errors.Join(s.raw.Read(s.check), s.failed); err != nil {
 		unix.Close(s.members) //nolint:errcheck // nothing left to do with it
 		return list, err
 	}
 	var none T
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, e := range s.events[:n] {
+	for _, e := range s.events[:s.n] {
 		if who := s.owners[e.Fd]; who != none {
 			list = append(list, who)
 		}
 	}
 	return list, nil
+}
+
+// isReady fills in the events, and reports whether there are any or it has failed. If not, notifier is
+// notified of the next ones.
+func (s *Set[T]) isReady(notifier uintptr) bool {
+	s.n, s.failed = ready(s.members, s.events)
+	if s.n == 0 && s.failed == nil && !s.attached {
+		s.failed = s.attach(int(notifier), unix.EPOLLIN)
+	}
+	return s.n > 0 || s.failed != nil
 }
 
 // attach attaches members to notifier, or detaches it if there are no events.
