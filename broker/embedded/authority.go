@@ -25,7 +25,7 @@ type authority struct{ b *Broker }
 // of failed log-ins, and whose credentials are right.
 func (a authority) Authenticate(ctx context.Context, l *engine.Login) (engine.Admission, error) {
 	b := a.b
-	addr := addressOf(l.Socket)
+	addr := l.Socket.IP
 	if err := b.loginAllowed(addr); err != nil {
 		return engine.Admission{}, err
 	}
@@ -58,6 +58,8 @@ func (b *Broker) loginAllowed(addr netip.Addr) error {
 func (a authority) admit(ctx context.Context, l *engine.Login) (engine.Admission, error) {
 	account, admission, err := a.account(ctx, l)
 	switch {
+	case errors.Is(err, access.ErrWaits):
+		return admission, engine.ErrWaits
 	case errors.Is(err, access.ErrNotAuthorized):
 		return admission, &engine.Refusal{Reason: codeNotAuthorized, Text: notAuthorised}
 	case err != nil:
@@ -84,8 +86,8 @@ func (a authority) account(ctx context.Context, l *engine.Login) (*access.Accoun
 		return control.Anonymous(), engine.Admission{Anonymous: true}, nil
 	}
 	account, err := control.Authenticate(ctx, access.Credentials{
-		Username: l.Username, HasUsername: l.HasUsername, Password: l.Password, HasPassword: l.HasPassword, ClientID: l.ClientID,
-		Recheck: func() error { return a.b.loginAllowed(addressOf(l.Socket)) }, WhileConnected: l.WhileConnected,
+		Username: l.Username, HasUsername: l.HasUsername, Password: l.Password, HasPassword: l.HasPassword, ClientID: l.ClientID, AtOnce: l.AtOnce,
+		Recheck: func() error { return a.b.loginAllowed(l.Socket.IP) }, WhileConnected: l.WhileConnected,
 	})
 	return account, engine.Admission{Username: l.Username}, err
 }
@@ -115,12 +117,4 @@ var events = [...]dynsec.Event{
 // Allowed reports whether the account allows an event on a topic now.
 func (r *rights) Allowed(k engine.Kind, topic string) bool {
 	return r.Account.Allowed(events[k], r.clientID, topic)
-}
-
-// addressOf returns a peer's address, the zero Addr if it has none.
-func addressOf(s *engine.Socket) netip.Addr {
-	if p, err := netip.ParseAddrPort(s.RemoteAddr().String()); err == nil {
-		return p.Addr().Unmap()
-	}
-	return netip.Addr{}
 }

@@ -48,7 +48,7 @@ func (b *Broker) DeleteBan(ctx context.Context, kind broker.BanKind, value strin
 // disconnectBanned closes the connections that are banned now.
 func (b *Broker) disconnectBanned() {
 	b.engine.Expel(func(c engine.ClientEvent, s *engine.Socket) bool {
-		_, banned := b.bans.Banned(c.ClientID, c.Username, addressOf(s))
+		_, banned := b.bans.Banned(c.ClientID, c.Username, s.IP)
 		return banned
 	})
 }

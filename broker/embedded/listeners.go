@@ -10,6 +10,7 @@ import (
 	"signalbox/broker/embedded/engine"
 	"signalbox/broker/embedded/limits"
 	"signalbox/broker/embedded/listen"
+	"signalbox/broker/embedded/poll"
 	"signalbox/broker/thresholds"
 )
 
@@ -20,8 +21,13 @@ func (b *Broker) openListeners() (*listen.Set, error) {
 	b.limits = limits.New(config, b.now)
 	return listen.New(b.config.listeners(), listen.Options{
 		Timeout: b.config.ConnectTimeout, Limits: b.limits, Banned: b.isBanned,
-		Counters: &b.traffic, Log: b.log, Now: b.now,
+		Counters: &b.traffic, Log: b.log, Now: b.now, Watch: b.watch,
 	})
+}
+
+// watch leaves accepting to the engine.
+func (b *Broker) watch(socket *poll.Listener, accept func() (removed func())) (stop func()) {
+	return b.engine.Watch(socket, accept)
 }
 
 // isBanned reports whether an address is banned.
@@ -39,13 +45,24 @@ func (c Config) Check() error {
 
 // serveConn passes a connection to the engine, which serves it until its end.
 func (b *Broker) serveConn(c *listen.Conn) {
-	d := c.Listener().Describe()
+	host, port := c.Listener().Bound()
 	s := &engine.Socket{
-		Conn: c, Raw: c.Raw(), OnConnect: c.ConnectReceived, Reserve: c.Reserve, AwaitEnd: c.AwaitEnd, Address: shownAddress(c), Protocol: "MQTT",
-		Identity: c.Identity(), AdminOnly: c.Listener().Config().AdminOnly,
-		Listener: engine.Listener{Port: d.Port, BindAddress: d.BindAddress},
+		Conn: c, OnConnect: c.ConnectReceived, Reserve: c.Reserve, AwaitEnd: c.AwaitEnd,
+		IP: c.Addr(), Protocol: "MQTT", Identity: c.Identity(), AdminOnly: c.Listener().AdminOnly(),
+		Listener: engine.Listener{Port: port, BindAddress: host},
 	}
-	if s.Raw == nil {
+	s.Address = shownAddress(s.IP)
+	if c.Watched() {
+		s.Polled = c.Take()
+	} else {
+		addLayers(s, c)
+	}
+	b.engine.Serve(s)
+}
+
+// addLayers adds what is needed of a connection that the runtime polls.
+func addLayers(s *engine.Socket, c *listen.Conn) {
+	if s.Raw = c.Raw(); s.Raw == nil {
 		s.Wait, s.Descriptor = c.Wait, c.Descriptor()
 	} else {
 		s.CloseDescriptor = c.CloseDescriptor
@@ -53,15 +70,14 @@ func (b *Broker) serveConn(c *listen.Conn) {
 	if c.WebSocket() {
 		s.Protocol = "MQTT-WS"
 	}
-	if d.TLS {
+	if c.Encrypted() {
 		s.TLS = c.TLS
 	}
-	b.engine.Serve(s)
 }
 
 // shownAddress returns a client's address without its port, as Mosquitto shows it.
-func shownAddress(c *listen.Conn) string {
-	if a := c.Addr(); a.IsValid() {
+func shownAddress(a netip.Addr) string {
+	if a.IsValid() {
 		return a.String()
 	}
 	return "unix"

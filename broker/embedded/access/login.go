@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"hash"
 	"log/slog"
@@ -20,6 +21,9 @@ const (
 	loginAttempts        = 3       // how often a log-in starts over because its record changed meanwhile
 )
 
+// ErrWaits means that a log-in cannot be decided at once.
+var ErrWaits = errors.New("the log-in has to wait")
+
 // Credentials are what a connecting client presents. An empty username counts as none.
 type Credentials struct {
 	Username    string
@@ -27,6 +31,7 @@ type Credentials struct {
 	Password    []byte
 	HasPassword bool
 	ClientID    string
+	AtOnce      bool // return ErrWaits where the log-in has to wait for the file or a hash
 	// Recheck is called once more when the password is about to be verified, which may be
 	// long after the start of the log-in; nil if there is nothing to check. Its error is
 	// the outcome.
@@ -39,7 +44,7 @@ type Credentials struct {
 // Authenticate checks the credentials of a client with a username and returns its account.
 // Every refusal is ErrNotAuthorized and takes the time of verifying one password, so that
 // neither error nor delay distinguishes a known name from an unknown one; any other error
-// means that the log-in could not be decided. Clients without username are refused here:
+// means that the log-in could not be decided, or, with AtOnce, not without waiting. Clients without username are refused here:
 // see Anonymous.
 //
 // The account is acquired first, then record and hash are read, then the password is
@@ -70,14 +75,20 @@ func (c *Control) Authenticate(ctx context.Context, cr Credentials) (*Account, e
 // counted before the clients to disconnect are revoked, and the account was acquired before: it is
 // revoked if the password has changed since.
 func (c *Control) verify(ctx context.Context, cr Credentials) error {
+	if !c.credentials.lock(cr.AtOnce) {
+		return ErrWaits
+	}
 	login := credential{quick: c.credentials.proof(cr, "")}
-	c.credentials.replacing.RLock()
 	login.version = c.credentials.version.Load()
 	clientID, disabled, _, known := c.state.Load().Login(cr.Username)
 	mayLogIn := known && !disabled && (clientID == "" || clientID == cr.ClientID)
 	if mayLogIn && c.credentials.current(cr.Username, login) {
 		c.credentials.replacing.RUnlock()
 		return nil
+	}
+	if cr.AtOnce {
+		c.credentials.replacing.RUnlock()
+		return ErrWaits
 	}
 	owner, encoded, err := c.store.password(ctx, cr.Username)
 	c.credentials.replacing.RUnlock()
@@ -167,6 +178,15 @@ func newCredentialCache(dummyHash string) *credentialCache {
 	rand.Read(key) //nolint:errcheck // never fails
 	return &credentialCache{macs: sync.Pool{New: func() any { return hmac.New(sha256.New, key) }},
 		dummyHash: dummyHash, known: map[string]credential{}}
+}
+
+// lock locks replacing for reading, and returns false if that has to wait and must not.
+func (l *credentialCache) lock(atOnce bool) bool {
+	if atOnce {
+		return l.replacing.TryRLock()
+	}
+	l.replacing.RLock()
+	return true
 }
 
 func (l *credentialCache) proof(cr Credentials, encoded string) (p proof) {

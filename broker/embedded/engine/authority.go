@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 )
 
@@ -23,8 +24,9 @@ func (k Kind) String() string {
 
 // Authority authenticates clients and returns their rights.
 type Authority interface {
-	// Authenticate decides about a client that sent CONNECT. It may wait. A refusal is a
-	// *Refusal; any other error means that it could not be decided.
+	// Authenticate decides about a client that sent CONNECT. It may wait unless Login.AtOnce is
+	// set; then it returns ErrWaits instead, and is called again on another goroutine. A refusal
+	// is a *Refusal; any other error means that it could not be decided.
 	Authenticate(ctx context.Context, l *Login) (Admission, error)
 	// Resume returns the rights of a stored session whose client is away.
 	Resume(clientID, username string, anonymous bool) Rights
@@ -41,10 +43,14 @@ type Login struct {
 	HasUsername bool
 	Password    []byte
 	HasPassword bool
+	AtOnce      bool // Authenticate must not wait
 	// WhileConnected returns a context that ends when the client disconnects, for a log-in
 	// that has to wait, and a function that must be called afterwards.
 	WhileConnected func(context.Context) (context.Context, func())
 }
+
+// ErrWaits means that a log-in cannot be decided without waiting.
+var ErrWaits = errors.New("the log-in has to wait")
 
 // Admission is the identity of an authenticated client.
 type Admission struct {

@@ -45,7 +45,9 @@ type Conn struct {
 	turn     atomic.Uint64 // of the loop that last wrote to it, see loop.turn
 	writer   atomic.Uint64 // timestamp of the connection whose message that was
 	parkedAt atomic.Int64  // epoch milliseconds; 0 while a goroutine of its own reads it
-	silence  due           // when silent looks at it next; guarded by silent.mu
+
+	silence    due   // when silent looks at it next; guarded by silent.mu
+	maxSilence int64 // in milliseconds, 0 for no bound; guarded by silent.mu
 
 	mu         sync.Mutex    // guards what follows; the innermost of all locks
 	writing    bool          // a goroutine is writing
@@ -135,9 +137,7 @@ func (c *Conn) write(b *batch, waiting bool) {
 			return
 		}
 		if waiting {
-			if err := c.socket.writeWaiting(b.segments, c.engine.config.WriteTimeout); err != nil {
-				c.close(packet.ReasonUnspecified)
-			}
+			c.writeWaiting(b.segments)
 			continue
 		}
 		left, n, err := c.socket.write(b.segments)
@@ -155,10 +155,19 @@ func (c *Conn) write(b *batch, waiting bool) {
 
 // resume continues with what the socket did not accept at once.
 func (c *Conn) resume(b *batch, left [][]byte) {
-	if err := c.socket.writeWaiting(left, c.engine.config.WriteTimeout); err != nil {
+	c.writeWaiting(left)
+	c.write(b, true)
+}
+
+// writeWaiting writes everything, or closes the connection.
+func (c *Conn) writeWaiting(segments [][]byte) {
+	n, err := c.socket.writeWaiting(segments, c.engine.config.WriteTimeout)
+	if c.socket.Polled != nil { // others are counted beneath
+		c.engine.meters.bytesSent.Add(int64(n))
+	}
+	if err != nil {
 		c.close(packet.ReasonUnspecified)
 	}
-	c.write(b, true)
 }
 
 // collect fills a batch. If there is nothing to write, it returns false and the caller is
@@ -319,8 +328,8 @@ func (c *Conn) shut() {
 			c.socket.shared.ShutdownRead() // a loop notices, and finish closes it
 			return
 		}
-		if c.socket.polled != nil {
-			c.socket.polled.Shutdown() // finish closes it
+		if c.socket.Polled != nil {
+			c.socket.Polled.Shutdown() // finish closes it
 		}
 		c.socket.Close() //nolint:errcheck // nothing left to do with it
 	}

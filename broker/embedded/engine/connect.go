@@ -23,9 +23,19 @@ func (c *Conn) greet() error {
 	return c.onOwnGoroutine(func() error { return c.onConnect(size) })
 }
 
-// onConnect handles the CONNECT at the beginning of the read buffer. It does not keep the
-// buffer, because the log-in may have to wait.
+// onConnect handles the CONNECT at the beginning of the read buffer.
 func (c *Conn) onConnect(size int) error {
+	assigned, err := c.receiveConnect(size)
+	if err != nil {
+		return c.reject(err)
+	}
+	return c.admit(assigned)
+}
+
+// receiveConnect decodes and checks the CONNECT at the beginning of the read buffer. It does not
+// keep the buffer, because the log-in may have to wait. It returns the client id if the broker
+// assigned one.
+func (c *Conn) receiveConnect(size int) (assigned string, err error) {
 	h, err := packet.DecodeConnect(c.in.reader.buf[:size])
 	if h != nil {
 		c.clientID, c.username = h.ClientID, h.Username
@@ -33,7 +43,7 @@ func (c *Conn) onConnect(size int) error {
 	}
 	c.in.reader.take(size)
 	if err != nil {
-		return c.reject(err)
+		return "", err
 	}
 	c.timestamp = c.engine.nextTimestamp()
 	c.engine.meters.packetsReceived.Add(1)
@@ -42,9 +52,14 @@ func (c *Conn) onConnect(size int) error {
 	}
 	c.generation = c.engine.generation.Load()
 	if c.isRedirected() {
-		return c.reject(errRedirected)
+		return "", errRedirected
 	}
-	assigned, err := c.admit()
+	return c.checkConnect()
+}
+
+// admit authenticates the client and accepts or rejects it. It may wait.
+func (c *Conn) admit(assigned string) error {
+	err := c.logIn()
 	if errors.Is(err, errLeft) {
 		c.engine.meters.left.Add(1)
 		return err
@@ -55,36 +70,43 @@ func (c *Conn) onConnect(size int) error {
 	if err != nil {
 		return c.reject(err)
 	}
-	return c.establish(assigned)
+	if err := c.checkResponse(assigned); err != nil {
+		return c.reject(err)
+	}
+	return c.claim(assigned)
 }
 
 // awaitConnect reads the first packet, which must be a CONNECT [MQTT-3.1.0-1] within
 // ConnectTimeout, and returns its size.
 func (c *Conn) awaitConnect() (int, error) {
 	c.watch(c.engine.config.ConnectTimeout)
-	r := &c.in.reader
 	for {
-		if r.n > 0 && r.buf[0] != packet.TypeConnect<<4 {
-			return 0, errNoConnect
+		if size, err := c.sizeOfConnect(); size > 0 || err != nil {
+			return size, err
 		}
-		size, err := c.sizeOf(r.buf[:r.n])
-		if err != nil {
-			return 0, errNoConnect
-		}
-		if size > 0 {
-			return size, nil
-		}
-		if err := r.read(); err != nil {
+		if err := c.in.reader.read(); err != nil {
 			return 0, err
 		}
 	}
 }
 
+// sizeOfConnect returns the size of the CONNECT in the buffer, 0 if it is not complete.
+func (c *Conn) sizeOfConnect() (int, error) {
+	r := &c.in.reader
+	if r.n > 0 && r.buf[0] != packet.TypeConnect<<4 {
+		return 0, errNoConnect
+	}
+	size, err := c.sizeOf(r.buf[:r.n])
+	if err != nil {
+		return 0, errNoConnect
+	}
+	return size, nil
+}
+
 var errNoConnect = errors.New("the first packet is not a CONNECT of a valid size")
 
-// admit validates CONNECT and authenticates the client. It returns the client id if the
-// broker assigned one.
-func (c *Conn) admit() (assigned string, err error) {
+// checkConnect validates CONNECT. It returns the client id if the broker assigned one.
+func (c *Conn) checkConnect() (assigned string, err error) {
 	h := c.hello
 	if h.HasAuthMethod {
 		return "", &Refusal{Reason: packet.ReasonBadAuthMethod, Text: "enhanced authentication is not supported"}
@@ -102,24 +124,33 @@ func (c *Conn) admit() (assigned string, err error) {
 	if w := h.Will; w != nil && (strings.HasPrefix(w.Topic, controlPrefix) || !c.engine.validDepth(w.Topic)) {
 		return "", &Refusal{Reason: packet.ReasonNotAuthorized, Text: "the topic of the Will is not allowed"}
 	}
-	return assigned, c.logIn()
+	return assigned, nil
 }
 
 // logIn authenticates the client, and clears the password afterwards.
 func (c *Conn) logIn() error {
-	h := c.hello
-	login := &Login{
-		Socket: c.socket, ClientID: h.ClientID,
-		Username: h.Username, HasUsername: h.HasUsername, Password: h.Password, HasPassword: h.HasPassword,
-		WhileConnected: c.whileConnected,
-	}
-	defer func() { clear(h.Password); h.Password = nil }()
+	defer c.clearPassword()
 	ctx, cancel := context.WithTimeout(c.engine.ctx, c.engine.config.LoginTimeout)
 	defer cancel()
 	if !c.socket.AdminOnly {
 		defer context.AfterFunc(c.generation.ctx, cancel)()
 	}
-	admission, err := c.engine.authority.Authenticate(ctx, login)
+	return c.authenticate(ctx, false)
+}
+
+func (c *Conn) clearPassword() {
+	clear(c.hello.Password)
+	c.hello.Password = nil
+}
+
+// authenticate asks the Authority, which must not wait if atOnce is set.
+func (c *Conn) authenticate(ctx context.Context, atOnce bool) error {
+	h := c.hello
+	admission, err := c.engine.authority.Authenticate(ctx, &Login{
+		Socket: c.socket, ClientID: h.ClientID,
+		Username: h.Username, HasUsername: h.HasUsername, Password: h.Password, HasPassword: h.HasPassword,
+		AtOnce: atOnce, WhileConnected: c.whileConnected,
+	})
 	if err != nil {
 		return err
 	}
@@ -132,35 +163,53 @@ func (c *Conn) logIn() error {
 	return nil
 }
 
-// establish assigns the client its session and sends CONNACK.
-func (c *Conn) establish(assigned string) error {
+// checkResponse decides what CONNACK has, and returns an error if it is too large for the client:
+// before a session is touched.
+func (c *Conn) checkResponse(assigned string) error {
 	keepAlive := c.keepAlive()
 	c.hello.KeepAlive, c.asked = keepAlive, c.hello.KeepAlive
-	if !c.fits(len(c.connack(true, assigned, keepAlive, 0))) { // before a session is touched
-		return c.reject(errAnswerTooLarge)
+	if !c.fits(len(c.connack(true, assigned, keepAlive, 0))) {
+		return errAnswerTooLarge
 	}
+	return nil
+}
+
+// claim assigns the client its session and sends CONNACK, or rejects it. It may wait.
+func (c *Conn) claim(assigned string) error {
 	s, present, err := c.claimSession(assigned != "")
+	if err == nil {
+		err = c.establish(s, present, assigned)
+	}
 	if err != nil {
 		return c.reject(err)
 	}
+	c.flush()
+	return nil
+}
+
+// establish sends CONNACK once the session is stored, if it has to be. The caller flushes.
+func (c *Conn) establish(s *Session, present bool, assigned string) error {
 	c.session = s
 	if err := c.engine.storeSession(s); err != nil {
-		return c.reject(unstored(err))
+		return unstored(err)
 	}
 	if c.generation.isOver() && !c.socket.AdminOnly {
-		return c.reject(errRedirected) // Suspend may have discarded the session before obtain looked for it
+		return errRedirected // Suspend may have discarded the session before obtain looked for it
 	}
 	c.in.heard = time.Now()
 	c.active.Store(c.engine.now())
-	c.watchSilence(c.patience(), 0)
+	if c.socket.Polled == nil {
+		c.watchSilence(c.patience(), 0)
+	} else {
+		c.engine.silent.watch(c, c.in.idle)
+	}
 	c.engine.meters.enter()
-	c.send(c.connack(present, assigned, keepAlive, s.lasts()))
+	c.send(c.connack(present, assigned, c.hello.KeepAlive, s.lasts()))
 	c.hello = nil
 	c.in.reader.loggedIn = true
 	c.socket.reserve(0) //nolint:errcheck // nothing is asked for
 	c.established.Store(true)
 	c.engine.watcher.Connected(c.event())
-	c.flush()
 	if c.rights.Revoked() { // rights changed since the log-in
 		c.evicted.Store(true)
 		c.end(packet.ReasonAdministrativeAction, false)

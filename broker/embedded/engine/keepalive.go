@@ -8,13 +8,14 @@ import (
 )
 
 // silent ends parked connections whose clients are silent for longer than their keep alive
-// timeout [MQTT-3.1.2-22]. Others have a read deadline.
+// timeout [MQTT-3.1.2-22], or whose CONNECT does not arrive in time. Others have a read deadline.
 type silent struct {
 	engine *Engine
 	wake   chan struct{}
 
-	mu    sync.Mutex // guards items, and Conn.silence; an innermost lock, held briefly
+	mu    sync.Mutex // guards what follows, and Conn.silence; an innermost lock, held briefly
 	items dueHeap[*Conn]
+	until int64 // epoch milliseconds until which run sleeps; 0 if it does not
 }
 
 // silentEvery is how often connections are looked at, in milliseconds: a timer for each would
@@ -26,15 +27,20 @@ func (c *Conn) dueEntry() *due { return &c.silence }
 
 func newSilent(e *Engine) *silent { return &silent{engine: e, wake: make(chan struct{}, 1)} }
 
-// watch adds a connection, if it has a keep alive timeout.
-func (s *silent) watch(c *Conn) {
-	if c.in.idle == 0 {
+// watch sets how long a connection may be silent while it is parked, 0 for ever. Before CONNECT that
+// is how long it may take, whatever the client sends.
+func (s *silent) watch(c *Conn, limit time.Duration) {
+	if limit == 0 {
+		s.forget(c)
 		return
 	}
 	s.mu.Lock()
-	isNext := s.items.set(c, nextCheck(s.engine.now()+c.in.idle.Milliseconds()))
+	c.maxSilence = limit.Milliseconds()
+	at := nextCheck(s.engine.now() + c.maxSilence)
+	s.items.set(c, at)
+	sooner := at < s.until
 	s.mu.Unlock()
-	if isNext {
+	if sooner {
 		select {
 		case s.wake <- struct{}{}:
 		default:
@@ -73,6 +79,10 @@ func (s *silent) endOverdue() (wait time.Duration) {
 	now := s.engine.now()
 	overdue, wait := s.overdue(now)
 	for _, c := range overdue {
+		if !c.established.Load() {
+			c.close(packet.ReasonUnspecified)
+			continue
+		}
 		c.engine.config.Log.Debug("a connection broke the protocol", "remote", c.socket.Address, "reason", "keep alive timeout")
 		c.end(packet.ReasonKeepAliveTimeout, false)
 	}
@@ -86,19 +96,21 @@ func (s *silent) overdue(now int64) (overdue []*Conn, wait time.Duration) {
 		end := c.silentUntil(now)
 		if end <= now {
 			overdue = append(overdue, c)
-			end = now + c.in.idle.Milliseconds() // should it not end
+			end = now + c.maxSilence // should it not end
 		}
 		s.items.set(c, nextCheck(end))
 	}
-	return overdue, s.items.wait(now)
+	wait = s.items.wait(now)
+	s.until = now + wait.Milliseconds()
+	return overdue, wait
 }
 
 // silentUntil returns when the keep alive timeout of a connection ends if it stays silent. One
-// that a goroutine of its own reads is not silent.
+// that a goroutine of its own reads is not silent. silent.mu is held.
 func (c *Conn) silentUntil(now int64) int64 {
 	since := now
 	if parked := c.parkedAt.Load(); parked > 0 {
 		since = max(parked, c.active.Load())
 	}
-	return since + c.in.idle.Milliseconds()
+	return since + c.maxSilence
 }

@@ -14,7 +14,7 @@ import (
 	"signalbox/broker/mqtt/packet"
 )
 
-// loop is a goroutine that reads silent connections. It handles what does not wait; for anything
+// loop is a goroutine that accepts connections and reads silent ones. It handles what does not wait; for anything
 // else a connection gets a goroutine of its own until it is silent again.
 //
 // A turn reads every connection that has bytes, and then writes: so the messages of many
@@ -22,7 +22,7 @@ import (
 // subscribers in turn after turn, the loop pauses between turns so that more of them gather.
 type loop struct {
 	engine  *Engine
-	set     *poll.Set[*Conn]
+	set     *poll.Set[member]
 	touched []*Conn // connections to be flushed at the end of the turn
 
 	turn       uint64    // counts turns; the lowest byte is the number of the loop
@@ -69,7 +69,7 @@ func (l *loops) next(e *Engine) *loop {
 }
 
 func (l *loops) add(e *Engine) {
-	set, err := poll.NewSet[*Conn]()
+	set, err := poll.NewSet[member]()
 	if errors.Is(err, errors.ErrUnsupported) {
 		return
 	}
@@ -101,16 +101,20 @@ func (l *loop) run() {
 
 // turns serves connections until waiting for them fails.
 func (l *loop) turns() error {
-	var ready []*Conn
+	var ready []member
+	var connected []*Conn
 	for {
 		var err error
 		if ready, err = l.set.Wait(ready[:0]); err != nil {
 			return err
 		}
+		if connected = l.connectAll(ready, connected[:0]); len(connected) == 0 {
+			continue
+		}
 		l.engine.store.WaitForCapacity()
 		now := l.begin()
-		for i, c := range ready {
-			ready[i] = nil
+		for i, c := range connected {
+			connected[i] = nil
 			l.serve(c, now)
 		}
 		if l.flush() {
@@ -119,6 +123,19 @@ func (l *loop) turns() error {
 			}
 		}
 	}
+}
+
+// connectAll accepts connections and handles CONNECTs, and appends the connections whose clients
+// are connected already to a list. CONNACKs do not wait for what these cause.
+func (l *loop) connectAll(ready []member, connected []*Conn) []*Conn {
+	for i, m := range ready {
+		ready[i] = nil
+		if c := m.begin(l); c != nil {
+			connected = append(connected, c)
+		}
+	}
+	l.flushTouched()
+	return connected
 }
 
 // begin begins a turn and returns the time in epoch milliseconds.
@@ -141,12 +158,16 @@ func (l *loop) flush() bool {
 	default:
 		l.gain = max(l.gain-1, 0)
 	}
+	l.flushTouched()
+	return l.gain >= enoughGain
+}
+
+func (l *loop) flushTouched() {
 	for i, c := range l.touched {
 		l.touched[i] = nil
 		c.flushAlone()
 	}
 	l.touched = l.touched[:0]
-	return l.gain >= enoughGain
 }
 
 // flushAlone is flush, in which a panic ends only this connection.
@@ -180,7 +201,7 @@ func (l *loop) serve(c *Conn, now int64) {
 		return
 	}
 	if c.isClosed() {
-		l.leave(c, func() error { return net.ErrClosed })
+		l.end(c, net.ErrClosed)
 		return
 	}
 	n, err := c.in.reader.readNow()
@@ -188,14 +209,14 @@ func (l *loop) serve(c *Conn, now int64) {
 		return
 	}
 	if err != nil {
-		l.leave(c, func() error { return err })
+		l.end(c, err)
 		return
 	}
 	c.active.Store(now)
 	next, err := l.handle(c)
 	switch {
 	case err != nil:
-		l.leave(c, func() error { return err })
+		l.end(c, err)
 	case next || n >= readSize/2 || !c.mayRead():
 		l.leave(c, func() error { return nil })
 	}
@@ -229,7 +250,7 @@ func (c *Conn) mayWait(p []byte) bool {
 	case packet.TypePublish:
 		topic, err := packet.PublishTopic(p)
 		return err == nil && (len(topic) == 0 && c.in.controls || bytes.HasPrefix(topic, []byte(controlPrefix)))
-	case packet.TypePuback, packet.TypePubrec, packet.TypePubrel, packet.TypePubcomp, packet.TypePingreq:
+	case packet.TypePuback, packet.TypePubrec, packet.TypePubrel, packet.TypePubcomp, packet.TypePingreq, packet.TypeDisconnect:
 		return false
 	}
 	return true

@@ -106,10 +106,10 @@ func TestLoopDoesNotReadClosed(t *testing.T) {
 	if err != nil {
 		t.Skip("this system has no loops:", err)
 	}
-	if l.set, err = poll.NewSet[*Conn](); err != nil {
+	if l.set, err = poll.NewSet[member](); err != nil {
 		t.Skip("this system has no loops:", err)
 	}
-	c := newConn(l.engine, &Socket{Conn: near, Raw: rawOf(t, near), polled: polled})
+	c := newConn(l.engine, &Socket{Conn: near, Raw: rawOf(t, near), Polled: polled})
 	c.in.reader.socket, c.in.reader.received = c.socket, new(atomic.Int64)
 	l.engine.addConn(c)
 	if err := l.set.Add(polled, c); err != nil {

@@ -30,7 +30,7 @@ type meters struct {
 	packetsReceived, packetsSent     atomic.Int64
 	publishesReceived, publishesSent atomic.Int64
 	payloadReceived, payloadSent     atomic.Int64
-	bytesReceived, bytesSent         atomic.Int64 // by Socket.Raw only
+	bytesReceived, bytesSent         atomic.Int64 // by Socket.Raw and Polled only
 	dropped                          [dropReasons]atomic.Int64
 	quota                            [quotaReasons]atomic.Int64
 	subscriptions                    atomic.Int64
@@ -43,7 +43,7 @@ type Counts struct {
 	PacketsReceived, PacketsSent     int64
 	PublishesReceived, PublishesSent int64
 	PayloadReceived, PayloadSent     int64 // bytes
-	BytesReceived, BytesSent         int64 // by Socket.Raw only
+	BytesReceived, BytesSent         int64 // by Socket.Raw and Polled only
 	Dropped                          map[DropReason]int64
 	QuotaRefused                     map[QuotaReason]int64
 	Subscriptions, Shared            int64

@@ -18,11 +18,11 @@ func (c *Conn) park() bool {
 	if c.lingers() {
 		return c.parkShared()
 	}
-	if c.socket.polled == nil && !c.detach() {
+	if c.socket.Polled == nil && !c.detach() {
 		return false
 	}
 	c.parkedAt.Store(c.engine.now())
-	if err := c.loop.set.Add(c.socket.polled, c); err != nil {
+	if err := c.loop.set.Add(c.socket.Polled, c); err != nil {
 		c.parkedAt.Store(0)
 		return false
 	}
@@ -31,7 +31,7 @@ func (c *Conn) park() bool {
 
 // leave starts a goroutine for a connection.
 func (l *loop) leave(c *Conn, begin func() error) {
-	l.set.Remove(c.socket.polled)
+	l.set.Remove(c.socket.Polled)
 	c.parkedAt.Store(0)
 	go c.attend(begin)
 }
@@ -82,7 +82,7 @@ func (c *Conn) share() bool {
 		return false
 	}
 	c.socket.shared, c.loop = shared, l
-	c.engine.silent.watch(c)
+	c.engine.silent.watch(c, c.in.idle)
 	return true
 }
 
@@ -122,9 +122,9 @@ func (c *Conn) detach() bool {
 		return false
 	}
 	c.socket.CloseDescriptor()
-	c.socket.polled = polled
+	c.socket.Polled = polled
 	c.loop = l
-	c.engine.silent.watch(c)
+	c.engine.silent.watch(c, c.in.idle)
 	return true
 }
 
@@ -145,22 +145,8 @@ func (c *Conn) readAgain() error {
 
 // readWaiting waits for bytes on this goroutine.
 func (c *Conn) readWaiting() error {
-	f, err := c.socket.polled.Waiting()
-	if err != nil {
-		return err
-	}
 	if c.in.idle > 0 {
 		c.watch(c.in.idle)
 	}
-	r := &c.in.reader
-	if err := r.ensureSpace(); err != nil {
-		return err
-	}
-	n, err := f.Read(r.buf[r.n:])
-	r.n += n
-	r.received.Add(int64(n))
-	if n > 0 {
-		return nil
-	}
-	return err
+	return c.in.reader.readPolled()
 }

@@ -143,7 +143,7 @@ func TestSocketWrite(t *testing.T) {
 		got, _ := io.ReadAll(far)
 		read <- got
 	}()
-	if err := s.writeWaiting(left, suite.HangLimit); err != nil {
+	if _, err := s.writeWaiting(left, suite.HangLimit); err != nil {
 		t.Fatal(err)
 	}
 	near.CloseWrite()
@@ -192,7 +192,7 @@ func TestWriteSlowly(t *testing.T) {
 		{nil, nil, 1, true},
 	} {
 		c := &trickle{takes: one.takes}
-		err := (&Socket{Conn: c, Raw: one.raw}).writeWhole(c, make([]byte, 100), time.Second)
+		_, err := (&Socket{Conn: c, Raw: one.raw}).writeWhole(c, make([]byte, 100), time.Second)
 		if (err == nil) != one.ok || c.calls != one.calls {
 			t.Errorf("taking %v: %v after %d writes", one.takes, err, c.calls)
 		}

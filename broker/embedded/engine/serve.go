@@ -34,15 +34,19 @@ type incomingState struct {
 // errDisconnected ends a connection after the client's DISCONNECT.
 var errDisconnected = errors.New("client disconnected")
 
-// Serve serves a connection. It returns when the connection has ended, or is read by a loop.
+// Serve serves a connection. It returns when the connection has ended, or is read by a loop. With
+// Polled it does not wait.
 func (e *Engine) Serve(s *Socket) {
 	c := newConn(e, s)
 	c.in.reader.socket, c.in.reader.received = s, &e.meters.bytesReceived
-	if !e.addConn(c) {
-		s.Close() //nolint:errcheck // the broker is closing
-		return
+	switch {
+	case !e.addConn(c): // the broker is closing
+		s.close()
+	case s.Polled == nil:
+		c.attend(c.greet)
+	case !c.parkNew():
+		go c.attend(c.greet)
 	}
-	c.attend(c.greet)
 }
 
 // attend does the first step and then reads the connection, on the calling goroutine, until the
@@ -99,8 +103,6 @@ var errBroken = errors.New("the packet could not be handled")
 func (c *Conn) fail(err error) {
 	var broken *packet.Error
 	switch {
-	case err == nil, errors.Is(err, errDisconnected):
-		c.close(packet.ReasonSuccess)
 	case c.withholdsAnswer(err):
 		c.end(packet.ReasonUseAnotherServer, false)
 		c.await()
@@ -109,8 +111,16 @@ func (c *Conn) fail(err error) {
 		c.end(broken.Reason, false)
 		c.await()
 	default:
-		c.close(packet.ReasonUnspecified)
+		c.close(reasonOf(err))
 	}
+}
+
+// reasonOf returns why a connection ends of which nothing more is to be written.
+func reasonOf(err error) byte {
+	if err == nil || errors.Is(err, errDisconnected) {
+		return packet.ReasonSuccess
+	}
+	return packet.ReasonUnspecified
 }
 
 // await waits until the client closes the connection, at most for the grace period, so that
@@ -143,7 +153,7 @@ func (c *Conn) run() error {
 			c.in.forwarded = false
 			c.engine.awaitPeerCapacity()
 		}
-		if c.socket.polled == nil && !c.lingers() && c.park() {
+		if c.socket.Polled == nil && !c.lingers() && c.park() {
 			return errParked
 		}
 		if err := c.waitForBytes(); err != nil {
@@ -271,7 +281,7 @@ func (c *Conn) watchSilence(patience, silent time.Duration) {
 
 // read waits for bytes, or parks the connection if it can be parked.
 func (c *Conn) read() error {
-	if c.socket.polled != nil {
+	if c.socket.Polled != nil {
 		return c.readAgain()
 	}
 	return c.in.reader.read()

@@ -17,9 +17,9 @@ func (c *Conn) finish() {
 		c.socket.Close() //nolint:errcheck // nothing left to do with it
 	}
 	c.awaitWriter()
-	if c.socket.polled != nil {
+	if c.socket.Polled != nil {
 		c.engine.silent.forget(c)
-		c.socket.polled.Close()
+		c.socket.Polled.Close()
 	}
 	c.mu.Lock()
 	if c.graceTimer != nil {

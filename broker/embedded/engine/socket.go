@@ -3,7 +3,9 @@ package engine
 import (
 	"crypto/tls"
 	"errors"
+	"io"
 	"net"
+	"net/netip"
 	"os"
 	"slices"
 	"sync"
@@ -26,9 +28,11 @@ type Socket struct {
 	// CloseDescriptor closes the descriptor of Raw and nothing else of the connection, when the
 	// engine has duplicated it. nil if the connection must have a goroutine.
 	CloseDescriptor func()
-	polled          *poll.Conn // the duplicate; nil before
+	// Polled is a plain connection that the runtime does not poll: one that was accepted like
+	// that, or the duplicate of Raw. The engine closes it. nil for others.
+	Polled *poll.Conn
 	// Descriptor is what is beneath TLS or WebSocket, so that a silent connection needs no
-	// goroutine. nil with Raw, or if the connection must have a goroutine.
+	// goroutine. nil for a plain connection, or if the connection must have a goroutine.
 	Descriptor syscall.RawConn
 	shared     *poll.Conn // with Descriptor; nil before the connection was parked
 	OnConnect  func()     // called after CONNECT was received; may be nil
@@ -38,9 +42,10 @@ type Socket struct {
 	// AwaitEnd waits, without reading, until the peer has closed the connection. A read
 	// deadline ends the waiting with an error. nil if that cannot be detected.
 	AwaitEnd  func() error
-	Address   string // of the peer, for display
-	Protocol  string // MQTT or MQTT-WS, for display
-	Identity  string // username of the client certificate, "" for none
+	IP        netip.Addr // of the peer; the zero Addr on a Unix socket
+	Address   string     // of the peer, for display
+	Protocol  string     // MQTT or MQTT-WS, for display
+	Identity  string     // username of the client certificate, "" for none
 	Listener  Listener
 	TLS       func() (tls.ConnectionState, bool) // nil without TLS
 	AdminOnly bool
@@ -50,6 +55,14 @@ type Socket struct {
 type Listener struct {
 	Port        int
 	BindAddress string
+}
+
+// close closes a connection that was never served.
+func (s *Socket) close() {
+	s.Close() //nolint:errcheck // nothing left to do with it
+	if s.Polled != nil {
+		s.Polled.Close()
+	}
 }
 
 // readSize is how much is read from a connection at once.
@@ -82,6 +95,9 @@ type reader struct {
 
 // read waits for more bytes and adds them to the buffer.
 func (r *reader) read() error {
+	if r.socket.Polled != nil {
+		return r.readPolled()
+	}
 	if r.socket.Raw == nil {
 		if r.n == 0 && r.socket.Wait != nil {
 			r.release()
@@ -127,12 +143,30 @@ func (r *reader) readRaw() error {
 	return nil
 }
 
+// readPolled waits for bytes of a connection that the runtime does not poll.
+func (r *reader) readPolled() error {
+	f, err := r.socket.Polled.Waiting()
+	if err != nil {
+		return err
+	}
+	if err := r.ensureSpace(); err != nil {
+		return err
+	}
+	n, err := f.Read(r.buf[r.n:])
+	r.n += n
+	r.received.Add(int64(n))
+	if n > 0 {
+		return nil
+	}
+	return err
+}
+
 // readNow reads what is available of a parked connection.
 func (r *reader) readNow() (int, error) {
 	if err := r.ensureSpace(); err != nil {
 		return 0, err
 	}
-	n, err := r.socket.polled.Read(r.buf[r.n:])
+	n, err := r.socket.Polled.Read(r.buf[r.n:])
 	r.n += n
 	r.received.Add(int64(n))
 	if err != nil {
@@ -215,38 +249,47 @@ func (r *reader) take(n int) {
 	r.release()
 }
 
-// write writes as much as possible without waiting, and returns what is left. Without Raw it
-// writes nothing.
+// write writes as much as possible without waiting, and returns what is left: everything if the
+// connection is not plain.
 func (s *Socket) write(segments [][]byte) (left [][]byte, written int, err error) {
 	switch {
-	case s.polled != nil:
-		left, written, err = writeSegments(s.polled.Write, segments)
+	case s.Polled != nil:
+		return writeSegments(s.Polled, segments)
 	case s.Raw != nil:
-		e := s.Raw.Write(func(fd uintptr) bool {
-			left, written, err = writeSegments(func(p []byte) (int, error) { return poll.WriteDescriptor(fd, p) }, segments)
-			return true
-		})
-		if e != nil {
-			return segments, written, e
-		}
-	default:
-		return segments, 0, nil
+		return writeRaw(s.Raw, segments)
 	}
-	if err == syscall.EAGAIN {
-		err = nil
+	return segments, 0, nil
+}
+
+func writeRaw(raw syscall.RawConn, segments [][]byte) (left [][]byte, written int, err error) {
+	e := raw.Write(func(fd uintptr) bool {
+		left, written, err = writeSegments(descriptor(fd), segments)
+		return true
+	})
+	if e != nil {
+		return segments, written, e
 	}
 	return left, written, err
 }
 
+// descriptor is one that does not wait.
+type descriptor uintptr
+
+// Write writes as much as the send buffer accepts.
+func (d descriptor) Write(p []byte) (int, error) { return poll.WriteDescriptor(uintptr(d), p) }
+
 // writeSegments writes segments until one is not written whole.
-func writeSegments(write func([]byte) (int, error), segments [][]byte) (left [][]byte, written int, err error) {
+func writeSegments(to io.Writer, segments [][]byte) (left [][]byte, written int, err error) {
 	for len(segments) > 0 && err == nil {
 		var n int
-		n, err = write(segments[0])
+		n, err = to.Write(segments[0])
 		written += n
 		if segments[0] = segments[0][n:]; len(segments[0]) == 0 {
 			segments = segments[1:]
 		}
+	}
+	if err == syscall.EAGAIN {
+		err = nil
 	}
 	return segments, written, err
 }
@@ -261,10 +304,10 @@ type deadlineConn interface {
 
 // waiting returns the connection for reads and writes that wait.
 func (s *Socket) waiting() (deadlineConn, error) {
-	if s.polled == nil {
+	if s.Polled == nil {
 		return s.Conn, nil
 	}
-	f, err := s.polled.Waiting()
+	f, err := s.Polled.Waiting()
 	if err != nil {
 		return nil, err
 	}
@@ -273,8 +316,8 @@ func (s *Socket) waiting() (deadlineConn, error) {
 
 // setReadDeadline sets the deadline of reads that wait.
 func (s *Socket) setReadDeadline(t time.Time) error {
-	if s.polled != nil {
-		return s.polled.SetReadDeadline(t)
+	if s.Polled != nil {
+		return s.Polled.SetReadDeadline(t)
 	}
 	return s.SetReadDeadline(t)
 }
@@ -285,41 +328,45 @@ const writePart = 64 << 10
 
 // writeWaiting writes everything. It fails if the peer makes no progress within patience: with
 // Raw any byte is progress, else a part of writePart bytes.
-func (s *Socket) writeWaiting(segments [][]byte, patience time.Duration) error {
+func (s *Socket) writeWaiting(segments [][]byte, patience time.Duration) (written int, err error) {
 	to, err := s.waiting()
 	if err != nil {
-		return err
+		return 0, err
 	}
 	for _, segment := range segments {
 		for part := range slices.Chunk(segment, writePart) {
-			if err := s.writeWhole(to, part, patience); err != nil {
-				return err
+			n, err := s.writeWhole(to, part, patience)
+			if written += n; err != nil {
+				return written, err
 			}
 		}
 	}
-	return to.SetWriteDeadline(time.Time{}) // it would apply to Raw, too
+	return written, to.SetWriteDeadline(time.Time{}) // it would apply to Raw, too
 }
+
+// isPlain reports whether bytes are written as they are.
+func (s *Socket) isPlain() bool { return s.Raw != nil || s.Polled != nil }
 
 // writeWhole writes a part. The system may report a socket as writable only when much of its
 // send buffer is free, though the peer is reading. So with Raw it tries once more after half
 // the time.
-func (s *Socket) writeWhole(to deadlineConn, part []byte, patience time.Duration) error {
+func (s *Socket) writeWhole(to deadlineConn, part []byte, patience time.Duration) (written int, err error) {
 	tries := 1
-	if s.Raw != nil {
+	if s.isPlain() {
 		tries, patience = 2, patience/2
 	}
-	for left := tries; len(part) > 0; {
+	for left := tries; written < len(part); {
 		if err := to.SetWriteDeadline(time.Now().Add(patience)); err != nil {
-			return err
+			return written, err
 		}
-		n, err := to.Write(part)
-		part = part[n:]
-		if left--; n > 0 && s.Raw != nil {
+		n, err := to.Write(part[written:])
+		written += n
+		if left--; n > 0 && s.isPlain() {
 			left = tries
 		}
 		if err != nil && (left == 0 || !errors.Is(err, os.ErrDeadlineExceeded)) {
-			return err
+			return written, err
 		}
 	}
-	return nil
+	return written, nil
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"signalbox/broker/embedded/engine"
+	"signalbox/broker/embedded/poll"
 	"signalbox/broker/embedded/schema"
 	"signalbox/broker/embedded/store"
 	"signalbox/broker/storage"
@@ -68,8 +69,10 @@ func (b *Broker) Pipe() net.Conn {
 	return far
 }
 
+// accept serves every second connection as one that the runtime does not poll, where that is
+// possible.
 func (b *Broker) accept() {
-	for {
+	for n := 0; ; n++ {
 		conn, err := b.listener.Accept()
 		if err != nil {
 			return
@@ -78,9 +81,14 @@ func (b *Broker) accept() {
 		if err != nil {
 			panic(err)
 		}
-		b.serving.Go(func() {
-			b.Serve(&engine.Socket{Conn: conn, Raw: raw, CloseDescriptor: func() { conn.Close() }, Address: "127.0.0.1", Protocol: "MQTT"})
-		})
+		s := &engine.Socket{Conn: conn, Raw: raw, CloseDescriptor: func() { conn.Close() }, Address: "127.0.0.1", Protocol: "MQTT"}
+		if n%2 == 1 {
+			if polled, err := poll.Take(raw); err == nil {
+				conn.Close()
+				s = &engine.Socket{Conn: conn, Polled: polled, Address: "127.0.0.1", Protocol: "MQTT"}
+			}
+		}
+		b.serving.Go(func() { b.Serve(s) })
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"signalbox/broker/embedded/limits"
+	"signalbox/broker/embedded/poll"
 )
 
 // Conn is a client's connection, ready for MQTT: what is read and written is packets,
@@ -22,9 +23,10 @@ import (
 type Conn struct {
 	net.Conn  // the socket, or TLS or WebSocket above it
 	socket    *socket
-	secured   *tls.Conn // nil without TLS
+	polled    *polledConn // nil if the runtime polls the socket
+	secured   *tls.Conn   // nil without TLS
 	listener  *Listener
-	remote    net.Addr
+	remote    net.Addr // nil if it is that of the socket
 	identity  string
 	deadline  time.Time
 	admission *limits.Admission // nil until there is a place
@@ -38,13 +40,19 @@ type Conn struct {
 func (c *Conn) Listener() *Listener { return c.listener }
 
 // RemoteAddr returns the client's address, as named by a trusted proxy if there is one.
-func (c *Conn) RemoteAddr() net.Addr { return c.remote }
+func (c *Conn) RemoteAddr() net.Addr {
+	if c.remote == nil {
+		return c.socket.RemoteAddr()
+	}
+	return c.remote
+}
 
 // Addr returns the client's address without port, the zero Addr on a Unix socket.
-func (c *Conn) Addr() netip.Addr { return addrOf(c.remote) }
-
-func addrOf(a net.Addr) netip.Addr {
-	if tcp, ok := a.(*net.TCPAddr); ok {
+func (c *Conn) Addr() netip.Addr {
+	if c.remote == nil && c.polled != nil {
+		return c.polled.peer.Addr()
+	}
+	if tcp, ok := c.RemoteAddr().(*net.TCPAddr); ok {
 		return tcp.AddrPort().Addr().Unmap()
 	}
 	return netip.Addr{}
@@ -74,12 +82,26 @@ func (c *Conn) CloseDescriptor() {
 	c.socket.descriptor.Close() //nolint:errcheck // the duplicate has the connection
 }
 
+// Watched reports whether the connection was accepted by Watch: it is handed over on a goroutine
+// that must not wait, and the runtime does not poll its socket.
+func (c *Conn) Watched() bool { return c.polled != nil }
+
+// Take returns the socket of a connection that was accepted by Watch. The caller closes it, and
+// still calls Close.
+func (c *Conn) Take() *poll.Conn {
+	c.polled.taken.Store(true)
+	return c.polled.conn
+}
+
 // Wait waits until there is something to read, so that a silent client needs no buffer. EOF
 // and errors are something to read as well; an error here is one that Read would have
 // returned. Wait counts as reading.
 func (c *Conn) Wait() error {
 	return c.Conn.(waiter).Wait() //nolint:forcetypeassert // all that we put there are
 }
+
+// Encrypted reports whether the connection has TLS.
+func (c *Conn) Encrypted() bool { return c.secured != nil }
 
 // TLS returns the state of the encryption; ok is false without TLS.
 func (c *Conn) TLS() (state tls.ConnectionState, ok bool) {
@@ -104,8 +126,8 @@ func (c *Conn) Identity() string { return c.identity }
 // WebSocket reports whether the client speaks MQTT over WebSocket.
 func (c *Conn) WebSocket() bool { return c.listener.config.webSocket() }
 
-// ConnectBy returns the deadline for the client's CONNECT. It is set as the read deadline
-// when the connection is handed over; the new owner removes it.
+// ConnectBy returns the deadline for the client's CONNECT. It is set as the read deadline when the
+// connection is handed over, unless it was accepted by Watch; the new owner removes it.
 func (c *Conn) ConnectBy() time.Time { return c.deadline }
 
 // ConnectReceived records that the CONNECT has arrived: the connection is no longer a
@@ -117,7 +139,7 @@ func (c *Conn) ConnectReceived() { c.admission.ConnectReceived() }
 func (c *Conn) Reserve(bytes int) error {
 	err := c.admission.Reserve(bytes)
 	if limit, ok := errors.AsType[limits.Refusal](err); ok {
-		c.listener.note(c.remote, &loss{string(limit), limit})
+		c.listener.note(c.RemoteAddr(), &loss{string(limit), limit})
 	}
 	return err
 }
@@ -139,6 +161,10 @@ func (c *Conn) evict(limit limits.Refusal) {
 func (c *Conn) Close() error {
 	if !c.closed.CompareAndSwap(false, true) {
 		return nil
+	}
+	if c.polled != nil {
+		defer c.release()
+		return c.polled.Close()
 	}
 	c.socket.stopWaiting()
 	err := c.Conn.Close()

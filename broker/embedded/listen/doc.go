@@ -3,7 +3,7 @@
 // listener. Everything between a socket and MQTT is here: limits, PROXY headers, TLS,
 // WebSocket.
 //
-// It must not import any package of this module but broker and package limits, nor a
+// It must not import any package of this module but broker and packages limits and poll, nor a
 // database or an MQTT library: it does not parse packets. DESIGN.md describes the stages of
 // a connection and what a peer that stalls at one of them can cost.
 package listen

@@ -36,16 +36,24 @@ type Listener struct {
 	open         atomic.Int64  // connections
 
 	bound atomic.Pointer[binding] // nil while closed
-	last  atomic.Pointer[string]  // the address that it was last bound to; nil for none
+	last  atomic.Pointer[address] // that it was last bound to; nil for none
 
 	throttling sync.Mutex // guards throttles
 	throttles  map[string]throttle
 }
 
+// address is where a listener is bound.
+type address struct {
+	text string // host:port or a path
+	host string // the path of a Unix socket
+	port int    // 0 for a Unix socket
+}
+
 // binding is the open socket of a listener.
 type binding struct {
-	net.Listener
-	file *socketFile // of a unix socket
+	net.Listener             // closed if the socket is polled
+	file         *socketFile // of a unix socket
+	polled       *polled     // nil if the runtime polls it; guarded by Set.opening
 }
 
 // throttle is the state of a cause since it was last logged.
@@ -68,13 +76,34 @@ func newListener(id int, c Config, o Options) (*Listener, error) {
 // Config returns the listener's configuration.
 func (l *Listener) Config() Config { return l.config }
 
+// AdminOnly reports whether the listener admits administrators only.
+func (l *Listener) AdminOnly() bool { return l.config.AdminOnly }
+
 // Addr returns the address that the listener is or was last bound to, host:port or a path;
 // before that, the configured one.
-func (l *Listener) Addr() string {
+func (l *Listener) Addr() string { return l.address().text }
+
+// Bound returns the same as host and port. A Unix socket has port 0 and its path as the host.
+func (l *Listener) Bound() (host string, port int) {
+	a := l.address()
+	return a.host, a.port
+}
+
+func (l *Listener) address() *address {
 	if a := l.last.Load(); a != nil {
-		return *a
+		return a
 	}
-	return l.config.Address
+	return l.addressAt(l.config.Address)
+}
+
+// addressAt splits an address.
+func (l *Listener) addressAt(text string) *address {
+	if l.config.Protocol == Unix {
+		return &address{text: text, host: l.config.Address}
+	}
+	host, port, _ := net.SplitHostPort(text) // validated
+	number, _ := strconv.Atoi(port)          // validated
+	return &address{text, host, number}
 }
 
 // Open returns the number of open connections of the listener.
@@ -83,8 +112,9 @@ func (l *Listener) Open() int { return int(l.open.Load()) }
 // Describe returns the listener as the management API shows it, with the port it is bound
 // to and its current certificates. A Unix socket has port 0 and its path as the address.
 func (l *Listener) Describe() broker.Listener {
+	host, port := l.Bound()
 	d := broker.Listener{
-		ID: l.id, BindAddress: l.config.Address, Protocol: "mqtt", TLS: l.config.tls(),
+		ID: l.id, BindAddress: host, Port: port, Protocol: "mqtt", TLS: l.config.tls(),
 		RequireCertificate: l.config.RequireCertificate, Certs: []broker.ListenerCert{}, Connections: new(l.Open()),
 	}
 	if l.config.webSocket() {
@@ -93,12 +123,6 @@ func (l *Listener) Describe() broker.Listener {
 	if l.config.tls() {
 		d.Certs = l.certificates.get().shown
 	}
-	if l.config.Protocol == Unix {
-		return d
-	}
-	host, port, _ := net.SplitHostPort(l.Addr()) // validated
-	d.BindAddress = host
-	d.Port, _ = strconv.Atoi(port) // validated
 	return d
 }
 
@@ -125,8 +149,7 @@ func (l *Listener) bind(ctx context.Context) (err error) {
 	if err != nil {
 		return l.explain(err)
 	}
-	address := b.Addr().String()
-	l.last.Store(&address)
+	l.last.Store(l.addressAt(b.Addr().String()))
 	l.bound.Store(b)
 	return nil
 }
@@ -173,9 +196,7 @@ func (l *Listener) accept(socket net.Listener, stop <-chan struct{}, accepted fu
 		case errors.Is(err, net.ErrClosed):
 			return
 		case err != nil:
-			if times, due := l.logDue(causeAccept); due {
-				l.options.Log.Warn("connections could not be accepted", "listener", l.config.Address, "error", err, "times", times)
-			}
+			l.noteAccept(err)
 			if !pause(stop, acceptPause) {
 				return
 			}
@@ -183,6 +204,13 @@ func (l *Listener) accept(socket net.Listener, stop <-chan struct{}, accepted fu
 			l.options.Counters.Accepted.Add(1)
 			accepted(l.newConn(raw))
 		}
+	}
+}
+
+// noteAccept logs that accepting has failed.
+func (l *Listener) noteAccept(err error) {
+	if times, due := l.logDue(causeAccept); due {
+		l.options.Log.Warn("connections could not be accepted", "listener", l.config.Address, "error", err, "times", times)
 	}
 }
 
@@ -210,7 +238,7 @@ func (l *Listener) newConn(raw net.Conn) *Conn {
 func (l *Listener) lose(c *Conn, err error) {
 	c.Close() //nolint:errcheck // it has failed already
 	if !c.evicted.Load() && !errors.Is(err, errStopped) {
-		l.note(c.remote, err)
+		l.note(c.RemoteAddr(), err)
 	}
 }
 
@@ -253,10 +281,15 @@ func (l *Listener) logDue(cause string) (times int, due bool) {
 	return known.since, true
 }
 
-// close stops accepting and releases the address. Connections stay open.
+// close stops accepting and releases the address. Connections stay open. The caller holds
+// Set.opening.
 func (l *Listener) close() {
 	b := l.bound.Swap(nil)
 	if b == nil {
+		return
+	}
+	if b.polled != nil {
+		b.polled.close()
 		return
 	}
 	b.Close() //nolint:errcheck // nothing left to do with it

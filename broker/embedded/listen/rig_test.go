@@ -33,6 +33,7 @@ type rig struct {
 	limits   *limits.Limits
 	log      *logRecorder
 	conns    chan *listen.Conn // those handed over, in order
+	echoing  sync.WaitGroup
 
 	mu  sync.Mutex // guards all
 	all []*listen.Conn
@@ -51,6 +52,7 @@ func serve(t *testing.T, o options, configs ...listen.Config) *rig {
 	r := &rig{t: t, counters: &listen.Counters{}, log: &logRecorder{t: t}, conns: make(chan *listen.Conn, 1000)}
 	r.limits = limits.New(o.limits, time.Now)
 	o.Limits, o.Counters, o.Log = r.limits, r.counters, slog.New(slog.NewTextHandler(r.log, nil))
+	o.Watch = newWatch(t)
 	if o.Timeout == 0 {
 		o.Timeout = suite.HangLimit
 	}
@@ -79,7 +81,12 @@ func serve(t *testing.T, o options, configs ...listen.Config) *rig {
 		r.all = append(r.all, c)
 		r.mu.Unlock()
 		r.conns <- c
-		handle(c)
+		if !c.Watched() {
+			handle(c)
+			return
+		}
+		c.SetReadDeadline(c.ConnectBy())
+		r.echoing.Go(func() { handle(c) })
 	})
 	t.Cleanup(func() {
 		r.Close()
@@ -90,6 +97,7 @@ func serve(t *testing.T, o options, configs ...listen.Config) *rig {
 			c.Close()
 		}
 		r.Wait()
+		r.echoing.Wait()
 		if got := r.limits.Usage(); got.Open != 0 || got.HalfOpen != 0 {
 			t.Errorf("usage %+v after all is over", got)
 		}

@@ -20,6 +20,8 @@ type Options struct {
 	Limits *limits.Limits
 	// Banned reports whether an address is banned; nil if none is. It must not block.
 	Banned func(netip.Addr) bool
+	// Watch accepts the connections of plain listeners; nil if each listener has a goroutine.
+	Watch Watch
 	// Counters, Log and Now may be nil.
 	Counters *Counters
 	Log      *slog.Logger
@@ -98,8 +100,9 @@ func (s *Set) Bind(ctx context.Context) error {
 	return nil
 }
 
-// Serve starts accepting. Each connection is passed to handle on a goroutine of its own,
-// which may run as long as the connection lasts; its last owner must close it.
+// Serve starts accepting. Each connection is passed to handle on a goroutine of its own, which may
+// run as long as the connection lasts; one whose socket the runtime does not poll, on the goroutine
+// of Watch, which must not wait. Its last owner must close it.
 func (s *Set) Serve(handle func(*Conn)) {
 	s.opening.Lock()
 	defer s.opening.Unlock()
@@ -111,7 +114,7 @@ func (s *Set) Serve(handle func(*Conn)) {
 
 // serve accepts connections of a listener, if it is open. The caller holds opening.
 func (s *Set) serve(l *Listener) {
-	if b := l.bound.Load(); b != nil && s.handle != nil {
+	if b := l.bound.Load(); b != nil && s.handle != nil && !s.poll(l, b) {
 		s.tasks.Go(func() { l.accept(b, s.stop, s.accepted) })
 	}
 }
@@ -121,6 +124,10 @@ func (s *Set) serve(l *Listener) {
 func (s *Set) accepted(c *Conn) {
 	if err := c.enter(); err != nil {
 		c.listener.lose(c, err)
+		return
+	}
+	if c.polled != nil {
+		s.handOver(c)
 		return
 	}
 	s.tasks.Go(func() {
@@ -134,6 +141,15 @@ func (s *Set) accepted(c *Conn) {
 		}
 		s.tasks.Go(func() { s.handle(c) }) // the handshake has made this goroutine's stack large
 	})
+}
+
+// handOver passes on a connection that needs no handshake, unless its listener has been closed.
+func (s *Set) handOver(c *Conn) {
+	if s.isShut(c.listener) {
+		c.listener.lose(c, errStopped)
+		return
+	}
+	s.handle(c)
 }
 
 // errStopped ends connections that are not handed over when their listener is closed.

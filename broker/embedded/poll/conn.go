@@ -119,12 +119,16 @@ func (c *Conn) ShutdownRead() {
 func (c *Conn) Close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.closed {
-		return
+	if !c.closed {
+		c.release()
 	}
+}
+
+// release releases the descriptors. mu is held.
+func (c *Conn) release() {
 	c.closed = true
 	if !c.shared {
-		unix.Close(c.fd) //nolint:errcheck // nothing left to do with it
+		closeDescriptor(c.fd)
 	}
 	if c.file != nil {
 		c.file.Close() //nolint:errcheck // the same

@@ -29,6 +29,11 @@ func WriteDescriptor(fd uintptr, p []byte) (int, error) {
 	return transfer(syscall.SYS_WRITE, fd, p[:min(len(p), maxWrite)])
 }
 
+// closeDescriptor closes a socket, which does not wait for the peer.
+func closeDescriptor(fd int) {
+	syscall.RawSyscall(syscall.SYS_CLOSE, uintptr(fd), 0, 0) //nolint:errcheck // nothing left to do with it
+}
+
 func transfer(call, fd uintptr, p []byte) (int, error) {
 	for {
 		n, _, errno := syscall.RawSyscall(call, fd, uintptr(unsafe.Pointer(unsafe.SliceData(p))), uintptr(len(p)))

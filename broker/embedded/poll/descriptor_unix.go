@@ -8,6 +8,10 @@ import (
 	"syscall"
 )
 
+func closeDescriptor(fd int) {
+	syscall.Close(fd) //nolint:errcheck // nothing left to do with it
+}
+
 // ReadDescriptor reads what is available. It returns EAGAIN if nothing is, and io.EOF at the end.
 func ReadDescriptor(fd uintptr, p []byte) (int, error) {
 	for {

@@ -24,29 +24,28 @@ const atOnce = 256
 // nothing but members, the one that has the connections. It is notified only while members is
 // attached to it: otherwise each arrival would wake a thread even while the goroutine is running
 // or sleeping.
-type Set[T any] struct {
+type Set[T comparable] struct {
 	notifier *os.File
 	raw      syscall.RawConn // of notifier
 	members  int             // descriptor
 	attached bool            // notifier is notified
 	events   []unix.EpollEvent
+	check    func(notifier uintptr) bool // fills in events; allocated once
+	n        int                         // of events
+	failed   error                       // of check
 
 	mu     sync.Mutex // guards what follows
-	owners []owner[T] // by descriptor
-}
-
-type owner[T any] struct {
-	who     T
-	present bool
+	owners []T        // by descriptor; the zero value for none
 }
 
 // NewSet returns an empty Set.
-func NewSet[T any]() (*Set[T], error) {
+func NewSet[T comparable]() (*Set[T], error) {
 	members, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
 	if err != nil {
 		return nil, os.NewSyscallError("epoll_create1", err)
 	}
 	s := &Set[T]{members: members, events: make([]unix.EpollEvent, atOnce)}
+	s.check = s.isReady
 	if err := s.openNotifier(); err != nil {
 		return nil, errors.Join(err, unix.Close(members))
 	}
@@ -82,48 +81,78 @@ func (s *Set[T]) Add(c *Conn, who T) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	var none T
 	for len(s.owners) <= c.fd {
-		s.owners = append(s.owners, owner[T]{})
+		s.owners = append(s.owners, none)
 	}
-	s.owners[c.fd] = owner[T]{who, true}
+	s.owners[c.fd] = who
 	err := unix.EpollCtl(s.members, unix.EPOLL_CTL_ADD, c.fd, &unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLRDHUP, Fd: int32(c.fd)})
 	if err != nil {
-		s.owners[c.fd] = owner[T]{}
+		s.owners[c.fd] = none
 	}
 	return os.NewSyscallError("epoll_ctl", err)
 }
 
-// Remove removes a connection. Only the goroutine that calls Wait may call it.
+// Remove removes a connection. Only the goroutine that calls Wait may call it, unless it can do with
+// a Wait that returns the owner once more.
 func (s *Set[T]) Remove(c *Conn) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	if c.closed {
+		return
+	}
+	s.forget(c)
+	unix.EpollCtl(s.members, unix.EPOLL_CTL_DEL, c.fd, nil) //nolint:errcheck // it may have been removed already
+}
+
+// CloseMember is Remove, and closes the connection. Where that leaves no descriptor of the
+// connection, the system removes it.
+func (s *Set[T]) CloseMember(c *Conn) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return
+	}
+	s.forget(c)
+	if c.file != nil || c.shared {
+		unix.EpollCtl(s.members, unix.EPOLL_CTL_DEL, c.fd, nil) //nolint:errcheck // it is there
+	}
+	c.release()
+}
+
+// forget removes the owner of a connection.
+func (s *Set[T]) forget(c *Conn) {
+	var none T
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.owners[c.fd] = owner[T]{}
-	unix.EpollCtl(s.members, unix.EPOLL_CTL_DEL, c.fd, nil) //nolint:errcheck // it is there
+	s.owners[c.fd] = none
 }
 
 // Wait waits until some connections have something to read, and appends their owners to list.
 func (s *Set[T]) Wait(list []T) ([]T, error) {
-	n := 0
-	var failed error
-	err := s.raw.Read(func(notifier uintptr) bool {
-		n, failed = ready(s.members, s.events)
-		if n == 0 && failed == nil && !s.attached {
-			failed = s.attach(int(notifier), unix.EPOLLIN)
-		}
-		return n > 0 || failed != nil
-	})
-	if err = errors.Join(err, failed); err != nil {
+	if err := errors.Join(s.raw.Read(s.check), s.failed); err != nil {
 		unix.Close(s.members) //nolint:errcheck // nothing left to do with it
 		return list, err
 	}
+	var none T
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, e := range s.events[:n] {
-		if o := s.owners[e.Fd]; o.present {
-			list = append(list, o.who)
+	for _, e := range s.events[:s.n] {
+		if who := s.owners[e.Fd]; who != none {
+			list = append(list, who)
 		}
 	}
 	return list, nil
+}
+
+// isReady fills in the events, and reports whether there are any or it has failed. If not, notifier is
+// notified of the next ones.
+func (s *Set[T]) isReady(notifier uintptr) bool {
+	s.n, s.failed = ready(s.members, s.events)
+	if s.n == 0 && s.failed == nil && !s.attached {
+		s.failed = s.attach(int(notifier), unix.EPOLLIN)
+	}
+	return s.n > 0 || s.failed != nil
 }
 
 // attach attaches members to notifier, or detaches it if there are no events.

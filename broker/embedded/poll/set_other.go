@@ -8,16 +8,19 @@ import (
 )
 
 // Set does not exist on this system.
-type Set[T any] struct{}
+type Set[T comparable] struct{}
 
 // NewSet returns an error.
-func NewSet[T any]() (*Set[T], error) { return nil, errors.ErrUnsupported }
+func NewSet[T comparable]() (*Set[T], error) { return nil, errors.ErrUnsupported }
 
 // Add is never called.
 func (*Set[T]) Add(*Conn, T) error { return errors.ErrUnsupported }
 
 // Remove is never called.
 func (*Set[T]) Remove(*Conn) {}
+
+// CloseMember is never called.
+func (*Set[T]) CloseMember(*Conn) {}
 
 // Wait is never called.
 func (*Set[T]) Wait([]T) ([]T, error) { return nil, errors.ErrUnsupported }
