@@ -128,11 +128,13 @@ func (c *Conn) connectAtOnce(size int) (rest func() error) {
 	if errors.Is(err, ErrWaits) {
 		return func() error { return c.admit(assigned) }
 	}
+	if c.hello != nil {
+		c.clearPassword()
+	}
 	if err == nil && c.isDiverted() {
 		err = errRedirected
 	}
 	if err == nil {
-		c.clearPassword()
 		rest, err = c.openAtOnce(assigned)
 	}
 	if err != nil {

@@ -29,7 +29,11 @@ func (c *Conn) whileConnected(ctx context.Context) (context.Context, func()) {
 	return ctx, func() {
 		c.socket.SetReadDeadline(time.Unix(1, 0)) //nolint:errcheck // it ends by itself where that fails
 		<-ended
-		c.socket.SetReadDeadline(time.Time{}) //nolint:errcheck // reading will tell
+		if c.socket.Polled != nil {
+			c.stopWaiting()
+		} else {
+			c.socket.SetReadDeadline(time.Time{}) //nolint:errcheck // reading will tell
+		}
 		cancel(nil)
 	}
 }

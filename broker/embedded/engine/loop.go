@@ -32,6 +32,9 @@ type loop struct {
 	gain       int       // how many turns a pause would have been worth it rather than not, within maxGain
 }
 
+// fullPause is how long a loop waits for the store before it looks for new connections again.
+const fullPause = 900 * time.Microsecond
+
 // nextTurn is what is added to the count of turns.
 const nextTurn = 1 << 8
 
@@ -111,7 +114,13 @@ func (l *loop) turns() error {
 		if connected = l.connectAll(ready, connected[:0]); len(connected) == 0 {
 			continue
 		}
-		l.engine.store.WaitForCapacity()
+		if l.engine.store.Full() { // connected clients have to wait, others are let in
+			clear(connected)
+			if err := l.set.Sleep(fullPause); err != nil {
+				return err
+			}
+			continue
+		}
 		now := l.begin()
 		for i, c := range connected {
 			connected[i] = nil

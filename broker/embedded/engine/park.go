@@ -21,12 +21,22 @@ func (c *Conn) park() bool {
 	if c.socket.Polled == nil && !c.detach() {
 		return false
 	}
+	c.stopWaiting()
 	c.parkedAt.Store(c.engine.now())
 	if err := c.loop.set.Add(c.socket.Polled, c); err != nil {
 		c.parkedAt.Store(0)
 		return false
 	}
 	return true
+}
+
+// stopWaiting releases the descriptor with which can be waited, unless a goroutine writes with it.
+func (c *Conn) stopWaiting() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.writing {
+		c.socket.Polled.StopWaiting()
+	}
 }
 
 // leave starts a goroutine for a connection.

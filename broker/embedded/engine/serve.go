@@ -129,11 +129,11 @@ func (c *Conn) await() {
 	if c.isClosed() {
 		return
 	}
-	c.watch(c.engine.config.Grace)
-	source, err := c.socket.waiting()
+	source, err := c.socket.waitingLast()
 	if err != nil {
 		return
 	}
+	c.watch(c.engine.config.Grace)
 	buf := make([]byte, 512)
 	for {
 		if _, err := source.Read(buf); err != nil {

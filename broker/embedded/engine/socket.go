@@ -314,6 +314,18 @@ func (s *Socket) waiting() (deadlineConn, error) {
 	return f, nil
 }
 
+// waitingLast is waiting for a connection that is read until its end.
+func (s *Socket) waitingLast() (deadlineConn, error) {
+	if s.Polled == nil {
+		return s.Conn, nil
+	}
+	f, err := s.Polled.WaitingLast()
+	if err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
 // setReadDeadline sets the deadline of reads that wait.
 func (s *Socket) setReadDeadline(t time.Time) error {
 	if s.Polled != nil {

@@ -17,6 +17,8 @@ type Store interface {
 	Messages(ctx context.Context, ids []uint64) ([]*Message, error)
 	// WaitForCapacity waits while too much is submitted and not yet committed.
 	WaitForCapacity()
+	// Full reports whether WaitForCapacity would wait.
+	Full() bool
 	// Submit submits changes that are made atomically. It never waits and calls no
 	// CommitNotifier, so it may be called with a lock held. The store owns the Changes
 	// until it calls Done.Committed.

@@ -144,7 +144,9 @@ func (l *Listener) bind(ctx context.Context) (err error) {
 	if l.config.Protocol == Unix {
 		b.Listener, b.file, err = bindPath(ctx, l.config)
 	} else {
-		b.Listener, err = new(net.ListenConfig).Listen(ctx, "tcp", l.bindAddress())
+		var lc net.ListenConfig
+		lc.SetMultipathTCP(false) // before Linux 6.10 its sockets do not pass all options on to connections
+		b.Listener, err = lc.Listen(ctx, "tcp", l.bindAddress())
 	}
 	if err != nil {
 		return l.explain(err)

@@ -40,6 +40,7 @@ func (s *Set) poll(l *Listener, b *binding) bool {
 	}
 	socket, err := poll.Listen(raw)
 	if err != nil {
+		l.options.Log.Debug("each connection of a listener costs more, as its options cannot be inherited", "listener", l.config.Address, "error", err)
 		return false
 	}
 	p := &polled{Listener: socket}
@@ -82,16 +83,26 @@ func (s *Set) watchLater(l *Listener, p *polled) {
 		return
 	}
 	s.tasks.Go(func() {
-		if !pause(s.stop, acceptPause) {
-			return
-		}
-		s.opening.Lock()
-		defer s.opening.Unlock()
-		if b := l.bound.Load(); b != nil && b.polled == p {
-			p.stop = l.options.Watch(p.Listener, s.acceptFor(l, p))
+		for pause(s.stop, acceptPause) && !s.watchAgain(l, p) {
 		}
 	})
 }
+
+// watchAgain continues to accept. It reports whether it does, or the listener is closed.
+func (s *Set) watchAgain(l *Listener, p *polled) bool {
+	s.opening.Lock()
+	defer s.opening.Unlock()
+	if b := l.bound.Load(); b == nil || b.polled != p {
+		return true
+	}
+	if p.stop = l.options.Watch(p.Listener, s.acceptFor(l, p)); p.stop == nil {
+		l.noteAccept(errNotWatched)
+	}
+	return p.stop != nil
+}
+
+// errNotWatched is why nothing is accepted while a socket cannot be watched.
+var errNotWatched = errors.New("the system cannot wait for another socket")
 
 // close stops accepting, and closes the socket.
 func (p *polled) close() {

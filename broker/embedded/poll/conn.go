@@ -87,6 +87,35 @@ func (c *Conn) Waiting() (*os.File, error) {
 	return c.file, nil
 }
 
+// StopWaiting releases what Waiting has returned, which must not be used any more.
+func (c *Conn) StopWaiting() {
+	c.mu.RLock()
+	has := c.file != nil
+	c.mu.RUnlock()
+	if !has {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.closed && c.file != nil {
+		c.file.Close() //nolint:errcheck // the connection has another descriptor
+		c.file = nil
+	}
+}
+
+// WaitingLast is Waiting for a connection that will not be in a Set any more: it needs no second descriptor.
+func (c *Conn) WaitingLast() (*os.File, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return nil, net.ErrClosed
+	}
+	if c.file == nil && !c.shared {
+		c.file, c.shared = os.NewFile(uintptr(c.fd), "socket"), true // release closes the file
+	}
+	return c.file, nil
+}
+
 // SetReadDeadline sets the deadline of reads of Waiting.
 func (c *Conn) SetReadDeadline(t time.Time) error {
 	f, err := c.Waiting()

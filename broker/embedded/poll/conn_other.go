@@ -28,6 +28,12 @@ func (*Conn) Write([]byte) (int, error) { return 0, errors.ErrUnsupported }
 // Waiting is never called.
 func (*Conn) Waiting() (*os.File, error) { return nil, errors.ErrUnsupported }
 
+// StopWaiting is never called.
+func (*Conn) StopWaiting() {}
+
+// WaitingLast is never called.
+func (*Conn) WaitingLast() (*os.File, error) { return nil, errors.ErrUnsupported }
+
 // SetReadDeadline is never called.
 func (*Conn) SetReadDeadline(time.Time) error { return errors.ErrUnsupported }
 

@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"strconv"
 	"syscall"
 	"unsafe"
 
@@ -73,10 +74,8 @@ func addressOf(peer *unix.RawSockaddrInet6) netip.AddrPort {
 		return netip.AddrPortFrom(netip.AddrFrom4(four.Addr), inOrder(four.Port))
 	}
 	address := netip.AddrFrom16(peer.Addr).Unmap()
-	if peer.Scope_id != 0 {
-		if i, err := net.InterfaceByIndex(int(peer.Scope_id)); err == nil {
-			address = address.WithZone(i.Name)
-		}
+	if peer.Scope_id != 0 { // the name of the interface would have to be looked up
+		address = address.WithZone(strconv.FormatUint(uint64(peer.Scope_id), 10))
 	}
 	return netip.AddrPortFrom(address, inOrder(peer.Port))
 }

@@ -130,7 +130,8 @@ func (s *Set[T]) forget(c *Conn) {
 
 // Wait waits until some connections have something to read, and appends their owners to list.
 func (s *Set[T]) Wait(list []T) ([]T, error) {
-	if err := errors.Join(s.raw.Read(s.check), s.failed); err != nil {
+	err := s.raw.Read(s.check)
+	if err = errors.Join(err, s.failed); err != nil {
 		unix.Close(s.members) //nolint:errcheck // nothing left to do with it
 		return list, err
 	}

@@ -113,6 +113,9 @@ func (s *Store) Load(ctx context.Context) (*engine.Snapshot, error) {
 // a disk that is full.
 func (s *Store) WaitForCapacity() { s.commits.WaitForCapacity() }
 
+// Full reports whether WaitForCapacity would wait.
+func (s *Store) Full() bool { return s.commits.Full() }
+
 // Submit queues changes; see engine.Store. Changes submitted after Close are lost
 // and logged, and their Done is called with an error.
 func (s *Store) Submit(c *engine.Changes) {

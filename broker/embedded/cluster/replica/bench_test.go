@@ -84,6 +84,7 @@ func (*idle) Messages(context.Context, []uint64) ([]*engine.Message, error) {
 	return nil, nil
 }
 func (*idle) WaitForCapacity()                      {}
+func (*idle) Full() bool                            { return false }
 func (*idle) Submit(c *engine.Changes)              { c.Done.Committed(c, nil) }
 func (*idle) Err() error                            { return nil }
 func (*idle) Close(context.Context) error           { return nil }

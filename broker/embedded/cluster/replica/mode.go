@@ -12,6 +12,7 @@ import (
 type mode interface {
 	Submit(c *engine.Changes) // Store.mu is held
 	WaitForCapacity()
+	Full() bool
 	Err() error
 
 	// storesLocally reports whether changes that the cluster has not committed are stored in
@@ -121,6 +122,7 @@ type closedMode struct{}
 
 func (closedMode) Submit(c *engine.Changes) { go c.Committed(errClosed) }
 func (closedMode) WaitForCapacity()         {}
+func (closedMode) Full() bool               { return false }
 func (closedMode) Err() error               { return errClosed }
 func (closedMode) storesLocally() bool      { return false }
 func (closedMode) start()                   {}

@@ -122,6 +122,16 @@ func (q *queue) WaitForCapacity() {
 	}
 }
 
+// Full reports whether WaitForCapacity would wait.
+func (q *queue) Full() bool {
+	if !q.full.Load() {
+		return false
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.full.Load() && !q.stalled && !q.closed
+}
+
 // stall sets whether pending changes make no progress. While they do not, no caller waits
 // for capacity; instead a full queue accepts nothing more.
 func (q *queue) stall(stalled bool) {

@@ -165,6 +165,9 @@ func (s *Store) WaitForCapacity() {
 	}
 }
 
+// Full reports whether WaitForCapacity would wait.
+func (s *Store) Full() bool { return s.current().Full() }
+
 // Submit submits changes; see engine.Store. In the mode Share two goroutines report
 // outcomes: one for replicated changes, one for all others.
 func (s *Store) Submit(c *engine.Changes) {

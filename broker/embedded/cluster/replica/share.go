@@ -66,6 +66,9 @@ func (s *sharing) WaitForCapacity() {
 	s.waiting.WaitForCapacity()
 }
 
+// Full reports whether WaitForCapacity would wait.
+func (s *sharing) Full() bool { return s.Local.Full() || s.waiting.Full() }
+
 func (s *sharing) storesLocally() bool { return true }
 
 func (s *sharing) start() {
