@@ -295,3 +295,34 @@ func TestBytesOfASlowReader(t *testing.T) {
 	}
 	until(t, "all bytes are counted", func() bool { return b.Totals().BytesSent >= before+n*size })
 }
+
+// fullStore is a store that is full.
+type fullStore struct {
+	engine.Store
+	full atomic.Bool
+}
+
+func (s *fullStore) Full() bool { return s.full.Load() }
+
+// TestConnectWhileStoreIsFull lets clients in while others wait for the store.
+func TestConnectWhileStoreIsFull(t *testing.T) {
+	t.Parallel()
+	var store *fullStore
+	b := start(t, t.TempDir(), func(_ *engine.Config, p *engine.Parts) {
+		store = &fullStore{Store: p.Store}
+		p.Store = store
+	})
+	w := b.watch()
+	first := w.Dial()
+	first.Send(connect('a'))
+	wantBytes(t, first, connack)
+	store.full.Store(true)
+	first.Send([]byte{packet.TypePingreq << 4, 0})
+	for id := range byte(10) {
+		c := w.Dial()
+		c.Send(connect('b' + id))
+		wantBytes(t, c, connack)
+	}
+	store.full.Store(false)
+	wantBytes(t, first, []byte{packet.TypePingresp << 4, 0})
+}
