@@ -12,8 +12,8 @@ import (
 // TestWaitingLoginsKeepNoDescriptor logs many clients in at once, whose passwords have to be hashed: afterwards each
 // connection has one descriptor at each end.
 func TestWaitingLoginsKeepNoDescriptor(t *testing.T) { //nolint:paralleltest // it counts the descriptors of the process
-	const clients = 60
-	b := start(t, func(c *Config) { c.PasswordIterations = 200_000 })
+	const clients = 24
+	b := start(t, func(c *Config) { c.PasswordIterations = 20_000 })
 	before := descriptors(t)
 	var all []*device
 	for range clients {
@@ -27,7 +27,7 @@ func TestWaitingLoginsKeepNoDescriptor(t *testing.T) { //nolint:paralleltest // 
 			t.Errorf("reason %d", p.Reason)
 		}
 	}
-	suite.WaitFor(t, "each connection has two descriptors", func() bool { return descriptors(t)-before <= 2*clients+10 })
+	suite.WaitFor(t, "each connection has two descriptors", func() bool { return descriptors(t)-before <= 2*clients+8 })
 }
 
 // descriptors returns how many descriptors the process has.

@@ -53,6 +53,10 @@ func (r *rows) store() {
 // clients stores many new clients. An error rolls the transaction back at once: a statement of several
 // rows that could fail alone would copy each page for that before it is changed.
 func (c *changeWriter) clients(many dynsec.PutClients) {
+	// Beside changes that remove a record, references are verified: memberships may be stored before their clients.
+	if c.err == nil {
+		_, c.err = c.tx.ExecContext(c.ctx, `PRAGMA defer_foreign_keys = ON`)
+	}
 	restore := c.withoutIndexes()
 	defer restore()
 	clients := &rows{of: c, insert: `INSERT OR ROLLBACK INTO access_clients (username, clientid, textname, textdescription, disabled)`}
