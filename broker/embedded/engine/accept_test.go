@@ -296,20 +296,27 @@ func TestBytesOfASlowReader(t *testing.T) {
 	until(t, "all bytes are counted", func() bool { return b.Totals().BytesSent >= before+n*size })
 }
 
-// fullStore is a store that is full.
+// fullStore is a store that is full until emptied is closed.
 type fullStore struct {
 	engine.Store
-	full atomic.Bool
+	full    atomic.Bool
+	emptied chan struct{}
 }
 
 func (s *fullStore) Full() bool { return s.full.Load() }
+
+func (s *fullStore) WaitForCapacity() {
+	if s.full.Load() {
+		<-s.emptied
+	}
+}
 
 // TestConnectWhileStoreIsFull lets clients in while others wait for the store.
 func TestConnectWhileStoreIsFull(t *testing.T) {
 	t.Parallel()
 	var store *fullStore
 	b := start(t, t.TempDir(), func(_ *engine.Config, p *engine.Parts) {
-		store = &fullStore{Store: p.Store}
+		store = &fullStore{Store: p.Store, emptied: make(chan struct{})}
 		p.Store = store
 	})
 	w := b.watch()
@@ -324,5 +331,6 @@ func TestConnectWhileStoreIsFull(t *testing.T) {
 		wantBytes(t, c, connack)
 	}
 	store.full.Store(false)
+	close(store.emptied)
 	wantBytes(t, first, []byte{packet.TypePingresp << 4, 0})
 }
