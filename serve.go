@@ -34,7 +34,8 @@ func serveCommand(load configLoader) *cobra.Command {
 				return err
 			}
 			c.Log.Leveler = to.Level
-			defer to.Close()                           //nolint:errcheck // nothing more is logged
+			defer to.Close() //nolint:errcheck // nothing more is logged
+
 			file, _ := cmd.Flags().GetString("config") // "" if there is no such flag
 			err = serve(cmd.Context(), c, file, cmd.OutOrStdout(), to)
 			if err != nil && c.Log.File != "" {

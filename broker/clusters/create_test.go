@@ -303,3 +303,16 @@ func TestCreateCluster_that_is_there_in_part(t *testing.T) {
 		})
 	}
 }
+
+// TestCreateCluster_access_not_restored names the node that has the access control of the first one.
+func TestCreateCluster_access_not_restored(t *testing.T) {
+	run(t, func(r *rig) {
+		brokers := r.brokers(3)
+		brokers[2].cutOff = refused
+		brokers[1].fails["undoJoin"] = &broker.Error{Kind: broker.Unavailable, Msg: "its disk is full"}
+		_, err := r.CreateCluster(r.t.Context(), project, spec(3))
+		r.wantError(err, broker.Unavailable, "node 3 (n3)", "import or restore from a backup: node 2 (n2): its disk is full")
+		r.wantUndone(brokers[2])
+		r.wantFree(brokers...)
+	})
+}

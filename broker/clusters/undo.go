@@ -36,27 +36,33 @@ func (a *creation) undo(ctx context.Context) error {
 // restoreAccess has nodes that have left the cluster restore the access control that they had before they joined. It
 // returns the errors of those that have the cluster's instead.
 func (c *Clusters) restoreAccess(ctx context.Context, cl Cluster, nodes ...Node) error {
-	errs := make([]error, len(nodes))
+	views := make([]nodeView, len(nodes))
 	var wg sync.WaitGroup
 	for i, n := range nodes {
 		wg.Go(func() {
+			views[i].Node = n
 			if err := c.change(ctx, cl, n, control.UndoJoin(cl.Name), nil); !errors.Is(err, control.ErrNothingKept) { // it has not joined
-				errs[i] = err
+				views[i].err = err
 			}
 		})
 	}
 	wg.Wait()
-	return errors.Join(errs...)
+	failed := unreachable(views)
+	if len(failed) == 0 {
+		return nil
+	}
+	return joinNodeErrors(opCreate, broker.Unavailable, "", failed)
 }
 
 // withReplaced adds to an error which nodes have the access control of the cluster that is undone.
 func withReplaced(err, replaced error) error {
 	e, ok := errors.AsType[*broker.Error](err)
-	if replaced == nil || !ok {
+	r, named := errors.AsType[*broker.Error](replaced)
+	if !ok || !named {
 		return errors.Join(err, replaced)
 	}
 	out := *e
-	out.Msg = fmt.Sprintf("%s; the access control that a node had before it joined could not be restored, it has that of the cluster (%s)", e.Msg, errorText(replaced))
+	out.Msg = fmt.Sprintf("%s; these nodes have the access control of the cluster in place of their own, which you have to import or restore from a backup: %s", e.Msg, r.Msg)
 	out.Err = errors.Join(err, replaced)
 	return &out
 }

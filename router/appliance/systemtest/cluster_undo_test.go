@@ -22,7 +22,7 @@ func TestClusterCreationIsUndone(t *testing.T) {
 	right := third.advertised
 	third.advertised = brokertest.FreePort(t, suite.Host())
 	status, answer, err := c.console.do(t.Context(), "POST", c.console.inProject("/clusters"), c.body("dynsec"))
-	if err != nil || status < 300 || !strings.Contains(string(answer), "undone") || strings.Contains(string(answer), "restored") {
+	if err != nil || status < 300 || !strings.Contains(string(answer), "undone") || strings.Contains(string(answer), "in place of their own") {
 		t.Fatalf("got %d %s, %v", status, answer, err)
 	}
 	for i, m := range c.machines {
