@@ -25,11 +25,14 @@ type loop struct {
 	set     *poll.Set[member]
 	touched []*Conn // connections to be flushed at the end of the turn
 
-	turn       uint64    // counts turns; the lowest byte is the number of the loop
-	began      time.Time // when the last turn began
-	recipients int       // of the messages of this turn
-	shared     int       // recipients for which a pause before this turn would have saved a write
-	gain       int       // how many turns a pause would have been worth it rather than not, within maxGain
+	turn       uint64        // counts turns; the lowest byte is the number of the loop
+	last       time.Time     // when the last turn began, or the pause after it ended
+	messages   int           // of this turn, that have recipients
+	recipients int           // of these messages
+	shared     int           // recipients for which a pause before this turn would have saved a write
+	gain       int           // how many turns a pause would have been worth it rather than not, within maxGain
+	pause      time.Duration // how long a pause is
+	paused     bool          // a pause came before this turn
 }
 
 // fullPause is how long a loop waits for the store before it looks for new connections again.
@@ -38,16 +41,19 @@ const fullPause = 900 * time.Microsecond
 // nextTurn is what is added to the count of turns.
 const nextTurn = 1 << 8
 
-// A loop pauses for gatherTime once gain has reached enoughGain. A turn that began later than
-// gatherWithin after the last one is not one in which more can gather. A publisher whose last
-// message came less than seldom ago, in turns, may be waiting for an answer.
+// A loop pauses between turns once gain has reached enoughGain, for so long that enoughMessages gather,
+// within shortPause and longPause. A turn that began later than gatherWithin after the last one is not one in
+// which more can gather. A publisher whose last message came less than seldom ago, in turns, may be waiting for
+// an answer.
 const (
-	gatherTime   = 150 * time.Microsecond
-	gatherWithin = 400 * time.Microsecond
-	seldom       = 64 * nextTurn
-	fewTurns     = 4 * nextTurn
-	enoughGain   = 16
-	maxGain      = 32
+	shortPause     = 150 * time.Microsecond
+	longPause      = 600 * time.Microsecond
+	enoughMessages = 6
+	gatherWithin   = 250 * time.Microsecond
+	seldom         = 64 * nextTurn
+	fewTurns       = 4 * nextTurn
+	enoughGain     = 16
+	maxGain        = 32
 )
 
 // loops are the loops of an engine. They start with the first connection that they can read.
@@ -80,7 +86,7 @@ func (l *loops) add(e *Engine) {
 		e.config.Log.Warn("each client takes more memory, as its connection has a goroutine", "error", err)
 		return
 	}
-	one := &loop{engine: e, set: set, turn: uint64(len(l.all))}
+	one := &loop{engine: e, set: set, turn: uint64(len(l.all)), pause: shortPause}
 	l.all = append(l.all, one)
 	e.workers.Go(one.run)
 }
@@ -127,9 +133,10 @@ func (l *loop) turns() error {
 			l.serve(c, now)
 		}
 		if l.flush() {
-			if err := l.set.Sleep(gatherTime); err != nil {
+			if err := l.set.Sleep(l.pause); err != nil {
 				return err
 			}
+			l.resume()
 		}
 	}
 }
@@ -150,7 +157,7 @@ func (l *loop) connectAll(ready []member, connected []*Conn) []*Conn {
 // begin begins a turn and returns the time in epoch milliseconds.
 func (l *loop) begin() int64 {
 	l.turn += nextTurn
-	l.recipients, l.shared = 0, 0
+	l.messages, l.recipients, l.shared = 0, 0, 0
 	return l.engine.now()
 }
 
@@ -158,8 +165,9 @@ func (l *loop) begin() int64 {
 // whether the loop should pause.
 func (l *loop) flush() bool {
 	began := time.Now()
-	quick := began.Sub(l.began) < gatherWithin
-	l.began = began
+	quick := began.Sub(l.last) < gatherWithin
+	l.last = began
+	l.adapt()
 	switch {
 	case quick && l.recipients == 0: // of acknowledgements, say, which tell nothing
 	case quick && 2*l.shared > l.recipients:
@@ -169,6 +177,23 @@ func (l *loop) flush() bool {
 	}
 	l.flushTouched()
 	return l.gain >= enoughGain
+}
+
+// adapt makes the next pause longer if few messages have gathered in the last one, or shorter if many have.
+func (l *loop) adapt() {
+	switch {
+	case !l.paused:
+	case l.messages < enoughMessages:
+		l.pause = min(l.pause*5/4, longPause)
+	case l.messages > 2*enoughMessages:
+		l.pause = max(l.pause*4/5, shortPause)
+	}
+	l.paused = false
+}
+
+// resume is called after a pause.
+func (l *loop) resume() {
+	l.last, l.paused = time.Now(), true
 }
 
 func (l *loop) flushTouched() {
@@ -191,6 +216,7 @@ func (l *loop) count(recipients []*Conn, from *Conn) {
 	if len(recipients) == 0 {
 		return
 	}
+	l.messages++
 	l.recipients += len(recipients)
 	isSeldom := l.turn-from.in.turn >= seldom
 	from.in.turn = l.turn

@@ -51,6 +51,49 @@ func TestLoopPauses(t *testing.T) {
 	}
 }
 
+// TestLoopPauseAdapts makes pauses so long that a few messages gather, within bounds.
+func TestLoopPauseAdapts(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ apart, least, most time.Duration }{
+		"many messages":    {10 * time.Microsecond, shortPause, shortPause},
+		"a few messages":   {60 * time.Microsecond, 6 * 60 * time.Microsecond, 12 * 60 * time.Microsecond},
+		"too few messages": {200 * time.Microsecond, longPause, longPause},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				l, publishers, subscribers := newTestLoop(8000, 1)
+				arrived, pauses := 0, 0
+				for range 500 {
+					<-time.After(c.apart)
+					gathered := 1 + int(l.lastPause()/c.apart)
+					l.begin()
+					for range gathered {
+						l.count(subscribers, publishers[arrived%len(publishers)])
+						arrived++
+					}
+					if l.flush() {
+						<-time.After(l.pause)
+						l.resume()
+						pauses++
+					}
+				}
+				if l.pause < c.least || l.pause > c.most || pauses < 300 {
+					t.Errorf("after %d pauses they are %v, want %v to %v", pauses, l.pause, c.least, c.most)
+				}
+			})
+		})
+	}
+}
+
+// lastPause returns how long the pause before this turn was, 0 if there was none.
+func (l *loop) lastPause() time.Duration {
+	if l.paused {
+		return l.pause
+	}
+	return 0
+}
+
 func newTestLoop(publishers, subscribers int) (l *loop, from, to []*Conn) {
 	e := New(DefaultConfig(), Parts{})
 	for n := range publishers {
@@ -59,7 +102,7 @@ func newTestLoop(publishers, subscribers int) (l *loop, from, to []*Conn) {
 	for range subscribers {
 		to = append(to, &Conn{})
 	}
-	return &loop{engine: e, turn: seldom}, from, to
+	return &loop{engine: e, turn: seldom, pause: shortPause}, from, to
 }
 
 // play is a turn with one message, and one with its acknowledgement.
