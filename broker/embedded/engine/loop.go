@@ -28,6 +28,7 @@ type loop struct {
 	turn       uint64        // counts turns; the lowest byte is the number of the loop
 	last       time.Time     // when the last turn began, or the pause after it ended
 	messages   int           // of this turn, that have recipients
+	waiting    bool          // a publisher of this turn may be waiting for an answer
 	recipients int           // of these messages
 	shared     int           // recipients for which a pause before this turn would have saved a write
 	gain       int           // how many turns a pause would have been worth it rather than not, within maxGain
@@ -157,7 +158,7 @@ func (l *loop) connectAll(ready []member, connected []*Conn) []*Conn {
 // begin begins a turn and returns the time in epoch milliseconds.
 func (l *loop) begin() int64 {
 	l.turn += nextTurn
-	l.messages, l.recipients, l.shared = 0, 0, 0
+	l.messages, l.recipients, l.shared, l.waiting = 0, 0, 0, false
 	return l.engine.now()
 }
 
@@ -176,7 +177,7 @@ func (l *loop) flush() bool {
 		l.gain = max(l.gain-1, 0)
 	}
 	l.flushTouched()
-	return l.gain >= enoughGain
+	return l.gain >= enoughGain && !l.waiting
 }
 
 // adapt makes the next pause longer if few messages have gathered in the last one, or shorter if many have.
@@ -220,6 +221,7 @@ func (l *loop) count(recipients []*Conn, from *Conn) {
 	l.recipients += len(recipients)
 	isSeldom := l.turn-from.in.turn >= seldom
 	from.in.turn = l.turn
+	l.waiting = l.waiting || !isSeldom
 	for _, c := range recipients {
 		turn, writer := c.turn.Swap(l.turn), c.writer.Swap(from.timestamp)
 		isNear := (l.turn-turn)%nextTurn == 0 && l.turn-turn <= fewTurns

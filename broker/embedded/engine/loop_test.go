@@ -86,6 +86,28 @@ func TestLoopPauseAdapts(t *testing.T) {
 	}
 }
 
+// TestLoopWaitsForNoCrowd does not pause after a message of a publisher that may be waiting for an
+// answer, though a crowd is worth pauses.
+func TestLoopWaitsForNoCrowd(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l, publishers, subscribers := newTestLoop(8000, 2)
+		crowd, busy := publishers[1:], publishers[0]
+		pauses := 0
+		for n := range 1000 {
+			if l.play(crowd[n%len(crowd)], subscribers[0], 100*time.Microsecond) {
+				pauses++
+			}
+			if n%10 == 0 && l.play(busy, subscribers[1], 10*time.Microsecond) && n > 0 {
+				t.Fatal("the loop pauses after a message of the publisher that sends often")
+			}
+		}
+		if pauses < 500 {
+			t.Errorf("%d pauses", pauses)
+		}
+	})
+}
+
 // lastPause returns how long the pause before this turn was, 0 if there was none.
 func (l *loop) lastPause() time.Duration {
 	if l.paused {
