@@ -3,6 +3,9 @@ package dynsec
 import (
 	"fmt"
 	"iter"
+	"sync"
+
+	"signalbox/broker"
 )
 
 // LoadRecords is a whole stored state. Each sequence is read once, roles first, clients
@@ -34,6 +37,8 @@ func Load(r LoadRecords) (*State, error) {
 	if err := s.loadClients(newSharing(), some(r.Clients)); err != nil {
 		return nil, err
 	}
+	s.clients = packed(s.clients) // before the next trees grow, for the peak of memory
+	s.joinAll(each(s.clients, ""))
 	s.pack()
 	if _, ok := s.groups.Get(s.anonymous); !ok && s.anonymous != "" {
 		return nil, fmt.Errorf("anonymous group %q is not there", s.anonymous)
@@ -58,24 +63,15 @@ func (s *State) loadGroup(v GroupRecord) error {
 }
 
 // loadClients adds clients, which share their records if they differ only in their names. Their roles
-// and groups are there, and are no other state's.
+// and groups are there. They have to be joined to these; see joinAll.
 func (s *State) loadClients(shared *sharing, records iter.Seq[ClientRecord]) error {
-	memberships := map[*ClientRecord][]*names{}
 	for c := range records {
 		r, ok := shared.find(&c)
 		if !ok {
 			r = shared.add(c.sharable())
-		}
-		sets, ok := memberships[r]
-		if !ok {
-			var err error
-			if sets, err = s.memberships(r); err != nil {
+			if err := s.resolve(r); err != nil {
 				return fmt.Errorf("client %q: %w", c.Username, err)
 			}
-			memberships[r] = sets
-		}
-		for _, set := range sets {
-			set.Load(c.Username, struct{}{})
 		}
 		if _, twice := s.clients.Load(c.Username, r.with(&c)); twice {
 			return fmt.Errorf("client %q is there twice", c.Username)
@@ -84,31 +80,69 @@ func (s *State) loadClients(shared *sharing, records iter.Seq[ClientRecord]) err
 	return nil
 }
 
-// memberships returns the sets of holders and members that clients with these lists are in, and
-// lets the lists use the names of the roles' and groups' records.
-func (s *State) memberships(c *ClientRecord) (sets []*names, err error) {
+// resolve lets the lists of a client use the names of the roles' and groups' records.
+func (s *State) resolve(c *ClientRecord) error {
 	for i, ref := range c.Roles {
 		r, ok := s.roles.Get(ref.RoleName)
 		if !ok {
-			return nil, misfit("role", ref.RoleName)
+			return misfit("role", ref.RoleName)
 		}
 		c.Roles[i].RoleName = r.RoleName
-		sets = append(sets, r.clients)
 	}
 	for i, ref := range c.Groups {
 		g, ok := s.groups.Get(ref.GroupName)
 		if !ok {
-			return nil, misfit("group", ref.GroupName)
+			return misfit("group", ref.GroupName)
 		}
 		c.Groups[i].GroupName = g.GroupName
-		sets = append(sets, g.members)
 	}
-	return sets, nil
+	return nil
 }
 
-// pack packs the trees that have an entry for each client.
+// joinAll adds clients to the sets of their roles' holders and their groups' members, at the same time.
+// These are no other state's.
+func (s *State) joinAll(clients iter.Seq2[string, *ClientRecord]) {
+	var joining sync.WaitGroup
+	joining.Go(func() {
+		join(clients, func(c *ClientRecord) []broker.RoleRef { return c.Roles }, func(ref broker.RoleRef) *names {
+			r, _ := s.roles.Get(ref.RoleName)
+			return r.clients
+		})
+	})
+	join(clients, func(c *ClientRecord) []broker.GroupRef { return c.Groups }, func(ref broker.GroupRef) *names {
+		g, _ := s.groups.Get(ref.GroupName)
+		return g.members
+	})
+	joining.Wait()
+}
+
+// join adds clients to the sets of what their lists refer to.
+func join[R any](clients iter.Seq2[string, *ClientRecord], refs func(*ClientRecord) []R, set func(R) *names) {
+	const most = 4096 // lists whose sets are kept for the next client with the same one
+	known := map[*R][]*names{}
+	for username, c := range clients {
+		list := refs(c)
+		if len(list) == 0 {
+			continue
+		}
+		sets, ok := known[&list[0]]
+		if !ok {
+			for _, ref := range list {
+				sets = append(sets, set(ref))
+			}
+			if len(known) == most {
+				clear(known)
+			}
+			known[&list[0]] = sets
+		}
+		for _, set := range sets {
+			set.Load(username, struct{}{})
+		}
+	}
+}
+
+// pack packs the trees of the roles' holders and the groups' members.
 func (s *State) pack() {
-	s.clients = packed(s.clients)
 	for _, r := range each(s.roles, "") {
 		r.clients = packed(r.clients)
 	}
