@@ -31,7 +31,6 @@ type token struct {
 type tokenKind byte
 
 const (
-	noToken     tokenKind = 0
 	stringToken tokenKind = '"'
 	numberToken tokenKind = '0'
 	trueToken   tokenKind = 't'

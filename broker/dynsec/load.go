@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"iter"
 	"sync"
-
-	"signalbox/broker"
 )
 
 // LoadRecords is a whole stored state. Each sequence is read once, roles first, clients
@@ -99,46 +97,25 @@ func (s *State) resolve(c *ClientRecord) error {
 	return nil
 }
 
-// joinAll adds clients to the sets of their roles' holders and their groups' members, at the same time.
-// These are no other state's.
+// joinAll adds clients to the sets of their roles' holders and, at the same time, to those of their groups'
+// members. These are no other state's.
 func (s *State) joinAll(clients iter.Seq2[string, *ClientRecord]) {
 	var joining sync.WaitGroup
 	joining.Go(func() {
-		join(clients, func(c *ClientRecord) []broker.RoleRef { return c.Roles }, func(ref broker.RoleRef) *names {
-			r, _ := s.roles.Get(ref.RoleName)
-			return r.clients
-		})
+		for username, c := range clients {
+			for i := range c.Roles {
+				r, _ := s.roles.Get(c.Roles[i].RoleName)
+				r.clients.Load(username, struct{}{})
+			}
+		}
 	})
-	join(clients, func(c *ClientRecord) []broker.GroupRef { return c.Groups }, func(ref broker.GroupRef) *names {
-		g, _ := s.groups.Get(ref.GroupName)
-		return g.members
-	})
-	joining.Wait()
-}
-
-// join adds clients to the sets of what their lists refer to.
-func join[R any](clients iter.Seq2[string, *ClientRecord], refs func(*ClientRecord) []R, set func(R) *names) {
-	const most = 4096 // lists whose sets are kept for the next client with the same one
-	known := map[*R][]*names{}
 	for username, c := range clients {
-		list := refs(c)
-		if len(list) == 0 {
-			continue
-		}
-		sets, ok := known[&list[0]]
-		if !ok {
-			for _, ref := range list {
-				sets = append(sets, set(ref))
-			}
-			if len(known) == most {
-				clear(known)
-			}
-			known[&list[0]] = sets
-		}
-		for _, set := range sets {
-			set.Load(username, struct{}{})
+		for i := range c.Groups {
+			g, _ := s.groups.Get(c.Groups[i].GroupName)
+			g.members.Load(username, struct{}{})
 		}
 	}
+	joining.Wait()
 }
 
 // pack packs the trees of the roles' holders and the groups' members.
