@@ -3,6 +3,7 @@ package main
 import (
 	"log/slog"
 	"math"
+	"runtime/debug"
 
 	"github.com/KimMachineGun/automemlimit/memlimit"
 )
@@ -25,4 +26,18 @@ func limitMemory(provider memlimit.Provider, log *slog.Logger) (report func()) {
 			log.Info("memory limit set from the control group; GOMEMLIMIT overrides it", "bytes", limit)
 		}
 	}
+}
+
+// startGrowth is by how much the heap may grow during a start before it is collected, in percent: what a
+// start allocates it mostly keeps.
+const startGrowth = 200
+
+// growHeap makes the garbage collector run less often, unless GOGC is set, and returns a function that undoes this.
+func growHeap() (undo func()) {
+	const usual = 100
+	before := debug.SetGCPercent(startGrowth)
+	if before != usual {
+		debug.SetGCPercent(before)
+	}
+	return func() { debug.SetGCPercent(before) }
 }

@@ -32,3 +32,20 @@ func TestMemoryLimit(t *testing.T) {
 		t.Errorf("the limit is %d, want 85 %% of 800 MiB", got)
 	}
 }
+
+// TestGrowHeap lets the heap of a start grow, unless GOGC is set.
+func TestGrowHeap(t *testing.T) {
+	before := debug.SetGCPercent(100)
+	defer debug.SetGCPercent(before)
+	for usual, want := range map[int]int{100: startGrowth, 50: 50, -1: -1} {
+		debug.SetGCPercent(usual)
+		undo := growHeap()
+		if got := debug.SetGCPercent(want); got != want {
+			t.Errorf("with %d, the heap grows by %d %%, want %d", usual, got, want)
+		}
+		undo()
+		if got := debug.SetGCPercent(usual); got != usual {
+			t.Errorf("afterwards the heap grows by %d %%, want %d", got, usual)
+		}
+	}
+}

@@ -53,7 +53,9 @@ func serve(ctx context.Context, c appliance.Config, file string, out io.Writer, 
 	defer signal.Stop(hangups)
 	log := to.Logger
 	tellLimit := limitMemory(memlimit.FromCgroup, log)
+	collectAsUsual := growHeap()
 	a, err := appliance.Start(ctx, c, appliance.Program{Version: versionText(), ConfigFile: file, ConfigExample: string(example)}, log)
+	collectAsUsual()
 	if err != nil && ctx.Err() != nil {
 		log.Info("stopped before the start was complete", "cause", err)
 		return nil

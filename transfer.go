@@ -153,7 +153,7 @@ func importFrom(cmd *cobra.Command, file string, a broker.AccessTransfer, read r
 // faster without one.
 const (
 	largeFile    = 16 << 20
-	importGrowth = 30
+	importGrowth = 50
 )
 
 // limitHeap makes the garbage collector work harder while a large file is imported, and returns a

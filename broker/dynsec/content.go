@@ -2,7 +2,6 @@ package dynsec
 
 import (
 	"iter"
-	"slices"
 	"sort"
 
 	"signalbox/broker"
@@ -71,27 +70,45 @@ type builder struct {
 // newClient is a client of a document, with the groups that it is known to be in. Clients that
 // differ only in their names and passwords share their records.
 type newClient struct {
-	username, password string
-	record             *ClientRecord
+	username string
+	record   *ClientRecord
 }
 
 // newClients orders clients by name. To sort them by a generic function would be 12 KB of program.
-type newClients []newClient
+type newClients struct {
+	list      []newClient
+	passwords []string // of the clients of the list; nil if none has one
+}
 
-func (c newClients) Len() int           { return len(c) }
-func (c newClients) Less(i, j int) bool { return c[i].username < c[j].username }
-func (c newClients) Swap(i, j int)      { c[i], c[j] = c[j], c[i] }
+func (c *newClients) add(n newClient, password string) {
+	if password != "" && c.passwords == nil {
+		c.passwords = make([]string, len(c.list))
+	}
+	c.list = append(c.list, n)
+	if c.passwords != nil {
+		c.passwords = append(c.passwords, password)
+	}
+}
+
+func (c *newClients) Len() int           { return len(c.list) }
+func (c *newClients) Less(i, j int) bool { return c.list[i].username < c.list[j].username }
+func (c *newClients) Swap(i, j int) {
+	c.list[i], c.list[j] = c.list[j], c.list[i]
+	if c.passwords != nil {
+		c.passwords[i], c.passwords[j] = c.passwords[j], c.passwords[i]
+	}
+}
 
 func (b *builder) client(c DocumentClient) {
 	r := b.shared.nameless(&ClientRecord{ClientID: c.ClientID, TextName: c.TextName, TextDescription: c.TextDescription,
 		Disabled: c.Disabled, HasPassword: c.EncodedPassword != "", Roles: c.Roles})
-	b.clients = append(b.clients, newClient{c.Username, c.EncodedPassword, r})
+	b.clients.add(newClient{c.Username, r}, c.EncodedPassword)
 }
 
 // clientsRead lets the members join the groups that were read before the clients.
 func (b *builder) clientsRead() {
 	b.allRead = true
-	sort.Sort(b.clients)
+	sort.Sort(&b.clients)
 	for i := range b.groups {
 		b.join(&b.groups[i])
 	}
@@ -106,16 +123,17 @@ func (b *builder) group(g broker.Group) {
 
 // join moves the members of a group to the records of the clients.
 func (b *builder) join(g *broker.Group) {
+	clients := b.clients.list
 	for _, m := range g.Clients {
-		i := sort.Search(len(b.clients), func(i int) bool { return b.clients[i].username >= m.Username })
-		if i == len(b.clients) || b.clients[i].username != m.Username {
+		i := sort.Search(len(clients), func(i int) bool { return clients[i].username >= m.Username })
+		if i == len(clients) || clients[i].username != m.Username {
 			b.unknown = append(b.unknown, noMember(g.GroupName, m.Username))
 			continue
 		}
-		r := *b.clients[i].record
+		r := *clients[i].record
 		b.joined = append(append(b.joined[:0], r.Groups...), broker.GroupRef{GroupName: g.GroupName, Priority: m.Priority})
 		r.Groups = b.joined
-		b.clients[i].record = b.shared.nameless(&r)
+		clients[i].record = b.shared.nameless(&r)
 	}
 	g.Clients = nil
 }
@@ -128,22 +146,11 @@ func (b *builder) content() (*Content, error) {
 	if b.check(); len(b.problems) > 0 {
 		return nil, invalidFile(b.problems)
 	}
-	c := &Content{defaults: b.defaults, passwords: b.passwords()}
+	c := &Content{defaults: b.defaults, passwords: b.clients.passwords}
 	r := LoadRecords{AnonymousGroup: b.anonymous, ChangeIndex: b.index, Roles: b.roleRecords(), Groups: b.groupRecords(), Clients: b.clientRecords()}
 	var err error
 	c.state, err = Load(r)
 	return c, err
-}
-
-func (b *builder) passwords() []string {
-	if !slices.ContainsFunc(b.clients, func(c newClient) bool { return c.password != "" }) {
-		return nil
-	}
-	list := make([]string, len(b.clients))
-	for i, c := range b.clients {
-		list[i] = c.password
-	}
-	return list
 }
 
 func (b *builder) roleRecords() iter.Seq[RoleRecord] {
@@ -166,13 +173,15 @@ func (b *builder) groupRecords() iter.Seq[GroupRecord] {
 	}
 }
 
+// clientRecords yields the clients once: it releases their list, which nothing needs while a state is packed.
 func (b *builder) clientRecords() iter.Seq[ClientRecord] {
 	return func(yield func(ClientRecord) bool) {
-		for _, c := range b.clients {
+		for _, c := range b.clients.list {
 			r := *c.record
 			if r.Username = c.username; !yield(r) {
 				return
 			}
 		}
+		b.clients.list = nil
 	}
 }

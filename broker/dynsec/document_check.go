@@ -26,13 +26,13 @@ func (b *builder) check() {
 	roles := nameSet(&b.checker, "role", b.roles, func(r broker.Role) string { return r.RoleName })
 	groups := nameSet(&b.checker, "group", b.groups, func(g broker.Group) string { return g.GroupName })
 	var last newClient
-	for i, c := range b.clients {
+	for i, c := range b.clients.list {
 		if i > 0 && c.username == last.username {
 			b.add("client %q is there twice", c.username)
 		}
 		last = c
 	}
-	for _, c := range b.clients {
+	for _, c := range b.clients.list {
 		b.holds("client", c.username, c.record.Roles, roles)
 	}
 	for _, g := range b.groups {

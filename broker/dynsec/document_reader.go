@@ -2,10 +2,10 @@ package dynsec
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 
 	"signalbox/broker"
@@ -16,7 +16,7 @@ import (
 // every value is zero.
 type docReader struct {
 	in         *textReader
-	dec        *json.Decoder
+	tokens     tokens
 	path       []step
 	err        error
 	warnings   []string
@@ -24,9 +24,16 @@ type docReader struct {
 	suppressed int  // warnings beyond maxWarnings
 	unknown    map[string]bool
 
-	roles []broker.RoleRef // of the client or group that is read
-	held  map[string]bool  // their names
+	members map[string]memberName // by how they are written; at most maxShared
+	names   map[string]string     // of roles that clients and groups have; at most maxShared
+	roles   []broker.RoleRef      // of the client or group that is read
 }
+
+// memberName is the name of a member.
+type memberName struct{ written, lower string }
+
+// maxShared bounds how many names are kept so that their repetitions share them, and their bytes.
+const maxShared = 1024
 
 // step is one step of a path: the name of a member, or an index if that is not negative.
 type step struct {
@@ -39,9 +46,7 @@ const maxWarnings = 100
 
 func newDocReader(from io.Reader) *docReader {
 	in := &textReader{from: from}
-	dec := json.NewDecoder(in)
-	dec.UseNumber()
-	return &docReader{in: in, dec: dec, unknown: make(map[string]bool)}
+	return &docReader{in: in, tokens: tokens{from: in}, unknown: map[string]bool{}, members: map[string]memberName{}, names: map[string]string{}}
 }
 
 // fail sets the first error, with the current line and path.
@@ -63,8 +68,7 @@ func (r *docReader) warn(format string, args ...any) {
 
 // where returns the line and path of the value that was read last.
 func (r *docReader) where() string {
-	ahead, _ := io.ReadAll(r.dec.Buffered())
-	line := r.in.line() - bytes.Count(ahead, []byte{'\n'})
+	line := r.in.line() - bytes.Count(r.tokens.buffered(), []byte{'\n'})
 	if place := r.place(true); place != "" {
 		return fmt.Sprintf("line %d: %s: ", line, place)
 	}
@@ -87,19 +91,19 @@ func (r *docReader) place(indexed bool) string {
 	return strings.TrimPrefix(string(b), ".")
 }
 
-// token returns the next token, nil for null and after an error.
-func (r *docReader) token() json.Token {
+// token returns the next token, none after an error.
+func (r *docReader) token() token {
 	if r.err != nil {
-		return nil
+		return token{}
 	}
-	t, err := r.dec.Token()
+	t, err := r.tokens.read()
 	if err != nil {
 		r.failed(err)
 	}
 	return t
 }
 
-// failed sets the error of the decoder.
+// failed sets the error of the tokens.
 func (r *docReader) failed(err error) {
 	switch {
 	case r.in.err != nil:
@@ -118,19 +122,31 @@ func (r *docReader) object(each func(member string)) bool {
 		return false
 	}
 	seen := make(map[string]bool)
-	for r.err == nil && r.dec.More() {
-		name, _ := r.token().(string)
-		r.path = append(r.path, step{member: name, index: -1})
-		member := lower(name)
-		if seen[member] {
+	for r.err == nil && r.tokens.more() {
+		name := r.memberName()
+		r.path = append(r.path, step{member: name.written, index: -1})
+		if seen[name.lower] {
 			r.fail("is there twice")
 		}
-		seen[member] = true
-		each(member)
+		seen[name.lower] = true
+		each(name.lower)
 		r.path = r.path[:len(r.path)-1]
 	}
 	r.token()
 	return true
+}
+
+// memberName reads the name of a member.
+func (r *docReader) memberName() memberName {
+	text := r.token().text
+	name, ok := r.members[string(text)]
+	if !ok {
+		name = memberName{string(text), lower(string(text))}
+		if len(r.members) < maxShared && len(text) < maxShared {
+			r.members[name.written] = name
+		}
+	}
+	return name
 }
 
 // array calls each for every element, which it must read.
@@ -138,7 +154,7 @@ func (r *docReader) array(each func()) {
 	if !r.enter('[', "an array") {
 		return
 	}
-	for i := 0; r.err == nil && r.dec.More(); i++ {
+	for i := 0; r.err == nil && r.tokens.more(); i++ {
 		r.path = append(r.path, step{index: i})
 		each()
 		r.path = r.path[:len(r.path)-1]
@@ -147,36 +163,40 @@ func (r *docReader) array(each func()) {
 }
 
 // enter reports whether an object or array begins. Null counts as absent.
-func (r *docReader) enter(open json.Delim, what string) bool {
+func (r *docReader) enter(open tokenKind, what string) bool {
 	t := r.token()
-	if t == open {
-		return r.err == nil
+	if t.kind == open {
+		return true
 	}
-	if t != nil {
-		r.fail("must be %s", what)
-	}
+	r.must(t, what)
 	return false
+}
+
+// must fails because a token is of another kind than it must be. Null counts as absent.
+func (r *docReader) must(t token, be string) {
+	if t.kind != nullToken {
+		r.fail("must be %s", be)
+	}
 }
 
 // text reads a string; null is nil.
 func (r *docReader) text() *string {
 	t := r.token()
-	s, ok := t.(string)
-	if !ok {
-		if t != nil {
-			r.fail("must be a string")
-		}
+	if t.kind != stringToken {
+		r.must(t, "a string")
 		return nil
 	}
+	s := string(t.text)
 	return &s
 }
 
 // textOr reads a string; null is "".
 func (r *docReader) textOr() string {
-	if s := r.text(); s != nil {
-		return *s
+	t := r.token()
+	if t.kind != stringToken {
+		r.must(t, "a string")
 	}
-	return ""
+	return string(t.text)
 }
 
 // name reads a string that can name something.
@@ -188,34 +208,46 @@ func (r *docReader) name() string {
 	return s
 }
 
+// sharedName is name for one that other records have, too.
+func (r *docReader) sharedName() string {
+	t := r.token()
+	if s, ok := r.names[string(t.text)]; ok && t.kind == stringToken {
+		return s
+	}
+	if t.kind != stringToken {
+		r.must(t, "a string")
+	}
+	s := string(t.text)
+	if problem := badName(s); problem != "" {
+		r.fail("%s", problem)
+	} else if len(r.names) < maxShared && len(s) < maxShared {
+		r.names[s] = s
+	}
+	return s
+}
+
 // flag reads a boolean; null is otherwise.
 func (r *docReader) flag(otherwise bool) bool {
 	t := r.token()
-	b, ok := t.(bool)
-	if !ok && t != nil {
-		r.fail("must be true or false")
+	switch t.kind {
+	case trueToken, falseToken:
+		return t.kind == trueToken
 	}
-	if !ok {
-		return otherwise
-	}
-	return b
+	r.must(t, "true or false")
+	return otherwise
 }
 
 // number reads a number, without its fraction; null is otherwise.
 func (r *docReader) number(otherwise int64) int64 {
 	t := r.token()
-	if t == nil {
+	if t.kind != numberToken {
+		r.must(t, "a number")
 		return otherwise
 	}
-	digits, ok := t.(json.Number)
-	if !ok {
-		r.fail("must be a number")
-		return otherwise
-	}
-	if n, err := digits.Int64(); err == nil {
+	if n, err := strconv.ParseInt(string(t.text), 10, 64); err == nil {
 		return n
 	}
-	f, err := digits.Float64()
+	f, err := strconv.ParseFloat(string(t.text), 64)
 	if err != nil || f < -1<<53 || f > 1<<53 {
 		r.fail("must be a number within ±2^53")
 		return otherwise
@@ -230,10 +262,15 @@ func (r *docReader) skip() {
 		r.unknown[kind] = true
 		r.warn("is not known here and passed over")
 	}
-	var raw json.RawMessage
-	if r.err == nil {
-		if err := r.dec.Decode(&raw); err != nil {
-			r.failed(err)
+	for depth := 0; ; {
+		switch r.token().kind {
+		case '{', '[':
+			depth++
+		case '}', ']':
+			depth--
+		}
+		if depth == 0 || r.err != nil {
+			return
 		}
 	}
 }
@@ -243,7 +280,7 @@ func (r *docReader) end() {
 	if r.err != nil {
 		return
 	}
-	switch _, err := r.dec.Token(); {
+	switch _, err := r.tokens.read(); {
 	case r.in.err != nil:
 		r.err = r.in.err
 	case !errors.Is(err, io.EOF):

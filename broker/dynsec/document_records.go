@@ -189,21 +189,14 @@ func (r *docReader) aclType() broker.ACLType {
 // duplicates the first counts, as in Mosquitto.
 func (r *docReader) roleRefs() []broker.RoleRef {
 	r.roles = r.roles[:0]
-	if len(r.held) > maxNamed { // to clear a large one for each client would be slow
-		r.held = nil
-	}
-	clear(r.held)
+	var held repetitions
 	r.array(func() {
 		ref := broker.RoleRef{}
-		ref.RoleName, ref.Priority = r.ref("rolename")
-		if r.held[ref.RoleName] {
+		ref.RoleName, ref.Priority = r.ref("rolename", r.sharedName)
+		if held.add(ref.RoleName, len(r.roles), func(i int) string { return r.roles[i].RoleName }) {
 			r.warn("role %q is held already, this one is passed over", ref.RoleName)
 			return
 		}
-		if r.held == nil {
-			r.held = map[string]bool{}
-		}
-		r.held[ref.RoleName] = true
 		r.roles = append(r.roles, ref)
 	})
 	return r.roles
@@ -212,27 +205,58 @@ func (r *docReader) roleRefs() []broker.RoleRef {
 // memberRefs reads the clients of a group.
 func (r *docReader) memberRefs() []broker.MemberRef {
 	var refs []broker.MemberRef
-	seen := make(map[string]bool)
+	var seen repetitions
 	r.array(func() {
 		ref := broker.MemberRef{}
-		ref.Username, ref.Priority = r.ref("username")
-		if seen[ref.Username] {
+		ref.Username, ref.Priority = r.ref("username", r.name)
+		if seen.add(ref.Username, len(refs), func(i int) string { return refs[i].Username }) {
 			r.warn("client %q is a member already, this one is passed over", ref.Username)
 			return
 		}
-		seen[ref.Username] = true
 		refs = append(refs, ref)
 	})
 	return refs
 }
 
-// ref reads one membership; key is the member with the name.
-func (r *docReader) ref(key string) (name string, p broker.Priority) {
+// repetitions finds names of a list that were in it before. It needs memory only for many that are not in order.
+type repetitions struct {
+	unordered bool
+	seen      map[string]bool
+}
+
+// add reports whether a name is among the n names before it, which at returns.
+func (s *repetitions) add(name string, n int, at func(int) string) bool {
+	const few = 16
+	s.unordered = s.unordered || n > 0 && name <= at(n-1)
+	if !s.unordered {
+		return false
+	}
+	if n < few {
+		for i := range n {
+			if at(i) == name {
+				return true
+			}
+		}
+		return false
+	}
+	if s.seen == nil {
+		s.seen = make(map[string]bool, n)
+		for i := range n {
+			s.seen[at(i)] = true
+		}
+	}
+	twice := s.seen[name]
+	s.seen[name] = true
+	return twice
+}
+
+// ref reads one membership; key is the member with the name, which read reads.
+func (r *docReader) ref(key string, read func() string) (name string, p broker.Priority) {
 	p = broker.NoPriority
 	r.object(func(member string) {
 		switch member {
 		case key:
-			name = r.name()
+			name = read()
 		case "priority":
 			p = broker.Priority(r.priority(int64(broker.NoPriority)))
 		default:

@@ -56,6 +56,13 @@ func (t *Tx) addClients(c *Content, isNew func(username string) bool) error {
 		}
 	})
 	if err == nil && t.s.clients.Len() > n {
+		t.s.joinAll(func(yield func(string, *ClientRecord) bool) {
+			for put := range added {
+				if !yield(put.Username, &put.ClientRecord) {
+					return
+				}
+			}
+		})
 		t.record(PutClients{Each: added})
 		t.s.clients = packed(t.s.clients)
 	}

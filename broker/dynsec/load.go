@@ -3,6 +3,7 @@ package dynsec
 import (
 	"fmt"
 	"iter"
+	"sync"
 )
 
 // LoadRecords is a whole stored state. Each sequence is read once, roles first, clients
@@ -34,6 +35,8 @@ func Load(r LoadRecords) (*State, error) {
 	if err := s.loadClients(newSharing(), some(r.Clients)); err != nil {
 		return nil, err
 	}
+	s.clients = packed(s.clients) // before the next trees grow, for the peak of memory
+	s.joinAll(each(s.clients, ""))
 	s.pack()
 	if _, ok := s.groups.Get(s.anonymous); !ok && s.anonymous != "" {
 		return nil, fmt.Errorf("anonymous group %q is not there", s.anonymous)
@@ -58,24 +61,15 @@ func (s *State) loadGroup(v GroupRecord) error {
 }
 
 // loadClients adds clients, which share their records if they differ only in their names. Their roles
-// and groups are there, and are no other state's.
+// and groups are there. They have to be joined to these; see joinAll.
 func (s *State) loadClients(shared *sharing, records iter.Seq[ClientRecord]) error {
-	memberships := map[*ClientRecord][]*names{}
 	for c := range records {
 		r, ok := shared.find(&c)
 		if !ok {
 			r = shared.add(c.sharable())
-		}
-		sets, ok := memberships[r]
-		if !ok {
-			var err error
-			if sets, err = s.memberships(r); err != nil {
+			if err := s.resolve(r); err != nil {
 				return fmt.Errorf("client %q: %w", c.Username, err)
 			}
-			memberships[r] = sets
-		}
-		for _, set := range sets {
-			set.Load(c.Username, struct{}{})
 		}
 		if _, twice := s.clients.Load(c.Username, r.with(&c)); twice {
 			return fmt.Errorf("client %q is there twice", c.Username)
@@ -84,31 +78,48 @@ func (s *State) loadClients(shared *sharing, records iter.Seq[ClientRecord]) err
 	return nil
 }
 
-// memberships returns the sets of holders and members that clients with these lists are in, and
-// lets the lists use the names of the roles' and groups' records.
-func (s *State) memberships(c *ClientRecord) (sets []*names, err error) {
+// resolve lets the lists of a client use the names of the roles' and groups' records.
+func (s *State) resolve(c *ClientRecord) error {
 	for i, ref := range c.Roles {
 		r, ok := s.roles.Get(ref.RoleName)
 		if !ok {
-			return nil, misfit("role", ref.RoleName)
+			return misfit("role", ref.RoleName)
 		}
 		c.Roles[i].RoleName = r.RoleName
-		sets = append(sets, r.clients)
 	}
 	for i, ref := range c.Groups {
 		g, ok := s.groups.Get(ref.GroupName)
 		if !ok {
-			return nil, misfit("group", ref.GroupName)
+			return misfit("group", ref.GroupName)
 		}
 		c.Groups[i].GroupName = g.GroupName
-		sets = append(sets, g.members)
 	}
-	return sets, nil
+	return nil
 }
 
-// pack packs the trees that have an entry for each client.
+// joinAll adds clients to the sets of their roles' holders and, at the same time, to those of their groups'
+// members. These are no other state's.
+func (s *State) joinAll(clients iter.Seq2[string, *ClientRecord]) {
+	var joining sync.WaitGroup
+	joining.Go(func() {
+		for username, c := range clients {
+			for i := range c.Roles {
+				r, _ := s.roles.Get(c.Roles[i].RoleName)
+				r.clients.Load(username, struct{}{})
+			}
+		}
+	})
+	for username, c := range clients {
+		for i := range c.Groups {
+			g, _ := s.groups.Get(c.Groups[i].GroupName)
+			g.members.Load(username, struct{}{})
+		}
+	}
+	joining.Wait()
+}
+
+// pack packs the trees of the roles' holders and the groups' members.
 func (s *State) pack() {
-	s.clients = packed(s.clients)
 	for _, r := range each(s.roles, "") {
 		r.clients = packed(r.clients)
 	}

@@ -70,7 +70,7 @@ func OpenError(path string, err error) error {
 		return &openError{path + " cannot be opened for writing: make the file and its folder readable and writable for the user that runs the service", nil, err}
 	case ofSQLite && code == sqlite3.SQLITE_NOTADB:
 		return &openError{path + " is not an SQLite database: if it is the file of this service, its beginning was overwritten, so put back a copy of it from a backup and keep this one until that works; if it belongs to another program, configure another data_dir", ErrForeign, err}
-	case ofSQLite && code == sqlite3.SQLITE_CORRUPT:
+	case errors.Is(err, ErrDamaged), ofSQLite && code == sqlite3.SQLITE_CORRUPT:
 		return damagedErrorWith(path, err)
 	case ofSQLite && code == sqlite3.SQLITE_IOERR:
 		return &openError{path + " cannot be read: the disk reports an error, so check the disk", nil, err}

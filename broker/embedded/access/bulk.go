@@ -7,25 +7,34 @@ import (
 	"slices"
 	"strings"
 
+	"signalbox/broker"
 	"signalbox/broker/dynsec"
 )
 
 // rowsAtOnce is how many rows of many a statement stores: a statement for each row takes longer
 // than the row itself. The driver searches for each value among those of its statement, so more take longer.
-const rowsAtOnce = 16
+const rowsAtOnce = 32
+
+// form is how a statement has a row: a parameter for each value, or only for the first ones.
+type form struct {
+	text   string
+	values int
+}
 
 // rows are rows of one table that wait to be stored together.
 type rows struct {
-	of     *changeWriter
-	insert string // the statement without its values
-	full   *sql.Stmt
-	width  int // values of a row
-	values []any
+	of         *changeWriter
+	insert     string // the statement without its rows
+	all, usual form   // of any row, and of one that ends as most do, which takes less time
+	full       map[string]*sql.Stmt
+
+	values  []any // all values of the rows that wait
+	unusual bool  // one of them does not end as most do
 }
 
-func (r *rows) add(row ...any) {
-	r.width = len(row)
-	if r.values = append(r.values, row...); len(r.values) == rowsAtOnce*len(row) {
+func (r *rows) add(usual bool, row ...any) {
+	r.unusual = r.unusual || !usual
+	if r.values = append(r.values, row...); len(r.values) == rowsAtOnce*r.all.values {
 		r.store()
 	}
 }
@@ -35,23 +44,41 @@ func (r *rows) store() {
 	if r.of.err != nil || len(r.values) == 0 {
 		return
 	}
-	row := ", (?" + strings.Repeat(", ?", r.width-1) + ")"
-	text := r.insert + " VALUES " + strings.Repeat(row, len(r.values)/r.width)[2:]
-	if len(r.values) < rowsAtOnce*r.width {
+	n, f := len(r.values)/r.all.values, r.all
+	if !r.unusual {
+		f = r.usual
+		values := r.values[:0]
+		for row := range slices.Chunk(r.values, r.all.values) {
+			values = append(values, row[:f.values]...)
+		}
+		r.values = values
+	}
+	r.exec(r.insert+" VALUES "+strings.Repeat(", "+f.text, n)[2:], n)
+	r.values, r.unusual = r.values[:0], false
+}
+
+func (r *rows) exec(text string, n int) {
+	if n < rowsAtOnce {
 		_, r.of.err = r.of.tx.ExecContext(r.of.ctx, text, r.values...)
 		return
 	}
-	if r.full == nil {
-		if r.full, r.of.err = r.of.tx.PrepareContext(r.of.ctx, text); r.of.err != nil {
+	statement, ok := r.full[text]
+	if !ok {
+		if statement, r.of.err = r.of.tx.PrepareContext(r.of.ctx, text); r.of.err != nil {
 			return
 		}
+		r.full[text] = statement
 	}
-	_, r.of.err = r.full.ExecContext(r.of.ctx, r.values...)
-	r.values = r.values[:0]
+	_, r.of.err = statement.ExecContext(r.of.ctx, r.values...)
 }
 
-// clients stores many new clients. An error rolls the transaction back at once: a statement of several
+// rows returns rows of a table that wait. An error rolls the transaction back at once: a statement of several
 // rows that could fail alone would copy each page for that before it is changed.
+func (c *changeWriter) rows(table string, all, usual form) *rows {
+	return &rows{of: c, insert: "INSERT OR ROLLBACK INTO " + table, all: all, usual: usual, full: map[string]*sql.Stmt{}}
+}
+
+// clients stores many new clients.
 func (c *changeWriter) clients(many dynsec.PutClients) {
 	// Beside changes that remove a record, references are verified: memberships may be stored before their clients.
 	if c.err == nil {
@@ -59,21 +86,21 @@ func (c *changeWriter) clients(many dynsec.PutClients) {
 	}
 	restore := c.withoutIndexes()
 	defer restore()
-	clients := &rows{of: c, insert: `INSERT OR ROLLBACK INTO access_clients (username, clientid, textname, textdescription, disabled)`}
-	passwords := &rows{of: c, insert: `INSERT OR ROLLBACK INTO access_passwords (username, encoded)`}
-	roles := &rows{of: c, insert: `INSERT OR ROLLBACK INTO access_client_roles (username, rolename, priority)`}
-	groups := &rows{of: c, insert: `INSERT OR ROLLBACK INTO access_client_groups (username, groupname, priority)`}
+	clients := c.rows(`access_clients (username, clientid, textname, textdescription, disabled)`, form{`(?, ?, ?, ?, ?)`, 5}, form{`(?, '', NULL, NULL, 0)`, 1})
+	passwords := c.rows(`access_passwords (username, encoded)`, form{`(?, ?)`, 2}, form{`(?, ?)`, 2})
+	roles := c.rows(`access_client_roles (username, rolename, priority)`, form{`(?, ?, ?)`, 3}, form{`(?, ?, -1)`, 2})
+	groups := c.rows(`access_client_groups (username, groupname, priority)`, form{`(?, ?, ?)`, 3}, form{`(?, ?, -1)`, 2})
 	for p := range many.Each {
 		name := any(p.Username)
-		clients.add(name, p.ClientID, p.TextName, p.TextDescription, p.Disabled)
+		clients.add(p.ClientID == "" && p.TextName == nil && p.TextDescription == nil && !p.Disabled, name, p.ClientID, p.TextName, p.TextDescription, p.Disabled)
 		if *p.Password != "" {
-			passwords.add(name, *p.Password)
+			passwords.add(true, name, *p.Password)
 		}
 		for _, ref := range p.Roles {
-			roles.add(name, ref.RoleName, int64(ref.Priority))
+			roles.add(ref.Priority == broker.NoPriority, name, ref.RoleName, int64(ref.Priority))
 		}
 		for _, ref := range p.Groups {
-			groups.add(name, ref.GroupName, int64(ref.Priority))
+			groups.add(ref.Priority == broker.NoPriority, name, ref.GroupName, int64(ref.Priority))
 		}
 		if c.err != nil {
 			return

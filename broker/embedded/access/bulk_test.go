@@ -47,6 +47,38 @@ func references(t *testing.T, c *Control) {
 	}
 }
 
+// TestImportOfAnyRows stores clients and memberships that end as most do, and others among them.
+func TestImportOfAnyRows(t *testing.T) {
+	t.Parallel()
+	var clients, members []string
+	for i := range 8*rowsAtOnce + 3 {
+		more, priority := "", ""
+		if i/rowsAtOnce%3 == 1 && i%5 == 0 {
+			more = []string{`,"clientid":"c"`, `,"textname":""`, `,"textdescription":"d"`, `,"disabled":true`}[i/5%4]
+			priority = fmt.Sprintf(`,"priority":%d`, i%3)
+		}
+		clients = append(clients, fmt.Sprintf(`{"username":"any-%04d"%s,"roles":[{"rolename":"r"%s}]}`, i, more, priority))
+		members = append(members, fmt.Sprintf(`{"username":"any-%04d"%s}`, i, priority))
+	}
+	path := filepath.Join(t.TempDir(), "broker.db")
+	c := open(t, path)
+	_, err := c.ImportAccess(t.Context(), strings.NewReader(`{"clients":[`+strings.Join(clients, ",")+`],"roles":[{"rolename":"r"}],
+		"groups":[{"groupname":"g","clients":[`+strings.Join(members, ",")+`]}],"defaultACLAccess":{}}`), false)
+	must(t, err)
+	imported := inMemory(t, c)
+	for _, want := range []string{`"priority": 2`, `"clientid": "c"`, `"textname": ""`, `"disabled": true`} {
+		if !strings.Contains(imported, want) {
+			t.Errorf("got no %s", want)
+		}
+	}
+	if diff := cmp.Diff(imported, export(t, c)); diff != "" {
+		t.Errorf("memory (-) and file (+):\n%s", diff)
+	}
+	if diff := cmp.Diff(imported, inMemory(t, restarted(t, c, path))); diff != "" {
+		t.Errorf("imported (-) and read at the start (+):\n%s", diff)
+	}
+}
+
 func TestImportReplacesMany(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "broker.db")

@@ -3,11 +3,11 @@ package access
 import (
 	"context"
 	"database/sql"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
+	"strings"
 
 	"signalbox/broker"
 	"signalbox/broker/dynsec"
@@ -104,7 +104,7 @@ func (l *loader) roles() iter.Seq[dynsec.RoleRecord] {
 func (l *loader) groups() iter.Seq[dynsec.GroupRecord] {
 	const q = `SELECT groupname, textname, textdescription FROM access_groups ORDER BY groupname`
 	return func(yield func(dynsec.GroupRecord) bool) {
-		held := l.cursor(membersIn("access_group_roles", "groupname", "rolename"))
+		held := l.cursor(groupRoleTable, sharedNames())
 		defer held.stop()
 		for g := range query(l, q, func(g *dynsec.GroupRecord) []any {
 			return []any{&g.GroupName, &g.TextName, &g.TextDescription}
@@ -119,29 +119,28 @@ func (l *loader) groups() iter.Seq[dynsec.GroupRecord] {
 	}
 }
 
-// clientRows is the table of clients. Texts may have any characters; those that are null are empty here.
-var clientRows = listing{table: "access_clients", key: []string{"username"}, width: 5, rest: `
-	iif(clientid = '' AND textname IS NULL AND textdescription IS NULL AND disabled = 0, x'0000000000',
-		x'00' || clientid || x'00' || iif(textname IS NULL, '', '=' || hex(textname)) || x'00' || iif(textdescription IS NULL, '', '=' || hex(textdescription)) || x'00' || iif(disabled, x'3100', x'00'))`}
+// The tables with rows for each client.
+var (
+	clientTable    = table{"access_clients", []string{"username", "clientid", "textname", "textdescription", "disabled"}, 1}
+	roleMembers    = table{"access_client_roles", []string{"username", "rolename", "priority"}, 2}
+	groupMembers   = table{"access_client_groups", []string{"username", "groupname", "priority"}, 2}
+	passwordTable  = table{"access_passwords", []string{"username", "encoded"}, 1}
+	groupRoleTable = table{"access_group_roles", []string{"groupname", "rolename", "priority"}, 2}
+)
 
 // clients yields the clients. Their lists are valid until the next one.
 func (l *loader) clients() iter.Seq[dynsec.ClientRecord] {
 	return func(yield func(dynsec.ClientRecord) bool) {
-		inRoles, inGroups := l.cursor(membersIn("access_client_roles", "username", "rolename")), l.cursor(membersIn("access_client_groups", "username", "groupname"))
+		inRoles, inGroups := l.cursor(roleMembers, sharedNames()), l.cursor(groupMembers, sharedNames())
 		password := l.passwords()
 		defer password.stop()
 		defer inRoles.stop()
 		defer inGroups.stop()
 		var c dynsec.ClientRecord
-		for row := range clientRows.rows(l) {
-			var err1, err2 error
-			c.Username, c.ClientID, c.Disabled = row[0], row[1], row[4] != ""
-			c.TextName, err1 = textOf(row[2])
-			c.TextDescription, err2 = textOf(row[3])
-			if err := errors.Join(err1, err2); err != nil {
-				l.err = err
-				return
-			}
+		var names packedStrings
+		for row := range clientTable.rows(l) {
+			c.Username, c.ClientID, c.Disabled = names.add(row[0].text), string(row[1].text), row[4].number != 0
+			c.TextName, c.TextDescription = row[2].optional(), row[3].optional()
 			c.HasPassword = password == nil || len(password.membersOf(c.Username)) > 0
 			c.Roles, c.Groups = c.Roles[:0], c.Groups[:0]
 			for _, m := range inRoles.membersOf(c.Username) {
@@ -157,17 +156,18 @@ func (l *loader) clients() iter.Seq[dynsec.ClientRecord] {
 	}
 }
 
-// textOf decodes a text of a client, nil for none.
-func textOf(column string) (*string, error) {
-	if column == "" {
-		return nil, nil
+// packedStrings makes strings of texts, many of them in one piece of memory.
+type packedStrings struct{ last strings.Builder }
+
+func (p *packedStrings) add(text []byte) string {
+	const piece = 16 << 10
+	if p.last.Cap()-p.last.Len() < len(text) {
+		p.last = strings.Builder{}
+		p.last.Grow(max(piece, len(text)))
 	}
-	text, err := hex.DecodeString(column[1:])
-	if err != nil {
-		return nil, fmt.Errorf("read the text of a client: %w", err)
-	}
-	s := string(text)
-	return &s, nil
+	from := p.last.Len()
+	p.last.Write(text)
+	return p.last.String()[from:]
 }
 
 // passwords returns a cursor of the passwords' owners, nil if every client has one: to count them
@@ -181,7 +181,7 @@ func (l *loader) passwords() *memberCursor {
 	if complete {
 		return nil
 	}
-	return l.cursor(listing{table: "access_passwords", key: []string{"username"}, rest: `x'00'`, width: 1})
+	return l.cursor(passwordTable, noNames)
 }
 
 // aclList decodes a role's ACLs from their JSON.

@@ -127,7 +127,7 @@ func (l *loader) changes() iter.Seq[dynsec.Change] {
 
 // clientChanges yields the clients with their password hashes.
 func (l *loader) clientChanges(yield func(dynsec.Change) bool) bool {
-	passwords := l.cursor(listing{table: "access_passwords", key: []string{"username"}, rest: `x'00' || encoded || x'00'`, width: 2})
+	passwords := l.cursor(passwordTable, func(text []byte) string { return string(text) })
 	defer passwords.stop()
 	return all(l.clients(), yield, func(c dynsec.ClientRecord) dynsec.Change {
 		put := dynsec.PutClient{ClientRecord: c}
