@@ -24,11 +24,10 @@ func (e *Engine) Yield(ctx context.Context, c Claim) (*Handover, error) {
 		if s == nil {
 			return nil, ErrNoClient
 		}
-		if s.username != c.Username || s.anonymous != c.Anonymous {
-			return nil, ErrForeign
-		}
-		holder, given := s.prepareHandover(c)
+		holder, given, err := s.prepareHandover(c)
 		switch {
+		case err != nil:
+			return nil, err
 		case given:
 			return &Handover{s}, nil
 		case holder == nil: // it has Clean Start, or has just ended
@@ -48,18 +47,21 @@ func (e *Engine) Yield(ctx context.Context, c Claim) (*Handover, error) {
 
 // prepareHandover begins the handover of a session whose client is away, or returns the
 // connection that has the session. The Will is dropped if the client has returned, though to
-// another engine [MQTT-3.1.3-9].
-func (s *Session) prepareHandover(c Claim) (holder *Conn, given bool) {
+// another engine [MQTT-3.1.3-9]. ErrForeign: it is the session of another user who has not left.
+func (s *Session) prepareHandover(c Claim) (holder *Conn, given bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if (s.username != c.Username || s.anonymous != c.Anonymous) && (s.conn == nil || !s.conn.isClosed()) {
+		return nil, false, ErrForeign
+	}
 	if s.conn != nil || s.ended || c.CleanStart {
-		return s.conn, false
+		return s.conn, false, nil
 	}
 	s.transfer.moving = true
 	if !c.KeepWill || c.Timestamp > s.latest() {
 		s.cancelWill()
 	}
-	return nil, true
+	return nil, true, nil
 }
 
 // cancelWill drops the Will, if there is one. mu is held.

@@ -9,13 +9,19 @@ import (
 // assignSession assigns the connection the session of its client id: the present one, after ending
 // an older connection [MQTT-3.1.4-3], or a new one. Of several connections that wait for the
 // session, the one with the latest CONNECT gets it; the others are refused. A client id
-// belongs to the username that opened its session.
+// belongs to the username that opened its session, until that has ended.
 func (e *Engine) assignSession(c *Conn) (s *Session, present bool, err error) {
 	h := c.hello
 	for {
 		s, previous := e.lookUp(h.ClientID, c)
 		if s != nil && (s.username != c.username || s.anonymous != c.anonymous) {
-			return nil, false, ErrForeign
+			if previous == nil || !previous.isClosed() {
+				return nil, false, ErrForeign
+			}
+			if err := e.awaitEnd(previous); err != nil {
+				return nil, false, err
+			}
+			continue
 		}
 		if previous != nil {
 			if err := e.evict(previous, c); err != nil {
@@ -45,6 +51,11 @@ func (e *Engine) evict(previous, c *Conn) error {
 		return ErrLater
 	}
 	previous.end(packet.ReasonSessionTakenOver, false)
+	return e.awaitEnd(previous)
+}
+
+// awaitEnd waits until an older connection has left its session, or has ended it.
+func (e *Engine) awaitEnd(previous *Conn) error {
 	if !previous.awaitDone(e.config.EvictTimeout) {
 		return &Refusal{Reason: packet.ReasonServerUnavailable, Text: "the older connection does not end"}
 	}
