@@ -1,7 +1,6 @@
 package dynsec
 
 import (
-	"crypto/pbkdf2"
 	"crypto/rand"
 	"crypto/sha512"
 	"crypto/subtle"
@@ -13,6 +12,8 @@ import (
 	"strings"
 
 	"golang.org/x/crypto/argon2"
+
+	"signalbox/broker/dynsec/pbkdf2"
 )
 
 // Sizes in bytes of the parts of a $7$ hash. Mosquitto accepts salts of these two
@@ -20,11 +21,13 @@ import (
 const (
 	saltBytes    = 64
 	oldSaltBytes = 12
-	hashBytes    = 64
+	hashBytes    = pbkdf2.Size
 )
 
 // maxIterations bounds the work of one PBKDF2 check, about a second.
 const maxIterations = 1_000_000
+
+const argon2idPrefix = "$argon2id$"
 
 // Bounds of one argon2id check: 256 MiB, and no more than four passes over that.
 const (
@@ -48,7 +51,7 @@ func HashPassword(password []byte, iterations int) (string, error) {
 	}
 	salt := make([]byte, saltBytes)
 	rand.Read(salt)
-	hash, err := pbkdf2.Key(sha512.New, string(password), salt, iterations, hashBytes)
+	hash, err := pbkdf2.Key(password, salt, iterations)
 	if err != nil {
 		return "", fmt.Errorf("derive key: %w", err)
 	}
@@ -75,6 +78,9 @@ func VerifyPassword(encoded string, password []byte) (bool, error) {
 	return subtle.ConstantTimeCompare(got, h.hash) == 1, nil
 }
 
+// IsMemoryHard reports whether a hash is argon2id, whose verification takes up to 256 MiB.
+func IsMemoryHard(encoded string) bool { return strings.HasPrefix(encoded, argon2idPrefix) }
+
 // checkPasswordHash returns the error that [VerifyPassword] would return for a hash.
 func checkPasswordHash(encoded string) error {
 	_, err := parseHash(encoded)
@@ -98,7 +104,7 @@ func (h passwordHash) derive(password []byte) ([]byte, error) {
 		sum := sha512.Sum512(slices.Concat(password, h.salt))
 		return sum[:], nil
 	}
-	key, err := pbkdf2.Key(sha512.New, string(password), h.salt, int(h.iterations), len(h.hash))
+	key, err := pbkdf2.Key(password, h.salt, int(h.iterations))
 	if err != nil {
 		return nil, fmt.Errorf("derive key: %w", err)
 	}
@@ -109,7 +115,7 @@ func parseHash(encoded string) (passwordHash, error) {
 	switch {
 	case strings.HasPrefix(encoded, "$7$"):
 		return parsePBKDF2(encoded)
-	case strings.HasPrefix(encoded, "$argon2id$"):
+	case IsMemoryHard(encoded):
 		return parseArgon2id(encoded)
 	case IsWeakHash(encoded):
 		return parseSHA512(encoded)

@@ -20,6 +20,7 @@ import (
 
 	"signalbox/broker"
 	"signalbox/broker/dynsec"
+	"signalbox/broker/dynsec/pbkdf2"
 	"signalbox/broker/embedded/schema"
 	"signalbox/broker/storage"
 )
@@ -56,7 +57,8 @@ type Control struct {
 	writer      *writer
 	accounts    *accounts
 	credentials *credentialCache
-	hashing     semaphore
+	hashing     semaphore // as many as are hashed side by side
+	memoryHard  semaphore // of these, those that take much memory
 
 	state        atomic.Pointer[dynsec.State] // the stored state
 	initialised  atomic.Bool
@@ -124,7 +126,8 @@ func newControl(ctx context.Context, o Options, st *store) (*Control, error) {
 	}
 	c := &Control{
 		iterations: o.PasswordIterations, minLength: o.MinPasswordLength, log: o.Log, store: st,
-		credentials: newCredentialCache(dummyHash), hashing: make(semaphore, runtime.NumCPU()), closed: make(chan struct{}),
+		credentials: newCredentialCache(dummyHash), hashing: make(semaphore, runtime.NumCPU()*pbkdf2.AtOnce()),
+		memoryHard: make(semaphore, runtime.NumCPU()), closed: make(chan struct{}),
 	}
 	c.applied.set(uint64(index))
 	c.state.Store(state)

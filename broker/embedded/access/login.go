@@ -124,6 +124,12 @@ func (c *Control) verifyPassword(ctx context.Context, cr Credentials, owner, enc
 			return false, err
 		}
 	}
+	if dynsec.IsMemoryHard(encoded) {
+		if err := c.memoryHard.acquire(ctx); err != nil {
+			return false, fmt.Errorf("wait to verify a password: %w", err)
+		}
+		defer c.memoryHard.release()
+	}
 	if dynsec.IsWeakHash(encoded) { // too fast: the delay would show who has one
 		dynsec.VerifyPassword(c.credentials.dummyHash, cr.Password) //nolint:errcheck // only its time counts
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -119,11 +118,11 @@ func TestLogInFollowsTheRecord(t *testing.T) {
 // occupyHashing takes all places for hashing until the returned function is called.
 func occupyHashing(t *testing.T, c *Control) (free func()) {
 	t.Helper()
-	for range runtime.NumCPU() {
+	for range cap(c.hashing) {
 		must(t, c.hashing.acquire(t.Context()))
 	}
 	free = sync.OnceFunc(func() {
-		for range runtime.NumCPU() {
+		for range cap(c.hashing) {
 			c.hashing.release()
 		}
 	})
