@@ -28,7 +28,10 @@ func (c *Console) functions(l *locale, root string) template.FuncMap {
 		"state": stateMark,
 		"named": func(link, name string) template.HTML { return named("", link, name) },
 		"tag":   func(link, name string) template.HTML { return named(` class="tag"`, link, name) },
-		"dict":  dict,
+		"check": func(s selection, name string) template.HTML {
+			return s.checkbox(name, l.text("sessions.select", show(name)))
+		},
+		"dict": dict,
 	}
 }
 

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"html/template"
 	"maps"
 	"net/http"
 	"net/url"
@@ -113,3 +114,13 @@ func (q *request) selection(name, part string) selection {
 
 // Has reports whether a row is selected.
 func (s selection) Has(name string) bool { return s.All || slices.Contains(s.posted, name) }
+
+// checkbox returns the cell by which the object of a row is selected for what can be done with several.
+func (s selection) checkbox(name, label string) template.HTML {
+	checked := ""
+	if s.Has(name) {
+		checked = " checked"
+	}
+	return template.HTML(`<td><input type="checkbox" name="selected" form="selection" value="` + template.HTMLEscapeString(name) + //nolint:gosec // escaped
+		`"` + checked + ` aria-label="` + template.HTMLEscapeString(label) + `"></td>`)
+}

@@ -48,8 +48,8 @@ const nextTurn = 1 << 8
 // an answer.
 const (
 	shortPause     = 150 * time.Microsecond
-	longPause      = 600 * time.Microsecond
-	enoughMessages = 6
+	longPause      = 900 * time.Microsecond
+	enoughMessages = 8
 	gatherWithin   = 250 * time.Microsecond
 	seldom         = 64 * nextTurn
 	fewTurns       = 4 * nextTurn

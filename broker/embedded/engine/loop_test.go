@@ -55,8 +55,8 @@ func TestLoopPauses(t *testing.T) {
 func TestLoopPauseAdapts(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ apart, least, most time.Duration }{
-		"many messages":    {10 * time.Microsecond, shortPause, shortPause},
-		"a few messages":   {60 * time.Microsecond, 6 * 60 * time.Microsecond, 12 * 60 * time.Microsecond},
+		"many messages":    {5 * time.Microsecond, shortPause, shortPause},
+		"a few messages":   {60 * time.Microsecond, (enoughMessages - 1) * 60 * time.Microsecond, 2 * enoughMessages * 60 * time.Microsecond},
 		"too few messages": {200 * time.Microsecond, longPause, longPause},
 	} {
 		t.Run(name, func(t *testing.T) {
