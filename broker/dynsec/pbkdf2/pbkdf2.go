@@ -15,9 +15,14 @@ import (
 // Size is the length of a key in bytes.
 const Size = sha512.Size
 
-// AtOnce returns how many keys each processor derives side by side. More callers than that for each
-// processor wait.
-func AtOnce() int { return lanes }
+// Callers returns how many callers keep all processors busy: those whose keys are derived side by side, and as many
+// who wait, so that the next batch is full. More callers only wait longer.
+func Callers() int {
+	if lanes == 1 {
+		return runtime.GOMAXPROCS(0)
+	}
+	return 2 * lanes * runtime.GOMAXPROCS(0)
+}
 
 // Key derives a key of a password, with at least one iteration. It waits while other callers use all processors. Its
 // errors are those of crypto/pbkdf2.

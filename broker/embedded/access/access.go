@@ -57,7 +57,7 @@ type Control struct {
 	writer      *writer
 	accounts    *accounts
 	credentials *credentialCache
-	hashing     semaphore // as many as are hashed side by side
+	hashing     semaphore // as many as keep the processors busy
 	memoryHard  semaphore // of these, those that take much memory
 
 	state        atomic.Pointer[dynsec.State] // the stored state
@@ -126,7 +126,7 @@ func newControl(ctx context.Context, o Options, st *store) (*Control, error) {
 	}
 	c := &Control{
 		iterations: o.PasswordIterations, minLength: o.MinPasswordLength, log: o.Log, store: st,
-		credentials: newCredentialCache(dummyHash), hashing: make(semaphore, runtime.NumCPU()*pbkdf2.AtOnce()),
+		credentials: newCredentialCache(dummyHash), hashing: make(semaphore, pbkdf2.Callers()),
 		memoryHard: make(semaphore, runtime.NumCPU()), closed: make(chan struct{}),
 	}
 	c.applied.set(uint64(index))
