@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"fmt"
 	"html/template"
 	"net/url"
@@ -27,7 +28,7 @@ func (c *Console) functions(l *locale, root string) template.FuncMap {
 		"nav":   func(e navEntry) template.HTML { return e.html(c.icon(root, e.Icon)) },
 		"state": stateMark,
 		"named": func(link, name string) template.HTML { return named("", link, name) },
-		"tag":   func(link, name string) template.HTML { return named(` class="tag"`, link, name) },
+		"tags":  tags,
 		"check": func(s selection, name string) template.HTML {
 			return s.checkbox(name, l.text("sessions.select", show(name)))
 		},
@@ -57,6 +58,23 @@ func stateMark(kind string, icon template.HTML, text string) template.HTML {
 func named(class, link, name string) template.HTML {
 	return template.HTML(`<a` + class + ` href="` + template.HTMLEscapeString(link+url.QueryEscape(name)) + `">` + //nolint:gosec // escaped
 		template.HTMLEscapeString(show(name)) + `</a>`)
+}
+
+// tags returns links to the pages of the roles or groups of an object, as named does.
+func tags(link string, of any) template.HTML {
+	var b strings.Builder
+	add := func(name string) { b.WriteString(string(named(` class="tag"`, link, name)) + " ") }
+	switch list := of.(type) {
+	case []roleRef:
+		for _, r := range list {
+			add(r.Name)
+		}
+	case []groupRef:
+		for _, g := range list {
+			add(g.Name)
+		}
+	}
+	return template.HTML(cmp.Or(b.String(), "–")) //nolint:gosec // escaped
 }
 
 // icon returns an icon, which only repeats the text beside it.
