@@ -14,19 +14,9 @@ func (e *Engine) assignSession(c *Conn) (s *Session, present bool, err error) {
 	h := c.hello
 	for {
 		s, previous := e.lookUp(h.ClientID, c)
-		if s != nil && (s.username != c.username || s.anonymous != c.anonymous) {
-			if previous == nil || !previous.isClosed() {
-				return nil, false, ErrForeign
-			}
-			if err := e.awaitEnd(previous); err != nil {
-				return nil, false, err
-			}
-			continue
-		}
-		if previous != nil {
-			if err := e.evict(previous, c); err != nil {
-				return nil, false, err
-			}
+		if waited, err := e.awaitPrevious(previous, s, c); err != nil {
+			return nil, false, err
+		} else if waited {
 			continue
 		}
 		switch {
@@ -42,6 +32,21 @@ func (e *Engine) assignSession(c *Conn) (s *Session, present bool, err error) {
 			}
 		}
 	}
+}
+
+// awaitPrevious ends the connection that has the session for which c waits, if there is one, and reports whether it did.
+// That of another user is waited for only if it has ended.
+func (e *Engine) awaitPrevious(previous *Conn, s *Session, c *Conn) (waited bool, err error) {
+	isForeign := s != nil && (s.username != c.username || s.anonymous != c.anonymous)
+	switch {
+	case isForeign && (previous == nil || !previous.isClosed()):
+		return false, ErrForeign
+	case isForeign:
+		return true, e.awaitEnd(previous)
+	case previous != nil:
+		return true, e.evict(previous, c)
+	}
+	return false, nil
 }
 
 // evict ends the connection that has the session for which c waits [MQTT-3.1.4-3]. It
