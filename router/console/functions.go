@@ -61,7 +61,7 @@ func named(class, link, name string) template.HTML {
 }
 
 // tags returns links to the pages of the roles or groups of an object, as named does.
-func tags(link string, of any) template.HTML {
+func tags(link string, of any) (template.HTML, error) {
 	var b strings.Builder
 	add := func(name string) { b.WriteString(string(named(` class="tag"`, link, name)) + " ") }
 	switch list := of.(type) {
@@ -73,8 +73,10 @@ func tags(link string, of any) template.HTML {
 		for _, g := range list {
 			add(g.Name)
 		}
+	default:
+		return "", fmt.Errorf("tags: %T has no names", of)
 	}
-	return template.HTML(cmp.Or(b.String(), "–")) //nolint:gosec // escaped
+	return template.HTML(cmp.Or(b.String(), "–")), nil //nolint:gosec // escaped
 }
 
 // icon returns an icon, which only repeats the text beside it.

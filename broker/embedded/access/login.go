@@ -32,9 +32,9 @@ type Credentials struct {
 	HasPassword bool
 	ClientID    string
 	AtOnce      bool // return ErrWaits where the log-in has to wait for the file or a hash
-	// Recheck is called once more when the password is about to be verified, which may be
-	// long after the start of the log-in; nil if there is nothing to check. Its error is
-	// the outcome.
+	// Recheck is called when the password is about to be verified, which may be long after
+	// the start of the log-in, and when it was, since others are verified at the same time; nil if
+	// there is nothing to check. Its error is the outcome, whether or not the password is right.
 	Recheck func() error
 	// WhileConnected returns a context that ends when the client disconnects, and a
 	// function that ends the watch; nil if that cannot be detected.
@@ -119,16 +119,14 @@ func (c *Control) verifyPassword(ctx context.Context, cr Credentials, owner, enc
 		return false, fmt.Errorf("wait to verify a password: %w", err)
 	}
 	defer c.hashing.release()
-	if cr.Recheck != nil {
-		if err := cr.Recheck(); err != nil {
-			return false, err
-		}
-	}
 	if dynsec.IsMemoryHard(encoded) {
 		if err := c.memoryHard.acquire(ctx); err != nil {
 			return false, fmt.Errorf("wait to verify a password: %w", err)
 		}
 		defer c.memoryHard.release()
+	}
+	if err := cr.recheck(); err != nil {
+		return false, err
 	}
 	if dynsec.IsWeakHash(encoded) { // too fast: the delay would show who has one
 		dynsec.VerifyPassword(c.credentials.dummyHash, cr.Password) //nolint:errcheck // only its time counts
@@ -137,7 +135,14 @@ func (c *Control) verifyPassword(ctx context.Context, cr Credentials, owner, enc
 	if err != nil {
 		c.log.Error("a stored password hash cannot be verified", slog.Any("error", err), slog.String("username", owner))
 	}
-	return correct, nil
+	return correct, cr.recheck()
+}
+
+func (cr *Credentials) recheck() error {
+	if cr.Recheck == nil {
+		return nil
+	}
+	return cr.Recheck()
 }
 
 // awaitHashing waits to verify a password, at most as long as the client stays connected.

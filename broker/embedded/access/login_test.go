@@ -130,6 +130,30 @@ func occupyHashing(t *testing.T, c *Control) (free func()) {
 	return free
 }
 
+// TestRecheck refuses a client before its password is verified, or after that, though the password is right. In between
+// others that were verified at the same time may have used up what an address may try.
+func TestRecheck(t *testing.T) {
+	t.Parallel()
+	c := fresh(t)
+	command(t, c, `{"command":"createClient","username":"u","password":"secret"}`)
+	errBanned := errors.New("banned")
+	for refused, want := range []error{errBanned, errBanned, nil} {
+		calls := 0
+		account, err := c.Authenticate(t.Context(), Credentials{Username: "u", HasUsername: true, Password: []byte("secret"), HasPassword: true, Recheck: func() error {
+			if calls++; calls == refused+1 {
+				return errBanned
+			}
+			return nil
+		}})
+		if err == nil {
+			account.Release()
+		}
+		if !errors.Is(err, want) || calls != min(refused+1, 2) {
+			t.Errorf("refused at check %d: got %v after %d checks, want %v", refused+1, err, calls, want)
+		}
+	}
+}
+
 // TestCachedLogInCostsNoHashing logs in while no password can be hashed. All others wait,
 // whether or not their credentials are right.
 func TestCachedLogInCostsNoHashing(t *testing.T) {
