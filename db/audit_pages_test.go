@@ -72,34 +72,35 @@ func TestCampaignAuditPages(t *testing.T) {
 	}
 }
 
-// withoutAuditIndexes drops the indexes of the audit log, and returns what creates them again.
+// withoutAuditIndexes drops the indexes of the audit log, and returns what creates them again in
+// the same order, by which SQLite decides between two that seem alike.
 func withoutAuditIndexes(t *testing.T, d *DB) (create func()) {
 	t.Helper()
-	rows, err := d.rw.QueryContext(t.Context(), "SELECT name, sql FROM sqlite_master WHERE type = 'index' AND tbl_name = 'audit' AND sql IS NOT NULL")
+	rows, err := d.rw.QueryContext(t.Context(), "SELECT name, sql FROM sqlite_master WHERE type = 'index' AND tbl_name = 'audit' AND sql IS NOT NULL ORDER BY rowid")
 	if err != nil {
 		t.Fatal(err)
 	}
-	indexes := map[string]string{}
+	var names, definitions []string
 	for rows.Next() {
 		var name, definition string
 		if err := rows.Scan(&name, &definition); err != nil {
 			t.Fatal(err)
 		}
-		indexes[name] = definition
+		names, definitions = append(names, name), append(definitions, definition)
 	}
-	if err := errors.Join(rows.Err(), rows.Close()); err != nil || len(indexes) == 0 {
-		t.Fatal(len(indexes), "indexes:", err)
+	if err := errors.Join(rows.Err(), rows.Close()); err != nil || len(names) == 0 {
+		t.Fatal(len(names), "indexes:", err)
 	}
 	execute := func(statement string) {
 		if _, err := d.rw.ExecContext(t.Context(), statement); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for name := range indexes {
+	for _, name := range names {
 		execute("DROP INDEX " + name)
 	}
 	return func() {
-		for _, definition := range indexes {
+		for _, definition := range definitions {
 			execute(definition)
 		}
 	}
