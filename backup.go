@@ -34,6 +34,7 @@ func backupCreate(load configLoader) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			appliance.LowerPriority()
 			if len(args) == 0 {
 				return createInDirectory(cmd, c)
 			}
@@ -105,6 +106,7 @@ func backupVerify() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			appliance.LowerPriority()
 			m, err := appliance.VerifyBackup(cmd.Context(), args[0], with)
 			if err != nil {
 				return fmt.Errorf("%s: %w", args[0], err)

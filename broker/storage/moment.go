@@ -6,22 +6,18 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"time"
+	"runtime"
 
 	"modernc.org/sqlite"
-	sqlite3 "modernc.org/sqlite/lib"
 )
 
-// pagesPerCopyStep bounds how long Copy runs before it looks at its context.
-const pagesPerCopyStep = 1024
+// pagesPerCopyStep bounds how long Copy runs before others get the processor, and before it looks
+// at its context.
+const pagesPerCopyStep = 128
 
-// Bounds of the wait for writers of other processes. SQLite does not queue those who wait, so
-// the write transactions that were begun are ended between two attempts, and others write.
-const (
-	momentWait     = 250 * time.Millisecond // for one database
-	momentPause    = 50 * time.Millisecond
-	momentAttempts = 100
-)
+// undisturbedAttempts bounds how often a moment is looked for beside writers, before these are
+// made to wait.
+const undisturbedAttempts = 500
 
 // maxCopyLog bounds the write-ahead log of a database while it is copied.
 const maxCopyLog = 8 << 30
@@ -30,76 +26,70 @@ const maxCopyLog = 8 << 30
 // moment. It must be closed: while it is open, the write-ahead log of each
 // database grows with every change.
 type Moment struct {
-	pools  []*sql.DB
-	conns  map[string]*sql.Conn // in a read transaction, by path
-	maxLog int64
+	pools    []*sql.DB
+	conns    map[string]*sql.Conn // in a read transaction, by path
+	watchers map[string]*sql.Conn // which see whether others commit, by path
+	maxLog   int64
 }
 
-// BeginMoment begins a read transaction in each of the databases while it holds the
-// write transaction of all of them, which it ends before it returns. The files may be
-// open elsewhere, even in another process; behind the writers of a [File] of this process it
-// waits in their order.
-func BeginMoment(ctx context.Context, paths []string) (m *Moment, err error) {
-	m = &Moment{conns: map[string]*sql.Conn{}, maxLog: maxCopyLog}
+// BeginMoment begins a read transaction in each of the databases. The files may be open
+// elsewhere, even in another process, and no writer waits: the last transaction begins while
+// nothing has been committed to the other databases since theirs have. Where too much is
+// written for that, even repeatedly, the writers wait until all have begun. The database that
+// is written to most should be the last one.
+func BeginMoment(ctx context.Context, paths []string) (*Moment, error) {
+	return beginMoment(ctx, paths, undisturbedAttempts)
+}
+
+func beginMoment(ctx context.Context, paths []string, attempts int) (m *Moment, err error) {
+	m = &Moment{conns: map[string]*sql.Conn{}, watchers: map[string]*sql.Conn{}, maxLog: maxCopyLog}
 	defer func() {
 		if err != nil {
 			m, err = nil, errors.Join(err, m.Close())
 		}
 	}()
-	for _, path := range paths { // opening takes longest, and needs no lock
+	for _, path := range paths { // opening takes longest
 		if err := m.open(ctx, path); err != nil {
 			return m, err
 		}
 	}
-	unlock, err := lockOpen(ctx, paths)
-	if err != nil {
-		return m, err
-	}
-	defer unlock()
-	var writers []*sql.DB
-	for _, path := range paths {
-		writers = append(writers, m.pool(path, fmt.Sprintf("mode=rw&%s_pragma=busy_timeout(%d)&_txlock=immediate", forAll, momentWait.Milliseconds())))
-	}
-	for attempt := 1; ; attempt++ {
-		if err = m.begin(ctx, paths, writers); err == nil || !isBusy(err) || attempt == momentAttempts {
+	for range attempts {
+		if undisturbed, err := m.beginBeside(ctx, paths); undisturbed || err != nil {
 			return m, err
 		}
-		select {
-		case <-time.After(momentPause):
-		case <-ctx.Done():
-			return m, context.Cause(ctx)
-		}
 	}
+	return m, m.beginAlone(ctx, paths)
 }
 
-// begin begins the read transactions while it holds all write transactions.
-func (m *Moment) begin(ctx context.Context, paths []string, writers []*sql.DB) (err error) {
-	var held []*sql.Tx
-	defer func() {
-		for _, w := range held {
-			err = errors.Join(err, w.Rollback())
-		}
-	}()
-	for i, path := range paths {
-		w, err := writers[i].BeginTx(ctx, nil)
-		if err != nil {
-			return OpenError(path, err)
-		}
-		held = append(held, w)
-	}
+// beginBeside begins the read transactions and reports whether they see the same moment: that
+// in which the last one began. If not, none has begun.
+func (m *Moment) beginBeside(ctx context.Context, paths []string) (undisturbed bool, err error) {
+	var before []int64
 	for _, path := range paths {
-		if err := beginRead(ctx, m.conns[path]); err != nil {
-			m.rollback() //nolint:errcheck // the error of the beginning counts
-			return OpenError(path, err)
+		version, err := m.version(ctx, path)
+		if err == nil {
+			err = beginRead(ctx, m.conns[path])
+		}
+		if err != nil {
+			return false, OpenError(path, err)
+		}
+		before = append(before, version)
+	}
+	for i, path := range paths[:len(paths)-1] {
+		version, err := m.version(ctx, path)
+		if err != nil {
+			return false, OpenError(path, err)
+		}
+		if version != before[i] {
+			return false, m.rollback()
 		}
 	}
-	return nil
+	return true, nil
 }
 
-// isBusy reports whether an error is that another connection writes.
-func isBusy(err error) bool {
-	code, ofSQLite := primaryCode(err)
-	return ofSQLite && code == sqlite3.SQLITE_BUSY
+// version returns a number that is another one after each commit to a database.
+func (m *Moment) version(ctx context.Context, path string) (n int64, err error) {
+	return n, m.watchers[path].QueryRowContext(ctx, `PRAGMA data_version`).Scan(&n)
 }
 
 func (m *Moment) pool(path, options string) *sql.DB {
@@ -109,11 +99,13 @@ func (m *Moment) pool(path, options string) *sql.DB {
 }
 
 func (m *Moment) open(ctx context.Context, path string) error {
-	conn, err := m.pool(path, "mode=rw&"+forAll+forReader).Conn(ctx)
-	if err != nil {
-		return OpenError(path, err)
+	for _, conns := range []map[string]*sql.Conn{m.conns, m.watchers} {
+		conn, err := m.pool(path, "mode=rw&"+forAll+forReader).Conn(ctx)
+		if err != nil {
+			return OpenError(path, err)
+		}
+		conns[path] = conn
 	}
-	m.conns[path] = conn
 	return nil
 }
 
@@ -126,8 +118,9 @@ func beginRead(ctx context.Context, conn *sql.Conn) error {
 	return conn.QueryRowContext(ctx, `SELECT count(*) FROM sqlite_schema`).Scan(&n)
 }
 
-// Copy writes the database at path, as it was at the moment, to a new file. The file is
-// complete, durable and readable by its owner only if there is no error.
+// Copy writes the database at path, as it was at the moment, to a new file that only its owner can
+// read. It is not durable: a copy is a step towards a file that is, and flushing as much as a
+// database at once makes those wait who commit meanwhile.
 func (m *Moment) Copy(ctx context.Context, path, target string) error {
 	if err := create(target, "the copy of the database"); err != nil {
 		return err
@@ -136,7 +129,7 @@ func (m *Moment) Copy(ctx context.Context, path, target string) error {
 	if err != nil {
 		return fmt.Errorf("copy the database %s to %s: %w", path, target, err)
 	}
-	return secure(target)
+	return nil
 }
 
 func (m *Moment) copyPages(ctx context.Context, conn any, path, target string) error {
@@ -146,13 +139,14 @@ func (m *Moment) copyPages(ctx context.Context, conn any, path, target string) e
 	if !ok {
 		return fmt.Errorf("%T cannot copy a database", conn)
 	}
-	b, err := source.NewBackup(target)
+	b, err := source.NewBackup(dataSource(target, "_pragma=synchronous(OFF)&_pragma=journal_mode(OFF)"))
 	if err != nil {
 		return err
 	}
 	for more := true; more && err == nil; {
 		if err = errors.Join(ctx.Err(), m.checkLog(path)); err == nil {
 			more, err = b.Step(pagesPerCopyStep)
+			runtime.Gosched()
 		}
 	}
 	return errors.Join(err, b.Finish())
@@ -180,8 +174,10 @@ func (m *Moment) rollback() (err error) {
 // Close ends the read transactions.
 func (m *Moment) Close() (err error) {
 	err = m.rollback()
-	for _, conn := range m.conns {
-		err = errors.Join(err, conn.Close())
+	for _, conns := range []map[string]*sql.Conn{m.conns, m.watchers} {
+		for _, conn := range conns {
+			err = errors.Join(err, conn.Close())
+		}
 	}
 	for _, db := range m.pools {
 		err = errors.Join(err, db.Close())

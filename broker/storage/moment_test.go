@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"log/slog"
+	"math"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -14,9 +15,18 @@ import (
 )
 
 // TestMoment writes each number to one database and then to another, while both are
-// copied: the second copy must have as many as the first, or one fewer.
+// copied: the second copy must have as many as the first, or one fewer. It does so while the
+// moment is looked for beside the writers, and while these wait.
 func TestMoment(t *testing.T) {
-	t.Parallel()
+	for name, attempts := range map[string]int{"beside": math.MaxInt, "alone": 0} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			testMoment(t, attempts)
+		})
+	}
+}
+
+func testMoment(t *testing.T, attempts int) {
 	dir := t.TempDir()
 	paths := []string{filepath.Join(dir, "a.db"), filepath.Join(dir, "b.db")}
 	var writers []*sql.DB
@@ -42,15 +52,15 @@ func TestMoment(t *testing.T) {
 		}
 	}()
 	for round := range 20 {
-		checkMoment(t, dir, paths, round, &written)
+		checkMoment(t, dir, paths, attempts, round, &written)
 	}
 	stop()
 	<-done
 }
 
-func checkMoment(t *testing.T, dir string, paths []string, round int, written *atomic.Int64) {
+func checkMoment(t *testing.T, dir string, paths []string, attempts, round int, written *atomic.Int64) {
 	t.Helper()
-	m, err := BeginMoment(t.Context(), paths)
+	m, err := beginMoment(t.Context(), paths, attempts)
 	must(t, err)
 	before := written.Load()
 	for written.Load() < before+3 && !t.Failed() { // changes after the moment, which no copy may have
@@ -70,6 +80,95 @@ func checkMoment(t *testing.T, dir string, paths []string, round int, written *a
 	}
 }
 
+// TestMomentIsDisturbed writes each number to one database and then to another, in bursts that
+// are short enough for moments between them: where a moment is reported, the second database has
+// as many as the first, or one fewer.
+func TestMomentIsDisturbed(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	paths := []string{filepath.Join(dir, "a.db"), filepath.Join(dir, "b.db")}
+	m := &Moment{conns: map[string]*sql.Conn{}, watchers: map[string]*sql.Conn{}}
+	burst, done := make(chan struct{}, 1), make(chan struct{})
+	var inserts []func() error
+	for _, path := range paths {
+		execute(t, path, `PRAGMA journal_mode = WAL`, `CREATE TABLE n (i INTEGER PRIMARY KEY)`)
+		must(t, m.open(t.Context(), path))
+		db := OpenPool(path, 1, forAll+"_pragma=synchronous(OFF)")
+		defer db.Close()
+		insert, err := db.Prepare(`INSERT INTO n DEFAULT VALUES`)
+		must(t, err)
+		inserts = append(inserts, func() error { _, err := insert.Exec(); return err })
+	}
+	go func() {
+		defer close(done)
+		for range burst {
+			for range 20 {
+				if err := errors.Join(inserts[0](), inserts[1]()); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+	}()
+	count := func(path string) (n int) {
+		must(t, m.conns[path].QueryRowContext(t.Context(), `SELECT count(*) FROM n`).Scan(&n))
+		return n
+	}
+	for disturbed, begun := 0, 0; disturbed < 50 || begun < 50; {
+		select {
+		case burst <- struct{}{}:
+		default:
+		}
+		undisturbed, err := m.beginBeside(t.Context(), paths)
+		must(t, err)
+		if !undisturbed {
+			disturbed++
+			continue
+		}
+		begun++
+		if a, b := count(paths[0]), count(paths[1]); a != b && a != b+1 {
+			t.Fatalf("moment %d: the databases have %d and %d rows", begun, a, b)
+		}
+		must(t, m.rollback())
+	}
+	close(burst)
+	<-done
+	must(t, m.Close())
+}
+
+// TestMomentBesideWriters begins a moment while a transaction writes to each database, and others
+// of this process wait for that: the moment waits for none, and has nothing of what was not
+// committed.
+func TestMomentBesideWriters(t *testing.T) {
+	t.Parallel()
+	var paths []string
+	for _, name := range []string{"a.db", "b.db"} {
+		path := filepath.Join(t.TempDir(), name)
+		f, err := Open(t.Context(), path, notes, slog.New(slog.DiscardHandler))
+		must(t, err, f.Lock(t.Context()))
+		w := f.Writer(Full)
+		tx, err := w.Begin()
+		must(t, err)
+		_, err = tx.Exec(`CREATE TABLE n (i INTEGER PRIMARY KEY)`)
+		must(t, err)
+		defer func() {
+			must(t, tx.Rollback(), w.Close())
+			f.Unlock()
+			must(t, f.Close())
+		}()
+		paths = append(paths, path)
+	}
+	m, err := BeginMoment(t.Context(), paths)
+	must(t, err)
+	for _, path := range paths {
+		target := path + ".copy"
+		must(t, m.Copy(t.Context(), path, target))
+		if n, err := Scan(t.Context(), target, `SELECT count(*) FROM sqlite_schema WHERE name = 'n'`); n != "0" || err != nil {
+			t.Errorf("%s: got %s, %v", target, n, err)
+		}
+	}
+	must(t, m.Close())
+}
+
 // TestMomentHoldsWriters has BeginMoment wait for a writer of the second database: then
 // the first has no other writer, and the moment includes what was committed meanwhile.
 func TestMomentHoldsWriters(t *testing.T) {
@@ -87,7 +186,7 @@ func TestMomentHoldsWriters(t *testing.T) {
 	var m *Moment
 	go func() {
 		var err error
-		m, err = BeginMoment(t.Context(), paths)
+		m, err = beginMoment(t.Context(), paths, 0)
 		begun <- err
 	}()
 	for held := false; !held; runtime.Gosched() {
@@ -120,7 +219,7 @@ func TestMomentWaitsForTheLock(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	begun := make(chan error, 1)
 	go func() {
-		m, err := BeginMoment(ctx, []string{path})
+		m, err := beginMoment(ctx, []string{path}, 0)
 		if err == nil {
 			err = m.Close()
 		}

@@ -160,14 +160,19 @@ func (f *File) Readers() *sql.DB {
 // OpenPool opens connections to a file whose path may contain any character. The
 // options are the query of SQLite's URI. All connections stay open.
 func OpenPool(path string, connections int, options string) *sql.DB {
-	dsn := url.URL{Scheme: "file", OmitHost: true, Path: filepath.ToSlash(path), RawQuery: options}
-	db, err := sql.Open("sqlite", dsn.String())
+	db, err := sql.Open("sqlite", dataSource(path, options))
 	if err != nil {
 		panic(err) // only the driver's name can be wrong here
 	}
 	db.SetMaxOpenConns(connections)
 	db.SetMaxIdleConns(connections)
 	return db
+}
+
+// dataSource returns the URI of a file with options.
+func dataSource(path, options string) string {
+	uri := url.URL{Scheme: "file", OmitHost: true, Path: filepath.ToSlash(path), RawQuery: options}
+	return uri.String()
 }
 
 // Lock waits until no other goroutine writes. SQLite has one writer at a time

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 
 	"filippo.io/age"
 	"github.com/klauspost/compress/zstd"
@@ -20,7 +21,27 @@ func (c *creation) writeFile(ctx context.Context, path string) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(c.write(ctx, f), f.Sync(), f.Close())
+	return errors.Join(c.write(ctx, &flushedFile{File: f}), f.Sync(), f.Close())
+}
+
+// flushEvery is how many bytes are flushed to disk at once. Those who commit meanwhile wait for
+// what is being written.
+const flushEvery = 4 << 20
+
+// flushedFile is a file that is flushed while it is written.
+type flushedFile struct {
+	*os.File
+	unflushed int
+}
+
+// Write implements [io.Writer].
+func (f *flushedFile) Write(b []byte) (n int, err error) {
+	n, err = f.File.Write(b)
+	if f.unflushed += n; err == nil && f.unflushed >= flushEvery {
+		f.unflushed = 0
+		err = f.Sync()
+	}
+	return n, err
 }
 
 func (c *creation) write(ctx context.Context, to io.Writer) error {
@@ -76,7 +97,8 @@ func (c *creation) writePart(archive *tar.Writer, name string, size int64, from 
 	return err
 }
 
-// cancellable is a reader that fails when its context is done.
+// cancellable is a reader that fails when its context is done, and yields the processor to others
+// of the service between two reads.
 type cancellable struct {
 	ctx  context.Context
 	from io.Reader
@@ -87,5 +109,6 @@ func (c cancellable) Read(b []byte) (int, error) {
 	if err := c.ctx.Err(); err != nil {
 		return 0, err
 	}
+	runtime.Gosched()
 	return c.from.Read(b)
 }
