@@ -94,7 +94,7 @@ func (d *DB) ListTokens(ctx context.Context, projectID string) ([]Token, error) 
 const descendants = `
 	WITH RECURSIVE descendants (id) AS (
 		SELECT id FROM tokens WHERE parent_id = ?1
-		UNION ALL
+		UNION
 		SELECT t.id FROM tokens t JOIN descendants d ON t.parent_id = d.id)`
 
 // DeleteToken revokes a token of a project with its descendants, which it returns,

@@ -69,6 +69,22 @@ func TestDeleteToken(t *testing.T) {
 	wantErr(t, err, db.ErrNotFound)
 }
 
+// A token that is stored as its own ancestor is revoked like any other, and can be given away.
+func TestTokenIsItsOwnAncestor(t *testing.T) {
+	t.Parallel()
+	d, ctx := world(t), t.Context()
+	own := token("t", "p")
+	own.ParentID = own.ID
+	must(t, d.CreateToken(ctx, own), d.SetTokenOwner(ctx, "p", own.ID, "owner"))
+	own = token("u", "p")
+	own.ParentID = own.ID
+	must(t, d.CreateToken(ctx, own))
+	_, err := d.DeleteToken(ctx, "p", own.ID)
+	wantErr(t, err, nil)
+	_, err = d.TokenByHash(ctx, own.Hash)
+	wantErr(t, err, db.ErrNotFound)
+}
+
 func TestTouchTokens(t *testing.T) {
 	t.Parallel()
 	d, ctx := world(t), t.Context()
