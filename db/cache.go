@@ -25,17 +25,29 @@ type (
 	projectKey struct{ id string }
 	brokerKey  struct{ projectID, id string }
 	roleKey    struct{ projectID, userID string }
+
+	allProjectsKey struct{}
+	projectsOfKey  struct{ userID string }
 )
 
 // cached returns a cached row, or reads it. What it returns is shared: it must
 // not be written to.
 func cached[K comparable, V any](d *DB, key K, read func() (V, error)) (V, error) {
+	return cachedAs(d, key, func(V) int { return 1 }, read)
+}
+
+// cachedList is cached for a list of rows.
+func cachedList[K comparable, V any](d *DB, key K, read func() ([]V, error)) ([]V, error) {
+	return cachedAs(d, key, func(list []V) int { return 1 + len(list) }, read)
+}
+
+func cachedAs[K comparable, V any](d *DB, key K, rows func(V) int, read func() (V, error)) (V, error) {
 	m := d.cache.Load()
 	if v, ok := m.rows.Load(key); ok {
 		return v.(V), nil
 	}
 	v, err := read()
-	if err == nil && m.size.Add(1) <= maxCachedRows {
+	if err == nil && m.size.Add(int64(rows(v))) <= maxCachedRows {
 		m.rows.Store(key, v)
 	}
 	return v, err

@@ -110,19 +110,19 @@ func (d *DB) DeleteProject(ctx context.Context, id string, purge bool) error {
 }
 
 // ProjectsOf lists the projects of which the user is a member (an owner always
-// is), oldest first.
+// is), oldest first. The list is shared: it must not be written to.
 func (d *DB) ProjectsOf(ctx context.Context, userID string) ([]ProjectRole, error) {
 	const q = "SELECT " + projectColumns + ", m.role" + projectTables + `
 		JOIN members m ON m.project_id = p.id
 		WHERE m.user_id = ? ORDER BY p.created_at, p.id`
-	all, err := collect(ctx, d.ro, scanProjectRole, q, userID)
+	all, err := cachedList(d, projectsOfKey{userID}, func() ([]ProjectRole, error) { return collect(ctx, d.ro, scanProjectRole, q, userID) })
 	return all, wrap("list projects of user", err)
 }
 
-// AllProjects lists every project, oldest first.
+// AllProjects lists every project, oldest first. The list is shared: it must not be written to.
 func (d *DB) AllProjects(ctx context.Context) ([]Project, error) {
 	const q = "SELECT " + projectColumns + projectTables + "ORDER BY p.created_at, p.id"
-	all, err := collect(ctx, d.ro, scanPlainProject, q)
+	all, err := cachedList(d, allProjectsKey{}, func() ([]Project, error) { return collect(ctx, d.ro, scanPlainProject, q) })
 	return all, wrap("list projects", err)
 }
 

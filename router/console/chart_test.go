@@ -227,7 +227,7 @@ func TestChartWithoutData(t *testing.T) {
 func TestChartTemplate(t *testing.T) {
 	t.Parallel()
 	q := testRequest(t)
-	set, err := parse("home", q.console.functions(q.lang, "."))
+	set, err := parsePage("home", q.console.functions(q.lang, "."))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,7 +15,7 @@ import (
 func TestFailure(t *testing.T) {
 	t.Parallel()
 	q := testRequest(t)
-	set, err := parse("home", q.console.functions(q.lang, "."))
+	set, err := parsePage("home", q.console.functions(q.lang, "."))
 	if err != nil {
 		t.Fatal(err)
 	}

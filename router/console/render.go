@@ -38,7 +38,7 @@ func (ts *templates) of(p *page, l *locale, root string) (*template.Template, er
 	if t := ts.made[key]; t != nil {
 		return t, nil
 	}
-	t, err := parse(p.template, ts.console.functions(l, root))
+	t, err := parsePage(p.template, ts.console.functions(l, root))
 	if err == nil {
 		ts.made[key] = t
 	}
@@ -56,8 +56,8 @@ var sharedTemplates = sync.OnceValues(func() (*template.Template, error) {
 	return template.New("layout.html").Funcs(names).ParseFS(source, "templates/layout.html", "templates/components/*.html")
 })
 
-// parse returns the template of a page, with those that all pages share.
-func parse(name string, functions template.FuncMap) (*template.Template, error) {
+// parsePage returns the template of a page, with those that all pages share.
+func parsePage(name string, functions template.FuncMap) (*template.Template, error) {
 	shared, err := sharedTemplates()
 	if err != nil {
 		return nil, err
@@ -70,14 +70,30 @@ func parse(name string, functions template.FuncMap) (*template.Template, error) 
 	if err != nil {
 		return nil, err
 	}
-	return t.Funcs(functions).Option("missingkey=error").ParseFS(source, "templates/"+name+".html")
+	if t, err = t.Funcs(functions).Option("missingkey=error").ParseFS(source, "templates/"+name+".html"); err != nil {
+		return nil, err
+	}
+	foldConstants(t, functions)
+	return t, nil
 }
+
+// bodies are the buffers of pages, which grow once and not for each page. One that is larger than
+// maxKeptBody is not kept.
+var bodies = sync.Pool{New: func() any { return &bytes.Buffer{} }}
+
+const maxKeptBody = 256 << 10
 
 // write sends a page, or the fragments that the script asked for.
 func (c *Console) write(q *request, p *page, v view, status int) {
 	c.fillFrame(q, p, v.base())
-	var body bytes.Buffer
-	if err := c.execute(&body, q, p, v); err != nil {
+	body := bodies.Get().(*bytes.Buffer)
+	defer func() {
+		if body.Cap() <= maxKeptBody {
+			body.Reset()
+			bodies.Put(body)
+		}
+	}()
+	if err := c.execute(body, q, p, v); err != nil {
 		c.fail(q.w, q.http, err)
 		return
 	}

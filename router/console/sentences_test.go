@@ -223,7 +223,7 @@ func TestLocalized(t *testing.T) {
 			r := httptest.NewRequest(http.MethodGet, "/ui/home", nil)
 			r.Header.Set("Accept-Language", language)
 			q := c.newRequest(httptest.NewRecorder(), r, c.pages[0], nil)
-			set, err := parse("home", c.functions(q.lang, "."))
+			set, err := parsePage("home", c.functions(q.lang, "."))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -69,7 +69,7 @@ func TestViews(t *testing.T) {
 			if v == nil {
 				return
 			}
-			set, err := parse(p.template, c.functions(c.words.locales[0], "."))
+			set, err := parsePage(p.template, c.functions(c.words.locales[0], "."))
 			if err != nil {
 				t.Fatal(err)
 			}
