@@ -12,6 +12,7 @@ import (
 	"os/signal"
 	"syscall"
 
+	"signalbox/handlers/zones"
 	"signalbox/router/cli"
 )
 
@@ -19,6 +20,7 @@ import (
 var version, commit, date string
 
 func main() {
+	zones.SetLocal(os.Getenv("TZ"))
 	log.SetOutput(io.Discard) // net/http logs unsolicited data of servers, which may repeat a secret
 	ctx, stop := context.WithCancel(context.Background())
 	signals := make(chan os.Signal, 2)

@@ -28,7 +28,7 @@ import (
 // mayImport is the dependency diagram of this module: each package, and the packages of
 // ours that it may import. A new package must be added here.
 var mayImport = map[string][]string{
-	"": {"broker", "broker/dynsec", "router/appliance", "router/appliance/backup", "router/appliance/doctor", "router/appliance/upgrade", "router/cli", "router/client", "router/components", "router/manual"},
+	"": {"broker", "broker/dynsec", "handlers/zones", "router/appliance", "router/appliance/backup", "router/appliance/doctor", "router/appliance/upgrade", "router/cli", "router/client", "router/components", "router/manual"},
 	"router/appliance": {"broker", "broker/clusters", "broker/embedded", "broker/embedded/access", "broker/embedded/cluster/sessions", "broker/embedded/listen", "broker/embedded/cluster/mesh",
 		"broker/bridges", "broker/bridges/http", "broker/bridges/influxdb", "broker/bridges/kafka", "broker/bridges/mqtt", "broker/bridges/nats", "broker/bridges/sql", "broker/bridges/store",
 		"broker/clock", "broker/storage", "broker/messaging", "broker/outbound", "broker/remote", "broker/streams", "broker/streams/store", "db", "handlers", "handlers/audit", "handlers/audit/sinks", "handlers/auth", "handlers/jobs", "handlers/vault", "router", "router/appliance/backup", "router/appliance/datadir", "router/appliance/doctor", "router/appliance/upgrade", "broker/monitor"},
@@ -37,15 +37,17 @@ var mayImport = map[string][]string{
 	"router/site":                     {"broker", "broker/dynsec"},
 	"router/client":                   {"broker"},
 	"router":                          {"broker", "broker/panics", "handlers", "handlers/audit", "handlers/auth", "router/console", "router/manual", "router/site"},
-	"router/console":                  {"broker/thresholds"},
-	"router/manual":                   {},
+	"router/console":                  {"broker/thresholds", "handlers/packed", "handlers/zones"},
+	"router/manual":                   {"handlers/packed"},
 	"router/components":               {},
-	"handlers":                        {"broker", "broker/clusters", "broker/panics", "db", "handlers/audit", "handlers/audit/sinks", "handlers/auth", "handlers/jobs", "handlers/vault", "broker/monitor"},
+	"handlers":                        {"broker", "broker/clusters", "broker/panics", "db", "handlers/audit", "handlers/audit/sinks", "handlers/auth", "handlers/jobs", "handlers/vault", "handlers/zones", "broker/monitor"},
 	"handlers/audit":                  {"db", "handlers/audit/sinks"},
 	"handlers/audit/sinks":            {"broker/webhook", "db"},
 	"handlers/auth":                   {"db"},
 	"handlers/jobs":                   {"broker/panics"},
+	"handlers/packed":                 {},
 	"handlers/vault":                  {"broker/storage"},
+	"handlers/zones":                  {"handlers/packed"},
 	"db":                              {"broker/storage"},
 	"broker":                          {},
 	"broker/dynsec":                   {"broker", "broker/dynsec/pbkdf2"},
@@ -117,6 +119,7 @@ var mayImport = map[string][]string{
 	"broker/bridges/bridgestest":  {"broker", "broker/bridges", "broker/bridges/mapping", "broker/messaging", "scripts/suite"},
 	"broker/bridges/peertest":     {"broker/brokertest", "scripts/process", "scripts/suite"},
 	"db/dbtest":                   {"db"},
+	"handlers/packed/packedtest":  {"handlers/packed"},
 	"router/apitest":              {"handlers", "router/appliance", "scripts/suite"},
 	"router/console/browsertest":  {"scripts/process", "scripts/suite"},
 	"scripts/bench":               {"broker", "broker/dynsec", "scripts/bench/load", "scripts/bench/relay", "scripts/bench/sink"},
@@ -170,10 +173,10 @@ var onlyIn = map[string][]string{
 	"github.com/gofrs/flock":                   {"router/appliance", "router/appliance/backup"},
 	"filippo.io/age":                           {"router/appliance/backup"},
 	"aead.dev/minisign":                        {"router/appliance/upgrade"},
-	"github.com/klauspost/compress":            {"router/appliance/backup"},
+	"github.com/klauspost/compress":            {"handlers/packed", "handlers/packed/packedtest", "router/appliance/backup"},
 	"log":                                      {""}, // to silence it
 	"github.com/jba/templatecheck":             {},   // for tests
-	"testing":                                  {"broker/bridges/bridgestest", "broker/bridges/peertest", "broker/brokertest", "broker/embedded/enginetest", "broker/mqtt/mqtttest", "broker/storage/storagetest", "db/dbtest", "router/apitest", "router/console/browsertest", "scripts/process", "scripts/suite"},
+	"testing":                                  {"broker/bridges/bridgestest", "broker/bridges/peertest", "broker/brokertest", "broker/embedded/enginetest", "broker/mqtt/mqtttest", "broker/storage/storagetest", "db/dbtest", "handlers/packed/packedtest", "router/apitest", "router/console/browsertest", "scripts/process", "scripts/suite"},
 
 	// No package may import these: there is something better, or they need a C
 	// compiler.

@@ -6,11 +6,10 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
-	_ "time/tzdata" // which zones exist must not depend on the machine, which may have no list
 
 	"signalbox/db"
 	"signalbox/handlers/auth"
+	"signalbox/handlers/zones"
 )
 
 // PreferencesRecord is how a user wants the console shown.
@@ -82,7 +81,7 @@ func isTimeZone(name string) bool {
 	case !nested || area == "posix" || area == "right":
 		return false
 	}
-	_, err := time.LoadLocation(name)
+	_, err := zones.Load(name)
 	return err == nil
 }
 

@@ -5,7 +5,7 @@
 // calls and the function that fills it. Pages call operations of the API in process,
 // with the credentials of the browser's request; so a page can do what its caller may do
 // through the API, and nothing else. The package receives that call as a function and
-// imports no package of ours.
+// imports no package of ours that has data of the service.
 //
 // Every link and redirect is relative to the depth of the page; so the console works
 // below any path that a reverse proxy adds, without a setting.

@@ -3,6 +3,8 @@ package console
 import (
 	"fmt"
 	"time"
+
+	"signalbox/handlers/zones"
 )
 
 // preferences are the settings of a user for the console.
@@ -27,7 +29,7 @@ func (q *request) loadPreferences() {
 // zone returns the time zone in which the caller reads times: UTC, unless another one was chosen.
 // Forms, and what streams store over time, stay in UTC.
 func (q *request) zone() *time.Location {
-	zone, err := time.LoadLocation(q.prefs.TimeZone)
+	zone, err := zones.Load(q.prefs.TimeZone)
 	if err != nil { // it was checked when it was stored
 		return time.UTC
 	}

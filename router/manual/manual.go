@@ -1,20 +1,24 @@
 // Package manual is the operator's manual: pages of Markdown, embedded in the binary.
 // The router serves them as HTML at /docs, and "signalbox help TOPIC" prints them.
 //
-// It must not import any other package of this module.
+// It must not import any other package of this module than handlers/packed.
 package manual
 
 import (
-	"embed"
+	_ "embed"
 	"fmt"
 	"io/fs"
 	"slices"
 	"strings"
 	"sync"
+
+	"signalbox/handlers/packed"
 )
 
-//go:embed *.md
-var files embed.FS
+// packedPages has the files *.md, a third of their size; a test compares them.
+//
+//go:embed pages.zip.zst
+var packedPages []byte
 
 // order is the order of the pages in lists. A test compares it with the files.
 var order = []string{
@@ -42,6 +46,10 @@ type Manual struct {
 // New returns the manual with the text of config.example.yaml inserted.
 func New(configExample string) *Manual {
 	m := &Manual{}
+	files, err := packed.Open(packedPages)
+	if err != nil {
+		panic(err) // embedded above
+	}
 	for _, name := range order {
 		text, err := fs.ReadFile(files, name+".md")
 		if err != nil {

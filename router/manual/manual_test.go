@@ -1,24 +1,39 @@
 package manual
 
 import (
+	"flag"
 	"html/template"
-	"io/fs"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/jba/templatecheck"
+
+	"signalbox/handlers/packed/packedtest"
 )
 
+var update = flag.Bool("update", false, "write pages.zip.zst anew")
+
 const exampleText = "data_dir: ./data\n"
+
+// TestPagesArePacked compares pages.zip.zst, which is built in, with the pages of which it is made.
+func TestPagesArePacked(t *testing.T) {
+	t.Parallel()
+	names, err := filepath.Glob("*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	packedtest.Check(t, "pages.zip.zst", packedtest.Contents(t, os.DirFS("."), names...), *update)
+}
 
 // TestPages checks the form of each page that the index and the search rely on.
 func TestPages(t *testing.T) {
 	t.Parallel()
-	names, err := fs.Glob(files, "*.md")
+	names, err := filepath.Glob("*.md")
 	if err != nil {
 		t.Fatal(err)
 	}
