@@ -4,11 +4,11 @@ import (
 	"io/fs"
 	"net/http"
 
-	"github.com/swaggest/swgui/v5/static"
-	"github.com/swaggest/swgui/v5emb"
+	"github.com/vearutop/statigz"
 
 	"signalbox/handlers"
 	"signalbox/router/site"
+	"signalbox/router/swaggerui"
 )
 
 const (
@@ -99,10 +99,10 @@ func serveDocs(w http.ResponseWriter, _ *http.Request) {
 	writeBody(w, http.StatusOK, "text/html; charset=utf-8", []byte(docsPage))
 }
 
-// docsAssets serves the parts of the page from the library's embedded files, compressed
+// docsAssets serves the parts of the page from the embedded files of the library, compressed
 // if the caller accepts that.
 func docsAssets() http.Handler {
-	library := v5emb.New("", openAPIPath, docsPath)
+	library := http.StripPrefix(docsPath, statigz.FileServer(swaggerui.Files))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		name := r.URL.Path[len(docsPath)+1:]
 		w.Header().Set("Cache-Control", "no-cache")
@@ -121,7 +121,7 @@ func docsAssets() http.Handler {
 // isAsset reports whether the library has the file, plain or compressed.
 func isAsset(name string) bool {
 	for _, n := range []string{name, name + ".gz"} {
-		if f, err := fs.Stat(static.FS, n); err == nil && !f.IsDir() {
+		if f, err := fs.Stat(swaggerui.Files, n); err == nil && !f.IsDir() {
 			return true
 		}
 	}

@@ -2,12 +2,14 @@
 // into it, as the Go linker has recorded them, with their licences. It writes the list as
 // a software bill of materials, and the texts of the licences.
 //
-// It must not import any other package of this module.
+// It must not import any other package of this module than router/swaggerui.
 package components
 
 import (
 	"fmt"
 	"runtime/debug"
+
+	"signalbox/router/swaggerui"
 )
 
 // Component is a part of the program that others have written.
@@ -31,15 +33,12 @@ func Of(program *debug.BuildInfo) ([]Component, error) {
 	if err != nil {
 		return nil, err
 	}
-	all := []Component{{Name: standardLibrary, Version: program.GoVersion}}
+	all := []Component{{Name: standardLibrary, Version: program.GoVersion}, {Name: swaggerUI, Version: swaggerui.Version}}
 	for _, m := range program.Deps {
 		if m.Replace != nil {
 			m = m.Replace
 		}
 		all = append(all, Component{Name: m.Path, Version: m.Version, Sum: m.Sum})
-		if m.Path == "github.com/swaggest/swgui" {
-			all = append(all, Component{Name: swaggerUI, Version: "5 (in " + m.Path + " " + m.Version + ")"})
-		}
 	}
 	for i, c := range all {
 		of, known := l.Components[c.Name]
