@@ -34,11 +34,10 @@ func backupCreate(load configLoader) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			appliance.LowerPriority()
 			if len(args) == 0 {
 				return createInDirectory(cmd, c)
 			}
-			o.Version = versionText()
+			o.Version, o.Begun = versionText(), appliance.LowerPriority
 			if o.To, err = recipientOf(recipient, passphrase); err != nil {
 				return err
 			}

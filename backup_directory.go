@@ -25,7 +25,7 @@ func createInDirectory(cmd *cobra.Command, c appliance.Config) (err error) {
 	if c.Backup.Settings, err = maskedConfig(cmd); err != nil {
 		return err
 	}
-	e, err := appliance.CreateBackup(cmd.Context(), c, versionText())
+	e, err := appliance.CreateBackup(cmd.Context(), c, versionText(), appliance.LowerPriority)
 	if err != nil {
 		return err
 	}

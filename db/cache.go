@@ -5,8 +5,8 @@ import (
 	"sync/atomic"
 )
 
-// maxCachedRows bounds how many rows are cached; what comes later is read each
-// time.
+// maxCachedRows bounds how many rows are cached, and how many are in cached lists; what comes
+// later is read each time.
 const maxCachedRows = 4096
 
 // rowCache holds rows that nearly every request needs, as read since the last
@@ -14,8 +14,9 @@ const maxCachedRows = 4096
 // begins after that does not see older rows. What a read that began earlier still
 // adds goes into the cache that was replaced.
 type rowCache struct {
-	rows sync.Map
-	size atomic.Int64
+	rows   sync.Map
+	size   atomic.Int64
+	listed atomic.Int64 // rows in lists
 }
 
 // The keys of cached rows.
@@ -33,21 +34,28 @@ type (
 // cached returns a cached row, or reads it. What it returns is shared: it must
 // not be written to.
 func cached[K comparable, V any](d *DB, key K, read func() (V, error)) (V, error) {
-	return cachedAs(d, key, func(V) int { return 1 }, read)
+	return cachedAs(d, key, func(m *rowCache, _ V) bool { return m.size.Add(1) <= maxCachedRows }, read)
 }
 
-// cachedList is cached for a list of rows.
+// cachedList is cached for a list of rows. Lists do not take the place of single rows.
 func cachedList[K comparable, V any](d *DB, key K, read func() ([]V, error)) ([]V, error) {
-	return cachedAs(d, key, func(list []V) int { return 1 + len(list) }, read)
+	return cachedAs(d, key, func(m *rowCache, list []V) bool {
+		n := int64(1 + len(list))
+		if m.listed.Add(n) > maxCachedRows {
+			m.listed.Add(-n)
+			return false
+		}
+		return true
+	}, read)
 }
 
-func cachedAs[K comparable, V any](d *DB, key K, rows func(V) int, read func() (V, error)) (V, error) {
+func cachedAs[K comparable, V any](d *DB, key K, fits func(*rowCache, V) bool, read func() (V, error)) (V, error) {
 	m := d.cache.Load()
 	if v, ok := m.rows.Load(key); ok {
 		return v.(V), nil
 	}
 	v, err := read()
-	if err == nil && m.size.Add(int64(rows(v))) <= maxCachedRows {
+	if err == nil && fits(m, v) {
 		m.rows.Store(key, v)
 	}
 	return v, err

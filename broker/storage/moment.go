@@ -27,14 +27,15 @@ const maxCopyLog = 8 << 30
 // database grows with every change.
 type Moment struct {
 	pools    []*sql.DB
-	conns    map[string]*sql.Conn // in a read transaction, by path
+	conns    map[string]*sql.Conn // by path
 	watchers map[string]*sql.Conn // which see whether others commit, by path
+	begun    []*sql.Conn          // of conns, those in a transaction
 	maxLog   int64
 }
 
 // BeginMoment begins a read transaction in each of the databases. The files may be open
-// elsewhere, even in another process, and no writer waits: the last transaction begins while
-// nothing has been committed to the other databases since theirs have. Where too much is
+// elsewhere, even in another process, and as a rule no writer waits: the last transaction begins
+// while nothing has been committed to the other databases since theirs have. Where too much is
 // written for that, even repeatedly, the writers wait until all have begun. The database that
 // is written to most should be the last one.
 func BeginMoment(ctx context.Context, paths []string) (*Moment, error) {
@@ -54,7 +55,11 @@ func beginMoment(ctx context.Context, paths []string, attempts int) (m *Moment, 
 		}
 	}
 	for range attempts {
-		if undisturbed, err := m.beginBeside(ctx, paths); undisturbed || err != nil {
+		undisturbed, err := m.beginBeside(ctx, paths)
+		if isBusy(err) { // it is being opened or closed by another process
+			break
+		}
+		if undisturbed || err != nil {
 			return m, err
 		}
 	}
@@ -64,30 +69,39 @@ func beginMoment(ctx context.Context, paths []string, attempts int) (m *Moment, 
 // beginBeside begins the read transactions and reports whether they see the same moment: that
 // in which the last one began. If not, none has begun.
 func (m *Moment) beginBeside(ctx context.Context, paths []string) (undisturbed bool, err error) {
+	defer func() {
+		if !undisturbed {
+			err = errors.Join(err, m.rollback())
+		}
+	}()
 	var before []int64
 	for _, path := range paths {
 		version, err := m.version(ctx, path)
 		if err == nil {
-			err = beginRead(ctx, m.conns[path])
+			err = m.beginRead(ctx, path)
 		}
 		if err != nil {
 			return false, OpenError(path, err)
 		}
 		before = append(before, version)
 	}
-	for i, path := range paths[:len(paths)-1] {
+	for i, path := range paths {
+		if i == len(paths)-1 { // what is committed to the last one comes after the moment
+			break
+		}
 		version, err := m.version(ctx, path)
 		if err != nil {
 			return false, OpenError(path, err)
 		}
 		if version != before[i] {
-			return false, m.rollback()
+			return false, nil
 		}
 	}
 	return true, nil
 }
 
-// version returns a number that is another one after each commit to a database.
+// version returns a number that is another one after each commit of another connection to a
+// database.
 func (m *Moment) version(ctx context.Context, path string) (n int64, err error) {
 	return n, m.watchers[path].QueryRowContext(ctx, `PRAGMA data_version`).Scan(&n)
 }
@@ -110,10 +124,12 @@ func (m *Moment) open(ctx context.Context, path string) error {
 }
 
 // beginRead reads as well, because SQLite takes its snapshot with the first read.
-func beginRead(ctx context.Context, conn *sql.Conn) error {
+func (m *Moment) beginRead(ctx context.Context, path string) error {
+	conn := m.conns[path]
 	if _, err := conn.ExecContext(ctx, `BEGIN`); err != nil {
 		return err
 	}
+	m.begun = append(m.begun, conn)
 	var n int
 	return conn.QueryRowContext(ctx, `SELECT count(*) FROM sqlite_schema`).Scan(&n)
 }
@@ -163,11 +179,11 @@ func (m *Moment) checkLog(path string) error {
 
 // rollback ends the read transactions that were begun.
 func (m *Moment) rollback() (err error) {
-	for _, conn := range m.conns {
-		if _, e := conn.ExecContext(context.Background(), `ROLLBACK`); e != nil && Fault(e) {
-			err = errors.Join(err, e)
-		}
+	for _, conn := range m.begun {
+		_, e := conn.ExecContext(context.Background(), `ROLLBACK`)
+		err = errors.Join(err, e)
 	}
+	m.begun = nil
 	return err
 }
 

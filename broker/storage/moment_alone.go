@@ -59,7 +59,7 @@ func (m *Moment) beginHolding(ctx context.Context, paths []string, writers []*sq
 		held = append(held, w)
 	}
 	for _, path := range paths {
-		if err := beginRead(ctx, m.conns[path]); err != nil {
+		if err := m.beginRead(ctx, path); err != nil {
 			m.rollback() //nolint:errcheck // the error of the beginning counts
 			return OpenError(path, err)
 		}

@@ -43,14 +43,13 @@ func loadBuiltIn(name string) (*time.Location, error) {
 	return time.LoadLocationFromTZData(name, b)
 }
 
-// SetLocal sets the zone of local times, such as those of the log, to the value of the variable TZ where the machine has
-// no list of zones, and package time would take UTC. It must be called before any other goroutine runs.
+// SetLocal sets the zone of local times, such as those of the log, to the value of the variable TZ where package time has
+// fallen back to UTC, as it does on a machine without a list of zones. It must be called before any other goroutine runs.
 func SetLocal(tz string) {
-	name := strings.TrimPrefix(tz, ":")
-	if _, err := time.LoadLocation(name); err == nil {
+	if tz == "" || time.Local.String() != "UTC" {
 		return
 	}
-	if zone, err := loadBuiltIn(name); err == nil {
+	if zone, err := loadBuiltIn(strings.TrimPrefix(tz, ":")); err == nil {
 		time.Local = zone
 	}
 }

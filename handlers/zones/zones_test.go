@@ -58,3 +58,24 @@ func TestLoad(t *testing.T) {
 		t.Errorf("no name: got %v, %v", zone, err)
 	}
 }
+
+// TestSetLocal sets the local zone where package time has fallen back to UTC, and nowhere else.
+func TestSetLocal(t *testing.T) { // not parallel, as it changes what all share
+	before := time.Local
+	defer func() { time.Local = before }()
+	for _, tt := range []struct {
+		local    *time.Location
+		tz, want string
+	}{
+		{time.UTC, "Europe/Berlin", "Europe/Berlin"},
+		{time.UTC, ":Europe/Berlin", "Europe/Berlin"},
+		{time.UTC, "", "UTC"},
+		{time.UTC, "Europe/Atlantis", "UTC"},
+		{time.FixedZone("Local", 3600), "Europe/Berlin", "Local"},
+	} {
+		time.Local = tt.local
+		if SetLocal(tt.tz); time.Local.String() != tt.want {
+			t.Errorf("%s for %q: got %s", tt.local, tt.tz, time.Local)
+		}
+	}
+}

@@ -204,11 +204,13 @@ func BackupDirectory(c Config) (backup.Directory, error) {
 }
 
 // CreateBackup makes a backup in the directory of a configuration, also while the service
-// runs.
-func CreateBackup(ctx context.Context, c Config, version string) (backup.Entry, error) {
+// runs. begun is called when nothing waits for it any more.
+func CreateBackup(ctx context.Context, c Config, version string, begun func()) (backup.Entry, error) {
 	d, err := BackupDirectory(c)
 	if err != nil {
 		return backup.Entry{}, err
 	}
-	return d.Create(ctx, backupOptions(c, version, time.Now), verifyIn)
+	o := backupOptions(c, version, time.Now)
+	o.Begun = begun
+	return d.Create(ctx, o, verifyIn)
 }

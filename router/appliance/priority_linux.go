@@ -7,16 +7,27 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// LowerPriority makes this process yield the processor and the disk to others, such as a service
-// beside it: as a process with the nice value 10. On Linux each thread has one of its own, which
-// those that it creates inherit, and which decides its priority for the disk (ioprio_set(2)).
+// LowerPriority lowers the priority of this process below that of a service beside it, the nice value 10,
+// unless it has a lower one already. On Linux each thread has a value of its own, which those that
+// it creates inherit, so it looks for more threads until all have it.
 func LowerPriority() {
-	threads, _ := os.ReadDir("/proc/self/task") //nolint:errcheck // without them the priority stays what it is
-	for _, t := range threads {
-		if id, err := strconv.Atoi(t.Name()); err == nil {
-			unix.Setpriority(unix.PRIO_PROCESS, id, lowPriority) //nolint:errcheck // the thread may have ended
+	for lowered := true; lowered; {
+		lowered = false
+		threads, _ := os.ReadDir("/proc/self/task") //nolint:errcheck // without them the priority stays what it is
+		for _, t := range threads {
+			id, err := strconv.Atoi(t.Name())
+			if err != nil {
+				continue
+			}
+			value, err := unix.Getpriority(unix.PRIO_PROCESS, id)
+			if err == nil && niceBias-value < lowPriority && unix.Setpriority(unix.PRIO_PROCESS, id, lowPriority) == nil {
+				lowered = true
+			}
 		}
 	}
 }
 
-const lowPriority = 10
+const (
+	lowPriority = 10
+	niceBias    = 20 // the system call returns 20 less the nice value, getpriority(2)
+)

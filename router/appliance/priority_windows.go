@@ -2,7 +2,11 @@ package appliance
 
 import "golang.org/x/sys/windows"
 
-// LowerPriority makes this process yield the processor to others, such as a service beside it.
+// LowerPriority lowers the priority of this process below that of a service beside it, unless it has one
+// already.
 func LowerPriority() {
-	windows.SetPriorityClass(windows.CurrentProcess(), windows.BELOW_NORMAL_PRIORITY_CLASS) //nolint:errcheck // without it the priority stays what it is
+	process := windows.CurrentProcess()
+	if class, err := windows.GetPriorityClass(process); err == nil && class != windows.IDLE_PRIORITY_CLASS {
+		windows.SetPriorityClass(process, windows.BELOW_NORMAL_PRIORITY_CLASS) //nolint:errcheck // without it the priority stays what it is
+	}
 }

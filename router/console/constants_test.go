@@ -43,6 +43,42 @@ func TestConstantsAreFolded(t *testing.T) {
 	}
 }
 
+// Every page without data is the same whether calls with constants are folded or not, but for
+// which characters are escaped.
+func TestPagesAreFolded(t *testing.T) {
+	t.Parallel()
+	c := newTestConsole(t, emptyService)
+	for _, p := range c.pages {
+		v := viewOf(t, c, p)
+		if v == nil {
+			continue
+		}
+		for _, l := range c.words.locales {
+			plain, folded := renderOf(t, c, p, v, l, false), renderOf(t, c, p, v, l, true)
+			if html.UnescapeString(plain) != html.UnescapeString(folded) || strings.Count(plain, "<") != strings.Count(folded, "<") || strings.Count(plain, `"`) != strings.Count(folded, `"`) {
+				t.Errorf("%s in %s: got\n%s\nwant\n%s", p.name, l.Tag, folded, plain)
+			}
+		}
+	}
+}
+
+func renderOf(t *testing.T, c *Console, p *page, v view, l *locale, fold bool) string {
+	t.Helper()
+	functions := c.functions(l, "..")
+	set, err := parsePage(p.template, functions)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if fold {
+		foldConstants(set, functions)
+	}
+	var b strings.Builder
+	if err := set.Execute(&b, v); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
 // What depends on a request is not folded.
 func TestCallsAreNotFolded(t *testing.T) {
 	t.Parallel()

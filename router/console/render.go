@@ -38,8 +38,10 @@ func (ts *templates) of(p *page, l *locale, root string) (*template.Template, er
 	if t := ts.made[key]; t != nil {
 		return t, nil
 	}
-	t, err := parsePage(p.template, ts.console.functions(l, root))
+	functions := ts.console.functions(l, root)
+	t, err := parsePage(p.template, functions)
 	if err == nil {
+		foldConstants(t, functions)
 		ts.made[key] = t
 	}
 	return t, err
@@ -70,11 +72,7 @@ func parsePage(name string, functions template.FuncMap) (*template.Template, err
 	if err != nil {
 		return nil, err
 	}
-	if t, err = t.Funcs(functions).Option("missingkey=error").ParseFS(source, "templates/"+name+".html"); err != nil {
-		return nil, err
-	}
-	foldConstants(t, functions)
-	return t, nil
+	return t.Funcs(functions).Option("missingkey=error").ParseFS(source, "templates/"+name+".html")
 }
 
 // bodies are the buffers of pages, which grow once and not for each page. One that is larger than

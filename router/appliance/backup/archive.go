@@ -4,8 +4,11 @@ import (
 	"archive/tar"
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -21,7 +24,7 @@ func (c *creation) writeFile(ctx context.Context, path string) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(c.write(ctx, &flushedFile{File: f}), f.Sync(), f.Close())
+	return errors.Join(c.write(ctx, &flushedFile{file: f}), f.Sync(), f.Close())
 }
 
 // flushEvery is how many bytes are flushed to disk at once. Those who commit meanwhile wait for
@@ -30,16 +33,16 @@ const flushEvery = 4 << 20
 
 // flushedFile is a file that is flushed while it is written.
 type flushedFile struct {
-	*os.File
+	file      *os.File
 	unflushed int
 }
 
 // Write implements [io.Writer].
 func (f *flushedFile) Write(b []byte) (n int, err error) {
-	n, err = f.File.Write(b)
+	n, err = f.file.Write(b)
 	if f.unflushed += n; err == nil && f.unflushed >= flushEvery {
 		f.unflushed = 0
-		err = f.Sync()
+		err = f.file.Sync()
 	}
 	return n, err
 }
@@ -81,8 +84,12 @@ func (c *creation) writeParts(ctx context.Context, archive *tar.Writer) error {
 		if err != nil {
 			return err
 		}
-		if err := errors.Join(c.writePart(archive, p.Name, p.Size, cancellable{ctx, f}), f.Close()); err != nil {
+		sum := sha256.New()
+		if err := errors.Join(c.writePart(archive, p.Name, p.Size, io.TeeReader(cancellable{ctx, f}, sum)), f.Close()); err != nil {
 			return err
+		}
+		if hex.EncodeToString(sum.Sum(nil)) != p.SHA256 { // the disk has lost what was not flushed
+			return fmt.Errorf("the copy of %s has changed since it was checked: try again, and look for errors of the disk", p.Name)
 		}
 	}
 	return nil

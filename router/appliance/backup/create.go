@@ -24,6 +24,8 @@ type Options struct {
 	Config  []byte // the configuration without secrets; nil for none
 	WithKey bool   // include the key of the stored secrets; needs To
 	To      Recipient
+	// Begun is called when nothing waits for the backup any more; nil for nothing.
+	Begun func()
 	// Now returns the time of day; nil for that of the machine.
 	Now func() time.Time
 }
@@ -129,6 +131,9 @@ func (c *creation) copyDatabases(ctx context.Context) (names []string, err error
 		return nil, err
 	}
 	c.manifest.Time = c.options.now()
+	if c.options.Begun != nil {
+		c.options.Begun()
+	}
 	for i, name := range names {
 		if err == nil {
 			err = m.Copy(ctx, paths[i], filepath.Join(c.stage, name))

@@ -22,6 +22,12 @@ func TestBackupPriority(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
+	ended := make(chan error, 1)
+	go func() {
+		err := cmd.Wait()
+		os.OpenFile(pipe, os.O_RDONLY|unix.O_NONBLOCK, 0) //nolint:errcheck // so that the open below does not wait for a command that has ended too early
+		ended <- err
+	}()
 	w, err := os.OpenFile(pipe, os.O_WRONLY, 0) // when the command opens it
 	if err != nil {
 		t.Fatal(err)
@@ -44,7 +50,7 @@ func TestBackupPriority(t *testing.T) {
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := cmd.Wait(); cmd.ProcessState.ExitCode() != 1 {
+	if err := <-ended; cmd.ProcessState.ExitCode() != 1 {
 		t.Errorf("got %v for an empty backup", err)
 	}
 }
