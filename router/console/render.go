@@ -87,6 +87,7 @@ func (c *Console) write(q *request, p *page, v view, status int) {
 	body := bodies.Get().(*bytes.Buffer)
 	defer func() {
 		if body.Cap() <= maxKeptBody {
+			clear(body.Bytes()) // it may have a token that is shown once
 			body.Reset()
 			bodies.Put(body)
 		}
