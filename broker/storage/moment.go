@@ -103,7 +103,8 @@ func (m *Moment) beginBeside(ctx context.Context, paths []string) (undisturbed b
 // version returns a number that is another one after each commit of another connection to a
 // database.
 func (m *Moment) version(ctx context.Context, path string) (n int64, err error) {
-	return n, m.watchers[path].QueryRowContext(ctx, `PRAGMA data_version`).Scan(&n)
+	err = m.watchers[path].QueryRowContext(ctx, `PRAGMA data_version`).Scan(&n)
+	return n, err
 }
 
 func (m *Moment) pool(path, options string) *sql.DB {
