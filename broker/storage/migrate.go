@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"slices"
 
 	"github.com/pressly/goose/v3"
@@ -150,24 +149,8 @@ func Version(ctx context.Context, db *sql.DB, l Layout) (int64, error) {
 // failed attempt, which has the same schema and older data.
 func snapshot(ctx context.Context, db *sql.DB, path string, next int64) (target string, err error) {
 	target = fmt.Sprintf("%s.before-v%d", path, next)
-	partial := target + ".partial"
-	if err := os.Remove(partial); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return "", fmt.Errorf("delete the incomplete copy of the database: %w", err)
-	}
-	if err := create(partial, "the copy of the database"); err != nil { // VACUUM INTO keeps the mode of an empty file
-		return "", err
-	}
-	if _, err := db.ExecContext(ctx, `VACUUM INTO ?`, partial); err != nil {
-		return "", fmt.Errorf("copy the database to %s before its schema changes: %w", partial, err)
-	}
-	if err := secure(partial); err != nil {
-		return "", fmt.Errorf("write the copy of the database to disk: %w", err)
-	}
-	if err := os.Rename(partial, target); err != nil {
-		return "", fmt.Errorf("name the copy of the database: %w", err)
-	}
-	if err := SyncDir(filepath.Dir(target)); err != nil {
-		return "", fmt.Errorf("write the name of the copy of the database to disk: %w", err)
+	if err := Keep(ctx, db, target); err != nil {
+		return "", fmt.Errorf("before its schema changes: %w", err)
 	}
 	return target, nil
 }
