@@ -23,7 +23,7 @@ func (d *DB) ListRoots(ctx context.Context, offset, limit int) (total int, page 
 // SetRoot makes the user with that address a root administrator, or an ordinary
 // user again, whose tokens end in projects of which it is no member. ErrNotFound: no such user. ErrLastRoot: it is the last one.
 func (d *DB) SetRoot(ctx context.Context, email string, root bool, at time.Time) error {
-	return d.write(ctx, "set root administrator", func(tx *sql.Tx) error {
+	return d.write(ctx, "set root administrator", func(tx *writeTx) error {
 		u, err := userByEmail(ctx, tx, email)
 		if err != nil || u.Root == root {
 			return err
@@ -42,7 +42,7 @@ func (d *DB) SetRoot(ctx context.Context, email string, root bool, at time.Time)
 }
 
 // keepAdministrator refuses to go on when there is only one root administrator.
-func keepAdministrator(ctx context.Context, tx *sql.Tx) error {
+func keepAdministrator(ctx context.Context, tx *writeTx) error {
 	n, err := countAdministrators(ctx, tx)
 	if err == nil && n <= 1 {
 		return ErrLastRoot
@@ -50,7 +50,7 @@ func keepAdministrator(ctx context.Context, tx *sql.Tx) error {
 	return err
 }
 
-func countAdministrators(ctx context.Context, tx *sql.Tx) (n int, err error) {
+func countAdministrators(ctx context.Context, tx queryer) (n int, err error) {
 	const q = "SELECT count(*) FROM users WHERE root = 1"
 	err = tx.QueryRowContext(ctx, q).Scan(&n)
 	return n, err

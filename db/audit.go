@@ -138,7 +138,7 @@ func (a *Audit) settle(committed bool) {
 }
 
 // audited runs fn in a write and stores the event of the context in the same transaction.
-func (d *DB) audited(ctx context.Context, write func(func(*sql.Tx) error) error, fn func(*sql.Tx) error) error {
+func (d *DB) audited(ctx context.Context, write func(func(*writeTx) error) error, fn func(*writeTx) error) error {
 	a, ok := ctx.Value(auditKey{}).(*Audit)
 	if !ok {
 		return write(fn)
@@ -149,7 +149,7 @@ func (d *DB) audited(ctx context.Context, write func(func(*sql.Tx) error) error,
 	}
 	committed := false
 	defer func() { a.settle(committed) }() // also after a panic
-	err := write(func(tx *sql.Tx) error {
+	err := write(func(tx *writeTx) error {
 		if err := fn(tx); err != nil {
 			return err
 		}
@@ -160,7 +160,7 @@ func (d *DB) audited(ctx context.Context, write func(func(*sql.Tx) error) error,
 }
 
 const (
-	beginAuditQuery = "INSERT INTO audit_open (id, started_at, event) VALUES (?, ?, ?)"
+	beginAuditQuery = "INSERT INTO audit_open (id, started_at, event, origin) VALUES (?, ?, ?, ?)"
 	endAuditQuery   = "DELETE FROM audit_open WHERE id = ?"
 )
 
@@ -177,7 +177,7 @@ func (d *DB) BeginAudit(ctx context.Context, a *Audit) error {
 		return err
 	}
 	err = d.audits.commit(d, func(ctx context.Context, w *auditTx) error {
-		_, err := w.begin.ExecContext(ctx, id, millis(e.Time), string(event))
+		_, err := w.begin.ExecContext(ctx, id, millis(e.Time), string(event), d.origin)
 		return err
 	})
 	if err == nil {
@@ -230,11 +230,20 @@ func (d *DB) AddAudit(_ context.Context, e AuditEvent) error {
 	return wrap("add audit row", err)
 }
 
+// staleAudit is the age at which an operation that another node has begun counts as not ended:
+// that node was lost. No operation takes as long.
+const staleAudit = 24 * time.Hour
+
 // CloseAudits moves the operations that a former process has begun and not ended to the chain
-// and returns their number. It is called before new ones begin.
+// and returns their number. It is called before new ones begin. In a database that is shared,
+// these are the operations of this node, and those of others that began a day ago or earlier.
 func (d *DB) CloseAudits(ctx context.Context) (n int, err error) {
-	err = d.write(ctx, "close audit rows", func(tx *sql.Tx) error {
-		open, err := collect(ctx, tx, scanOpen, "SELECT id, event FROM audit_open ORDER BY started_at, id")
+	const q = `
+		SELECT id, event FROM audit_open WHERE NOT ?1 OR origin IN ('', ?2) OR started_at < ?3
+		ORDER BY started_at, id`
+	stale := millis(time.Now().Add(-staleAudit))
+	err = d.write(ctx, "close audit rows", func(tx *writeTx) error {
+		open, err := collect(ctx, tx, scanOpen, q, d.sharing.Load() != nil, d.origin, stale)
 		if err != nil {
 			return err
 		}
@@ -267,14 +276,15 @@ func scanOpen(row scanner) (o openAudit, err error) {
 
 // auditTx writes rows of the audit log in one transaction.
 type auditTx struct {
-	auditWrites
-	last *AuditHead // the state of the chain; nil before the first row
+	head            *sql.Stmt
+	add, begin, end writeStmt
+	last            *AuditHead // the state of the chain; nil before the first row
 }
 
 // auditIn returns what writes the audit log in a transaction.
-func (d *DB) auditIn(ctx context.Context, tx *sql.Tx) *auditTx {
-	return &auditTx{auditWrites: auditWrites{head: tx.StmtContext(ctx, d.audit.head), add: tx.StmtContext(ctx, d.audit.add),
-		begin: tx.StmtContext(ctx, d.audit.begin), end: tx.StmtContext(ctx, d.audit.end)}}
+func (d *DB) auditIn(ctx context.Context, tx *writeTx) *auditTx {
+	return &auditTx{head: tx.tx.StmtContext(ctx, d.audit.head), add: tx.prepared(ctx, d.audit.add, addAuditQuery),
+		begin: tx.prepared(ctx, d.audit.begin, beginAuditQuery), end: tx.prepared(ctx, d.audit.end, endAuditQuery)}
 }
 
 // close appends an event to the chain, and deletes its row in audit_open if it has one.
@@ -306,6 +316,9 @@ type auditWrite struct {
 // commit runs do in a transaction and returns when that is durable. It does not end with the
 // context of a caller: whether a row was stored must be known.
 func (q *auditQueue) commit(d *DB, do func(context.Context, *auditTx) error) error {
+	if d.sharing.Load() != nil { // which has a queue of its own
+		return d.append(context.Background(), func(ctx context.Context, tx *writeTx) error { return do(ctx, d.auditIn(ctx, tx)) })
+	}
 	w := &auditWrite{do: do, done: make(chan error, 1)}
 	q.mu.Lock()
 	q.waiting = append(q.waiting, w)
@@ -329,7 +342,7 @@ func (q *auditQueue) run(d *DB) {
 		if len(batch) == 0 {
 			return
 		}
-		err := d.append(context.Background(), func(ctx context.Context, tx *sql.Tx) error {
+		err := d.append(context.Background(), func(ctx context.Context, tx *writeTx) error {
 			rows := d.auditIn(ctx, tx)
 			for _, w := range batch {
 				if err := w.do(ctx, rows); err != nil {
@@ -345,8 +358,8 @@ func (q *auditQueue) run(d *DB) {
 }
 
 // append is write for rows that no cached row depends on.
-func (d *DB) append(ctx context.Context, fn func(context.Context, *sql.Tx) error) error {
-	err := transact(ctx, d.rw, nil, func(tx *sql.Tx) error { return fn(ctx, tx) })
+func (d *DB) append(ctx context.Context, fn func(context.Context, *writeTx) error) error {
+	err := d.transact(ctx, func(tx *writeTx) error { return fn(ctx, tx) })
 	d.noteFailure(err)
 	return err
 }

@@ -2,7 +2,6 @@ package db
 
 import (
 	"context"
-	"database/sql"
 	"strings"
 	"time"
 )
@@ -100,7 +99,7 @@ func (d *DB) AddAuditCheckpoint(ctx context.Context, c AuditCheckpoint) error {
 	const q = `
 		INSERT INTO audit_checkpoints (seq, time, hash, note, anchor) VALUES (?, ?, ?, ?, 0)
 		ON CONFLICT DO UPDATE SET time = excluded.time, hash = excluded.hash, note = excluded.note`
-	return wrap("store audit checkpoint", d.append(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	return wrap("store audit checkpoint", d.append(ctx, func(ctx context.Context, tx *writeTx) error {
 		_, err := tx.ExecContext(ctx, q, c.Seq, millis(c.Time), c.Hash, c.Note)
 		return err
 	}))
@@ -139,7 +138,7 @@ func (d *DB) AuditKeys(ctx context.Context) ([]AuditKey, error) {
 
 // AddAuditKey stores the key that signs from now on; of those before, the public part stays.
 func (d *DB) AddAuditKey(ctx context.Context, k AuditKey) error {
-	return d.write(ctx, "store audit key", func(tx *sql.Tx) error {
+	return d.write(ctx, "store audit key", func(tx *writeTx) error {
 		if _, err := tx.ExecContext(ctx, "UPDATE audit_keys SET secrets = NULL"); err != nil {
 			return err
 		}
@@ -168,7 +167,7 @@ func (d *DB) AuditCut(ctx context.Context, before time.Time, rows int64) (h Audi
 
 // CutAudit deletes the rows up to that of a signed state, which stays in their place.
 func (d *DB) CutAudit(ctx context.Context, c AuditCheckpoint) error {
-	return wrap("delete audit rows", d.append(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	return wrap("delete audit rows", d.append(ctx, func(ctx context.Context, tx *writeTx) error {
 		for _, step := range []struct {
 			query string
 			args  []any

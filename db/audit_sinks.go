@@ -16,10 +16,11 @@ type AuditSink struct {
 }
 
 // OpenAuditSinks returns the positions of the destinations with these names, in their order. A
-// new one is at the beginning; those of other names are deleted.
+// new one is at the beginning; those of other names are deleted. Positions are not shared: each
+// machine has destinations of its own.
 func (d *DB) OpenAuditSinks(ctx context.Context, names []string) ([]AuditSink, error) {
 	sinks := make([]AuditSink, len(names))
-	err := d.append(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	err := d.writeLocal(ctx, "open the destinations of the audit log", func(tx *sql.Tx) error {
 		for i, name := range names {
 			const q = "SELECT seq, checkpoint_time FROM audit_sinks WHERE name = ?"
 			sinks[i].Name = name
@@ -38,15 +39,15 @@ func (d *DB) OpenAuditSinks(ctx context.Context, names []string) ([]AuditSink, e
 		}
 		return nil
 	})
-	return sinks, wrap("open the destinations of the audit log", err)
+	return sinks, err
 }
 
 // PutAuditSink stores what a destination has.
 func (d *DB) PutAuditSink(ctx context.Context, s AuditSink) error {
-	return wrap("store the position of an audit destination", d.append(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	return d.writeLocal(ctx, "store the position of an audit destination", func(tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, "UPDATE audit_sinks SET seq = ?, checkpoint_time = ? WHERE name = ?", s.Seq, millis(s.CheckpointTime), s.Name)
 		return err
-	}))
+	})
 }
 
 // AuditAfter returns the rows after one with this number, in order of their numbers, at most limit.

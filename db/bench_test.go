@@ -34,6 +34,43 @@ func BenchmarkPointReads(b *testing.B) {
 	}
 }
 
+// Writes of a database that is not shared: one row, several with checks between, and with a row of
+// the audit log. Most of the time is that of the disk.
+func BenchmarkWrites(b *testing.B) {
+	d := dbtest.New(b)
+	seed(b, d, 1)
+	ctx, cancel := context.WithCancel(b.Context())
+	defer cancel()
+	rev := int64(0)
+	used := time.UnixMilli(1_700_000_000_000)
+	update := func(ctx context.Context) error {
+		rev++
+		return d.UpdateBroker(ctx, db.Broker{ID: "b", ProjectID: "p", Type: "self-hosted", Rev: rev})
+	}
+	writes := map[string]func() error{
+		"touch": func() error {
+			used = used.Add(time.Millisecond)
+			return d.TouchTokens(ctx, map[string]time.Time{"t-0": used})
+		},
+		"update": func() error { return update(ctx) },
+		"audited": func() error {
+			audited, _ := db.WithAudit(ctx, db.AuditEvent{Time: used, Operation: "updateBroker"})
+			return update(audited)
+		},
+		"row": func() error { return d.AddAudit(ctx, db.AuditEvent{Time: used, Operation: "updateBroker"}) },
+	}
+	for name, write := range writes {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for range b.N {
+				if err := write(); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
 func seed(tb testing.TB, d *db.DB, tokens int) {
 	tb.Helper()
 	ctx := tb.Context()

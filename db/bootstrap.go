@@ -2,7 +2,6 @@ package db
 
 import (
 	"context"
-	"database/sql"
 )
 
 // Initialised reports whether the first start has taken place. Since the last
@@ -20,7 +19,7 @@ func initialised(ctx context.Context, q queryer) (bool, error) {
 // project, and the embedded broker's record unless b is nil. ErrExists: the
 // first start has taken place.
 func (d *DB) Initialise(ctx context.Context, u User, p Project, b *Broker) error {
-	return d.write(ctx, "initialise", func(tx *sql.Tx) error {
+	return d.write(ctx, "initialise", func(tx *writeTx) error {
 		if done, err := initialised(ctx, tx); err != nil {
 			return err
 		} else if done {

@@ -69,10 +69,10 @@ func (b Broker) settings() []any {
 // CreateBroker stores a broker connection with revision 1. ErrExists: the id is
 // taken. ErrNotFound: no such project.
 func (d *DB) CreateBroker(ctx context.Context, b Broker) error {
-	return d.write(ctx, "create broker", func(tx *sql.Tx) error { return insertBroker(ctx, tx, b) })
+	return d.write(ctx, "create broker", func(tx *writeTx) error { return insertBroker(ctx, tx, b) })
 }
 
-func insertBroker(ctx context.Context, tx *sql.Tx, b Broker) error {
+func insertBroker(ctx context.Context, tx *writeTx, b Broker) error {
 	const q = `
 		INSERT INTO brokers (id, project_id, rev, created_at, type, name, description, url, username,
 			secrets, has_password, has_client_key, verify_ca_cert, metrics_enabled, topictree, ha,
@@ -119,7 +119,7 @@ func (d *DB) UpdateBroker(ctx context.Context, b Broker) error {
 			cluster_mode = ?, ca_cert = ?, ca_cert_file = ?, client_cert = ?, client_cert_file = ?,
 			client_key_file = ?, server_fingerprint = ?, details = ?, updated_at = ?
 		WHERE id = ?`
-	return d.write(ctx, "update broker", func(tx *sql.Tx) error {
+	return d.write(ctx, "update broker", func(tx *writeTx) error {
 		var rev int64
 		if err := tx.QueryRowContext(ctx, current, b.ID, b.ProjectID).Scan(&rev); err != nil {
 			return err
@@ -144,7 +144,7 @@ func (d *DB) DeleteBroker(ctx context.Context, projectID, id string) error {
 			JOIN brokers ON brokers.id = cluster_nodes.broker_id
 			WHERE cluster_nodes.broker_id = ? AND cluster_nodes.own = 0 AND brokers.project_id = ?`
 	)
-	return d.write(ctx, "delete broker", func(tx *sql.Tx) error {
+	return d.write(ctx, "delete broker", func(tx *writeTx) error {
 		var n int
 		if err := tx.QueryRowContext(ctx, nodes, id, projectID).Scan(&n); err != nil {
 			return err

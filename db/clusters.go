@@ -55,7 +55,7 @@ func scanClusterNode(row scanner) (n ClusterNode, err error) {
 // connection is a node already. ErrNotFound: no such project.
 func (d *DB) CreateCluster(ctx context.Context, c Cluster) error {
 	const q = "INSERT INTO clusters (id, project_id, name, sync_mode, created_at) VALUES (?, ?, ?, ?, ?)"
-	return d.write(ctx, "create cluster", func(tx *sql.Tx) error {
+	return d.write(ctx, "create cluster", func(tx *writeTx) error {
 		if _, err := tx.ExecContext(ctx, q, c.ID, c.ProjectID, c.Name, c.SyncMode, millis(c.CreatedAt)); err != nil {
 			return err
 		}
@@ -71,7 +71,7 @@ func (d *DB) CreateCluster(ctx context.Context, c Cluster) error {
 
 // insertClusterNode stores a node. What was stored of its connection's cluster is
 // replaced by what is known.
-func insertClusterNode(ctx context.Context, tx *sql.Tx, n ClusterNode) error {
+func insertClusterNode(ctx context.Context, tx *writeTx, n ClusterNode) error {
 	const known = "UPDATE brokers SET ha = 0, cluster_mode = '' WHERE id = ?"
 	const q = `
 		INSERT INTO cluster_nodes (id, cluster_id, node_id, broker_id, name, address, port, own,
@@ -124,7 +124,7 @@ func (d *DB) ListClusters(ctx context.Context, projectID string) (all []Cluster,
 }
 
 // clusterNodes reads the nodes that meet a condition.
-func clusterNodes(ctx context.Context, tx *sql.Tx, condition, arg string) ([]ClusterNode, error) {
+func clusterNodes(ctx context.Context, tx queryer, condition, arg string) ([]ClusterNode, error) {
 	return collect(ctx, tx, scanClusterNode, `
 		SELECT n.id, n.cluster_id, n.node_id, n.broker_id, n.name, n.address, n.port, n.own,
 			n.url, n.username, n.secrets, n.verify_ca_cert, n.ca_cert, n.client_cert, n.server_fingerprint
@@ -135,13 +135,13 @@ func clusterNodes(ctx context.Context, tx *sql.Tx, condition, arg string) ([]Clu
 // address in the cluster is taken, or its broker connection is a node already.
 // ErrNotFound: no such cluster.
 func (d *DB) AddClusterNode(ctx context.Context, n ClusterNode) error {
-	return d.write(ctx, "add cluster node", func(tx *sql.Tx) error { return insertClusterNode(ctx, tx, n) })
+	return d.write(ctx, "add cluster node", func(tx *writeTx) error { return insertClusterNode(ctx, tx, n) })
 }
 
 // DeleteClusterNode removes a node by its number. ErrNotFound if there is none.
 func (d *DB) DeleteClusterNode(ctx context.Context, clusterID string, nodeID int) error {
 	const q = "DELETE FROM cluster_nodes WHERE cluster_id = ? AND node_id = ?"
-	return d.write(ctx, "delete cluster node", func(tx *sql.Tx) error {
+	return d.write(ctx, "delete cluster node", func(tx *writeTx) error {
 		return affected(tx.ExecContext(ctx, q, clusterID, nodeID))
 	})
 }
@@ -150,7 +150,7 @@ func (d *DB) DeleteClusterNode(ctx context.Context, clusterID string, nodeID int
 // that project.
 func (d *DB) DeleteCluster(ctx context.Context, projectID, id string) error {
 	const q = "DELETE FROM clusters WHERE id = ? AND project_id = ?"
-	return d.write(ctx, "delete cluster", func(tx *sql.Tx) error {
+	return d.write(ctx, "delete cluster", func(tx *writeTx) error {
 		return affected(tx.ExecContext(ctx, q, id, projectID))
 	})
 }
@@ -160,7 +160,8 @@ func (d *DB) HasSecrets(ctx context.Context) (bool, error) {
 	const q = `
 		SELECT EXISTS (
 			SELECT 1 FROM brokers WHERE length(secrets) > 0
-			UNION ALL SELECT 1 FROM cluster_nodes WHERE length(secrets) > 0)`
+			UNION ALL SELECT 1 FROM cluster_nodes WHERE length(secrets) > 0
+			UNION ALL SELECT 1 FROM local_state WHERE length(key) > 0)`
 	found, err := exists(ctx, d.ro, q)
 	return found, wrap("look for secrets", err)
 }

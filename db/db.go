@@ -2,9 +2,9 @@
 // members, broker connections, clusters, tokens) in one SQLite file.
 //
 // Every exported method is one transaction: when it returns nil the change is
-// on disk, when it returns an error nothing has changed. Ids and times are made
-// by the caller, so that every write is plain data. DESIGN.md explains why there are
-// two pools and what is durable when.
+// on disk, when it returns an error other than ErrUnconfirmed nothing has changed. Ids and
+// times are made by the caller, so that every write is plain data. DESIGN.md explains why there
+// are two pools, what is durable when, and how the nodes of a cluster share the content.
 //
 // It must not import any other package of signalbox but broker/storage, net/http or an
 // MQTT library.
@@ -35,6 +35,15 @@ type DB struct {
 
 	audits auditQueue
 
+	path   string
+	schema int64  // version of the schema
+	origin string // the name of this copy of a database that is shared; "" if it is only read
+
+	sharing atomic.Pointer[sharing] // nil while writes are local
+	applied atomic.Uint64           // index of the last entry of the log whose effect is durable; if not 0, no write is local
+	changed changeSignal
+	carrier KeyCarrier // nil for none
+
 	// failing is set while the last write was refused by the storage.
 	failing atomic.Bool
 }
@@ -51,7 +60,7 @@ func open(ctx context.Context, path string, steps fs.FS, log *slog.Logger) (_ *D
 	if path, err = filepath.Abs(path); err != nil {
 		return nil, fmt.Errorf("open database: %w", err)
 	}
-	d := &DB{}
+	d := &DB{path: path}
 	d.cache.Store(&rowCache{})
 	defer func() {
 		if err != nil {
@@ -65,8 +74,10 @@ func open(ctx context.Context, path string, steps fs.FS, log *slog.Logger) (_ *D
 	if d.point, err = preparePoint(ctx, d.ro); err != nil {
 		return nil, err
 	}
-	d.audit, err = prepareAudit(ctx, d.rw)
-	return d, err
+	if d.audit, err = prepareAudit(ctx, d.rw); err != nil {
+		return nil, err
+	}
+	return d, d.openShared(ctx, steps)
 }
 
 // The options of the two pools. Immediate transactions take the write lock at once:
@@ -82,6 +93,7 @@ const (
 // Close writes the log back into the file and closes it. The file alone is then
 // the whole database. Close must not run beside other methods.
 func (d *DB) Close(ctx context.Context) error {
+	d.endSharing()
 	d.audits.idle.Wait()
 	err := errors.Join(d.point.close(), d.audit.close(), d.ro.Close())
 	d.ro = nil
@@ -108,7 +120,7 @@ func (d *DB) closePools() (err error) {
 // last real write was refused by the storage does it try one for good.
 func (d *DB) Ping(ctx context.Context) error {
 	errUndo := errors.New("undo")
-	err := d.write(ctx, "probe database", func(tx *sql.Tx) error {
+	err := d.writeLocal(ctx, "probe database", func(tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, "UPDATE probe SET writes = writes + 1 WHERE id = 1")
 		if err == nil && !d.failing.Load() {
 			err = errUndo
@@ -121,10 +133,10 @@ func (d *DB) Ping(ctx context.Context) error {
 	return err
 }
 
-// write runs fn in a transaction on the writer and commits it. The error states
-// what was being done and is one of the sentinels where one applies.
-func (d *DB) write(ctx context.Context, what string, fn func(*sql.Tx) error) error {
-	err := d.audited(ctx, func(fn func(*sql.Tx) error) error { return transact(ctx, d.rw, nil, fn) }, fn)
+// write runs fn in a transaction, as transact does. The error states what was being done
+// and is one of the sentinels where one applies.
+func (d *DB) write(ctx context.Context, what string, fn func(*writeTx) error) error {
+	err := d.audited(ctx, func(fn func(*writeTx) error) error { return d.transact(ctx, fn) }, fn)
 	d.cache.Store(&rowCache{}) // also after a failure that may have come too late
 	d.noteFailure(err)
 	return wrap(what, err)
@@ -143,23 +155,4 @@ func (d *DB) noteFailure(err error) {
 // read runs fn on one unchanging version of the database.
 func (d *DB) read(ctx context.Context, what string, fn func(*sql.Tx) error) error {
 	return wrap(what, transact(ctx, d.ro, &sql.TxOptions{ReadOnly: true}, fn))
-}
-
-func transact(ctx context.Context, pool *sql.DB, opts *sql.TxOptions, fn func(*sql.Tx) error) error {
-	tx, err := pool.BeginTx(ctx, opts)
-	if err != nil {
-		return err
-	}
-	defer tx.Rollback()
-	if err := fn(tx); err != nil {
-		return err
-	}
-	if err := tx.Commit(); err != nil {
-		// The context ended first, and database/sql rolled back.
-		if errors.Is(err, sql.ErrTxDone) {
-			return context.Cause(ctx)
-		}
-		return err
-	}
-	return nil
 }

@@ -19,6 +19,9 @@ func TestMain(m *testing.M) {
 	if path := os.Getenv(writerEnv); path != "" {
 		os.Exit(writeUntilKilled(path))
 	}
+	if dir := os.Getenv(replicaEnv); dir != "" {
+		os.Exit(followUntilKilled(dir))
+	}
 	suite.Main(m)
 }
 

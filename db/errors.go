@@ -27,6 +27,12 @@ var (
 	ErrNotAdmin = errors.New("does not administer the project")
 	// ErrTooLarge means that a value would exceed its bound.
 	ErrTooLarge = errors.New("too large")
+	// ErrUnavailable means that the database is shared, and that its log cannot be written to
+	// now. Nothing has changed.
+	ErrUnavailable = errors.New("the cluster cannot store it now")
+	// ErrUnconfirmed means that the database is shared, and that it is not known whether the
+	// change was made, or still will be.
+	ErrUnconfirmed = errors.New("the cluster did not confirm the change in time; it may have been made")
 	// ErrNewer means that a newer release wrote the file.
 	ErrNewer = storage.ErrNewer
 	// ErrForeign means that another program wrote the file.

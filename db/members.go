@@ -2,7 +2,6 @@ package db
 
 import (
 	"context"
-	"database/sql"
 	"time"
 )
 
@@ -44,7 +43,7 @@ func scanMember(row scanner) (m Member, err error) {
 // PutMember sets the role of a user in a project, who is a member since now unless it is one already.
 // ErrNotFound: no such project or user. ErrInUse: the owner has to stay admin.
 func (d *DB) PutMember(ctx context.Context, projectID, userID, role string, now time.Time) error {
-	return d.write(ctx, "put member", func(tx *sql.Tx) error {
+	return d.write(ctx, "put member", func(tx *writeTx) error {
 		owner, err := ownerOf(ctx, tx, projectID)
 		if err != nil {
 			return err
@@ -56,7 +55,7 @@ func (d *DB) PutMember(ctx context.Context, projectID, userID, role string, now 
 	})
 }
 
-func putMember(ctx context.Context, tx *sql.Tx, projectID, userID, role string, now time.Time) error {
+func putMember(ctx context.Context, tx *writeTx, projectID, userID, role string, now time.Time) error {
 	const q = `
 		INSERT INTO members (project_id, user_id, role, added_at) VALUES (?, ?, ?, ?)
 		ON CONFLICT (project_id, user_id) DO UPDATE SET role = excluded.role`
@@ -68,7 +67,7 @@ func putMember(ctx context.Context, tx *sql.Tx, projectID, userID, role string, 
 // member. ErrInUse: the owner has to stay.
 func (d *DB) DeleteMember(ctx context.Context, projectID, userID string) error {
 	const q = "DELETE FROM members WHERE project_id = ? AND user_id = ?"
-	return d.write(ctx, "delete member", func(tx *sql.Tx) error {
+	return d.write(ctx, "delete member", func(tx *writeTx) error {
 		owner, err := ownerOf(ctx, tx, projectID)
 		if err != nil {
 			return err
@@ -83,7 +82,7 @@ func (d *DB) DeleteMember(ctx context.Context, projectID, userID string) error {
 	})
 }
 
-func ownerOf(ctx context.Context, tx *sql.Tx, projectID string) (owner string, err error) {
+func ownerOf(ctx context.Context, tx *writeTx, projectID string) (owner string, err error) {
 	const q = "SELECT owner_id FROM projects WHERE id = ?"
 	err = tx.QueryRowContext(ctx, q, projectID).Scan(&owner)
 	return owner, err

@@ -114,7 +114,7 @@ func TestFailedTransactionLeavesNothing(t *testing.T) {
 	t.Parallel()
 	d, ctx := openHere(t), t.Context()
 	stop := errors.New("stop")
-	err := d.write(ctx, "test", func(tx *sql.Tx) error {
+	err := d.write(ctx, "test", func(tx *writeTx) error {
 		if err := insertUser(ctx, tx, User{ID: "u"}); err != nil {
 			return err
 		}

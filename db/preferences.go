@@ -85,7 +85,7 @@ func scanPreferences(row scanner) (Preferences, error) {
 // UpdatePreferences changes the preferences of a user. ErrNotFound: no such user.
 // ErrTooLarge: the columns would exceed MaxColumns.
 func (d *DB) UpdatePreferences(ctx context.Context, userID string, c PreferencesUpdate) error {
-	return d.write(ctx, "update preferences", func(tx *sql.Tx) error {
+	return d.write(ctx, "update preferences", func(tx *writeTx) error {
 		p, err := scanPreferences(tx.QueryRowContext(ctx, preferencesQuery, userID))
 		if err != nil {
 			return err
@@ -95,7 +95,7 @@ func (d *DB) UpdatePreferences(ctx context.Context, userID string, c Preferences
 	})
 }
 
-func storePreferences(ctx context.Context, tx *sql.Tx, userID string, p Preferences) error {
+func storePreferences(ctx context.Context, tx *writeTx, userID string, p Preferences) error {
 	const q = `
 		INSERT OR REPLACE INTO preferences (user_id, theme, language, time_zone, density, page_size,
 			shortcuts, first_steps_dismissed, columns)

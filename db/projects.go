@@ -2,7 +2,6 @@ package db
 
 import (
 	"context"
-	"database/sql"
 	"time"
 )
 
@@ -57,10 +56,10 @@ func scanProjectRole(row scanner) (r ProjectRole, err error) {
 // CreateProject stores a project and makes its owner a member with role admin.
 // ErrExists: the id is taken. ErrNotFound: no such owner.
 func (d *DB) CreateProject(ctx context.Context, p Project) error {
-	return d.write(ctx, "create project", func(tx *sql.Tx) error { return insertProject(ctx, tx, p) })
+	return d.write(ctx, "create project", func(tx *writeTx) error { return insertProject(ctx, tx, p) })
 }
 
-func insertProject(ctx context.Context, tx *sql.Tx, p Project) error {
+func insertProject(ctx context.Context, tx *writeTx, p Project) error {
 	const q = `
 		INSERT INTO projects (id, name, description, owner_id, organization_id, created_at, updated_at)
 		VALUES (?, ?, ?, ?, ?, ?, ?)`
@@ -86,7 +85,7 @@ func (d *DB) UpdateProject(ctx context.Context, c ProjectUpdate) error {
 	const q = `
 		UPDATE projects SET name = coalesce(?, name), description = coalesce(?, description), updated_at = ?
 		WHERE id = ?`
-	return d.write(ctx, "update project", func(tx *sql.Tx) error {
+	return d.write(ctx, "update project", func(tx *writeTx) error {
 		return affected(tx.ExecContext(ctx, q, c.Name, c.Description, millis(c.UpdatedAt), c.ID))
 	})
 }
@@ -99,7 +98,7 @@ func (d *DB) DeleteProject(ctx context.Context, id string, purge bool) error {
 		SELECT EXISTS (
 			SELECT 1 FROM brokers WHERE project_id = ?1
 			UNION ALL SELECT 1 FROM clusters WHERE project_id = ?1)`
-	return d.write(ctx, "delete project", func(tx *sql.Tx) error {
+	return d.write(ctx, "delete project", func(tx *writeTx) error {
 		if !purge {
 			if used, err := exists(ctx, tx, isUsed, id); err != nil || used {
 				return orInUse(err)

@@ -65,7 +65,7 @@ CREATE TABLE audit_open (
 	id         TEXT PRIMARY KEY NOT NULL,
 	started_at INTEGER NOT NULL,
 	event      TEXT NOT NULL CHECK (json_valid(event))
-) STRICT;
+, origin TEXT NOT NULL DEFAULT '') STRICT;
 
 CREATE TABLE audit_sinks (
 	name            TEXT PRIMARY KEY NOT NULL,
@@ -133,6 +133,12 @@ CREATE TABLE clusters (
 
 CREATE INDEX clusters_by_project ON clusters (project_id, created_at, id);
 
+CREATE TABLE local_state (
+	id     INTEGER PRIMARY KEY CHECK (id = 1),
+	origin TEXT NOT NULL, -- the name of this copy, a random text
+	key    BLOB           -- of all secrets, itself sealed by the caller; NULL = the caller's own key seals them
+) STRICT;
+
 CREATE TABLE members (
 	project_id TEXT NOT NULL REFERENCES projects (id) ON DELETE CASCADE,
 	user_id    TEXT NOT NULL REFERENCES users (id) ON DELETE CASCADE,
@@ -183,6 +189,14 @@ CREATE TABLE sessions (
 CREATE INDEX sessions_by_expiry ON sessions (expires_at);
 
 CREATE INDEX sessions_by_user ON sessions (user_id);
+
+CREATE TABLE shared_state (
+	id            INTEGER PRIMARY KEY CHECK (id = 1),
+	version       INTEGER NOT NULL, -- raised by each entry of the log that changes the content
+	applied       INTEGER NOT NULL, -- index of the last entry applied; 0 = none, the content is this node's own
+	reserved_by   TEXT NOT NULL,    -- origin that alone may change the content; '' = any
+	reserved_left INTEGER NOT NULL  -- for how many entries
+) STRICT;
 
 CREATE TABLE token_brokers (
 	token_id  TEXT NOT NULL REFERENCES tokens (id) ON DELETE CASCADE,

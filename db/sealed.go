@@ -20,6 +20,7 @@ const (
 	sealedBroker sealedKind = iota
 	sealedNode              // of a cluster
 	sealedAudit             // a key of the audit log
+	sealedKey               // the key of all others, if the database was shared
 )
 
 // updateSealed are the statements that replace a secret.
@@ -29,28 +30,46 @@ var updateSealed = map[sealedKind]string{
 	sealedAudit:  "UPDATE audit_keys SET secrets = ? WHERE id = ?",
 }
 
-// ListSealed returns all that callers have sealed.
+// ListSealed returns all that callers have sealed with their own key: that is one secret, the key
+// of the others, if the database has such a key.
 func (d *DB) ListSealed(ctx context.Context) (all []Sealed, err error) {
-	const q = `
+	// The database may have an older schema; see View.
+	const hasKeys = "SELECT EXISTS (SELECT 1 FROM pragma_table_info('local_state') WHERE name = 'key')"
+	const key = "SELECT ?, key, 3 FROM local_state WHERE length(key) > 0"
+	const secrets = `
 		SELECT id, secrets, 0 FROM brokers WHERE length(secrets) > 0
 		UNION ALL SELECT id, secrets, 1 FROM cluster_nodes WHERE length(secrets) > 0
 		UNION ALL SELECT id, secrets, 2 FROM audit_keys WHERE length(secrets) > 0`
-	all, err = collect(ctx, d.ro, func(row scanner) (s Sealed, err error) {
+	scan := func(row scanner) (s Sealed, err error) {
 		err = row.Scan(&s.ID, &s.Secrets, &s.kind)
 		return s, err
-	}, q)
+	}
+	newer, err := exists(ctx, d.ro, hasKeys)
+	if err == nil && newer {
+		all, err = collect(ctx, d.ro, scan, key, SharedKeyID)
+	}
+	if err == nil && len(all) == 0 {
+		all, err = collect(ctx, d.ro, scan, secrets)
+	}
 	return all, wrap("list secrets", err)
 }
 
 // PutSealed replaces secrets that ListSealed has returned, which otherwise stay as
 // they are: no row gets a new revision.
 func (d *DB) PutSealed(ctx context.Context, all []Sealed) error {
-	return d.write(ctx, "store secrets", func(tx *sql.Tx) error {
-		for _, s := range all {
-			if err := affected(tx.ExecContext(ctx, updateSealed[s.kind], s.Secrets, s.ID)); err != nil {
-				return fmt.Errorf("row %s: %w", s.ID, err)
-			}
+	if len(all) == 1 && all[0].kind == sealedKey { // which belongs to this machine
+		return d.writeLocal(ctx, "store secrets", func(tx *sql.Tx) error {
+			return affected(tx.ExecContext(ctx, "UPDATE local_state SET key = ?", all[0].Secrets))
+		})
+	}
+	return d.write(ctx, "store secrets", func(tx *writeTx) error { return putSealed(ctx, tx, all) })
+}
+
+func putSealed(ctx context.Context, tx *writeTx, all []Sealed) error {
+	for _, s := range all {
+		if err := affected(tx.ExecContext(ctx, updateSealed[s.kind], s.Secrets, s.ID)); err != nil {
+			return fmt.Errorf("row %s: %w", s.ID, err)
 		}
-		return nil
-	})
+	}
+	return nil
 }

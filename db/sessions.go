@@ -42,7 +42,7 @@ func (d *DB) CreateSession(ctx context.Context, s Session) error {
 		DELETE FROM sessions WHERE hash IN (
 			SELECT hash FROM sessions WHERE user_id = ? AND hash <> ?
 			ORDER BY created_at DESC, hash LIMIT -1 OFFSET ?)`
-	return d.write(ctx, "create session", func(tx *sql.Tx) error {
+	return d.write(ctx, "create session", func(tx *writeTx) error {
 		_, err := tx.ExecContext(ctx, q, s.Hash, s.UserID, millis(s.CreatedAt), millis(s.ExpiresAt), bounded(s.Address), bounded(s.UserAgent))
 		if err == nil {
 			_, err = tx.ExecContext(ctx, endOldest, s.UserID, s.Hash, MaxSessions-1)
@@ -87,7 +87,7 @@ func (d *DB) SessionUser(ctx context.Context, hash string, now time.Time) (s Ses
 
 // DeleteSession ends a session. One that does not exist has ended already.
 func (d *DB) DeleteSession(ctx context.Context, hash string) error {
-	return d.write(ctx, "delete session", func(tx *sql.Tx) error {
+	return d.write(ctx, "delete session", func(tx *writeTx) error {
 		_, err := tx.ExecContext(ctx, "DELETE FROM sessions WHERE hash = ?", hash)
 		return err
 	})
@@ -95,7 +95,7 @@ func (d *DB) DeleteSession(ctx context.Context, hash string) error {
 
 // DeleteExpiredSessions removes what SessionUser would no longer find at now.
 func (d *DB) DeleteExpiredSessions(ctx context.Context, now time.Time) error {
-	return d.write(ctx, "delete expired sessions", func(tx *sql.Tx) error {
+	return d.write(ctx, "delete expired sessions", func(tx *writeTx) error {
 		_, err := tx.ExecContext(ctx, "DELETE FROM sessions WHERE expires_at <= ?", millis(now))
 		return err
 	})
@@ -103,11 +103,11 @@ func (d *DB) DeleteExpiredSessions(ctx context.Context, now time.Time) error {
 
 // DeleteSessionsOf ends the sessions of a user but the one with the hash keep.
 func (d *DB) DeleteSessionsOf(ctx context.Context, userID, keep string) error {
-	return d.write(ctx, "delete sessions of user", func(tx *sql.Tx) error { return endSessions(ctx, tx, userID, keep) })
+	return d.write(ctx, "delete sessions of user", func(tx *writeTx) error { return endSessions(ctx, tx, userID, keep) })
 }
 
 // endSessions ends the sessions of a user but the one with the hash keep.
-func endSessions(ctx context.Context, tx *sql.Tx, userID, keep string) error {
+func endSessions(ctx context.Context, tx *writeTx, userID, keep string) error {
 	_, err := tx.ExecContext(ctx, "DELETE FROM sessions WHERE user_id = ? AND hash <> ?", userID, keep)
 	return err
 }

@@ -2,7 +2,6 @@ package db
 
 import (
 	"context"
-	"database/sql"
 	"encoding/json"
 	"fmt"
 	"time"
@@ -56,7 +55,7 @@ func (d *DB) CreateToken(ctx context.Context, t Token) error {
 	const q = `
 		INSERT INTO tokens (id, project_id, owner_id, parent_id, issuer, name, hash, role, type, issued_at, valid_until, last_used_at)
 		VALUES (?, ?, ?, nullif(?, ''), ?, ?, ?, ?, ?, ?, ?, ?)`
-	return d.write(ctx, "create token", func(tx *sql.Tx) error {
+	return d.write(ctx, "create token", func(tx *writeTx) error {
 		_, err := tx.ExecContext(ctx, q, t.ID, t.ProjectID, t.OwnerID, t.ParentID, t.Issuer, t.Name, t.Hash, t.Role, t.Type,
 			millis(t.IssuedAt), millis(t.ValidUntil), millis(t.LastUsedAt))
 		if err != nil {
@@ -69,7 +68,7 @@ func (d *DB) CreateToken(ctx context.Context, t Token) error {
 	})
 }
 
-func insertTokenBrokers(ctx context.Context, tx *sql.Tx, t Token) error {
+func insertTokenBrokers(ctx context.Context, tx *writeTx, t Token) error {
 	const q = `
 		INSERT INTO token_brokers (token_id, broker_id, position)
 		SELECT ?, id, ? FROM brokers WHERE id = ? AND project_id = ?
@@ -103,7 +102,7 @@ func (d *DB) DeleteToken(ctx context.Context, projectID, id string) (ended []Tok
 	const list = descendants + "SELECT " + tokenColumns + ` FROM tokens t
 		WHERE t.id IN (SELECT id FROM descendants) ORDER BY t.issued_at, t.id`
 	const q = "DELETE FROM tokens WHERE id = ? AND project_id = ?" // the descendants go with it
-	err = d.write(ctx, "delete token", func(tx *sql.Tx) error {
+	err = d.write(ctx, "delete token", func(tx *writeTx) error {
 		if ended, err = collect(ctx, tx, scanToken, list, id); err != nil {
 			return err
 		}
@@ -121,7 +120,7 @@ func (d *DB) DeleteToken(ctx context.Context, projectID, id string) (ended []Tok
 func (d *DB) SetTokenOwner(ctx context.Context, projectID, id, userID string) error {
 	const own = "UPDATE tokens SET owner_id = ?, parent_id = NULL WHERE id = ? AND project_id = ?"
 	const others = descendants + "UPDATE tokens SET owner_id = ?2 WHERE id IN (SELECT id FROM descendants)"
-	return d.write(ctx, "set token owner", func(tx *sql.Tx) error {
+	return d.write(ctx, "set token owner", func(tx *writeTx) error {
 		if err := affected(tx.ExecContext(ctx, own, userID, id, projectID)); err != nil {
 			return err
 		}
@@ -135,7 +134,7 @@ func (d *DB) SetTokenOwner(ctx context.Context, projectID, id, userID string) er
 // checkAdmin returns ErrNotAdmin unless a user administers a project. It is asked in the
 // transaction that stores the token of the user: the membership may have ended since the
 // request was let in, and its end did not take this token.
-func checkAdmin(ctx context.Context, tx *sql.Tx, userID, projectID string) error {
+func checkAdmin(ctx context.Context, tx *writeTx, userID, projectID string) error {
 	const q = `
 		SELECT EXISTS (SELECT 1 FROM users u LEFT JOIN members m ON m.user_id = u.id AND m.project_id = ?
 		WHERE u.id = ? AND (u.root = 1 OR m.role = ?))`
@@ -148,7 +147,7 @@ func checkAdmin(ctx context.Context, tx *sql.Tx, userID, projectID string) error
 
 // endTokens deletes the tokens of a user in a project, or in all projects of which
 // it is no member where none is named.
-func endTokens(ctx context.Context, tx *sql.Tx, userID, projectID string) error {
+func endTokens(ctx context.Context, tx *writeTx, userID, projectID string) error {
 	const q = `
 		DELETE FROM tokens WHERE owner_id = ?1 AND (project_id = ?2 OR ?2 = '' AND NOT EXISTS (
 			SELECT 1 FROM members m WHERE m.user_id = ?1 AND m.project_id = tokens.project_id))`
@@ -171,7 +170,7 @@ func (d *DB) TokenByHash(ctx context.Context, hash string) (Token, error) {
 // stored one and a token that was deleted change nothing.
 func (d *DB) TouchTokens(ctx context.Context, used map[string]time.Time) error {
 	const q = "UPDATE tokens SET last_used_at = ? WHERE id = ? AND last_used_at < ?"
-	return d.write(ctx, "touch tokens", func(tx *sql.Tx) error {
+	return d.write(ctx, "touch tokens", func(tx *writeTx) error {
 		for id, at := range used {
 			if _, err := tx.ExecContext(ctx, q, millis(at), id, millis(at)); err != nil {
 				return err

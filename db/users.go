@@ -80,10 +80,10 @@ func scanSummary(row scanner) (s UserSummary, err error) {
 // CreateUser stores a user. ErrExists: the id or the address, whatever its
 // letters' case, is taken.
 func (d *DB) CreateUser(ctx context.Context, u User) error {
-	return d.write(ctx, "create user", func(tx *sql.Tx) error { return insertUser(ctx, tx, u) })
+	return d.write(ctx, "create user", func(tx *writeTx) error { return insertUser(ctx, tx, u) })
 }
 
-func insertUser(ctx context.Context, tx *sql.Tx, u User) error {
+func insertUser(ctx context.Context, tx *writeTx, u User) error {
 	const q = `
 		INSERT INTO users (id, email, email_key, first_name, last_name, password_hash,
 			sso_type, verified, root, created_at, updated_at)
@@ -142,7 +142,7 @@ func (d *DB) ListUsers(ctx context.Context, offset, limit int) (total int, page 
 // away, ends its sessions. ErrNotFound: no such user. ErrExists: the address is
 // taken. ErrLastRoot: the last root administrator has to stay verified.
 func (d *DB) UpdateUser(ctx context.Context, c UserUpdate) error {
-	return d.write(ctx, "update user", func(tx *sql.Tx) error {
+	return d.write(ctx, "update user", func(tx *writeTx) error {
 		u, err := userByID(ctx, tx, c.ID)
 		if err != nil {
 			return err
@@ -178,7 +178,7 @@ func set[T any](dst, src *T) {
 	}
 }
 
-func storeUser(ctx context.Context, tx *sql.Tx, u User) error {
+func storeUser(ctx context.Context, tx *writeTx, u User) error {
 	const q = `
 		UPDATE users SET email = ?, email_key = ?, first_name = ?, last_name = ?,
 			password_hash = ?, verified = ?, root = ?, updated_at = ?
@@ -192,7 +192,7 @@ func storeUser(ctx context.Context, tx *sql.Tx, u User) error {
 // the one whose hash is keepSession. ErrNotFound: no such user.
 func (d *DB) SetPassword(ctx context.Context, userID, hash, keepSession string, at time.Time) error {
 	const q = "UPDATE users SET password_hash = ?, updated_at = ? WHERE id = ?"
-	return d.write(ctx, "set password", func(tx *sql.Tx) error {
+	return d.write(ctx, "set password", func(tx *writeTx) error {
 		if err := affected(tx.ExecContext(ctx, q, hash, millis(at), userID)); err != nil {
 			return err
 		}
@@ -205,7 +205,7 @@ func (d *DB) SetPassword(ctx context.Context, userID, hash, keepSession string, 
 func (d *DB) DeleteUser(ctx context.Context, id string) error {
 	const owns = "SELECT EXISTS (SELECT 1 FROM projects WHERE owner_id = ?)"
 	const remove = "DELETE FROM users WHERE id = ?"
-	return d.write(ctx, "delete user", func(tx *sql.Tx) error {
+	return d.write(ctx, "delete user", func(tx *writeTx) error {
 		u, err := userByID(ctx, tx, id)
 		if err != nil {
 			return err

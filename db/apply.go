@@ -1,0 +1,137 @@
+package db
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+)
+
+// The results of Apply, of one byte each.
+const (
+	resultApplied  = 1
+	resultConflict = 2 // the content has changed since the entry was made
+	resultReserved = 3 // another copy alone may change the content now
+)
+
+// reservationEntries is how many entries a reservation lasts at most. A copy that is lost after it
+// has reserved the next change delays the others by so many attempts.
+const reservationEntries = 16
+
+// errDiffers means that the content is not that of the other nodes.
+var errDiffers = errors.New("this node's copy of the database differs from that of the other nodes: have the node leave the cluster and join it again")
+
+// sharedState is the row of shared_state.
+type sharedState struct {
+	version      int64
+	reservedBy   string
+	reservedLeft int64
+}
+
+// Apply applies the entry of the log with that index, which is greater than those before. What
+// was applied before is ignored, and the result is nil then. The effect is durable when Apply
+// returns. After an error nothing has changed, and Apply can be called again; unless the
+// storage has failed, it will return the same error in this release.
+func (d *DB) Apply(ctx context.Context, index uint64, proposal []byte) (result []byte, err error) {
+	if index <= d.applied.Load() {
+		return nil, nil
+	}
+	e, err := decodeEntry(proposal)
+	if err != nil {
+		return nil, fmt.Errorf("entry %d of the cluster's log: %w: a newer release may have made it, with which this node continues", index, err)
+	}
+	if e.schema != d.schema {
+		return nil, fmt.Errorf("entry %d of the cluster's log is for schema %d of the database, and this node has schema %d: have all nodes run the same release", index, e.schema, d.schema)
+	}
+	var outcome byte
+	err = transact(ctx, d.rw, nil, func(tx *sql.Tx) error {
+		outcome, err = applyIn(ctx, tx, int64(index), &e) //nolint:gosec // an index does not become that great
+		return err
+	})
+	d.noteFailure(err)
+	if err != nil {
+		return nil, fmt.Errorf("apply entry %d of the cluster's log to the database: %w", index, err)
+	}
+	d.applied.Store(index)
+	if outcome == resultApplied && len(e.statements) > 0 {
+		if e.changesCached() {
+			d.cache.Store(&rowCache{})
+		}
+		d.changed.notify()
+	}
+	return []byte{outcome}, nil
+}
+
+// changesCached reports whether rows may have changed that are cached.
+func (e *entry) changesCached() bool {
+	for _, s := range e.statements {
+		switch s.text {
+		case addAuditQuery, beginAuditQuery, endAuditQuery:
+		default:
+			return true
+		}
+	}
+	return false
+}
+
+// applyIn applies an entry in a transaction.
+func applyIn(ctx context.Context, tx *sql.Tx, index int64, e *entry) (outcome byte, err error) {
+	var s sharedState
+	const state = "SELECT version, reserved_by, reserved_left FROM shared_state"
+	if err := tx.QueryRowContext(ctx, state).Scan(&s.version, &s.reservedBy, &s.reservedLeft); err != nil {
+		return 0, err
+	}
+	if e.base > s.version {
+		return 0, fmt.Errorf("it was made for version %d of the content, and this is version %d: %w", e.base, s.version, errDiffers)
+	}
+	outcome = s.decide(e)
+	if outcome == resultApplied {
+		for _, c := range e.statements {
+			if err := c.apply(ctx, tx); err != nil {
+				return 0, err
+			}
+		}
+	}
+	const store = "UPDATE shared_state SET version = ?, applied = ?, reserved_by = ?, reserved_left = ?"
+	_, err = tx.ExecContext(ctx, store, s.version, index, s.reservedBy, s.reservedLeft)
+	return outcome, err
+}
+
+// decide returns the outcome of an entry, and changes the state accordingly. It depends only on
+// the state and the entry, so it is the same on all nodes.
+func (s *sharedState) decide(e *entry) byte {
+	if s.reservedBy != "" && s.reservedBy != e.origin {
+		if s.reservedLeft--; s.reservedLeft <= 0 {
+			s.reservedBy, s.reservedLeft = "", 0
+		}
+		return resultReserved
+	}
+	if e.base < s.version {
+		if e.reserve {
+			s.reservedBy, s.reservedLeft = e.origin, reservationEntries
+		}
+		return resultConflict
+	}
+	s.reservedBy, s.reservedLeft = "", 0
+	if len(e.statements) > 0 {
+		s.version++
+	}
+	return resultApplied
+}
+
+// apply executes a statement, which succeeds and changes as many rows as where it was recorded,
+// if the content is the same.
+func (c *statement) apply(ctx context.Context, tx *sql.Tx) error {
+	res, err := tx.ExecContext(ctx, c.text, c.args...)
+	if err != nil && !storageRefused(err) && ctx.Err() == nil {
+		return fmt.Errorf("%w (%w)", errDiffers, err)
+	}
+	if err != nil {
+		return err
+	}
+	n, err := res.RowsAffected()
+	if err == nil && n != c.changes {
+		err = fmt.Errorf("%w (%d rows were changed, %d there)", errDiffers, n, c.changes)
+	}
+	return err
+}

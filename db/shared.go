@@ -1,0 +1,143 @@
+package db
+
+import (
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"signalbox/broker/storage"
+)
+
+// openShared reads what belongs to sharing when the database is opened.
+func (d *DB) openShared(ctx context.Context, steps fs.FS) (err error) {
+	if d.schema, err = storage.Version(ctx, d.rw, layout(steps)); err != nil {
+		return err
+	}
+	if err := d.removeStaged(); err != nil {
+		return err
+	}
+	if d.origin, err = d.readShared(ctx, d.rw); err != nil || d.origin != "" {
+		return err
+	}
+	d.origin = rand.Text()
+	_, err = d.rw.ExecContext(ctx, "UPDATE local_state SET origin = ?", d.origin)
+	return err
+}
+
+// readShared reads the state of sharing, of which there are copies in memory. It returns the name
+// of this copy.
+func (d *DB) readShared(ctx context.Context, q queryer) (origin string, err error) {
+	var applied uint64
+	const state = "SELECT applied, origin FROM shared_state, local_state"
+	if err := q.QueryRowContext(ctx, state).Scan(&applied, &origin); err != nil {
+		return "", fmt.Errorf("read the state of sharing: %w", err)
+	}
+	d.applied.Store(applied)
+	return origin, nil
+}
+
+// removeStaged deletes what a process has left that was killed while it made or restored a
+// snapshot.
+func (d *DB) removeStaged() error {
+	dir, name := filepath.Split(d.path)
+	entries, err := os.ReadDir(dir)
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), name+stagedSuffix) {
+			err = errors.Join(err, os.Remove(filepath.Join(dir, e.Name())))
+		}
+	}
+	return err
+}
+
+// Share has all writes from now on go through a log, whose entries Apply is called with on all
+// nodes. It waits for the write in progress. The database cannot be written to without a log from
+// when an entry is applied, or a snapshot of a log restored, until Unshare; also after a restart.
+func (d *DB) Share(ctx context.Context, log Log) error {
+	s := &sharing{d: d, log: log}
+	s.ctx, s.stop = context.WithCancel(context.Background())
+	err := d.holdingWriter(ctx, func(*sql.Conn) error {
+		if former := d.sharing.Swap(s); former != nil {
+			former.end()
+		}
+		return nil
+	})
+	return wrap("share the database", err)
+}
+
+// Unshare makes the content this node's own: all writes from now on are local, and the log that was
+// applied is forgotten. Writes that wait fail with ErrUnavailable or ErrUnconfirmed.
+func (d *DB) Unshare(ctx context.Context) error {
+	d.endSharing()
+	err := d.holdingWriter(ctx, func(w *sql.Conn) error {
+		const q = "UPDATE shared_state SET applied = 0, reserved_by = '', reserved_left = 0"
+		if _, err := w.ExecContext(ctx, q); err != nil {
+			return err
+		}
+		d.sharing.Store(nil)
+		d.applied.Store(0)
+		return nil
+	})
+	return wrap("end the sharing of the database", err)
+}
+
+// endSharing ends the writes that wait, and waits for the goroutine that writes.
+func (d *DB) endSharing() {
+	if s := d.sharing.Load(); s != nil {
+		s.end()
+		s.idle.Wait()
+	}
+}
+
+// end has later writes fail, and the present one end.
+func (s *sharing) end() {
+	s.mu.Lock()
+	s.ended = true
+	s.mu.Unlock()
+	s.stop()
+}
+
+// holdingWriter calls fn with the connection of the writer, so that no transaction is in progress.
+func (d *DB) holdingWriter(ctx context.Context, fn func(*sql.Conn) error) (err error) {
+	w, err := d.rw.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	defer w.Close()
+	return fn(w)
+}
+
+// AppliedIndex returns the index of the last entry of the log whose effect is durable here, 0 if
+// there is none.
+func (d *DB) AppliedIndex() uint64 { return d.applied.Load() }
+
+// changeSignal wakes those who wait for a change of the content. The zero value is ready to use.
+type changeSignal struct {
+	mu sync.Mutex
+	ch chan struct{}
+}
+
+// wait returns a channel that is closed at the next change.
+func (s *changeSignal) wait() <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ch == nil {
+		s.ch = make(chan struct{})
+	}
+	return s.ch
+}
+
+func (s *changeSignal) notify() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ch != nil {
+		close(s.ch)
+		s.ch = nil
+	}
+}

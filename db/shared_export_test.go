@@ -1,0 +1,68 @@
+package db
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// SharedContent returns all rows of all tables that are shared, with their row numbers where they
+// have any.
+func (d *DB) SharedContent(ctx context.Context) (map[string][]string, error) {
+	names, err := collect(ctx, d.ro, scanText, `
+		SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%' AND name NOT LIKE 'goose%'`)
+	if err != nil {
+		return nil, err
+	}
+	content := map[string][]string{}
+	for _, name := range names {
+		if slices.Contains(append(copiedTables[:2:2], "local_state", identityTable), name) {
+			continue
+		}
+		columns, err := collect(ctx, d.ro, scanText, "SELECT name FROM pragma_table_info(?)", name)
+		if err != nil {
+			return nil, err
+		}
+		numbered, err := exists(ctx, d.ro, "SELECT EXISTS (SELECT 1 FROM pragma_table_list WHERE name = ? AND wr = 0)", name)
+		if err != nil {
+			return nil, err
+		}
+		if numbered {
+			columns = append(columns, "rowid")
+		}
+		row := "quote(" + strings.Join(columns, ") || ' ' || quote(") + ")"
+		if content[name], err = collect(ctx, d.ro, scanText, fmt.Sprintf("SELECT %s FROM %s ORDER BY 1", row, name)); err != nil {
+			return nil, err
+		}
+	}
+	return content, nil
+}
+
+func scanText(row scanner) (s string, err error) {
+	err = row.Scan(&s)
+	return s, err
+}
+
+// LocalContent returns the rows of tables that are not shared.
+func (d *DB) LocalContent(ctx context.Context) (rows []string, err error) {
+	return collect(ctx, d.ro, scanText, `
+		SELECT 'probe ' || writes FROM probe UNION ALL SELECT 'sink ' || name || ' ' || seq FROM audit_sinks
+		UNION ALL SELECT 'origin ' || origin FROM local_state`)
+}
+
+// WaitingWrites returns the number of writes that wait until they are executed.
+func (d *DB) WaitingWrites() int {
+	s := d.sharing.Load()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.waiting)
+}
+
+// DropSharing removes what the last migration has added.
+func (d *DB) DropSharing(ctx context.Context) error {
+	_, err := d.rw.ExecContext(ctx, `
+		DROP TABLE shared_state; DROP TABLE local_state; ALTER TABLE audit_open DROP COLUMN origin;
+		DELETE FROM goose_db_version WHERE version_id = 13`)
+	return err
+}

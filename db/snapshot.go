@@ -1,0 +1,204 @@
+package db
+
+import (
+	"bufio"
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+
+	"signalbox/broker/storage"
+)
+
+// stagedSuffix is the beginning of what follows the name of the database in the names of files
+// that are deleted when it is opened.
+const stagedSuffix = ".staged-"
+
+// keptSuffix follows the name of the database in the name of the copy that Restore leaves.
+const keptSuffix = ".before-join"
+
+// maxSnapshot bounds the size of a snapshot in bytes.
+const maxSnapshot = 64 << 30
+
+// copiedTables belong to this machine, so Restore does not replace them; nor does it
+// replace local_state, and the table of [storage.Identify].
+var copiedTables = []string{"probe", "audit_sinks"}
+
+const identityTable = "data_directory"
+
+// snapshotFormat is the first byte of a snapshot.
+const snapshotFormat = 1
+
+// Snapshot is the whole content at one moment. It must be released: while it is held, the
+// write-ahead log of the database grows with every change.
+type Snapshot struct {
+	ctx    context.Context // of the call that made it, without its end
+	moment *storage.Moment
+	path   string
+	staged string
+	key    []byte // as it is carried
+}
+
+// Snapshot returns the content of this moment.
+func (d *DB) Snapshot(ctx context.Context) (*Snapshot, error) {
+	key, err := d.exportKey(ctx)
+	if err != nil {
+		return nil, wrap("make a snapshot of the database", err)
+	}
+	m, err := storage.BeginMoment(ctx, []string{d.path})
+	if err != nil {
+		return nil, wrap("make a snapshot of the database", err)
+	}
+	return &Snapshot{ctx: context.WithoutCancel(ctx), moment: m, path: d.path, staged: d.staged(), key: key}, nil
+}
+
+// WriteTo writes the content to w: the version of the format, the key of the secrets with its
+// length before it, see KeyCarrier, and an SQLite file. It may be called beside other methods of the
+// database, once.
+func (s *Snapshot) WriteTo(w io.Writer) (n int64, err error) {
+	defer func() { err = wrap("write a snapshot of the database", errors.Join(err, removeFile(s.staged))) }()
+	if err := s.moment.Copy(s.ctx, s.path, s.staged); err != nil {
+		return 0, err
+	}
+	f, err := os.Open(s.staged)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	head, err := w.Write(appendText([]byte{snapshotFormat}, s.key))
+	if err != nil {
+		return int64(head), err
+	}
+	n, err = io.Copy(w, f)
+	return n + int64(head), err
+}
+
+// Release ends the snapshot.
+func (s *Snapshot) Release() {
+	s.moment.Close() //nolint:errcheck // it only read
+}
+
+// staged returns the path of a file that is deleted when the database is opened.
+func (d *DB) staged() string { return d.path + stagedSuffix + rand.Text() }
+
+// removeFile deletes a database that is not open, if it exists, with what SQLite left beside it.
+func removeFile(path string) (err error) {
+	for _, suffix := range []string{"", "-wal", "-shm", "-journal"} {
+		if e := os.Remove(path + suffix); !errors.Is(e, fs.ErrNotExist) {
+			err = errors.Join(err, e)
+		}
+	}
+	return err
+}
+
+// Restore replaces the whole content, but for what belongs to this machine, by that of a
+// snapshot, which r yields to its end, and which is the effect of the log up to index; with index 0
+// it becomes this node's own content. It is durable when Restore returns; after a crash before
+// that, the content is the former or the new one, and AppliedIndex that of it. Readers see either,
+// writers wait. If the former content was this node's own and the new one is not, a copy of the former
+// stays beside the file, with the suffix ".before-join".
+func (d *DB) Restore(ctx context.Context, index uint64, r io.Reader) error {
+	return wrap("restore the database from a snapshot", d.restore(ctx, index, bufio.NewReader(r)))
+}
+
+func (d *DB) restore(ctx context.Context, index uint64, r *bufio.Reader) (err error) {
+	key, err := d.importKey(r)
+	if err != nil {
+		return err
+	}
+	staged := d.staged()
+	defer func() { err = errors.Join(err, removeFile(staged)) }()
+	if err := receive(staged, r); err != nil {
+		return err
+	}
+	if err := d.checkStaged(ctx, staged); err != nil {
+		return err
+	}
+	return d.holdingWriter(ctx, func(w *sql.Conn) error {
+		if index > 0 && d.applied.Load() == 0 {
+			if err := storage.Keep(ctx, w, d.path+keptSuffix); err != nil {
+				return err
+			}
+		}
+		if err := d.adopt(ctx, staged, index, key); err != nil {
+			return err
+		}
+		if err := storage.Replace(ctx, w, d.path, staged); err != nil {
+			return err
+		}
+		d.cache.Store(&rowCache{})
+		if _, err := d.readShared(ctx, w); err != nil {
+			return err
+		}
+		d.changed.notify()
+		w.ExecContext(ctx, "PRAGMA wal_checkpoint(PASSIVE)") //nolint:errcheck // it only makes the log shorter
+		return nil
+	})
+}
+
+// receive stores a snapshot. It need not be durable.
+func receive(path string, r io.Reader) error {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	n, err := io.Copy(f, io.LimitReader(r, maxSnapshot+1))
+	if err == nil && n > maxSnapshot {
+		err = fmt.Errorf("%w: a snapshot has at most %d GiB", ErrTooLarge, maxSnapshot>>30)
+	}
+	return errors.Join(err, f.Close())
+}
+
+// checkStaged checks what was received: it is whole, and of this schema.
+func (d *DB) checkStaged(ctx context.Context, staged string) error {
+	err := storage.View(ctx, staged, func(pool *sql.DB) error {
+		schema, err := storage.Version(ctx, pool, layout(released()))
+		if err == nil && schema != d.schema {
+			err = fmt.Errorf("the snapshot has schema %d, and this node has schema %d: have all nodes run the same release", schema, d.schema)
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return storage.QuickCheck(ctx, staged)
+}
+
+// adopt stores in a snapshot what belongs to this machine.
+func (d *DB) adopt(ctx context.Context, staged string, index uint64, key []byte) (err error) {
+	pool := storage.OpenPool(staged, 1, "_pragma=busy_timeout(5000)&_pragma=journal_mode(MEMORY)&_pragma=synchronous(OFF)&_pragma=foreign_keys(1)")
+	defer func() { err = errors.Join(err, pool.Close()) }()
+	if _, err := pool.ExecContext(ctx, "ATTACH ? AS own", d.path); err != nil {
+		return err
+	}
+	identified, err := exists(ctx, pool, "SELECT EXISTS (SELECT 1 FROM own.sqlite_schema WHERE name = ?)", identityTable)
+	if err != nil {
+		return err
+	}
+	steps := []string{"DROP TABLE IF EXISTS main." + identityTable}
+	if identified {
+		steps = append(steps, "CREATE TABLE main."+identityTable+" (id INTEGER PRIMARY KEY CHECK (id = 1), identity TEXT NOT NULL, name TEXT NOT NULL) STRICT",
+			"INSERT INTO main."+identityTable+" SELECT * FROM own."+identityTable)
+	}
+	for _, name := range copiedTables {
+		steps = append(steps, "DELETE FROM main."+name, "INSERT INTO main."+name+" SELECT * FROM own."+name)
+	}
+	return transact(ctx, pool, nil, func(tx *sql.Tx) error {
+		for _, q := range steps {
+			if _, err := tx.ExecContext(ctx, q); err != nil {
+				return err
+			}
+		}
+		const own = "UPDATE main.local_state SET origin = (SELECT origin FROM own.local_state), key = ?"
+		if _, err := tx.ExecContext(ctx, own, key); err != nil {
+			return err
+		}
+		const state = "UPDATE main.shared_state SET applied = ?1, reserved_by = iif(?1 > 0, reserved_by, ''), reserved_left = iif(?1 > 0, reserved_left, 0)"
+		_, err := tx.ExecContext(ctx, state, int64(index)) //nolint:gosec // an index does not become that great
+		return err
+	})
+}
