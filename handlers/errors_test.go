@@ -31,6 +31,8 @@ func TestErrorFor(t *testing.T) {
 		{db.ErrInUse, 400, CodeConflict},
 		{db.ErrConflict, 400, CodeConflict},
 		{db.ErrLastRoot, 400, CodeLastAdmin},
+		{db.ErrUnconfirmed, 503, CodeBrokerTimeout},
+		{db.ErrUnavailable, 503, CodeBrokerUnavailable},
 		{&broker.Error{Kind: broker.NotFound}, 404, CodeNotFound},
 		{&broker.Error{Kind: broker.Exists}, 400, CodeAlreadyExists},
 		{&broker.Error{Kind: broker.Conflict}, 400, CodeConflict},
