@@ -52,12 +52,14 @@ type member struct {
 	peering        atomic.Pointer[peering] // nil for none
 	drained        drainTask
 	forgetting     atomic.Pointer[time.Timer] // see forgetKeptAfter; nil for none
+	sharesData     atomic.Bool                // the program's data are shared: from before Begin to before End
 
 	transition sync.Mutex      // held while the membership or serving state is changed or compared; guards what follows
 	restricted bool            // alone, until the broker is let into the cluster that it expects
 	announced  bool            // that was logged
 	lost       <-chan struct{} // closed when a change was not committed in the last leadership
 	closing    bool
+	dataEnded  bool // End has returned since the last Begin, or there was none
 
 	serving    servingState
 	leadership cluster.Leadership // of this node, the current or the last one
@@ -77,19 +79,22 @@ func (b *Broker) openCluster(ctx context.Context, dataDir string) (err error) {
 	_, messages := b.store.Shared()
 	shared := b.control.AppliedIndex() > 0
 	if b.config.Cluster.Listen == "" {
-		return b.openAlone(ctx, shared, messages)
+		return b.openAlone(ctx, filepath.Join(dataDir, clusterDir), shared, messages)
 	}
 	m := &member{broker: b, dir: filepath.Join(dataDir, clusterDir), losses: mesh.NewLosses(b.log), ready: make(chan struct{}), wake: make(chan struct{}, 1),
-		awaiting: map[string]int{}, deferred: map[string]dynsec.Disconnect{}}
+		awaiting: map[string]int{}, deferred: map[string]dynsec.Disconnect{}, dataEnded: true}
 	if shared {
 		b.control.SetReplicator(m)
 	}
 	if err := m.begin(ctx); err != nil {
 		return err
 	}
+	if err := b.resumeShared(ctx, m.dir, m.beginShared); err != nil {
+		return err
+	}
 	m.node, err = cluster.Open(ctx, cluster.Options{
 		Dir: m.dir, Listen: b.config.Cluster.Listen, Version: b.config.Version,
-		Machine: machine{m}, Serve: m.serve, Answer: m.answer, Data: m.accept, Changed: m.changed, Log: b.log, Now: b.now,
+		Machine: machine{m}, Shared: b.config.Shared, Serve: m.serve, Answer: m.answer, Data: m.accept, Changed: m.changed, Log: b.log, Now: b.now,
 		MaxLag: uint64(b.config.Cluster.MaxLag), MinFreeDisk: b.config.Cluster.MinFreeDisk,
 		Timing: cluster.Timing{Heartbeat: b.config.Cluster.ElectionTimeout},
 		Seal:   b.config.Cluster.Seal, Allowed: b.config.Cluster.Allowed, Warning: b.certificateWarning,
@@ -105,9 +110,12 @@ func (b *Broker) openCluster(ctx context.Context, dataDir string) (err error) {
 	return nil
 }
 
-// openAlone is openCluster without a cluster port. A broker that shares its messages must
-// not change them alone.
-func (b *Broker) openAlone(ctx context.Context, access, messages bool) error {
+// openAlone is openCluster without a cluster port. A broker that shares its messages, or the data of
+// the program, must not change them alone.
+func (b *Broker) openAlone(ctx context.Context, dir string, access, messages bool) error {
+	if err := b.resumeShared(ctx, dir, func(context.Context) error { return errSharedAlone }); err != nil {
+		return err
+	}
 	if messages {
 		return errors.New("this broker's messages are shared with a cluster: set cluster.listen again, and let it leave the cluster first")
 	}
@@ -244,7 +252,7 @@ func (m *member) detach(ctx context.Context) error {
 	b.control.SetReplicator(nil)
 	m.undrain()
 	m.shares.Store(int32(sharesNothing))
-	return errors.Join(m.changeTo(ctx, alone), m.lockOut(ctx))
+	return errors.Join(m.endShared(ctx), m.changeTo(ctx, alone), m.lockOut(ctx))
 }
 
 // setSharing sets what is shared from now on.
@@ -269,13 +277,14 @@ func (m *member) isEntering() bool {
 	return m.entering
 }
 
-// enter takes the node into a cluster. Shared state cannot be changed alone meanwhile.
-func (m *member) enter(s sharing, do func() error) error {
+// enter takes the node into a cluster, which may share the data of the program. Shared state cannot be
+// changed alone meanwhile.
+func (m *member) enter(s sharing, data bool, do func() error) error {
 	m.mu.Lock()
 	m.entering = true
 	m.mu.Unlock()
 	m.transition.Lock()
-	err := m.prepare(context.Background(), s)
+	err := m.prepare(context.Background(), s, data)
 	if err == nil {
 		err = do()
 	}
@@ -288,9 +297,14 @@ func (m *member) enter(s sharing, do func() error) error {
 
 // prepare puts a broker without a cluster into the serving state of a node without a
 // leader. The caller holds transition.
-func (m *member) prepare(ctx context.Context, s sharing) error {
+func (m *member) prepare(ctx context.Context, s sharing, data bool) error {
 	if _, err := m.node.Info(); !errors.Is(err, cluster.ErrNotClustered) {
 		return nil // the command returns the error
+	}
+	if data && m.broker.config.Shared != nil { // else the command returns the error
+		if err := m.beginShared(ctx); err != nil {
+			return err
+		}
 	}
 	m.broker.control.SetReplicator(m)
 	m.setSharing(s)

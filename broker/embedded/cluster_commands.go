@@ -37,7 +37,7 @@ func (c commander) mayCommand(shares sharing) error {
 // checkSpec returns the cluster that this broker is to create or join, and what its nodes
 // share, unless the broker must not enter such a cluster.
 func (c commander) checkSpec(s control.HASpec) (spec cluster.Spec, shares sharing, err error) {
-	spec = cluster.Spec{Name: s.ClusterName, SyncMode: cmp.Or(s.SyncMode, defaultMode)}
+	spec = cluster.Spec{Name: s.ClusterName, SyncMode: cmp.Or(s.SyncMode, defaultMode), Shared: c.broker.config.Shared != nil}
 	for _, n := range s.Nodes {
 		spec.Members = append(spec.Members, memberOf(n))
 		if n.Mine {
@@ -69,7 +69,7 @@ func (c commander) CreateCluster(ctx context.Context, s control.HASpec) (created
 		return created, err
 	}
 	var invitations []cluster.Invitation
-	err = c.enter(shares, func() (err error) {
+	err = c.enter(shares, spec.Shared, func() (err error) {
 		invitations, err = c.node.Create(ctx, spec)
 		return err
 	})
@@ -101,12 +101,12 @@ func (c commander) JoinCluster(ctx context.Context, s control.HASpec) error {
 	if err := s.Invitation.Open(&invitation); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, joinTimeout)
-	defer cancel()
-	err = c.enter(shares, func() error {
-		if err := c.keepAccess(ctx, spec.Name); err != nil {
+	err = c.enter(shares, invitation.Shared, func() error {
+		if err := c.keepState(ctx, spec.Name, invitation.Shared); err != nil {
 			return err
 		}
+		ctx, cancel := context.WithTimeout(ctx, joinTimeout)
+		defer cancel()
 		return c.node.Join(ctx, spec, invitation)
 	})
 	if errors.Is(err, cluster.ErrWaiting) {

@@ -93,6 +93,9 @@ type Config struct {
 	Streams *streams.Host `mapstructure:"-"`
 	// Bridges are shared by the bridges of all brokers; nil for a broker without bridges.
 	Bridges *bridges.Host `mapstructure:"-"`
+	// Shared is shared by the nodes of clusters that this broker creates, or that were created with
+	// it; nil for a broker whose clusters share no data of the program.
+	Shared Shared `mapstructure:"-"`
 	// Clock is the service time of the process, which cannot be set; nil for one of the
 	// broker's own.
 	Clock *clock.Clock `mapstructure:"-"`

@@ -53,6 +53,10 @@ func (m *member) serve(ctx context.Context, _ cluster.NodeID, request []byte) ([
 	case kind == kindRetained:
 		_, _, err := m.node.Propose(ctx, request)
 		return nil, err
+	case kind == kindShared:
+		return m.node.ProposeShared(ctx, body)
+	case kind == kindSync:
+		return nil, m.confirmLeading(ctx)
 	}
 	return nil, fmt.Errorf("a request of kind %q is not supported by this release", kind)
 }

@@ -21,13 +21,16 @@ import (
 const firstIndex = 1
 
 // Create creates a cluster with this node as the first member, and returns invitations for the
-// others. The state of its machine becomes that of the cluster, so the machine must not be
-// changed until Create returns. The node writes a snapshot of the machine at index 1, its
+// others. The state of its machine becomes that of the cluster, and so does the content of the
+// Shared if the specification has one, so neither must be changed until Create returns. The node writes a snapshot of them at index 1, its
 // identity and term 1 in one transaction, and restores the snapshot itself, too. It is the only
 // voter until others have joined.
 func (n *Node) Create(ctx context.Context, spec Spec) ([]Invitation, error) {
 	if err := spec.Check(); err != nil {
 		return nil, err
+	}
+	if err := n.checkShared(spec.Shared); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
 	if err := n.lock(ctx); err != nil {
 		return nil, err
@@ -110,7 +113,10 @@ func newClusterState(spec Spec) (*state, error) {
 	if err != nil {
 		return nil, fmt.Errorf("name the cluster: %w", err)
 	}
-	s := &state{Format: stateFormat, UUID: id.String(), Name: spec.Name, SyncMode: spec.SyncMode, Members: slices.Clone(spec.Members)}
+	s := &state{Format: keyedFormat, UUID: id.String(), Name: spec.Name, SyncMode: spec.SyncMode, Members: slices.Clone(spec.Members), Shared: spec.Shared}
+	if s.Shared {
+		s.Format = sharedFormat
+	}
 	for i := range s.Members {
 		s.Members[i].Generation = firstIndex
 	}
@@ -137,7 +143,7 @@ func (s *state) identify(m Member) (*identity, error) { return s.identifyWith(m,
 // identifyWith returns the identity of a member for a key. In a cluster of an earlier release
 // the authority signs its certificate.
 func (s *state) identifyWith(m Member, key crypto.Signer) (id *identity, err error) {
-	id = &identity{UUID: s.UUID, Self: m, Known: s.Members, Keys: s.Keys}
+	id = &identity{UUID: s.UUID, Self: m, Known: s.Members, Keys: s.Keys, Shared: s.Shared}
 	if s.Keys == nil {
 		err = id.certifyBy(s, key)
 	} else {
@@ -159,7 +165,7 @@ func (s *state) inviteWith(m Member, key crypto.Signer) (Invitation, error) {
 	}
 	return Invitation{
 		UUID: id.UUID, NodeID: m.NodeID, Generation: m.Generation,
-		CACert: string(id.CACert), Cert: string(id.Cert), Key: string(id.Key), Nodes: id.Known, Keys: id.Keys,
+		CACert: string(id.CACert), Cert: string(id.Cert), Key: string(id.Key), Nodes: id.Known, Keys: id.Keys, Shared: id.Shared,
 	}, nil
 }
 
@@ -180,11 +186,10 @@ func (s *state) inviteAll(but Member) (all []Invitation, err error) {
 
 // bootstrap stores a cluster's first snapshot, and this node's identity in it.
 func (n *Node) bootstrap(ctx context.Context, known *state, id *identity) error {
-	m, err := n.options.Machine.Snapshot(ctx)
+	v, err := takeSnapshot(ctx, n.options.Machine, n.options.Shared, header{State: *known})
 	if err != nil {
 		return fmt.Errorf("take the first snapshot of the cluster: %w", err)
 	}
-	v := &fsmSnapshot{machine: m, header: header{State: *known}}
 	defer v.Release()
 	changes := raftlog.TermChange(firstIndex)
 	maps.Copy(changes, raftlog.Changes{nameIdentity: id.encode(n.options.Seal), nameState: nil, nameDeparture: nil})

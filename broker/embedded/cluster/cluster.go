@@ -70,6 +70,7 @@ type Options struct {
 	Listen  string // host:port of the cluster port, which is open while the node is in a cluster; see dialer
 	Version string // of the program, reported to the other nodes
 	Machine Machine
+	Shared  Shared // nil for a node that cannot take part in clusters that have it
 
 	// Serve handles requests that nodes forward to the leader, concurrently. If it returns
 	// ErrNotLeader or ErrNoLeader nothing has been done, and the request goes to the next

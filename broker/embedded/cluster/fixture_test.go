@@ -73,6 +73,7 @@ type fleet struct {
 	network *network
 	nodes   map[NodeID]*station
 	log     *logTo
+	shares  bool // clusters that are formed have a Shared, and so have the nodes
 }
 
 // station is one node of a fleet, whether it runs or not.
@@ -81,6 +82,7 @@ type station struct {
 	id       NodeID
 	node     *Node
 	register *register
+	list     *list // its Shared; nil for none
 }
 
 // quick is a timing for tests. The heartbeat timeout is long, so that no leader is replaced only
@@ -137,6 +139,10 @@ func (f *fleet) start(id NodeID, tune ...func(*Options)) *station {
 		Log:  slog.New(slog.NewTextHandler(f.log, &slog.HandlerOptions{Level: slog.LevelDebug})).With("node", int(id)),
 		dial: func(ctx context.Context, hostPort string) (net.Conn, error) { return f.network.dial(ctx, id, hostPort) },
 	}
+	if f.shares {
+		s.list = openList(f.t, filepath.Join(dir, "list.db"))
+		o.Shared = s.list
+	}
 	for _, tune := range tune {
 		tune(&o)
 	}
@@ -151,6 +157,9 @@ func (f *fleet) start(id NodeID, tune ...func(*Options)) *station {
 // serve handles forwarded requests: a write, or a key to be read.
 func (s *station) serve(ctx context.Context, _ NodeID, request []byte) ([]byte, error) {
 	n := s.node
+	if entry, ok := strings.CutPrefix(string(request), "share "); ok {
+		return n.ProposeShared(ctx, []byte(entry))
+	}
 	l, err := n.Lead(ctx)
 	if err != nil {
 		return nil, err
@@ -180,6 +189,11 @@ func (s *station) shut(handOver bool) {
 	}
 	if err := s.register.close(); err != nil {
 		s.fleet.t.Errorf("close the register of node %d: %v", s.id, err)
+	}
+	if s.list != nil {
+		if err := s.list.close(); err != nil {
+			s.fleet.t.Errorf("close the list of node %d: %v", s.id, err)
+		}
 	}
 	s.node = nil
 }
@@ -218,7 +232,9 @@ func (f *fleet) formWith(tune func(*Options), ids ...NodeID) *fleet {
 			f.start(id, tune)
 		}
 	}
-	invitations, err := f.nodes[ids[0]].node.Create(within(f.t, suite.HangLimit), spec(ids[0], ids...))
+	created := spec(ids[0], ids...)
+	created.Shared = f.shares
+	invitations, err := f.nodes[ids[0]].node.Create(within(f.t, suite.HangLimit), created)
 	must(f.t, err)
 	var wg sync.WaitGroup
 	for _, i := range invitations {

@@ -20,17 +20,20 @@ import (
 const (
 	forMachine = 1
 	forCluster = 2
+	forShared  = 3
 )
 
 const machineHeader = 1 + 8
 
 var _ raft.BatchingFSM = (*fsm)(nil)
 
-// fsm is raft's state machine: the machine, and the cluster's own state. raft calls its methods
-// on one goroutine.
+// fsm is raft's state machine: the machine, the Shared if the cluster has one, and the cluster's own
+// state. raft calls its methods on one goroutine. Each of the three is stored by itself, with an index
+// of its own, and skips what it has.
 type fsm struct {
 	ctx        context.Context // of the machine's longer work
 	machine    Machine
+	shared     Shared // nil for none
 	store      *raftlog.Store
 	log        *slog.Logger
 	notify     func() // called after changes
@@ -38,6 +41,7 @@ type fsm struct {
 	applyError atomic.Pointer[ApplyError] // why no further entry is applied
 
 	machineIndex uint64 // Applied of the machine
+	sharedIndex  uint64 // Applied of the Shared
 
 	mu      sync.Mutex // guards the fields below
 	applied uint64     // index up to which all commands are applied
@@ -56,10 +60,14 @@ type outcome struct {
 	err    error
 }
 
-func newFSM(ctx context.Context, n *Node, s *state) *fsm {
+func newFSM(ctx context.Context, n *Node, s *state, shares bool) *fsm {
 	f := &fsm{ctx: ctx, machine: n.options.Machine, store: n.store, log: n.log}
 	f.state.Store(s)
 	f.machineIndex = f.machine.Applied()
+	if shares {
+		f.shared = n.options.Shared
+		f.sharedIndex = f.shared.Applied()
+	}
 	return f
 }
 
@@ -83,6 +91,8 @@ func (f *fsm) apply(l *raft.Log) outcome {
 		return f.applyToMachine(l)
 	case len(l.Data) > 0 && l.Data[0] == forCluster:
 		return f.applyToCluster(l)
+	case len(l.Data) > 0 && l.Data[0] == forShared:
+		return f.applyToShared(l)
 	}
 	return outcome{answer: ApplyError{fmt.Errorf("entry %d of the cluster's log is not known to this release", l.Index)}}
 }
@@ -191,16 +201,35 @@ func (f *fsm) appliedIndex() uint64 {
 	return f.applied
 }
 
-// Snapshot returns a snapshot of both states.
+// Snapshot returns a snapshot of everything.
 func (f *fsm) Snapshot() (raft.FSMSnapshot, error) {
 	if stop := f.applyError.Load(); stop != nil {
 		return nil, stop.Err
 	}
-	m, err := f.machine.Snapshot(f.ctx)
+	v, err := takeSnapshot(f.ctx, f.machine, f.shared, header{State: *f.state.Load(), Machine: f.machineIndex})
 	if err != nil {
 		return nil, fmt.Errorf("take a snapshot: %w", err)
 	}
-	return &fsmSnapshot{ctx: f.ctx, machine: m, header: header{State: *f.state.Load(), Machine: f.machineIndex}}, nil
+	if v.header.State.Shared {
+		v.header.Shared = f.sharedIndex
+	}
+	return v, nil
+}
+
+// takeSnapshot returns a snapshot of the machine and, if the cluster has one, of the Shared.
+func takeSnapshot(ctx context.Context, machine Machine, shared Shared, h header) (v *fsmSnapshot, err error) {
+	v = &fsmSnapshot{ctx: ctx, header: h}
+	if v.machine, err = machine.Snapshot(ctx); err != nil {
+		return nil, err
+	}
+	if !h.State.Shared {
+		return v, nil
+	}
+	if v.shared, err = shared.Snapshot(ctx); err != nil {
+		v.machine.Release()
+		return nil, err
+	}
+	return v, nil
 }
 
 // fsmSnapshot is a snapshot that is about to be written.
@@ -208,6 +237,7 @@ type fsmSnapshot struct {
 	ctx     context.Context // ends the writing
 	header  header
 	machine Snapshot
+	shared  Snapshot // nil for none
 }
 
 // Persist writes the snapshot. raft closes the sink.
@@ -219,47 +249,101 @@ func (v *fsmSnapshot) write(w io.Writer) error {
 	if err := v.header.write(w); err != nil {
 		return fmt.Errorf("write a snapshot: %w", err)
 	}
-	if _, err := v.machine.WriteTo(w); err != nil {
+	if err := v.writeParts(w); err != nil {
 		return fmt.Errorf("write a snapshot: %w", err)
 	}
 	return nil
 }
 
-// Release releases the machine's snapshot.
-func (v *fsmSnapshot) Release() { v.machine.Release() }
+func (v *fsmSnapshot) writeParts(w io.Writer) error {
+	if v.shared == nil {
+		_, err := v.machine.WriteTo(w)
+		return err
+	}
+	if err := writeSection(w, v.machine); err != nil {
+		return err
+	}
+	return writeSection(w, v.shared)
+}
+
+// Release releases the snapshots of the machine and of the Shared.
+func (v *fsmSnapshot) Release() {
+	v.machine.Release()
+	if v.shared != nil {
+		v.shared.Release()
+	}
+}
 
 // Restore restores a snapshot that the leader has sent.
 func (f *fsm) Restore(r io.ReadCloser) error {
 	if w, ok := r.(raft.ReadCloserWrapper); ok {
 		if inner, ok := w.WrappedReadCloser().(*raftlog.SnapshotReader); ok {
-			return f.restore(inner.Index, r)
+			return f.restore(inner.Index, r, everything)
 		}
 	}
 	return errors.New("the snapshot has no metadata")
 }
 
-// restore restores the machine first: as long as the cluster's own state is older than the
-// snapshot, the node restores the snapshot again when it is opened (see catchUp).
-func (f *fsm) restore(index uint64, r io.Reader) error {
+// parts are the parts of a snapshot that are to be restored.
+type parts struct{ machine, shared, state bool }
+
+var everything = parts{machine: true, shared: true, state: true}
+
+// restore restores the cluster's own state last: as long as that is older than the snapshot, the
+// node restores all of the snapshot again when it is opened (see catchUp).
+func (f *fsm) restore(index uint64, r io.Reader, p parts) error {
 	h, err := readHeader(r)
 	if err != nil {
 		return err
 	}
-	if err := f.machine.Restore(f.ctx, index, contextReadWriter{ctx: f.ctx, Reader: r}); err != nil {
+	if err := f.restoreParts(index, contextReadWriter{ctx: f.ctx, Reader: r}, p, h.State.Shared); err != nil {
 		return fmt.Errorf("take over a snapshot: %w", err)
 	}
-	f.machineIndex = index
 	h.State.Index = index
-	if err := f.storeState(&h.State); err != nil {
-		return err
+	if p.state {
+		if err := f.storeState(&h.State); err != nil {
+			return err
+		}
 	}
 	f.applyError.Store(nil)
 	f.advance(index)
 	return nil
 }
 
-// catchUp restores the latest snapshot unless both states are at least as new, and checks that
-// the log has the entries behind them.
+// restoreParts restores the machine and the Shared of a cluster that has one. If the node stops
+// between them, the index of the Shared is older than the header's, unless nothing was applied to it
+// since.
+func (f *fsm) restoreParts(index uint64, r io.Reader, p parts, shares bool) error {
+	machine := func(r io.Reader) error {
+		if !p.machine {
+			return nil
+		}
+		err := f.machine.Restore(f.ctx, index, r)
+		if err == nil {
+			f.machineIndex = index
+		}
+		return err
+	}
+	if !shares {
+		return machine(r)
+	}
+	if f.shared == nil {
+		return errCannotShare
+	}
+	if err := readSection(r, machine); err != nil || !p.shared {
+		return err
+	}
+	return readSection(r, func(r io.Reader) error {
+		err := f.shared.Restore(f.ctx, index, r)
+		if err == nil {
+			f.sharedIndex = index
+		}
+		return err
+	})
+}
+
+// catchUp restores of the latest snapshot what is older than it, and checks that the log has the
+// entries behind it. The cluster's own state is stored last, so all is restored if that is older.
 func (f *fsm) catchUp() error {
 	all, err := f.store.List()
 	if err != nil || len(all) == 0 {
@@ -274,18 +358,20 @@ func (f *fsm) catchUp() error {
 	if err != nil {
 		return err
 	}
-	if f.state.Load().Index < h.State.Index || f.state.Load().Index == 0 || f.machineIndex < h.Machine {
-		return f.restoreAgain(meta.ID)
+	older := f.state.Load().Index < h.State.Index || f.state.Load().Index == 0
+	p := parts{machine: older || f.machineIndex < h.Machine, shared: h.State.Shared && (older || f.sharedIndex < h.Shared), state: older}
+	if p.machine || p.shared {
+		return f.restoreAgain(meta.ID, p)
 	}
-	f.advance(max(meta.Index, f.machineIndex))
+	f.advance(max(meta.Index, f.completeIndex(h.State.Shared)))
 	return nil
 }
 
-func (f *fsm) restoreAgain(id string) error {
+func (f *fsm) restoreAgain(id string, p parts) error {
 	meta, r, err := f.store.Open(id)
 	if err != nil {
 		return err
 	}
 	defer r.Close()
-	return f.restore(meta.Index, r)
+	return f.restore(meta.Index, r, p)
 }

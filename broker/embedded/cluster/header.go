@@ -15,11 +15,13 @@ const magic = "sbclus\x00\x01"
 // maxHeader bounds the header of a snapshot.
 const maxHeader = 1 << 20
 
-// header precedes the machine's part of a snapshot: the cluster's own state, and the index up to
-// which the machine had applied its commands.
+// header precedes the other parts of a snapshot: the cluster's own state, and the indices up to
+// which the machine and the Shared had applied their commands. Without a Shared, the rest of the
+// snapshot is the machine's; with one, it is two sections, the machine's first.
 type header struct {
 	State   state  `json:"state"`
 	Machine uint64 `json:"machine"`
+	Shared  uint64 `json:"shared,omitempty"`
 }
 
 // write writes the magic, the length of the JSON (4 bytes, big endian), and the header as JSON.
@@ -53,7 +55,7 @@ func readHeader(r io.Reader) (header, error) {
 	if err := json.Unmarshal(text.Bytes(), &h); err != nil {
 		return header{}, fmt.Errorf("read a snapshot: %w", err)
 	}
-	if h.State.Format < authorityFormat || h.State.Format > stateFormat {
+	if !h.State.isKnown() {
 		return header{}, fmt.Errorf("read a snapshot: %w", errSnapshot)
 	}
 	return h, nil

@@ -44,11 +44,13 @@ type identity struct {
 
 	Known []Member       `json:"known"`          // the members when it joined
 	Keys  map[string]pin `json:"keys,omitempty"` // of these members
+
+	Shared bool `json:"shared,omitempty"` // the cluster has a Shared
 }
 
 // state returns the state of the cluster that an identity has.
 func (i *identity) state() *state {
-	return &state{Format: stateFormat, UUID: i.UUID, Members: i.Known, Keys: i.Keys}
+	return &state{Format: keyedFormat, UUID: i.UUID, Members: i.Known, Keys: i.Keys}
 }
 
 // setKey sets the node's key, and the certificates of those before.
@@ -171,7 +173,7 @@ func (n *Node) loadState() (*state, error) {
 		return nil, err
 	}
 	if text == nil {
-		return &state{Format: stateFormat}, nil
+		return &state{Format: keyedFormat}, nil
 	}
 	return decodeState(text)
 }

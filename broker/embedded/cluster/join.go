@@ -18,6 +18,9 @@ func (n *Node) Join(ctx context.Context, spec Spec, inv Invitation) error {
 	if err != nil {
 		return err
 	}
+	if err := n.checkShared(id.Shared); err != nil {
+		return fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
 	if err := n.join(ctx, id); err != nil {
 		return err
 	}
@@ -47,7 +50,7 @@ func (i Invitation) accept(spec Spec) (*identity, error) {
 	}
 	at := slices.IndexFunc(spec.Members, func(m Member) bool { return m.NodeID == spec.Self })
 	id := &identity{
-		UUID: i.UUID, Self: spec.Members[at], Known: i.Nodes, Keys: i.Keys,
+		UUID: i.UUID, Self: spec.Members[at], Known: i.Nodes, Keys: i.Keys, Shared: i.Shared,
 		CACert: []byte(i.CACert), Cert: []byte(i.Cert), Key: []byte(i.Key),
 	}
 	id.Self.Generation = i.Generation

@@ -88,9 +88,13 @@ func (n *Node) startMembership(ctx context.Context, id *identity) (err error) {
 	if err != nil {
 		return err
 	}
+	shares := id.Shared || known.Shared
+	if err := n.checkShared(shares); err != nil {
+		return fmt.Errorf("take part in the cluster: %w", err)
+	}
 	s.ctx, s.stop = context.WithCancel(context.WithoutCancel(ctx))
 	s.observed.Store(newObservedLeader(s.ctx, Member{}))
-	s.fsm = newFSM(s.ctx, n, known)
+	s.fsm = newFSM(s.ctx, n, known, shares)
 	s.fsm.notify = func() {
 		notify(s.changed)
 		notify(s.keysWake)
@@ -216,7 +220,8 @@ func (n *Node) data(b *credentials, from *presented, conn net.Conn) bool {
 // key. A node that was added after the last command that this one has applied may be a member.
 func (s *membership) admits(from memberRef) bool {
 	upTo := s.fsm.appliedIndex() // before the state, which may be newer
-	return from.generation > upTo || s.fsm.state.Load().has(from)
+	known := s.fsm.state.Load()
+	return from.generation > max(upTo, known.Index) || known.has(from)
 }
 
 // stopMembership stops taking part, without leaving the cluster. In this order: no new proposals

@@ -27,6 +27,7 @@ type peerStatus struct {
 	Seeded  bool   `json:"seeded"`           // it has received the cluster's state
 	Removed bool   `json:"removed,omitzero"` // the node that asks is no longer a member
 	Warning string `json:"warning,omitempty"`
+	Formats int    `json:"formats,omitempty"` // the highest format of the state with which it can take part; 0 in earlier releases
 
 	Key   string         `json:"key,omitempty"`   // fingerprint of its own key; "" in earlier releases
 	Known uint64         `json:"known,omitempty"` // index of the last command that its list of members includes
@@ -190,6 +191,9 @@ func (s *membership) recordContact(m Member, st peerStatus, ahead time.Duration,
 	case err == nil && asked && old.err != nil:
 		s.node.log.Info("a node of the cluster answers again", "node", int(m.NodeID))
 	}
+	if refusal := s.fsm.state.Load().cannotShare(st); err == nil && old.at.IsZero() && refusal != nil {
+		s.node.log.Warn("a node is not let into the cluster", "node", int(m.NodeID), "error", refusal)
+	}
 }
 
 // contactsByRef returns a copy of the contacts.
@@ -223,6 +227,7 @@ func (s *membership) reconcileVoters() bool {
 		}
 		server, isIn := in[m.ref()]
 		switch {
+		case !isIn && known.cannotShare(c.peerStatus) != nil:
 		case !isIn:
 			return s.change("add", m.ref(), func() raft.IndexFuture {
 				return s.raft.AddNonvoter(raft.ServerID(m.ref().String()), m.serverAddress(), 0, s.node.options.Timing.Call)

@@ -33,6 +33,7 @@ type Spec struct {
 	SyncMode string
 	Members  []Member
 	Self     NodeID
+	Shared   bool // of a cluster that is created: it also replicates the Shared
 }
 
 // Check returns an ErrInvalid that describes what is wrong.
@@ -100,6 +101,8 @@ type Invitation struct {
 	Nodes      []Member `json:"nodes"` // the members when it was made
 
 	Keys map[string]pin `json:"keys,omitempty"` // of these members; nil in a cluster that an earlier release created
+
+	Shared bool `json:"shared,omitempty"` // the cluster has a Shared
 }
 
 // String leaves out the key.

@@ -11,7 +11,8 @@ import (
 const (
 	authorityFormat = 1 // of clusters that earlier releases created, which have an authority
 	keyedFormat     = 2 // members are identified by their keys
-	stateFormat     = keyedFormat
+	sharedFormat    = 3 // the cluster has a Shared
+	stateFormat     = sharedFormat
 )
 
 // state is the replicated state of the cluster itself. It is replaced, never changed.
@@ -30,6 +31,8 @@ type state struct {
 
 	Keys   map[string]pin `json:"keys,omitempty"`   // of the members, by ref; nil in a cluster that an earlier release created
 	Former []former       `json:"former,omitempty"` // removed members, the latest last
+
+	Shared bool `json:"shared,omitempty"` // the cluster has a Shared; in format 3 only
 }
 
 // member finds a node.
@@ -87,7 +90,7 @@ func decodeOrder(text []byte) (order, error) {
 	if err := json.Unmarshal(text, &o); err != nil {
 		return order{}, fmt.Errorf("read an order to the cluster: %w", err)
 	}
-	if o.Format > stateFormat || o.Format < authorityFormat || !slices.Contains([]string{opPut, opRemove, opDissolve, opPin, opKey}, o.Op) {
+	if o.Format > keyedFormat || o.Format < authorityFormat || !slices.Contains([]string{opPut, opRemove, opDissolve, opPin, opKey}, o.Op) {
 		return order{}, fmt.Errorf("order %q of format %d to the cluster is not known to this release", o.Op, o.Format)
 	}
 	return o, nil
@@ -158,13 +161,18 @@ func (s *state) encode() []byte {
 	return text
 }
 
+// isKnown reports whether this release knows the format of the state.
+func (s *state) isKnown() bool {
+	return s.Format >= authorityFormat && s.Format <= stateFormat && (!s.Shared || s.Format == sharedFormat)
+}
+
 func decodeState(text []byte) (*state, error) {
 	s := new(state)
 	if err := json.Unmarshal(text, s); err != nil {
 		return nil, fmt.Errorf("read the state of the cluster: %w", err)
 	}
-	if s.Format < authorityFormat || s.Format > stateFormat {
-		return nil, fmt.Errorf("the state of the cluster has format %d, this release knows %d", s.Format, stateFormat)
+	if !s.isKnown() {
+		return nil, fmt.Errorf("the state of the cluster has format %d, this release knows %d: use the release of the other nodes", s.Format, stateFormat)
 	}
 	return s, nil
 }

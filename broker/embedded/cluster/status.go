@@ -36,6 +36,7 @@ type Info struct {
 	Leader   NodeID // 0 while there is none
 	Nodes    []Member
 	Warning  string // what an operator should know about a cluster of so few nodes, or ""
+	Shared   bool   // the cluster has a Shared, as far as this node knows
 }
 
 // Info returns the Info of the node's cluster, ErrNotClustered at rest.
@@ -47,8 +48,11 @@ func (n *Node) Info() (Info, error) {
 	known := s.fsm.state.Load()
 	m, _ := s.leader()
 	info := Info{
-		Name: known.Name, UUID: s.credentials.uuid, SyncMode: known.SyncMode, Format: stateFormat,
-		Self: s.id.Self.NodeID, Leader: m.NodeID, Nodes: slices.Clone(known.Members),
+		Name: known.Name, UUID: s.credentials.uuid, SyncMode: known.SyncMode, Format: keyedFormat,
+		Self: s.id.Self.NodeID, Leader: m.NodeID, Nodes: slices.Clone(known.Members), Shared: known.Shared || s.id.Shared,
+	}
+	if info.Shared {
+		info.Format = sharedFormat
 	}
 	if known.Index == 0 {
 		info.Nodes = slices.Clone(s.id.Known)
@@ -94,7 +98,7 @@ type NodeStatus struct {
 	LastApplied uint64        // in its last answer
 	LastContact time.Duration // since its last answer, 0 if there was none
 	Skew        time.Duration // by how much its time of day is at least ahead of the leader's
-	Err         error         // why it does not answer
+	Err         error         // why it does not answer, or must not be let in
 }
 
 // Status returns the state of the consensus. It does not block.
@@ -113,6 +117,9 @@ func (n *Node) Status() Status {
 		ns := NodeStatus{Member: m, Role: s.role(m)}
 		if c, ok := heard[m.ref()]; ok && leads {
 			ns.Version, ns.LastApplied, ns.Skew, ns.Err = c.Version, c.Applied, c.skew, c.err
+			if c.err == nil {
+				ns.Err = known.cannotShare(c.peerStatus)
+			}
 			ns.LastContact = since(time.Now(), c.at)
 		}
 		if m.NodeID == s.id.Self.NodeID {

@@ -14,6 +14,7 @@ import (
 type Stored struct {
 	Self    NodeID
 	Members []Member
+	Shared  bool // the cluster has a Shared
 	ids     []*identity
 }
 
@@ -43,13 +44,13 @@ func ReadStored(ctx context.Context, dir string) (s Stored, err error) {
 	if id == nil {
 		return s, nil
 	}
-	s.ids, s.Self, s.Members = append(s.ids, id), id.Self.NodeID, id.Known
+	s.ids, s.Self, s.Members, s.Shared = append(s.ids, id), id.Self.NodeID, id.Known, id.Shared
 	if text := values[nameState]; text != nil {
 		now, err := decodeState(text)
 		if err != nil {
 			return s, err
 		}
-		s.Members = now.Members
+		s.Members, s.Shared = now.Members, now.Shared
 	}
 	return s, nil
 }

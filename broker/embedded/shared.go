@@ -1,0 +1,180 @@
+package embedded
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"signalbox/broker"
+	"signalbox/broker/embedded/cluster"
+)
+
+// Shared is a database of the program that has the same content on all nodes of a cluster which was
+// created with it: Apply, Applied, Snapshot and Restore are those of [cluster.Shared].
+//
+// It is the program's own, and changed by the program alone, or shared, and changed by Apply and
+// Restore only. Which of both is stored by the broker, as part of its cluster's state; the database
+// has to store no more than Applied, which is 0 while it is the program's own. The broker calls:
+//
+//   - at its start, in New: Begin if it is a node of a cluster with the data, before anything of the
+//     log is applied; End if it is not, and Applied is not 0, because an earlier process ended
+//     between leaving a cluster and End
+//   - when it creates a cluster: Begin, Snapshot, and Restore of that snapshot with index 1; the
+//     content becomes that of the cluster
+//   - when it joins one with an invitation to share the data: Begin, Snapshot, which is kept
+//     for an hour, and, as soon as the node is admitted, Restore of the cluster's content
+//   - when creating or joining fails: End; the content is what it was unless the node had been
+//     admitted
+//   - when the node has left the cluster or was removed, and when the cluster is dissolved: End,
+//     after the last Apply; the content stays as the program's own
+//   - when joining is undone, after End: Restore of what was kept, with index 0
+//
+// A broker that is closed does not call End. Close it before the database.
+type Shared interface {
+	cluster.Shared
+
+	// Begin makes the content shared. When it returns, no change that was begun alone is under way,
+	// and until End every change goes through the log. After an error the content is the program's
+	// own. Begin of a content that is shared has no effect.
+	Begin(ctx context.Context, log SharedLog) error
+
+	// End makes the content the program's own, and Applied 0, durably. Calls of the log that are
+	// under way have returned, or return soon, without waiting for End. After an error it is called
+	// again. End of a content that is the program's own has no effect.
+	End(ctx context.Context) error
+}
+
+// SharedLog is the cluster's log as the program sees it. Its methods can be called on any node. Of
+// their errors, broker.KindOf is Unavailable if nothing has happened and can be tried again, and
+// Unconfirmed if the change may be, or may still be, applied. Without a deadline they wait for 10 s.
+type SharedLog interface {
+	// Propose has an entry of at most cluster.MaxSharedEntry bytes applied on all nodes, and returns
+	// the result of Apply. When it returns without an error, a majority has stored the entry, and
+	// this node has applied it.
+	Propose(ctx context.Context, entry []byte) (result []byte, err error)
+
+	// Sync returns nil once this node has applied everything that was acknowledged to any caller of
+	// Propose, on any node, before Sync was called. It changes nothing, and is never Unconfirmed.
+	Sync(ctx context.Context) error
+}
+
+// The first byte of a request to the leader about the Shared.
+const (
+	kindShared = 'P' // an entry is to be proposed
+	kindSync   = 'S' // the leader is to confirm that it leads
+)
+
+// sharedLog is the SharedLog of a node.
+type sharedLog struct{ *member }
+
+// Propose implements SharedLog.
+func (l sharedLog) Propose(ctx context.Context, entry []byte) ([]byte, error) {
+	if len(entry) > cluster.MaxSharedEntry {
+		return nil, &broker.Error{Kind: broker.Invalid, Msg: fmt.Sprintf("the change has %d bytes, and in a cluster it may have %d: divide it", len(entry), cluster.MaxSharedEntry)}
+	}
+	result, err := l.forwardShared(ctx, withKind(kindShared, entry))
+	return result, outcomeOf(err)
+}
+
+// Sync implements SharedLog.
+func (l sharedLog) Sync(ctx context.Context) error {
+	if _, err := l.forwardShared(ctx, []byte{kindSync}); err != nil {
+		return &broker.Error{Kind: broker.Unavailable, Err: err, Msg: "the node cannot find out at the moment whether it has the latest data of the cluster: " + err.Error()}
+	}
+	return nil
+}
+
+// sharedTimeout bounds a call of the log whose context has no deadline.
+const sharedTimeout = 10 * time.Second
+
+// forwardShared forwards a request to the leader. While the node is entering its cluster, it waits.
+func (m *member) forwardShared(ctx context.Context, request []byte) ([]byte, error) {
+	if _, ok := ctx.Deadline(); !ok {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, sharedTimeout)
+		defer cancel()
+	}
+	select {
+	case <-m.ready:
+	case <-ctx.Done():
+		return nil, fmt.Errorf("%w: %w", cluster.ErrNoLeader, context.Cause(ctx))
+	}
+	again := time.NewTicker(infoRetryInterval)
+	defer again.Stop()
+	for {
+		answer, err := m.node.Forward(ctx, request)
+		if !errors.Is(err, cluster.ErrNotClustered) || errors.Is(err, cluster.ErrUnconfirmed) || !m.isEntering() || !m.sharesData.Load() {
+			return answer, err
+		}
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			return nil, err
+		}
+	}
+}
+
+// confirmLeading returns nil if this node leads, and has applied everything that was acknowledged
+// before the call.
+func (m *member) confirmLeading(ctx context.Context) error {
+	l, err := m.node.Lead(ctx)
+	if err != nil {
+		return err
+	}
+	return l.Confirm(ctx)
+}
+
+// beginShared makes the program's data shared. The caller holds transition, or has not opened the
+// node.
+func (m *member) beginShared(ctx context.Context) error {
+	m.dataEnded = false
+	m.sharesData.Store(true)
+	if err := m.broker.config.Shared.Begin(ctx, sharedLog{m}); err != nil {
+		return fmt.Errorf("share the data of the platform: %w", err)
+	}
+	return nil
+}
+
+// endShared makes the shared data the program's own, if they are shared. The caller holds
+// transition, or has not opened the node.
+func (m *member) endShared(ctx context.Context) error {
+	if m.dataEnded {
+		return nil
+	}
+	m.sharesData.Store(false) // so that no call of the log waits any more
+	if err := endShared(ctx, m.broker.config.Shared); err != nil {
+		return err
+	}
+	m.dataEnded = true
+	return nil
+}
+
+func endShared(ctx context.Context, s Shared) error {
+	if err := s.End(ctx); err != nil {
+		return fmt.Errorf("make the data of the platform this broker's own: %w", err)
+	}
+	return nil
+}
+
+// resumeShared calls begin, before anything of the log is read, if the broker is in a cluster that
+// shares the data of the program.
+func (b *Broker) resumeShared(ctx context.Context, dir string, begin func(context.Context) error) error {
+	shared := b.config.Shared
+	if shared == nil {
+		return nil
+	}
+	stored, err := cluster.ReadStored(ctx, dir)
+	switch {
+	case err != nil:
+		return err
+	case stored.Shared:
+		return begin(ctx)
+	case shared.Applied() > 0:
+		return endShared(ctx, shared)
+	}
+	return nil
+}
+
+// errSharedAlone is why a broker without a cluster port does not start.
+var errSharedAlone = errors.New("the data of the platform are shared with a cluster: set cluster.listen again, and let the broker leave the cluster first")
