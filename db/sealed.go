@@ -33,8 +33,6 @@ var updateSealed = map[sealedKind]string{
 // ListSealed returns all that callers have sealed with their own key: that is one secret, the key
 // of the others, if the database has such a key.
 func (d *DB) ListSealed(ctx context.Context) (all []Sealed, err error) {
-	// The database may have an older schema; see View.
-	const hasKeys = "SELECT EXISTS (SELECT 1 FROM pragma_table_info('local_state') WHERE name = 'key')"
 	const key = "SELECT ?, key, 3 FROM local_state WHERE length(key) > 0"
 	const secrets = `
 		SELECT id, secrets, 0 FROM brokers WHERE length(secrets) > 0
@@ -44,8 +42,8 @@ func (d *DB) ListSealed(ctx context.Context) (all []Sealed, err error) {
 		err = row.Scan(&s.ID, &s.Secrets, &s.kind)
 		return s, err
 	}
-	newer, err := exists(ctx, d.ro, hasKeys)
-	if err == nil && newer {
+	has, err := d.hasKey(ctx)
+	if err == nil && has {
 		all, err = collect(ctx, d.ro, scan, key, SharedKeyID)
 	}
 	if err == nil && len(all) == 0 {

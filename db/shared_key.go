@@ -29,8 +29,17 @@ func (d *DB) SetKeyCarrier(c KeyCarrier) { d.carrier = c }
 // with, itself sealed by the caller for SharedKeyID. It is nil if the caller seals them with its own
 // key, as in a database that was never shared.
 func (d *DB) SharedKey(ctx context.Context) (key []byte, err error) {
-	err = d.ro.QueryRowContext(ctx, "SELECT key FROM local_state").Scan(&key)
+	has, err := d.hasKey(ctx)
+	if err == nil && has {
+		err = d.ro.QueryRowContext(ctx, "SELECT key FROM local_state").Scan(&key)
+	}
 	return key, wrap("read the key of the database", err)
+}
+
+// hasKey reports whether the schema has a key; that of a View may be older.
+func (d *DB) hasKey(ctx context.Context) (bool, error) {
+	const q = "SELECT EXISTS (SELECT 1 FROM pragma_table_info('local_state') WHERE name = 'key')"
+	return exists(ctx, d.ro, q)
 }
 
 // PutSharedKey stores the first key of a database that is not shared yet, and the secrets, which

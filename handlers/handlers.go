@@ -66,7 +66,7 @@ type Connections struct {
 	Brokers *broker.Pool
 	// BrokerData is what this service stores for brokers itself.
 	BrokerData []BrokerData
-	Vault      *vault.Vault
+	Vault      vault.Sealer // of the secrets in the database
 	// Embedded is the id of the record of the broker in this process, "" if it is
 	// disabled.
 	Embedded        string

@@ -37,6 +37,10 @@ type ClusterConfig struct {
 	// ElectionTimeout is the time without contact to the leader after which the other nodes
 	// elect another one.
 	ElectionTimeout time.Duration `mapstructure:"election_timeout"`
+	// ShareData has the clusters that this broker creates or joins share the data of the platform too.
+	// It is no key of the configuration yet: what a node does with the broker connections and alerts of the
+	// others is not decided.
+	ShareData bool `mapstructure:"-"`
 	// Seal encrypts the node's key in the data directory; without it the key is stored in
 	// plaintext.
 	Seal cluster.Sealer `mapstructure:"-"`

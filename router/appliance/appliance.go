@@ -65,6 +65,8 @@ type Appliance struct {
 	files    *datadir.Watcher
 	server   *router.Server
 	broker   *embedded.Broker // nil if it is disabled
+	machine  *vault.Vault     // seals what belongs to this machine
+	shared   sharedDatabase
 	undo     cleanup
 }
 
@@ -180,13 +182,18 @@ func (a *Appliance) openAPI(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	keys, err := openKeyring(ctx, d, v)
+	if err != nil {
+		return err
+	}
+	a.machine, a.shared = v, sharedDatabase{d, keys}
 	if err := a.openBridges(ctx, in(bridgesFile), v); err != nil {
 		return err
 	}
 	if err := os.MkdirAll(in("certs"), 0o700); err != nil {
 		return err
 	}
-	trail, err := audit.Open(ctx, d, v, a.cfg.Audit, time.Now, a.log)
+	trail, err := audit.Open(ctx, d, keys, a.cfg.Audit, time.Now, a.log)
 	if err != nil {
 		return err
 	}
@@ -207,7 +214,7 @@ func (a *Appliance) openAPI(ctx context.Context) error {
 	}
 	pool := broker.NewPool(dialer.Dial)
 	a.undo.addBounded(pool.Close)
-	connections := &handlers.Connections{DB: d, Brokers: pool, BrokerData: a.brokerData(), Vault: v, CertDir: in("certs"), Now: time.Now, Log: a.log}
+	connections := &handlers.Connections{DB: d, Brokers: pool, BrokerData: a.brokerData(), Vault: keys, CertDir: in("certs"), Now: time.Now, Log: a.log}
 	level := a.cfg.Log.Leveler
 	if level == nil {
 		level = a.cfg.Log.newLevel()
@@ -268,7 +275,10 @@ func (a *Appliance) startBroker(ctx context.Context) error {
 	}
 	c.Version, c.Streams, c.Bridges, c.Cluster = a.program.Version, a.streams, a.bridges, a.cfg.Cluster
 	c.Clock, c.SlowCommand = a.clock, a.cfg.Log.Slow
-	c.Cluster.Seal, c.Cluster.Allowed = a.API.Vault, a.outbound.Control
+	c.Cluster.Seal, c.Cluster.Allowed = a.machine, a.outbound.Control
+	if c.Cluster.ShareData {
+		c.Shared = a.shared
+	}
 	c.KeepPassword = func(password broker.Secret) error {
 		return a.first.keep("MQTT administrator", c.AdminUsername, string(password))
 	}

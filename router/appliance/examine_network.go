@@ -15,6 +15,7 @@ import (
 	"signalbox/broker/remote"
 	"signalbox/db"
 	"signalbox/handlers"
+	"signalbox/handlers/vault"
 	"signalbox/router/appliance/doctor"
 )
 
@@ -91,8 +92,12 @@ func (e *examination) withConnections(ctx context.Context, do func(*handlers.Con
 	defer pool.Close(ctx) //nolint:errcheck // each trial has closed its own
 	return db.View(ctx, filepath.Join(e.c.DataDir, databaseFile), func(d *db.DB) error {
 		rows, err := d.AllBrokers(ctx)
+		var keys *vault.Keyring
 		if err == nil {
-			do(&handlers.Connections{DB: d, Brokers: pool, Vault: e.vault, CertDir: filepath.Join(e.c.DataDir, "certs"), Now: time.Now, Log: slog.New(slog.DiscardHandler)}, rows)
+			keys, err = openKeyring(ctx, d, e.vault)
+		}
+		if err == nil {
+			do(&handlers.Connections{DB: d, Brokers: pool, Vault: keys, CertDir: filepath.Join(e.c.DataDir, "certs"), Now: time.Now, Log: slog.New(slog.DiscardHandler)}, rows)
 		}
 		return err
 	})
