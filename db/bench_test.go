@@ -85,7 +85,7 @@ func seed(tb testing.TB, d *db.DB, tokens int) {
 		}
 	}
 	for i := range tokens {
-		t := db.Token{ID: fmt.Sprintf("t-%d", i), ProjectID: "p", Hash: fmt.Sprintf("hash-%d", i), Role: "viewer", Type: "unrestricted", IssuedAt: at}
+		t := db.Token{ID: fmt.Sprintf("t-%d", i), ProjectID: "p", OwnerID: "u", Hash: fmt.Sprintf("hash-%d", i), Role: "viewer", Type: "unrestricted", IssuedAt: at}
 		if err := d.CreateToken(ctx, t); err != nil {
 			tb.Fatal(err)
 		}

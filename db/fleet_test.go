@@ -13,6 +13,7 @@ import (
 
 	"signalbox/db"
 	"signalbox/db/dbtest"
+	"signalbox/scripts/suite"
 )
 
 // fleet is several copies of a database that share a log, which is in memory. Each copy applies
@@ -169,15 +170,17 @@ func (f *fleet) wait(what string, done func() bool) {
 	f.t.Helper()
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	defer context.AfterFunc(f.t.Context(), func() { f.set(func() {}) })()
+	ctx, cancel := context.WithTimeout(f.t.Context(), suite.HangLimit)
+	defer cancel()
+	defer context.AfterFunc(ctx, func() { f.set(func() {}) })()
 	for !done() {
 		for i, n := range f.nodes {
 			if n.err != nil {
 				f.t.Fatalf("copy %d: %v", i, n.err)
 			}
 		}
-		if f.t.Context().Err() != nil {
-			f.t.Fatalf("waiting for this, the test ended: %s", what)
+		if ctx.Err() != nil {
+			f.t.Fatalf("waited in vain: %s", what)
 		}
 		f.cond.Wait()
 	}

@@ -262,5 +262,7 @@ func TestSharedTooLarge(t *testing.T) {
 	wantErr(t, f.nodes[0].d.CreateBroker(t.Context(), b), db.ErrTooLarge)
 	b.Secrets = make([]byte, 6<<20)
 	must(t, f.nodes[0].d.CreateBroker(t.Context(), b))
-	f.settle()
+	got, err := f.nodes[0].d.GetBroker(t.Context(), "p", "large")
+	must(t, err)
+	wantEqual(t, len(got.Secrets), len(b.Secrets))
 }
