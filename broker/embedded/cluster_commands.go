@@ -101,12 +101,12 @@ func (c commander) JoinCluster(ctx context.Context, s control.HASpec) error {
 	if err := s.Invitation.Open(&invitation); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, joinTimeout)
-	defer cancel()
 	err = c.enter(shares, func() error {
-		if err := c.keepAccess(ctx, spec.Name); err != nil {
+		if err := c.keep(ctx, spec); err != nil {
 			return err
 		}
+		ctx, cancel := context.WithTimeout(ctx, joinTimeout)
+		defer cancel()
 		return c.node.Join(ctx, spec, invitation)
 	})
 	if errors.Is(err, cluster.ErrWaiting) {
