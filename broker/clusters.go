@@ -32,7 +32,7 @@ type Cluster struct {
 	ClusterName string        `json:"clustername" doc:"Name of the cluster." example:"plant"`
 	SyncMode    string        `json:"syncmode" doc:"Mode: full, dynsec or hp." example:"full"`
 	State       string        `json:"state" doc:"active (all nodes are healthy), degraded (some are not) or inactive (there is no leader)." example:"active"`
-	Warning     string        `json:"warning,omitempty" doc:"What the leader warns of although it does not keep the nodes from working: clocks or versions that differ, and certificates of listeners that expire within 30 days. Absent if there is nothing. An extension." example:"-"`
+	Warning     string        `json:"warning,omitempty" doc:"What the leader warns of although it does not keep the nodes from working: clocks or versions that differ, certificates of listeners that expire within 30 days, and messages stored for a node that is away, near their bound. Absent if there is nothing. An extension." example:"-"`
 	Nodes       []ClusterNode `json:"nodes" doc:"Nodes of the cluster."`
 }
 
@@ -47,7 +47,8 @@ type ClusterNode struct {
 	Leader   bool   `json:"leader" doc:"True if the node is the leader." example:"true"`
 	LogIndex int64  `json:"log_index" doc:"Index of the last entry in the node's Raft log." example:"1204"`
 	Drain
-	Error string `json:"error,omitempty" doc:"Why the node is not healthy. Absent if it is." example:"-"`
+	Backlog []Backlog `json:"backlog,omitempty" doc:"Other nodes that the node waits for in syncmode hp, with what it stores for each. Absent if there are none. An extension." example:"-"`
+	Error   string    `json:"error,omitempty" doc:"Why the node is not healthy. Absent if it is." example:"-"`
 }
 
 // ClusterSpec is a cluster to create. SyncMode is full, dynsec or hp.
@@ -104,8 +105,18 @@ type RaftStatus struct {
 	CurrentTerm  int64      `json:"current_term" doc:"Current Raft term." example:"7"`
 	SyncMode     string     `json:"syncmode" doc:"Mode: full, dynsec or hp." example:"full"`
 	ErrorMessage string     `json:"errmsg" doc:"Why a node does not take part; empty if all do." example:"\"\""`
-	Warning      string     `json:"warning,omitempty" doc:"What the leader warns of although it does not keep the nodes from working: clocks or versions that differ, and certificates of listeners that expire within 30 days. Absent if there is nothing. An extension." example:"-"`
+	Warning      string     `json:"warning,omitempty" doc:"What the leader warns of although it does not keep the nodes from working: clocks or versions that differ, certificates of listeners that expire within 30 days, and messages stored for a node that is away, near their bound. Absent if there is nothing. An extension." example:"-"`
 	Drain
+	Backlog []Backlog `json:"backlog,omitempty" doc:"Other nodes that the node that was asked waits for in syncmode hp, with what it stores for each. Absent if there are none. An extension." example:"-"`
+}
+
+// Backlog is what a node of a cluster of syncmode hp stores for another one that is, or was, away.
+type Backlog struct {
+	NodeID   int   `json:"nodeid" doc:"Number of the node that is waited for." example:"3"`
+	Away     bool  `json:"away" doc:"True while the node cannot be reached by the one that stores the messages; false while it gets them." example:"true"`
+	Messages int64 `json:"messages" doc:"Messages above QoS 0 that were acknowledged and that the node does not have yet." example:"1200"`
+	Bytes    int64 `json:"bytes" doc:"Bytes of these messages on the disk." example:"340000"`
+	MaxBytes int64 `json:"max_bytes" doc:"Bound of these bytes (cluster.max_backlog): messages beyond it are refused with 0x97." example:"1073741824"`
 }
 
 // Drain is whether a node was drained, and how much it still has.

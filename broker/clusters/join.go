@@ -86,7 +86,7 @@ func (c *Clusters) joinAgain(ctx context.Context, cl Cluster, n Node) error {
 	left := errors.Join(c.leaveAlone(ctx, cl, []Node{n})...)
 	var replaced error
 	if left == nil {
-		replaced = c.restoreAccess(ctx, cl, n)
+		replaced = c.restoreNodes(ctx, cl, n)
 	}
 	return withReplaced(withLeftover(err, left, "try again when the node can be reached, or remove it"), replaced)
 }
@@ -217,7 +217,7 @@ func (c *Clusters) undoJoin(ctx context.Context, cl Cluster, n Node) (left, repl
 	if err := c.remove(ctx, cl, n, c.observe(ctx, cl, cl.Nodes)); err != nil {
 		return err, nil
 	}
-	return nil, c.restoreAccess(ctx, cl, n)
+	return nil, c.restoreNodes(ctx, cl, n)
 }
 
 // remove has the leader remove a node, or the node itself leave if there is no leader or it does

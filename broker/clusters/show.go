@@ -83,7 +83,7 @@ func describe(cl Cluster, views []nodeView) broker.Cluster {
 	leaderID := knownLeader(cl.Name, leader, views)
 	for i, s := range views {
 		p.Nodes[i] = broker.ClusterNode{BrokerID: s.BrokerID, NodeID: s.NodeID, Name: s.Name, Address: s.Address, Port: s.Port, URL: s.URL,
-			Leader: s.NodeID == leaderID, LogIndex: max(s.status.LastStored, s.status.LastApplied), Drain: s.status.Drain, Error: nodeProblem(cl, s, leader)}
+			Leader: s.NodeID == leaderID, LogIndex: max(s.status.LastStored, s.status.LastApplied), Drain: s.status.Drain, Backlog: s.status.Backlog, Error: nodeProblem(cl, s, leader)}
 		if p.Nodes[i].Error != "" {
 			p.State = degraded
 		}

@@ -10,7 +10,7 @@ import (
 	"signalbox/broker/control"
 )
 
-// undo dissolves what exists of the cluster, has the nodes that had joined restore their access control, and
+// undo dissolves what exists of the cluster, has the nodes that had joined restore what they had before, and
 // deletes the cluster from the list. If some nodes may still be in it, it returns their errors, and the
 // cluster stays in the list.
 func (a *creation) undo(ctx context.Context) error {
@@ -28,14 +28,14 @@ func (a *creation) undo(ctx context.Context) error {
 		if err := a.awaitDeparture(ctx, a.cl, a.changed); err != nil {
 			return err
 		}
-		a.replaced = a.restoreAccess(ctx, a.cl, a.changed[1:]...)
+		a.replaced = a.restoreNodes(ctx, a.cl, a.changed[1:]...)
 	}
 	return a.rows.Delete(ctx, a.cl.ProjectID, a.cl.ID)
 }
 
-// restoreAccess has nodes that have left the cluster restore the access control that they had before they joined. It
-// returns the errors of those that have the cluster's instead.
-func (c *Clusters) restoreAccess(ctx context.Context, cl Cluster, nodes ...Node) error {
+// restoreNodes has nodes that have left the cluster restore what they had before they joined: the access control and what
+// the syncmode shares. It returns the errors of those that have the cluster's instead.
+func (c *Clusters) restoreNodes(ctx context.Context, cl Cluster, nodes ...Node) error {
 	views := make([]nodeView, len(nodes))
 	var wg sync.WaitGroup
 	for i, n := range nodes {
@@ -54,7 +54,7 @@ func (c *Clusters) restoreAccess(ctx context.Context, cl Cluster, nodes ...Node)
 	return joinNodeErrors(opCreate, broker.Unavailable, "", failed)
 }
 
-// withReplaced adds to an error which nodes have the access control of the cluster that is undone.
+// withReplaced adds to an error which nodes have what the cluster that is undone had in place of their own.
 func withReplaced(err, replaced error) error {
 	e, ok := errors.AsType[*broker.Error](err)
 	r, named := errors.AsType[*broker.Error](replaced)
@@ -62,7 +62,7 @@ func withReplaced(err, replaced error) error {
 		return errors.Join(err, replaced)
 	}
 	out := *e
-	out.Msg = fmt.Sprintf("%s; these nodes have the access control of the cluster in place of their own, which you have to import or restore from a backup: %s", e.Msg, r.Msg)
+	out.Msg = fmt.Sprintf("%s; these nodes may have the access control and messages of the cluster in place of their own, which you have to import or restore from a backup: %s", e.Msg, r.Msg)
 	out.Err = errors.Join(err, replaced)
 	return &out
 }

@@ -129,8 +129,8 @@ type ClusterNode interface {
 	// until UndrainNode. It does not wait until they have moved.
 	DrainNode(ctx context.Context, clustername string) error
 	UndrainNode(ctx context.Context, clustername string) error
-	// UndoJoin restores the access control that this broker, which has left the cluster, had before it joined
-	// it. A broker that has not joined, or an hour ago, refuses (ErrNothingKept).
+	// UndoJoin restores what this broker, which has left the cluster, had before it joined it: its access control and, of
+	// its messages, what the cluster had replaced. A broker that has not joined, or an hour ago, refuses (ErrNothingKept).
 	UndoJoin(ctx context.Context, clustername string) error
 	GetCluster(ctx context.Context) (HACluster, error)
 	// GetRaftStatus returns state 0 if the broker is not in a cluster.

@@ -67,6 +67,7 @@ type Broker struct {
 	bridges      *bridges.Engine // nil for none
 	slowRequests chan struct{}   // one entry for each request that waits for other systems
 	cluster      *member         // nil for none
+	kept         keptState
 	limits       *limits.Limits
 	bans         *limits.Bans
 	flapping     *limits.Flapping
@@ -185,6 +186,7 @@ func (b *Broker) bootstrap(ctx context.Context) error {
 
 // closeParts closes the parts that exist, in reverse order.
 func (b *Broker) closeParts(ctx context.Context) error {
+	b.kept.stop()
 	errs := []error{b.closeCluster(ctx), b.closeStreams(ctx), b.closeBridges(ctx)}
 	if b.replica != nil {
 		errs = append(errs, b.replica.Close(ctx))

@@ -51,12 +51,12 @@ type member struct {
 	offsets        clockOffsets            // syncmode hp
 	peering        atomic.Pointer[peering] // nil for none
 	drained        drainTask
-	forgetting     atomic.Pointer[time.Timer] // see forgetKeptAfter; nil for none
 	sharesData     atomic.Bool                // the program's data are shared: from before Begin to before End
 
 	transition sync.Mutex      // held while the membership or serving state is changed or compared; guards what follows
 	restricted bool            // alone, until the broker is let into the cluster that it expects
 	announced  bool            // that was logged
+	undoing    bool            // see completeUndo
 	lost       <-chan struct{} // closed when a change was not committed in the last leadership
 	closing    bool
 	dataEnded  bool // End has returned since the last Begin, or there was none
@@ -78,11 +78,13 @@ type member struct {
 func (b *Broker) openCluster(ctx context.Context, dataDir string) (err error) {
 	_, messages := b.store.Shared()
 	shared := b.control.AppliedIndex() > 0
+	b.kept.dir, b.kept.log = filepath.Join(dataDir, clusterDir), b.log
 	if b.config.Cluster.Listen == "" {
 		return b.openAlone(ctx, filepath.Join(dataDir, clusterDir), shared, messages)
 	}
-	m := &member{broker: b, dir: filepath.Join(dataDir, clusterDir), losses: mesh.NewLosses(b.log), ready: make(chan struct{}), wake: make(chan struct{}, 1),
+	m := &member{broker: b, dir: b.kept.dir, losses: mesh.NewLosses(b.log), ready: make(chan struct{}), wake: make(chan struct{}, 1),
 		awaiting: map[string]int{}, deferred: map[string]dynsec.Disconnect{}, dataEnded: true}
+	m.undoing = b.kept.has(keptUndoing)
 	if shared {
 		b.control.SetReplicator(m)
 	}
@@ -97,14 +99,19 @@ func (b *Broker) openCluster(ctx context.Context, dataDir string) (err error) {
 		Machine: machine{m}, Shared: b.config.Shared, Serve: m.serve, Answer: m.answer, Data: m.accept, Changed: m.changed, Log: b.log, Now: b.now,
 		MaxLag: uint64(b.config.Cluster.MaxLag), MinFreeDisk: b.config.Cluster.MinFreeDisk,
 		Timing: cluster.Timing{Heartbeat: b.config.Cluster.ElectionTimeout},
-		Seal:   b.config.Cluster.Seal, Allowed: b.config.Cluster.Allowed, Warning: b.certificateWarning,
+		Seal:   b.config.Cluster.Seal, Allowed: b.config.Cluster.Allowed, Warning: m.warning,
 	})
 	if err != nil {
 		return fmt.Errorf("open the cluster port (cluster.listen): %w", err)
 	}
-	m.forgetKeptInTime()
+	b.kept.forgetInTime()
 	close(m.ready)
 	b.cluster = m
+	if m.undoing { // before the first client is served
+		if err := m.reconcile(ctx); err != nil {
+			return err
+		}
+	}
 	m.changed()
 	b.tasks.Go(m.run)
 	return nil
@@ -119,6 +126,15 @@ func (b *Broker) openAlone(ctx context.Context, dir string, access, messages boo
 	if messages {
 		return errors.New("this broker's messages are shared with a cluster: set cluster.listen again, and let it leave the cluster first")
 	}
+	if b.kept.has(keptUndoing) {
+		return errors.New("this broker was restoring what it had before it joined a cluster: set cluster.listen again and start it once, so that it can go on")
+	}
+	if !access { // no join can be undone
+		if err := b.kept.forget(); err != nil {
+			return fmt.Errorf("delete what the broker had before it joined a cluster: %w", err)
+		}
+	}
+	b.kept.forgetInTime()
 	if access {
 		b.log.Warn("the access control is shared with a cluster and cannot be changed; set cluster.listen again")
 	}
@@ -132,9 +148,6 @@ func (b *Broker) closeCluster(ctx context.Context) error {
 	m := b.cluster
 	if m == nil {
 		return nil
-	}
-	if timer := m.forgetting.Load(); timer != nil {
-		timer.Stop()
 	}
 	m.transition.Lock()
 	m.closing = true
@@ -242,6 +255,9 @@ func (m *member) reconcile(ctx context.Context) error {
 
 // detach makes the shared state this broker's own.
 func (m *member) detach(ctx context.Context) error {
+	if err := m.completeUndo(ctx); err != nil {
+		return err
+	}
 	b := m.broker
 	_, messages := b.store.Shared()
 	if b.control.AppliedIndex() > 0 || messages {
@@ -252,7 +268,7 @@ func (m *member) detach(ctx context.Context) error {
 	b.control.SetReplicator(nil)
 	m.undrain()
 	m.shares.Store(int32(sharesNothing))
-	return errors.Join(m.endShared(ctx), m.changeTo(ctx, alone), m.lockOut(ctx))
+	return errors.Join(m.endShared(ctx), m.broker.kept.forgetUnused(), m.changeTo(ctx, alone), m.lockOut(ctx))
 }
 
 // setSharing sets what is shared from now on.
@@ -300,6 +316,9 @@ func (m *member) enter(s sharing, data bool, do func() error) error {
 func (m *member) prepare(ctx context.Context, s sharing, data bool) error {
 	if _, err := m.node.Info(); !errors.Is(err, cluster.ErrNotClustered) {
 		return nil // the command returns the error
+	}
+	if err := errors.Join(m.completeUndo(ctx), m.broker.kept.forget()); err != nil {
+		return err
 	}
 	if data && m.broker.config.Shared != nil { // else the command returns the error
 		if err := m.beginShared(ctx); err != nil {

@@ -102,7 +102,7 @@ func (c commander) JoinCluster(ctx context.Context, s control.HASpec) error {
 		return err
 	}
 	err = c.enter(shares, invitation.Shared, func() error {
-		if err := c.keepState(ctx, spec.Name, invitation.Shared); err != nil {
+		if err := c.keep(ctx, spec, invitation.Shared); err != nil {
 			return err
 		}
 		ctx, cancel := context.WithTimeout(ctx, joinTimeout)
@@ -236,7 +236,7 @@ func (m *member) GetRaftStatus(context.Context) (broker.RaftStatus, error) {
 		Nodes: []broker.RaftNode{}, State: s.State, CommitIndex: int64(s.CommitIndex), LastApplied: int64(s.LastApplied),
 		LastStored: int64(s.LastStored), CurrentTerm: int64(s.Term), SyncMode: s.SyncMode, ErrorMessage: s.ErrMsg, Warning: s.Warning,
 	}
-	status.Drain = m.drainState()
+	status.Drain, status.Backlog = m.drainState(), m.backlogs()
 	for _, n := range s.Nodes {
 		node := broker.RaftNode{ID: int(n.NodeID), Address: n.Address, Role: n.Role}
 		if n.Err != nil {

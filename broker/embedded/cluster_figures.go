@@ -1,6 +1,9 @@
 package embedded
 
 import (
+	"errors"
+	"fmt"
+
 	"signalbox/broker"
 	"signalbox/broker/embedded/cluster"
 	"signalbox/broker/embedded/cluster/mesh"
@@ -29,6 +32,36 @@ func (b *Broker) ClusterFigures() (f ClusterFigures, able bool) {
 		f.Name, f.Self = info.Name, int(info.Self)
 	}
 	return f, true
+}
+
+// backlogs returns the other nodes that this one waits for, and what it stores for each.
+func (m *member) backlogs() (all []broker.Backlog) {
+	t := m.peering.Load()
+	if t == nil {
+		return nil
+	}
+	for _, f := range t.mesh.Figures() {
+		if !f.Linked || f.Stored > 0 {
+			all = append(all, broker.Backlog{NodeID: f.Node, Away: !f.Linked, Messages: f.Stored, Bytes: f.StoredBytes, MaxBytes: f.MaxStoredBytes})
+		}
+	}
+	return all
+}
+
+// warning returns what does not keep this node from working, and should not remain; nil for nothing.
+func (m *member) warning() error {
+	return errors.Join(m.broker.certificateWarning(), backlogWarning(m.backlogs()))
+}
+
+// backlogWarning returns for which nodes so much is stored that little more may be; nil for none.
+func backlogWarning(all []broker.Backlog) error {
+	var errs []error
+	for _, b := range all {
+		if b.Bytes >= b.MaxBytes/5*4 {
+			errs = append(errs, fmt.Errorf("%d of at most %d bytes are stored for node %d, beyond which messages for it are refused: start the node, remove it from the cluster, or raise cluster.max_backlog", b.Bytes, b.MaxBytes, b.NodeID))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // Links returns the metrics of the links to the other nodes of an HP cluster; none

@@ -33,7 +33,7 @@ func startNode(t *testing.T, id int, prepare ...func(*node)) *node {
 	t.Helper()
 	n := &node{t: t, config: testConfig(), dir: t.TempDir()}
 	n.config.Listen = brokertest.FreePort(t, "127.0.0.1")
-	n.config.Listeners = []listen.Config{{Protocol: "mqtt", Address: brokertest.FreePort(t, "127.0.0.1"), AdminOnly: true}}
+	n.config.Listeners = []listen.Config{adminListener(brokertest.FreePort(t, "127.0.0.1"))}
 	n.config.Cluster.Listen = brokertest.FreePort(t, "127.0.0.1")
 	n.config.Cluster.ElectionTimeout = electionTimeout
 	host, port, _ := net.SplitHostPort(n.config.Cluster.Listen)
@@ -45,6 +45,11 @@ func startNode(t *testing.T, id int, prepare ...func(*node)) *node {
 	n.start()
 	t.Cleanup(n.stop)
 	return n
+}
+
+// adminListener is a listener for administrators only.
+func adminListener(address string) listen.Config {
+	return listen.Config{Protocol: "mqtt", Address: address, AdminOnly: true}
 }
 
 func (n *node) start() {

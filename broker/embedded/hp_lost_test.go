@@ -2,8 +2,10 @@ package embedded
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
+	"signalbox/broker"
 	"signalbox/broker/embedded/cluster/mesh"
 	"signalbox/broker/mqtt/mqtttest/packet"
 )
@@ -62,4 +64,51 @@ func (d *device) publishWindow(t *testing.T, topic string, messages, window int)
 		}
 		send()
 	}
+}
+
+// TestHPBacklogIsShown: an operator sees for which node another one stores messages, how many, and, before messages are
+// refused, that the bound is near.
+func TestHPBacklogIsShown(t *testing.T) {
+	t.Parallel()
+	const bound = 20_000
+	all := gatherHP(t, func(n *node) { n.config.Cluster.DrainTimeout, n.config.Cluster.MaxBacklog = 0, bound })
+	for _, n := range all {
+		if b := n.raftStatus().Backlog; b != nil {
+			t.Errorf("node %d waits for %+v", n.at.NodeID, b)
+		}
+	}
+	reader := join(t, all[2].Broker, 5, as("dev", "pw"), withID("reader"), persistent)
+	reader.Subscribe(1, "news")
+	reader.Conn.Close()
+	reader.wantForgotten(all[2].Broker)
+	p := joinPatient(t, all[0])
+	all[2].stop()
+	eventually(t, "the node is waited for", func() bool {
+		b := all[0].raftStatus().Backlog
+		return len(b) == 1 && b[0] == broker.Backlog{NodeID: 3, Away: true, MaxBytes: bound}
+	})
+	stored := int64(0)
+	for refused := false; !refused; {
+		p.Send(p.Message("news", strings.Repeat("x", 1000), 1, false))
+		ack := p.Want(packet.Puback)
+		if refused = ack.Reason == 0x97; !refused {
+			stored++
+		}
+	}
+	b := all[0].raftStatus().Backlog
+	if len(b) != 1 || b[0].Messages != stored || b[0].Bytes < bound/5*4 || b[0].Bytes > bound {
+		t.Errorf("%d messages were acknowledged, and the backlog is %+v", stored, b)
+	}
+	eventually(t, "the leader warns", func() bool {
+		leader := all.leader()
+		return leader != nil && strings.Contains(leader.raftStatus().Warning, "node 1: ") && strings.Contains(leader.raftStatus().Warning, "are stored for node 3")
+	})
+	all[2].start()
+	eventually(t, "no node waits", func() bool {
+		return all[0].raftStatus().Backlog == nil && all[1].raftStatus().Backlog == nil && all[2].raftStatus().Backlog == nil
+	})
+	eventually(t, "the leader warns no more", func() bool {
+		leader := all.leader()
+		return leader != nil && leader.raftStatus().Warning == ""
+	})
 }

@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"net"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -22,6 +23,9 @@ import (
 const sideBySide = 4
 
 func TestMain(m *testing.M) {
+	if text := os.Getenv(undoCrash); text != "" {
+		undoProcess(text)
+	}
 	if err := flag.Set("test.parallel", fmt.Sprint(sideBySide)); err != nil { // the command line may override it
 		panic(err)
 	}

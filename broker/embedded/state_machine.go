@@ -175,6 +175,9 @@ func (m machine) Restore(ctx context.Context, index uint64, r io.Reader) error {
 	if want := m.sharing().snapshotKind(); holds[0] != want {
 		return fmt.Errorf("the syncmode of the cluster is not that of this node (the snapshot is of kind %q, not %q): let the node leave, and join it with the syncmode of the cluster", holds[0], want)
 	}
+	if err := m.broker.kept.markReplaced(); err != nil {
+		return err
+	}
 	if err := m.restoreMessages(ctx, holds[0], r); err != nil {
 		return err
 	}

@@ -25,6 +25,7 @@ var linkMetrics = figureMetrics[mesh.Figures]{
 	gaugeOf("signalbox_cluster_link_waiting_bytes", "Bytes of these messages.", clusterNodeLabels, func(f mesh.Figures) int64 { return f.WaitingBytes }),
 	gaugeOf("signalbox_cluster_link_stored_messages", "Messages stored on the disk until another node, which is or was away, has them.", clusterNodeLabels, func(f mesh.Figures) int64 { return f.Stored }),
 	gaugeOf("signalbox_cluster_link_stored_bytes", "Bytes of these messages, which cluster.max_backlog bounds.", clusterNodeLabels, func(f mesh.Figures) int64 { return f.StoredBytes }),
+	gaugeOf("signalbox_cluster_link_max_stored_bytes", "Bound of these bytes, beyond which messages for the node are refused.", clusterNodeLabels, func(f mesh.Figures) int64 { return f.MaxStoredBytes }),
 
 	counterOf("signalbox_cluster_link_sent_messages", "Messages sent to another node.", clusterNodeLabels, func(f mesh.Figures) int64 { return f.Sent }),
 	counterOf("signalbox_cluster_link_received_messages", "Messages received from another node.", clusterNodeLabels, func(f mesh.Figures) int64 { return f.Received }),

@@ -49,7 +49,14 @@ type clusterNode struct {
 	LogIndex int64  `json:"log_index"`
 	Drained  bool   `json:"drained"`
 	Sessions int    `json:"sessions_left"` // of a drained node
-	Error    string `json:"error"`
+	Backlog  []struct {
+		NodeID   int   `json:"nodeid"`
+		Away     bool  `json:"away"`
+		Messages int   `json:"messages"`
+		Bytes    int64 `json:"bytes"`
+		MaxBytes int64 `json:"max_bytes"`
+	} `json:"backlog"` // what it stores for other nodes
+	Error string `json:"error"`
 }
 
 // Behind returns how many log entries the node lacks of those that another has.

@@ -29,6 +29,7 @@ type Conn struct {
 	bridge     bool   // opened by a bridge of Mosquitto
 	asked      uint16 // keep alive of CONNECT
 	maxPacket  uint32 // of the client; 0 for no limit
+	untold     bool   // see Session.isUntold; of the reading goroutine
 
 	clientID  string
 	username  string // of CONNECT, and after the log-in of the Admission
@@ -70,6 +71,11 @@ type Conn struct {
 
 func newConn(e *Engine, s *Socket) *Conn {
 	return &Conn{engine: e, socket: s, done: make(chan struct{})}
+}
+
+// watch sets the read deadline.
+func (c *Conn) watch(d time.Duration) {
+	c.socket.setReadDeadline(time.Now().Add(d)) //nolint:errcheck // reading fails as well
 }
 
 // send queues an encoded packet.

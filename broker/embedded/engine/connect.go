@@ -206,6 +206,7 @@ func (c *Conn) establish(s *Session, present bool, assigned string) error {
 	c.engine.meters.enter()
 	c.send(c.connack(present, assigned, c.hello.KeepAlive, s.lasts()))
 	c.hello = nil
+	c.untold = s.isUntold()
 	c.in.reader.loggedIn = true
 	c.socket.reserve(0) //nolint:errcheck // nothing is asked for
 	c.established.Store(true)

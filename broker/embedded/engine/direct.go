@@ -38,7 +38,8 @@ func (d *directMessages) add(o *outgoingMessage) {
 }
 
 // RememberDirect makes the session of a client id remember what it receives, if it has no
-// subscriptions yet: an older session of its client may be at a node that is away.
+// subscriptions yet: an older session of its client may be at a node that is away. One that has just
+// begun is not present to its client before that knows of it.
 func (e *Engine) RememberDirect(clientID string) {
 	s := e.session(clientID)
 	if s == nil {
@@ -49,6 +50,30 @@ func (e *Engine) RememberDirect(clientID string) {
 	if len(s.subscribed.options) == 0 {
 		s.transfer.direct = &directMessages{first: map[directKey]uint64{}}
 	}
+	if s.client.lastGone == 0 && !s.client.clean {
+		s.transfer.untold = true
+	}
+}
+
+// isUntold reports whether the client may not know that the session began, since it has sent nothing after
+// the CONNACK that told it so. It may keep an older session, which a node has that was away. To such a
+// client no session is present [MQTT-3.2.2-2], and the older one counts as the one that it was connected with last.
+func (s *Session) isUntold() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.transfer.untold
+}
+
+// noteTold records that the client knows of the session.
+func (s *Session) noteTold() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.transfer.untold = false
+}
+
+// isBlank reports whether nothing is lost if the session ends now. mu is held.
+func (s *Session) isBlank() bool {
+	return len(s.subscribed.options) == 0 && s.out.kept.len() == 0 && s.will.record == nil
 }
 
 // ForgetDirect ends what RememberDirect began, for all sessions.

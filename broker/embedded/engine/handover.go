@@ -46,7 +46,7 @@ func (e *Engine) Yield(ctx context.Context, c Claim) (*Handover, error) {
 }
 
 // prepareHandover begins the handover of a session whose client is away, or returns the
-// connection that has the session. The Will is dropped if the client has returned, though to
+// connection that has the session. One that the client does not know of, and that has nothing, ends. The Will is dropped if the client has returned, though to
 // another engine [MQTT-3.1.3-9]. ErrForeign: it is the session of another user who has not left.
 func (s *Session) prepareHandover(c Claim) (holder *Conn, given bool, err error) {
 	s.mu.Lock()
@@ -54,7 +54,7 @@ func (s *Session) prepareHandover(c Claim) (holder *Conn, given bool, err error)
 	if (s.username != c.Username || s.anonymous != c.Anonymous) && (s.conn == nil || !s.conn.isClosed()) {
 		return nil, false, ErrForeign
 	}
-	if s.conn != nil || s.ended || c.CleanStart {
+	if s.conn != nil || s.ended || c.CleanStart || s.transfer.untold && !c.KeepWill && s.isBlank() {
 		return s.conn, false, nil
 	}
 	s.transfer.moving = true
@@ -282,7 +282,7 @@ type Ownership struct {
 	HasWill    bool   // it has a Will that is not due yet; not known of other engines
 	CleanStart bool   // it began with Clean Start
 	CreatedAt  int64  // distinguishes sessions of one client id
-	Timestamp  uint64 // of the latest CONNECT
+	Timestamp  uint64 // of the latest CONNECT; 1 if the client is away and may not know of the session
 }
 
 // Ownerships returns up to count sessions behind a client id, in order of client ids.
@@ -312,9 +312,13 @@ func (e *Engine) Ownership(clientID string) (Ownership, error) {
 func (s *Session) ownership() Ownership {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return Ownership{
+	o := Ownership{
 		ClientID: s.clientID, Username: s.username, Anonymous: s.anonymous,
 		Connected: s.conn != nil, HasWill: s.will.record != nil, CleanStart: s.client.clean,
 		CreatedAt: s.created, Timestamp: s.latest(),
 	}
+	if s.transfer.untold && s.conn == nil {
+		o.Timestamp = 1 // before any session that the client knows of
+	}
+	return o
 }

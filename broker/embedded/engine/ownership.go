@@ -56,7 +56,8 @@ func (c *Conn) claimSession(assigned bool) (s *Session, present bool, err error)
 		return nil, false, err
 	}
 	defer done()
-	return c.engine.assignSession(c)
+	s, present, err = c.engine.assignSession(c)
+	return s, present && !s.isUntold(), err
 }
 
 // nextTimestamp returns the timestamp of a CONNECT (a Lamport clock): the time, but later

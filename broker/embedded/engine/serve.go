@@ -287,13 +287,12 @@ func (c *Conn) read() error {
 	return c.in.reader.read()
 }
 
-// watch sets the read deadline.
-func (c *Conn) watch(d time.Duration) {
-	c.socket.setReadDeadline(time.Now().Add(d)) //nolint:errcheck // reading fails as well
-}
-
 // handle handles one packet.
 func (c *Conn) handle(p []byte) error {
+	if c.untold {
+		c.untold = false
+		c.session.noteTold()
+	}
 	switch p[0] >> 4 {
 	case packet.TypePublish:
 		return c.onPublish(p)

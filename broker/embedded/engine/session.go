@@ -80,6 +80,7 @@ type transferState struct {
 	watches   int             // of duplicates, that have not ended; see WatchDuplicates
 	keys      messageKeys     // messages that moved with the session, or have arrived during a watch, and may arrive again until the adoptions are closed
 	direct    *directMessages // nil if it need not be known
+	untold    bool            // its client may not know that it began; see Session.isUntold
 }
 
 // counts are a session's totals since it began or the process started.

@@ -40,6 +40,26 @@ func (s *Store) Restore(ctx context.Context, index uint64, part Part, r io.Reade
 	return in.retained, nil
 }
 
+// ReadRetained reads a snapshot of RetainedOnly without restoring it. It does not read beyond the end of the
+// snapshot. The messages have no IDs.
+func ReadRetained(ctx context.Context, r io.Reader) ([]*engine.Message, error) {
+	in := &snapshotReader{
+		ctx: ctx, at: position{part: RetainedOnly}, r: r, number: func() uint64 { return 0 }, topics: map[string]struct{}{},
+	}
+	err := in.each(func(group []*engine.Changes) error {
+		for _, changes := range group {
+			if err := in.renumber(changes); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read retained messages: %w", err)
+	}
+	return in.retained, nil
+}
+
 // snapshotReader reads the snapshot that is being restored.
 type snapshotReader struct {
 	ctx      context.Context // checked between two groups

@@ -18,6 +18,7 @@ type Figures struct {
 	Repeated                 int64 // messages sent again after a reconnect
 	Waiting, WaitingBytes    int64 // messages not yet sent or not confirmed
 	Stored, StoredBytes      int64 // messages on the disk until the node has them, some of them waiting
+	MaxStoredBytes           int64 // bound of StoredBytes
 
 	Dropped   int64 // QoS 0, while there was no link or the queue was full
 	Refused   int64 // above QoS 0, as the queue was full or the other node could not store them
@@ -44,7 +45,7 @@ func (p *peer) figures() Figures {
 	f.Linked, f.Waiting, f.WaitingBytes = l.linked, int64(l.queue.waiting()), l.queue.bytes
 	l.mu.Unlock()
 	stored := l.backlog.Totals()
-	f.Stored, f.StoredBytes = stored.Messages, stored.Bytes
+	f.Stored, f.StoredBytes, f.MaxStoredBytes = stored.Messages, stored.Bytes, l.mesh.maxBacklog
 	f.Node, f.Routes, f.RoutesKnown = p.id, p.handle.Routes(), p.routesKnown.Load()
 	f.Received, f.ReceivedBytes = p.receiver.messages.Load(), p.receiver.bytes.Load()
 	return f

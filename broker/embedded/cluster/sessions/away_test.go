@@ -111,3 +111,50 @@ func testReplacedAndMovedWhileAway(t *testing.T) {
 	away.setAway(false)
 	wantPayloads(t, s, 0, 1, 2, 3, 4, 6)
 }
+
+// TestLostConnack has a client begin new sessions while the node with its session is away, and never learn of
+// them: it is told of no session that it does not know. When the node is back it gets its own one.
+func TestLostConnack(t *testing.T) { inVirtualTime(t, testLostConnack) }
+
+func testLostConnack(t *testing.T) {
+	c := newCluster(t, 3)
+	first, second, away := c.nodes[0], c.nodes[1], c.nodes[2]
+	old := away.Connect(keeps("c"))
+	old.Subscribe("a", 2)
+	old.Close()
+	away.setAway(true)
+	<-time.After(20 * time.Second)
+	for _, n := range []*node{second, second, first, second} {
+		s := n.Connect(keeps("c"))
+		if s.Present {
+			t.Errorf("a session is present at node %d, although the client may not know that it began", n.number)
+		}
+		s.Close() // as if CONNACK was lost
+	}
+	first.publishRange("a", 0, 2)
+	away.setAway(false)
+	until(t, "all nodes respond", c.allReachable)
+	until(t, "one session is left", func() bool { return len(c.owners("c")) == 1 })
+	s := second.Connect(keeps("c"))
+	if !s.Present {
+		t.Error("the session that the client knows is not present")
+	}
+	wantPayloads(t, s, 0, 1)
+}
+
+// TestToldSession has a client begin a session while another node is away, and send something: it knows of the
+// session, which is present from then on, wherever the client connects.
+func TestToldSession(t *testing.T) { inVirtualTime(t, testToldSession) }
+
+func testToldSession(t *testing.T) {
+	c := newCluster(t, 3)
+	c.nodes[2].setAway(true)
+	for i, n := range []*node{c.nodes[1], c.nodes[1], c.nodes[0]} {
+		s := n.Connect(keeps("c"))
+		if s.Present != (i > 0) {
+			t.Errorf("connection %d: a session is present: %t", i, s.Present)
+		}
+		s.Ping()
+		s.Close()
+	}
+}

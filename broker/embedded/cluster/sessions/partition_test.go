@@ -329,6 +329,7 @@ func testAlternatingSessions(t *testing.T, connected bool) {
 		if s.Present != present {
 			t.Fatalf("at node %d: session present is %t, want %t", at.number, s.Present, present)
 		}
+		s.Ping() // it knows of the session
 		return s
 	}
 	connect(here, there, false).Close()
