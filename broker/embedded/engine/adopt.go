@@ -69,6 +69,11 @@ func (e *Engine) Adopt(state *StoredSession, next, timestamp uint64) (*Adoption,
 	for _, g := range grants {
 		e.subscribe(s, g)
 	}
+	if isNew {
+		s.mu.Lock()
+		s.transfer.arrived = e.received.event()
+		s.mu.Unlock()
+	}
 	e.awaitRoutes()
 	return a, nil
 }

@@ -76,11 +76,12 @@ func (s *Session) isBlank() bool {
 	return len(s.subscribed.options) == 0 && s.out.kept.len() == 0 && s.will.record == nil
 }
 
-// ForgetDirect ends what RememberDirect began, for all sessions.
+// ForgetDirect ends what RememberDirect and Adoption.Received began, for all sessions.
 func (e *Engine) ForgetDirect() {
+	e.received.brought.Store(0)
 	for _, s := range e.all() {
 		s.mu.Lock()
-		s.transfer.direct = nil
+		s.transfer.direct, s.transfer.received = nil, nil
 		s.mu.Unlock()
 	}
 }

@@ -67,6 +67,7 @@ type Engine struct {
 	serials                  atomic.Uint64
 	claims                   atomic.Pointer[Claims]
 	publishing               *readEpochs
+	received                 receivedLog
 
 	mu       sync.Mutex // guards what follows; see DESIGN.md for the order of locks
 	sessions map[string]*Session

@@ -123,6 +123,7 @@ func (h *Handover) AwaitAnswers(ctx context.Context) error {
 func (h *Handover) Freeze(ctx context.Context) (incoming []uint16) {
 	s := h.session
 	s.mu.Lock()
+	s.transfer.left = s.engine.received.event()
 	for filter, o := range s.subscribed.options {
 		s.removeFromIndex(filter)
 		s.announceLeft(filter, o)
@@ -267,6 +268,9 @@ func (h *Handover) Keep() {
 	s.transfer.moving = false
 	for filter, o := range s.subscribed.options { // none if the session has ended
 		s.addToIndex(filter, o)
+	}
+	if s.transfer.left != 0 { // what was published while it was frozen has not reached it
+		s.transfer.arrived, s.transfer.left = s.engine.received.event(), 0
 	}
 	s.announcePresence()
 	s.mu.Unlock()

@@ -16,7 +16,7 @@ func (e *Engine) route(m *Message, r *route, from *Session, pub *publication, to
 	if len(r.peers) > 0 {
 		e.stamp(m)
 	}
-	e.routeLocal(m, r, from, pub, touched)
+	e.routeCounted(m, r, from, pub, touched)
 	var chosen []sharedTarget
 	for _, g := range r.matches.Groups {
 		if c, taker := e.routeShared(g, m, anyMember, pub, touched); taker == byPeer {
@@ -40,6 +40,17 @@ func (r *route) reached() bool {
 	return slices.ContainsFunc(r.matches.Groups, func(g *topics.Group[*Session]) bool {
 		return slices.ContainsFunc(g.Members, func(m topics.Member[*Session]) bool { return m.Who.absence() != ended })
 	})
+}
+
+// routeCounted is routeLocal for a message that may come to other nodes as well.
+func (e *Engine) routeCounted(m *Message, r *route, from *Session, pub *publication, touched *[]*Conn) {
+	if m.Stamp == 0 || m.QoS == 0 {
+		e.routeLocal(m, r, from, pub, touched)
+		return
+	}
+	began := e.received.event()
+	e.routeLocal(m, r, from, pub, touched)
+	e.received.add(m.Stamp, began)
 }
 
 // routeLocal queues a message for this node's clients with a non-shared subscription.

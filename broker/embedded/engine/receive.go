@@ -37,7 +37,7 @@ func (r *Receiver) Receive(m *Message, c Forward, late bool) (untaken []string) 
 	}
 	if c.Direct {
 		e.tap(m, known, pub)
-		e.routeLocal(m, known, nil, pub, &r.publisher.touched)
+		e.routeCounted(m, known, nil, pub, &r.publisher.touched)
 	}
 	untaken = e.receiveShares(m, known, c.Shares, pub, &r.publisher.touched)
 	if !pub.storeAny() {

@@ -80,6 +80,9 @@ type transferState struct {
 	watches   int             // of duplicates, that have not ended; see WatchDuplicates
 	keys      messageKeys     // messages that moved with the session, or have arrived during a watch, and may arrive again until the adoptions are closed
 	direct    *directMessages // nil if it need not be known
+	arrived   uint64          // when it came here, an event of receivedLog; 0 if it has always been here
+	left      uint64          // when it was frozen, likewise; 0 if it is not
+	received  []uint64        // what it has received elsewhere and may be sent here again, by stamp, in order
 	untold    bool            // its client may not know that it began; see Session.isUntold
 }
 

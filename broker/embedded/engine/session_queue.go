@@ -30,7 +30,7 @@ func (s *Session) accept(o outgoingMessage) acceptance {
 	if o.qos == 0 {
 		return acceptance{flush: s.acceptQoS0(o)}
 	}
-	if s.conn == nil && !s.keeps() || s.isDuplicate(o) || s.overfull(o) {
+	if s.conn == nil && !s.keeps() || s.isDuplicate(o) || s.hasReceived(o) || s.overfull(o) {
 		return acceptance{}
 	}
 	if s.transfer.direct != nil {

@@ -158,3 +158,48 @@ func testToldSession(t *testing.T) {
 		s.Close()
 	}
 }
+
+// TestMovedWhileStored moves a session away from a node that another node cannot reach, and back. What the other
+// node has published meanwhile is sent to the session where it is, and stored for the first node as well: the
+// client gets it once.
+func TestMovedWhileStored(t *testing.T) { inVirtualTime(t, testMovedWhileStored) }
+
+func testMovedWhileStored(t *testing.T) {
+	c := newCluster(t, 3)
+	publisher, first, second := c.nodes[0], c.nodes[1], c.nodes[2]
+	s := first.Connect(keeps("c"))
+	s.Subscribe("a", 2)
+	cut := []link{{1, 2}, {2, 1}}
+	for _, l := range cut {
+		c.block(l, 1)
+	}
+	<-time.After(20 * time.Second)
+	next := 0
+	for range 2 {
+		s.Close()
+		if s = second.Connect(keeps("c")); !s.Present {
+			t.Fatal("the session has not moved")
+		}
+		publisher.publishRange("a", next, next+4)
+		wantPayloads(t, s, next, next+1, next+2, next+3)
+		next += 4
+		s.Close()
+		if s = first.Connect(keeps("c")); !s.Present {
+			t.Fatal("the session has not moved back")
+		}
+		publisher.publishRange("a", next, next+2) // stored for the first node only
+		for _, l := range cut {
+			c.block(l, -1)
+		}
+		wantPayloads(t, s, next, next+1)
+		next += 2
+		until(t, "all nodes respond", c.allReachable)
+		publisher.publishRange("a", next, next+2)
+		wantPayloads(t, s, next, next+1)
+		next += 2
+		for _, l := range cut {
+			c.block(l, 1)
+		}
+		<-time.After(20 * time.Second)
+	}
+}

@@ -86,6 +86,14 @@ func samples() map[string]struct {
 			encodeFlush([]int{1, 2, 300}), func(b []byte) (any, error) { return decodeFlush(inner(b)) },
 			func(v any) []byte { return encodeFlush(v.([]int)) },
 		},
+		"received request": {
+			receivedRequest{7, []int{1, 300}}.encode(), func(b []byte) (any, error) { return decodeReceivedRequest(inner(b)) },
+			func(v any) []byte { return v.(receivedRequest).encode() },
+		},
+		"received response": {
+			encodeReceived([]uint64{1, 1 << 60}), func(b []byte) (any, error) { return decodeReceived(b) },
+			func(v any) []byte { return encodeReceived(v.([]uint64)) },
+		},
 		"list request": {
 			encodeListRequest("c"), func(b []byte) (any, error) { return decodeClientID(inner(b)) },
 			func(v any) []byte { return encodeListRequest(v.(string)) },

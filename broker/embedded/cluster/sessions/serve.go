@@ -33,6 +33,12 @@ func (c *Coordinator) Serve(ctx context.Context, from int, request []byte) ([]by
 			return nil, err
 		}
 		return c.serveTransfer(ctx, from, kind, q)
+	case kindReceived:
+		q, err := decodeReceivedRequest(r)
+		if err != nil {
+			return nil, err
+		}
+		return c.serveReceived(from, q), nil
 	case kindStatus:
 		q, err := decodeStatus(r)
 		if err != nil {
@@ -208,6 +214,17 @@ func (c *Coordinator) serveTransfer(ctx context.Context, from int, kind byte, q 
 	case <-ctx.Done():
 	}
 	return reply{status: replyDone}.encode(kind), nil
+}
+
+// serveReceived returns what a session that is offered to a node has received of the messages of others.
+func (c *Coordinator) serveReceived(from int, q receivedRequest) []byte {
+	c.mu.Lock()
+	h := c.handoffs[q.id]
+	c.mu.Unlock()
+	if h == nil || h.to != from {
+		return encodeReceived(nil)
+	}
+	return h.received(q)
 }
 
 // status reports whether a session offered by another node was imported here.

@@ -92,6 +92,7 @@ func (c *Coordinator) takeOver(t *lease, offers []peerOffer) (*importedSession, 
 	parts, err := c.fetchAll(t.ctx, offers)
 	if err == nil {
 		imported.keepLatestIncoming(before, offers, parts)
+		c.bringReceived(t, imported, offers)
 		err = imported.first.Fill(parts...)
 	}
 	if err != nil {
