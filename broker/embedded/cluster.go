@@ -51,7 +51,7 @@ type member struct {
 	offsets        clockOffsets            // syncmode hp
 	peering        atomic.Pointer[peering] // nil for none
 	drained        drainTask
-	sharesData     atomic.Bool                // the program's data are shared: from before Begin to before End
+	sharesData     atomic.Bool // the program's data are shared: from before Begin to before End
 
 	transition sync.Mutex      // held while the membership or serving state is changed or compared; guards what follows
 	restricted bool            // alone, until the broker is let into the cluster that it expects

@@ -45,6 +45,9 @@ type Shared interface {
 	End(ctx context.Context) error
 }
 
+// SharedSnapshot is the content of a Shared at one moment.
+type SharedSnapshot = cluster.Snapshot
+
 // SharedLog is the cluster's log as the program sees it. Its methods can be called on any node. Of
 // their errors, broker.KindOf is Unavailable if nothing has happened and can be tried again, and
 // Unconfirmed if the change may be, or may still be, applied. Without a deadline they wait for 10 s.

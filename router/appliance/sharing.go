@@ -2,12 +2,12 @@ package appliance
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 
 	"signalbox/broker"
 	"signalbox/broker/embedded"
-	"signalbox/broker/embedded/cluster"
 	"signalbox/db"
 	"signalbox/handlers/vault"
 )
@@ -75,7 +75,7 @@ func (s sharedDatabase) End(ctx context.Context) error { return s.Unshare(ctx) }
 func (s sharedDatabase) Applied() uint64 { return s.AppliedIndex() }
 
 // Snapshot implements embedded.Shared.
-func (s sharedDatabase) Snapshot(ctx context.Context) (cluster.Snapshot, error) {
+func (s sharedDatabase) Snapshot(ctx context.Context) (embedded.SharedSnapshot, error) {
 	return s.DB.Snapshot(ctx)
 }
 
@@ -97,4 +97,15 @@ func (l databaseLog) Propose(ctx context.Context, entry []byte) (result []byte, 
 		err = fmt.Errorf("%w (%w)", db.ErrUnavailable, err)
 	}
 	return result, err
+}
+
+// exceptUnavailable returns a step of the stop whose last writes may be omitted: a node that shares its
+// database and has left its cluster's log cannot make them, and the other nodes have the same data.
+func exceptUnavailable(stop func(context.Context) error) func(context.Context) error {
+	return func(ctx context.Context) error {
+		if err := stop(ctx); !errors.Is(err, db.ErrUnavailable) {
+			return err
+		}
+		return nil
+	}
 }
