@@ -3,7 +3,6 @@ package db
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 )
 
@@ -17,7 +16,7 @@ func (d *DB) SharedContent(ctx context.Context) (map[string][]string, error) {
 	}
 	content := map[string][]string{}
 	for _, name := range names {
-		if slices.Contains(append(copiedTables[:2:2], "local_state", identityTable), name) {
+		if copiedTables[name] != "" || name == "local_state" || name == identityTable {
 			continue
 		}
 		columns, err := collect(ctx, d.ro, scanText, "SELECT name FROM pragma_table_info(?)", name)

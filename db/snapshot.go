@@ -25,8 +25,11 @@ const keptSuffix = ".before-join"
 const maxSnapshot = 64 << 30
 
 // copiedTables belong to this machine, so Restore does not replace them; nor does it
-// replace local_state, and the table of [storage.Identify].
-var copiedTables = []string{"probe", "audit_sinks"}
+// replace local_state, and the table of [storage.Identify]. The columns of each are listed.
+var copiedTables = map[string]string{
+	"probe":       "id, writes",
+	"audit_sinks": "name, seq, checkpoint_time",
+}
 
 const identityTable = "data_directory"
 
@@ -168,6 +171,11 @@ func (d *DB) checkStaged(ctx context.Context, staged string) error {
 	return storage.QuickCheck(ctx, staged)
 }
 
+// copyRows returns the statement that copies the columns of a table from this machine's copy.
+func copyRows(table, columns string) string {
+	return "INSERT INTO main." + table + " (" + columns + ") SELECT " + columns + " FROM own." + table
+}
+
 // adopt stores in a snapshot what belongs to this machine.
 func (d *DB) adopt(ctx context.Context, staged string, index uint64, key []byte) (err error) {
 	pool := storage.OpenPool(staged, 1, "_pragma=busy_timeout(5000)&_pragma=journal_mode(MEMORY)&_pragma=synchronous(OFF)&_pragma=foreign_keys(1)")
@@ -182,10 +190,10 @@ func (d *DB) adopt(ctx context.Context, staged string, index uint64, key []byte)
 	steps := []string{"DROP TABLE IF EXISTS main." + identityTable}
 	if identified {
 		steps = append(steps, "CREATE TABLE main."+identityTable+" (id INTEGER PRIMARY KEY CHECK (id = 1), identity TEXT NOT NULL, name TEXT NOT NULL) STRICT",
-			"INSERT INTO main."+identityTable+" SELECT * FROM own."+identityTable)
+			copyRows(identityTable, "id, identity, name"))
 	}
-	for _, name := range copiedTables {
-		steps = append(steps, "DELETE FROM main."+name, "INSERT INTO main."+name+" SELECT * FROM own."+name)
+	for name, columns := range copiedTables {
+		steps = append(steps, "DELETE FROM main."+name, copyRows(name, columns))
 	}
 	return transact(ctx, pool, nil, func(tx *sql.Tx) error {
 		for _, q := range steps {
