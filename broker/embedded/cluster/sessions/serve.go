@@ -19,14 +19,7 @@ func (c *Coordinator) Serve(ctx context.Context, from int, request []byte) ([]by
 	case kindReceive, kindReceiveWill, kindStop:
 		return c.serveStopping(ctx, from, kind, r)
 	case kindClaim, kindClaimWill:
-		q, err := decodeClaim(kind, r)
-		if err != nil {
-			return nil, err
-		}
-		if summary, err := c.o.Engine.Ownership(q.ClientID); q.anyUser && err == nil {
-			q.Username, q.Anonymous = summary.Username, summary.Anonymous
-		}
-		return c.serveClaim(ctx, from, q.Claim), nil
+		return c.decodeAndServeClaim(ctx, from, kind, r)
 	case kindFetch, kindConfirm, kindCancel:
 		q, err := decodeTransfer(r)
 		if err != nil {
@@ -59,6 +52,17 @@ func (c *Coordinator) Serve(ctx context.Context, from int, request []byte) ([]by
 		return c.serveClientID(ctx, from, kind, clientID), nil
 	}
 	return nil, errFormat
+}
+
+func (c *Coordinator) decodeAndServeClaim(ctx context.Context, from int, kind byte, r *reader) ([]byte, error) {
+	q, err := decodeClaim(kind, r)
+	if err != nil {
+		return nil, err
+	}
+	if summary, err := c.o.Engine.Ownership(q.ClientID); q.anyUser && err == nil {
+		q.Username, q.Anonymous = summary.Username, summary.Anonymous
+	}
+	return c.serveClaim(ctx, from, q.Claim), nil
 }
 
 // serveStopping serves a request of a node that is about to stop.
