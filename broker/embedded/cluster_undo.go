@@ -154,7 +154,10 @@ func (m *member) restoreData(ctx context.Context, together *keptReader) error {
 	}
 	defer r.Close()
 	if shared := m.broker.config.Shared; shared != nil && r.keptHeading == together.keptHeading {
-		return errors.Join(m.endShared(ctx), shared.Restore(ctx, 0, r))
+		if err := m.endShared(ctx); err != nil {
+			return err
+		}
+		return shared.Restore(ctx, 0, r)
 	}
 	return nil
 }

@@ -197,9 +197,9 @@ func (a *Appliance) openAPI(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	a.undo.addBounded(exceptUnavailable(trail.Close))
+	a.undo.addBounded(a.lastWrites(trail.Close))
 	users := auth.New(d, a.cfg.Auth, time.Now, a.log)
-	a.undo.addBounded(exceptUnavailable(users.Close))
+	a.undo.addBounded(a.lastWrites(users.Close))
 	if err := a.openStreams(ctx, in(streamsFile)); err != nil {
 		return err
 	}

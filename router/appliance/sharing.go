@@ -99,13 +99,15 @@ func (l databaseLog) Propose(ctx context.Context, entry []byte) (result []byte, 
 	return result, err
 }
 
-// exceptUnavailable returns a step of the stop whose last writes may be omitted: a node that shares its
-// database and has left its cluster's log cannot make them, and the other nodes have the same data.
-func exceptUnavailable(stop func(context.Context) error) func(context.Context) error {
+// lastWrites returns a step of the stop that does not fail, but logs a warning, if its last writes
+// cannot be made: those of a node that shares its database and has left its cluster's log.
+func (a *Appliance) lastWrites(stop func(context.Context) error) func(context.Context) error {
 	return func(ctx context.Context) error {
-		if err := stop(ctx); !errors.Is(err, db.ErrUnavailable) {
+		err := stop(ctx)
+		if !errors.Is(err, db.ErrUnavailable) {
 			return err
 		}
+		a.log.Warn("the node stopped before its last times of use and events of the audit log were stored", "error", err)
 		return nil
 	}
 }
