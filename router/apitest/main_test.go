@@ -2,6 +2,7 @@ package apitest_test
 
 import (
 	"flag"
+	"fmt"
 	"os"
 	"runtime"
 	"runtime/debug"
@@ -15,7 +16,13 @@ import (
 //
 // Most of the time of a test is waiting, for the disk or for another broker, so more of
 // them run concurrently than there are processors, unless -parallel is given.
+//
+// In a process of startBrokerProcess it runs a broker instead.
 func TestMain(m *testing.M) {
+	if name := os.Getenv(otherVariable); name != "" {
+		fmt.Fprintln(os.Stderr, serveOther(name))
+		os.Exit(1)
+	}
 	debug.SetGCPercent(400)
 	flag.Parse()
 	if !isGiven("test.parallel") {

@@ -3,17 +3,12 @@ package apitest_test
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
 	mqtt "github.com/eclipse/paho.mqtt.golang"
-	mochi "github.com/mochi-mqtt/server/v2"
-	"github.com/mochi-mqtt/server/v2/hooks/auth"
-	"github.com/mochi-mqtt/server/v2/listeners"
-	nats "github.com/nats-io/nats-server/v2/server"
 
 	"signalbox/broker"
 	"signalbox/broker/brokertest"
@@ -28,33 +23,15 @@ import (
 // these too.
 func TestOtherBrokers(t *testing.T) {
 	t.Parallel()
-	for name, start := range map[string]func(*testing.T) string{"mochi": startMochi, "NATS": startNATS} {
+	for _, name := range []string{mochiBroker, natsBroker} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			x := addSetup(t, apitest.New(t), object{"url": "mqtt://" + start(t)})
+			x := addSetup(t, apitest.New(t), object{"url": "mqtt://" + startBrokerProcess(t, name)})
 			x.wantCapabilities(slices.Clone(baseCapabilities))
 			x.wantReason(broker.CapDynamicSecurity, "its own tools")
 			x.useAll()
 		})
 	}
-}
-
-// startMochi starts a broker in this process that allows every client everything.
-func startMochi(t *testing.T) (addr string) {
-	t.Helper()
-	s := mochi.New(&mochi.Options{Logger: slog.New(slog.DiscardHandler)})
-	if err := s.AddHook(new(auth.AllowHook), nil); err != nil {
-		t.Fatal(err)
-	}
-	l := listeners.NewTCP(listeners.Config{ID: "t", Address: "127.0.0.1:0"})
-	if err := s.AddListener(l); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Serve(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { s.Close() }) //nolint:errcheck // the test is over
-	return l.Address()
 }
 
 // fewMembers lists a client as Cedalo's plugin does: without the members that are an extension.
@@ -68,7 +45,7 @@ func (fewMembers) InspectClients(context.Context, int, int, bool) (broker.Page[b
 // specification has.
 func TestInspectListOfCedalo(t *testing.T) {
 	t.Parallel()
-	addr := startMochi(t)
+	addr := startBrokerProcess(t, mochiBroker)
 	plugin := mqtttest.Join(t, addr, "plugin", "")
 	respond := func(c mqtt.Client, request mqtt.Message) {
 		c.Publish(control.InspectTopic+control.ResponseSuffix, 1, false, control.Inspect(context.Background(), fewMembers{}, request.Payload()))
@@ -95,29 +72,12 @@ func TestInspectListOfCedalo(t *testing.T) {
 	v.Want(v.Get(v.Project("/b/"+x.id+"/sessions?dropped=true")), 200, "clients cannot be filtered by dropped messages", `name="dropped" value="true" checked`)
 }
 
-// startNATS starts a NATS server that supports MQTT.
-func startNATS(t *testing.T) (addr string) {
-	t.Helper()
-	o := &nats.Options{Host: "127.0.0.1", Port: -1, NoLog: true, NoSigs: true, JetStream: true, StoreDir: t.TempDir(), ServerName: "n"}
-	o.MQTT.Host, o.MQTT.Port, o.MQTT.JSAPITimeout = "127.0.0.1", -1, suite.HangLimit
-	s, err := nats.NewServer(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.Start()
-	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
-	if !s.ReadyForConnections(suite.HangLimit) {
-		t.Fatal("NATS does not start")
-	}
-	return fmt.Sprintf("127.0.0.1:%d", o.MQTT.Port)
-}
-
 // TestConsoleKinds checks that the lists of brokers name each one as what it reports to be.
 func TestConsoleKinds(t *testing.T) {
 	t.Parallel()
 	a, server := apitest.New(t), brokertest.Mosquitto(t, brokertest.WithoutPlugin())
 	addSetup(t, a, object{"url": server.URL})
-	addSetup(t, a, object{"url": "mqtt://" + startMochi(t)})
+	addSetup(t, a, object{"url": "mqtt://" + startBrokerProcess(t, mochiBroker)})
 	b := a.Browser(apitest.RootEmail, apitest.RootPassword)
 	kind := regexp.MustCompile(`<td><span>(Embedded|Mosquitto|MQTT)</span>(?:<p class="quiet">([^<]+)</p>)?</td>`)
 	for _, page := range []string{"/home", b.Project("/brokers")} {

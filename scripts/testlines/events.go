@@ -106,6 +106,9 @@ func (p *printer) finish(k *pkg) {
 	}
 	p.skipped = append(p.skipped, k.skips()...)
 	p.panics = append(p.panics, k.panics...)
+	if k.race.text != "" {
+		p.races = append(p.races, k.name+"\n"+k.race.text)
+	}
 	text := k.report()
 	if p.total > 0 && text != "" {
 		text = fmt.Sprintf("[%d/%d] %s", p.done, p.total, text)
@@ -141,7 +144,30 @@ type pkg struct {
 	begun  []string          // tests, in the order in which they began
 	ended  map[string]string // action by which a test ended
 	panics []string
+	race   race
 	failed bool
+}
+
+// race is the first report of the race detector. go test ascribes it to any test that runs.
+type race struct {
+	text  string
+	lines int
+	ended bool
+}
+
+// maxRace is how many lines of a report are shown: other tests may log between them.
+const maxRace = 60
+
+func (r *race) take(text string) {
+	begins := strings.HasPrefix(text, "WARNING: DATA RACE")
+	if r.ended || r.text == "" && !begins {
+		return
+	}
+	if r.ended = strings.HasPrefix(text, "=====") || r.lines == maxRace; r.ended {
+		return
+	}
+	r.text += text
+	r.lines++
 }
 
 // take notes an event and reports whether the package has ended.
@@ -151,6 +177,7 @@ func (p *pkg) take(e event) bool {
 		p.begun = append(p.begun, e.Test)
 	case "output":
 		p.lines = append(p.lines, line{e.Test, e.Output})
+		p.race.take(e.Output)
 		if text, ok := strings.CutPrefix(e.Output, "survived panic: "); ok && !strings.Contains(text, "deliberate") {
 			p.panics = append(p.panics, p.name+" "+e.Test+": "+strings.TrimSpace(text))
 			p.failed = true

@@ -2,7 +2,7 @@
 // see: one line for each package, numbered where the total is given, the tests
 // that run while nothing ends, and everything that a failed test said. It closes
 // with the skipped tests and their reasons, with the panics that a package
-// survived, and with the number of tests that passed, failed and were skipped.
+// survived, with the first data race of each package, and with the number of tests that passed, failed and were skipped.
 //
 // A panic is a failure of its package. Where the environment variable CI is set,
 // so is a skipped test.
@@ -41,6 +41,7 @@ type outcome struct {
 	passed, failed int
 	skipped        []string // package, test and reason
 	panics         []string // package and first line
+	races          []string // package and report
 }
 
 // report prints the closing lines and reports whether the run succeeded.
@@ -50,6 +51,9 @@ func (o *outcome) report(w io.Writer, ci bool) bool {
 	}
 	for _, p := range o.panics {
 		fmt.Fprintln(w, "panic:", p)
+	}
+	for _, r := range o.races {
+		fmt.Fprint(w, "data race: ", r)
 	}
 	ok := o.failed == 0 && len(o.panics) == 0
 	if len(o.panics) > 0 {

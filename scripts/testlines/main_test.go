@@ -111,6 +111,23 @@ func TestRun(t *testing.T) {
 			closing: "panic: p TestA: index out of range\nFAIL: the product panicked in these packages\n1 passed, 1 failed, 0 skipped\n", fails: true,
 		},
 		{
+			name: "a data race is reported whatever test it is ascribed to",
+			events: []string{
+				`{"Action":"output","Package":"p","Test":"TestA","Output":"==================\n"}`,
+				`{"Action":"output","Package":"p","Test":"TestA","Output":"WARNING: DATA RACE\n"}`,
+				`{"Action":"output","Package":"p","Test":"TestB","Output":"Write at 0x1 by goroutine 7:\n"}`,
+				`{"Action":"output","Package":"p","Test":"TestA","Output":"==================\n"}`,
+				`{"Action":"output","Package":"p","Test":"TestA","Output":"chatter\n"}`,
+				`{"Action":"pass","Package":"p","Test":"TestA"}`,
+				`{"Action":"pass","Package":"p","Test":"TestB"}`,
+				`{"Action":"output","Package":"p","Test":"TestC","Output":"    testing.go:1: race detected during execution of test\n"}`,
+				`{"Action":"fail","Package":"p","Test":"TestC"}`,
+				`{"Action":"fail","Package":"p"}`,
+			},
+			want:    "[1/2]     testing.go:1: race detected during execution of test\n",
+			closing: "data race: p\nWARNING: DATA RACE\nWrite at 0x1 by goroutine 7:\n2 passed, 1 failed, 0 skipped\n", fails: true,
+		},
+		{
 			name: "a deliberate panic is none",
 			events: []string{
 				`{"Action":"output","Package":"p","Test":"TestA","Output":"survived panic: deliberate\n"}`,
