@@ -32,7 +32,7 @@ type Cluster struct {
 	ClusterName string        `json:"clustername" doc:"Name of the cluster." example:"plant"`
 	SyncMode    string        `json:"syncmode" doc:"Mode: full, dynsec or hp." example:"full"`
 	State       string        `json:"state" doc:"active (all nodes are healthy), degraded (some are not) or inactive (there is no leader)." example:"active"`
-	Warning     string        `json:"warning,omitempty" doc:"What the leader warns of although it does not keep the nodes from working: clocks or versions that differ, certificates of listeners that expire within 30 days, and messages stored for a node that is away, near their bound. Absent if there is nothing. An extension." example:"-"`
+	Warning     string        `json:"warning,omitempty" doc:"What the leader warns of although it does not keep the nodes from working: clocks or versions that differ, certificates of listeners that expire within 30 days, messages stored for a node that is away, near their bound, and streams of several nodes that form a loop. Absent if there is nothing. An extension." example:"-"`
 	Nodes       []ClusterNode `json:"nodes" doc:"Nodes of the cluster."`
 }
 
@@ -105,7 +105,7 @@ type RaftStatus struct {
 	CurrentTerm  int64      `json:"current_term" doc:"Current Raft term." example:"7"`
 	SyncMode     string     `json:"syncmode" doc:"Mode: full, dynsec or hp." example:"full"`
 	ErrorMessage string     `json:"errmsg" doc:"Why a node does not take part; empty if all do." example:"\"\""`
-	Warning      string     `json:"warning,omitempty" doc:"What the leader warns of although it does not keep the nodes from working: clocks or versions that differ, certificates of listeners that expire within 30 days, and messages stored for a node that is away, near their bound. Absent if there is nothing. An extension." example:"-"`
+	Warning      string     `json:"warning,omitempty" doc:"What the leader warns of although it does not keep the nodes from working: clocks or versions that differ, certificates of listeners that expire within 30 days, messages stored for a node that is away, near their bound, and streams of several nodes that form a loop. Absent if there is nothing. An extension." example:"-"`
 	Drain
 	Backlog []Backlog `json:"backlog,omitempty" doc:"Other nodes that the node that was asked waits for in syncmode hp, with what it stores for each. Absent if there are none. An extension." example:"-"`
 }

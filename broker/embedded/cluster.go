@@ -51,7 +51,8 @@ type member struct {
 	offsets        clockOffsets            // syncmode hp
 	peering        atomic.Pointer[peering] // nil for none
 	drained        drainTask
-	sharesData     atomic.Bool // the program's data are shared: from before Begin to before End
+	streamLoop     atomic.Pointer[string] // across nodes; nil or "" for none
+	sharesData     atomic.Bool            // the program's data are shared: from before Begin to before End
 
 	transition sync.Mutex      // held while the membership or serving state is changed or compared; guards what follows
 	restricted bool            // alone, until the broker is let into the cluster that it expects
@@ -204,6 +205,7 @@ func (m *member) run() {
 		cancel()
 	})
 	m.broker.tasks.Go(func() { m.syncTime(ctx) })
+	m.broker.tasks.Go(func() { m.watchFlows(ctx) })
 	again := time.NewTicker(reconcileInterval)
 	defer again.Stop()
 	for {

@@ -113,6 +113,7 @@ type Times struct {
 	Routes time.Duration // RoutesPatience of the engine
 	Claims time.Duration // timeout of a request that claims a session
 	Links  time.Duration // IdleTimeout of the links for messages between nodes
+	Flows  time.Duration // flowInterval
 }
 
 // The values of SlowConsumer.

@@ -12,11 +12,9 @@ import (
 	"signalbox/broker/streams/store"
 )
 
-// TestHPStreams: a stream at one node receives what is published at all, once, and a reader
-// at another node receives what it publishes.
-func TestHPStreams(t *testing.T) {
-	t.Parallel()
-	all := gatherHP(t, func(n *node) {
+// streaming makes a node have streams of its own, and search for loops often.
+func streaming(t *testing.T) func(*node) {
+	return func(n *node) {
 		log := slog.New(slog.NewTextHandler(testLog{t}, nil))
 		s, err := store.Open(t.Context(), filepath.Join(n.dir, "streams.db"), store.Options{Durability: storage.Process, Log: log, Now: time.Now})
 		if err != nil {
@@ -24,7 +22,15 @@ func TestHPStreams(t *testing.T) {
 		}
 		t.Cleanup(func() { s.Close(context.WithoutCancel(t.Context())) })
 		n.config.Streams = streams.NewHost(streams.DefaultConfig(), s, log)
-	})
+		n.config.Times.Flows = 50 * time.Millisecond
+	}
+}
+
+// TestHPStreams: a stream at one node receives what is published at all, once, and a reader
+// at another node receives what it publishes.
+func TestHPStreams(t *testing.T) {
+	t.Parallel()
+	all := gatherHP(t, streaming(t))
 	reader := reading(t, all[2], "out")
 	keepStream(t, all[0].Broker, "s", "in/#", "out", "")
 	eventually(t, "the others know of the stream", func() bool {

@@ -17,7 +17,7 @@ func (b *Broker) openStreams(ctx context.Context) error {
 	if b.config.Streams == nil {
 		return nil
 	}
-	b.streams = b.config.Streams.Open(streamsID, b.messaging())
+	b.streams = b.config.Streams.Open(streamsID, streamAdapter{b.messaging(), b})
 	b.Streams = b.streams
 	ctx, cancel := context.WithTimeout(ctx, streamsOpenTimeout)
 	defer cancel()

@@ -161,6 +161,44 @@ func (x *sourceIndex) remove(topic string) []*Definition {
 	return x.collect(0, topic, true, nil)
 }
 
+// removeOne is remove for one of these streams, and returns nil if there is none.
+func (x *sourceIndex) removeOne(topic string) *Definition {
+	if len(x.nodes) == 0 {
+		return nil
+	}
+	return x.takeOne(0, topic, true)
+}
+
+// takeOne is collect for one stream.
+func (x *sourceIndex) takeOne(n int, rest string, more bool) *Definition {
+	at := &x.nodes[n]
+	if d := pop(&at.rest); d != nil {
+		return d
+	}
+	if !more {
+		return pop(&at.here)
+	}
+	level, rest, more := strings.Cut(rest, "/")
+	for _, l := range [...]string{level, "+"} {
+		if c, ok := x.edges[edge{n, l}]; ok {
+			if d := x.takeOne(c, rest, more); d != nil {
+				return d
+			}
+		}
+	}
+	return nil
+}
+
+func pop(list *[]*Definition) *Definition {
+	n := len(*list)
+	if n == 0 {
+		return nil
+	}
+	d := (*list)[n-1]
+	*list = (*list)[:n-1]
+	return d
+}
+
 // collect removes the streams below a node that match the levels in rest; more
 // is false if there are no levels left. A "#" also matches the parent level
 // [MQTT-4.7.1-2].

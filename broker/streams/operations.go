@@ -103,7 +103,7 @@ func (e *Engine) CreateStream(ctx context.Context, spec broker.StreamSpec) error
 		if e.stream(d.StreamName) != nil {
 			return &broker.Error{Kind: broker.Exists, Op: opCreate, Msg: "Stream already exists"}
 		}
-		if err := e.checkLoop(opCreate, d); err != nil {
+		if err := e.checkLoop(ctx, opCreate, d); err != nil {
 			return err
 		}
 		return e.create(ctx, d)
@@ -144,7 +144,7 @@ func (e *Engine) ModifyStream(ctx context.Context, spec broker.StreamSpec, repla
 		if err != nil {
 			return err
 		}
-		if err := e.checkLoop(opModify, d); err != nil {
+		if err := e.checkLoop(ctx, opModify, d); err != nil {
 			return err
 		}
 		if _, err := e.host.store.Put(ctx, e.brokerID, d); err != nil {
@@ -267,7 +267,7 @@ func (e *Engine) ReplayStream(ctx context.Context, r broker.StreamReplay) error 
 		if err := checkReplay(d, r); err != nil {
 			return err
 		}
-		if chain := findReplayLoop(e.active(""), d, r.ReplayTopic); chain != nil {
+		if chain := findReplayLoop(append(e.active(""), e.peerStreams(ctx)...), d, r.ReplayTopic); chain != nil {
 			return loopError(opReplay, chain)
 		}
 		if err := e.messaging.Reached(); err != nil {
@@ -291,21 +291,22 @@ func (e *Engine) StopStreamReplay(ctx context.Context, streamname string) error 
 
 // checkLoop refuses a definition that closes a loop, or a path on which a
 // running replay comes back to its stream.
-func (e *Engine) checkLoop(op string, d Definition) error {
+func (e *Engine) checkLoop(ctx context.Context, op string, d Definition) error {
 	if !d.Active {
 		return nil
 	}
-	others := e.active(d.StreamName)
-	if chain := findLoop(others, d); chain != nil {
+	own, peers := e.active(d.StreamName), e.peerStreams(ctx)
+	if chain := findLoop(append(own, peers...), d); chain != nil {
 		return loopError(op, chain)
 	}
-	return e.checkReplays(op, append(others, d))
+	return e.checkReplays(op, append(own, d), peers)
 }
 
-// checkReplays refuses active streams through which a running replay would come
-// back to its stream.
-func (e *Engine) checkReplays(op string, active []Definition) error {
-	for _, d := range active {
+// checkReplays refuses active streams through which, and those of other engines, a running
+// replay would come back to its stream.
+func (e *Engine) checkReplays(op string, own, peers []Definition) error {
+	active := append(own, peers...)
+	for _, d := range own {
 		s := e.stream(d.StreamName)
 		if s == nil {
 			continue

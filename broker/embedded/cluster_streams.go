@@ -1,0 +1,114 @@
+package embedded
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"signalbox/broker/embedded/cluster"
+	"signalbox/broker/streams"
+)
+
+// In syncmode hp streams take what those of other nodes publish. So a stream is refused that closes a
+// loop with theirs. What cannot be refused, because the nodes form a cluster later, cannot be asked or
+// change their streams at the same time, is searched for every flowInterval and shown as a warning.
+
+// flowInterval is how often loops across nodes are searched for.
+const flowInterval = 15 * time.Second
+
+// flowTimeout bounds how long a node waits for the streams of another one.
+const flowTimeout = 2 * time.Second
+
+// streamAdapter is the adapter for streams, which also take what those of other nodes publish.
+type streamAdapter struct {
+	*adapter
+	broker *Broker
+}
+
+var _ streams.PeerBroker = streamAdapter{}
+
+// PeerFlows implements streams.PeerBroker.
+func (a streamAdapter) PeerFlows(ctx context.Context) []streams.Flow {
+	m := a.broker.cluster
+	if m == nil || m.sharing() != sharesRetained {
+		return nil
+	}
+	return m.peerFlows(ctx)
+}
+
+// peerFlows returns the flows of the other nodes' streams. Releases before this one do not answer.
+func (m *member) peerFlows(ctx context.Context) (all []streams.Flow) {
+	others, _ := m.node.Peers()
+	for _, n := range others {
+		flows, err := m.flowsOf(ctx, n.NodeID)
+		if err != nil {
+			m.broker.log.Debug("the streams of another node are not known", "node", int(n.NodeID), "error", err)
+		}
+		for _, f := range flows {
+			f.Stream = fmt.Sprintf("%s of node %d", f.Stream, n.NodeID)
+			all = append(all, f)
+		}
+	}
+	return all
+}
+
+func (m *member) flowsOf(ctx context.Context, node cluster.NodeID) (flows []streams.Flow, err error) {
+	ctx, cancel := context.WithTimeout(ctx, flowTimeout)
+	defer cancel()
+	answer, err := m.node.Ask(ctx, node, []byte{askFlows})
+	if err != nil {
+		return nil, err
+	}
+	return flows, json.Unmarshal(answer, &flows)
+}
+
+// encodeFlows encodes the flows of this node's streams for another node.
+func (b *Broker) encodeFlows() ([]byte, error) {
+	if b.streams == nil {
+		return nil, errors.ErrUnsupported
+	}
+	return json.Marshal(b.streams.Flows())
+}
+
+// watchFlows searches for loops across nodes until the context ends.
+func (m *member) watchFlows(ctx context.Context) {
+	if m.broker.streams == nil {
+		return
+	}
+	again := time.NewTicker(cmp.Or(m.broker.config.Times.Flows, flowInterval))
+	defer again.Stop()
+	for {
+		select {
+		case <-again.C:
+			m.noteLoop(m.findLoop(ctx))
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// findLoop returns a loop through a stream of this node and those of others, "" for none.
+func (m *member) findLoop(ctx context.Context) string {
+	if m.sharing() != sharesRetained || len(m.broker.streams.Flows()) == 0 {
+		return ""
+	}
+	return m.broker.streams.PeerLoop(m.peerFlows(ctx))
+}
+
+func (m *member) noteLoop(path string) {
+	before := m.streamLoop.Swap(&path)
+	if path != "" && (before == nil || *before != path) {
+		m.broker.log.Warn("streams of several nodes form a loop, in which messages circulate: disable one of them", "loop", path)
+	}
+}
+
+// loopWarning returns which streams form a loop across nodes, nil for none.
+func (m *member) loopWarning() error {
+	if path := m.streamLoop.Load(); path != nil && *path != "" {
+		return fmt.Errorf("streams of several nodes form the loop %s, in which messages circulate: disable one of them", *path)
+	}
+	return nil
+}
