@@ -144,6 +144,29 @@ func (p *Pool) Drop(ctx context.Context, id string) error {
 	return e.broker.Close(ctx)
 }
 
+// Unpin removes a broker in this process from its record.
+func (p *Pool) Unpin(id string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.live[id].pinned {
+		delete(p.live, id)
+	}
+}
+
+// Release closes the broker of a target that is not stored at present, and may be again.
+func (p *Pool) Release(ctx context.Context, id string) error {
+	p.mu.Lock()
+	e, ok := p.live[id]
+	if !e.pinned {
+		delete(p.live, id)
+	}
+	p.mu.Unlock()
+	if !ok || e.pinned {
+		return nil
+	}
+	return e.broker.Close(ctx)
+}
+
 // Trial is the result of a test: the capabilities of a broker, what is missing, and how the
 // attempt went.
 type Trial struct {

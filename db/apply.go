@@ -5,6 +5,8 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 )
 
 // The results of Apply, of one byte each.
@@ -58,6 +60,9 @@ func (d *DB) Apply(ctx context.Context, index uint64, proposal []byte) (result [
 			d.cache.Store(&rowCache{})
 		}
 		d.changed.notify()
+		if e.changesConnections() {
+			d.follow.notify()
+		}
 	}
 	return []byte{outcome}, nil
 }
@@ -72,6 +77,13 @@ func (e *entry) changesCached() bool {
 		}
 	}
 	return false
+}
+
+// changesConnections reports whether broker connections may have changed, or their projects.
+func (e *entry) changesConnections() bool {
+	return slices.ContainsFunc(e.statements, func(s statement) bool {
+		return strings.Contains(s.text, "brokers") || strings.Contains(s.text, "projects")
+	})
 }
 
 // applyIn applies an entry in a transaction.

@@ -177,7 +177,7 @@ func (d *DB) BeginAudit(ctx context.Context, a *Audit) error {
 		return err
 	}
 	err = d.audits.commit(d, func(ctx context.Context, w *auditTx) error {
-		_, err := w.begin.ExecContext(ctx, id, millis(e.Time), string(event), d.origin)
+		_, err := w.begin.ExecContext(ctx, id, millis(e.Time), string(event), d.run)
 		return err
 	})
 	if err == nil {
@@ -235,15 +235,16 @@ func (d *DB) AddAudit(_ context.Context, e AuditEvent) error {
 const staleAudit = 24 * time.Hour
 
 // CloseAudits moves the operations that a former process has begun and not ended to the chain
-// and returns their number. It is called before new ones begin. In a database that is shared,
-// these are the operations of this node, and those of others that began a day ago or earlier.
+// and returns their number. In a database that is shared, these are the operations of this node,
+// and those of others that began a day ago or earlier.
 func (d *DB) CloseAudits(ctx context.Context) (n int, err error) {
 	const q = `
-		SELECT id, event FROM audit_open WHERE NOT ?1 OR origin IN ('', ?2) OR started_at < ?3
+		SELECT id, event FROM audit_open
+		WHERE origin <> ?4 AND (NOT ?1 OR origin = '' OR substr(origin, 1, length(?2)) = ?2 OR started_at < ?3)
 		ORDER BY started_at, id`
 	stale := millis(time.Now().Add(-staleAudit))
 	err = d.write(ctx, "close audit rows", func(tx *writeTx) error {
-		open, err := collect(ctx, tx, scanOpen, q, d.sharing.Load() != nil, d.origin, stale)
+		open, err := collect(ctx, tx, scanOpen, q, d.sharing.Load() != nil, d.origin, stale, d.run)
 		if err != nil {
 			return err
 		}

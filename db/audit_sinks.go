@@ -42,10 +42,22 @@ func (d *DB) OpenAuditSinks(ctx context.Context, names []string) ([]AuditSink, e
 	return sinks, err
 }
 
-// PutAuditSink stores what a destination has.
-func (d *DB) PutAuditSink(ctx context.Context, s AuditSink) error {
+// AuditSink returns the position of a destination. It is at the beginning again when the log was
+// replaced by another one, as that of a cluster which the node has joined.
+func (d *DB) AuditSink(ctx context.Context, name string) (s AuditSink, err error) {
+	const q = "SELECT name, seq, checkpoint_time FROM audit_sinks WHERE name = ?"
+	err = d.ro.QueryRowContext(ctx, q, name).Scan(&s.Name, &s.Seq, (*millis)(&s.CheckpointTime))
+	return s, wrap("read the position of an audit destination", err)
+}
+
+// PutAuditSink stores what a destination has. ErrConflict: its position is not from any more.
+func (d *DB) PutAuditSink(ctx context.Context, from, s AuditSink) error {
 	return d.writeLocal(ctx, "store the position of an audit destination", func(tx *sql.Tx) error {
-		_, err := tx.ExecContext(ctx, "UPDATE audit_sinks SET seq = ?, checkpoint_time = ? WHERE name = ?", s.Seq, millis(s.CheckpointTime), s.Name)
+		const q = "UPDATE audit_sinks SET seq = ?, checkpoint_time = ? WHERE name = ? AND seq = ? AND checkpoint_time = ?"
+		err := affected(tx.ExecContext(ctx, q, s.Seq, millis(s.CheckpointTime), s.Name, from.Seq, millis(from.CheckpointTime)))
+		if errors.Is(err, ErrNotFound) {
+			return ErrConflict
+		}
 		return err
 	})
 }

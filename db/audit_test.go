@@ -85,9 +85,11 @@ func TestAuditOfWhatIsNotHere(t *testing.T) {
 	if len(open) != 1 || open[0].Operation != "lost" || open[0].Outcome != db.AuditBegun {
 		t.Errorf("got open rows %v", open)
 	}
-	n, err := d.CloseAudits(t.Context())
-	must(t, err)
-	wantEqual(t, n, 1)
+	for n, d := range []*db.DB{d, dbtest.Open(t, path)} { // its process may end it yet, the next one cannot
+		got, err := d.CloseAudits(t.Context())
+		must(t, err)
+		wantEqual(t, got, n)
+	}
 	wantEqual(t, outcomes(t, d), []string{"ended done", "lost unknown"})
 }
 

@@ -38,11 +38,14 @@ type DB struct {
 	path   string
 	schema int64  // version of the schema
 	origin string // the name of this copy of a database that is shared; "" if it is only read
+	run    string // the name of this process, which begins with origin
 
-	sharing atomic.Pointer[sharing] // nil while writes are local
-	applied atomic.Uint64           // index of the last entry of the log whose effect is durable; if not 0, no write is local
-	changed changeSignal
-	carrier KeyCarrier // nil for none
+	sharing  atomic.Pointer[sharing] // nil while writes are local
+	applied  atomic.Uint64           // index of the last entry of the log whose effect is durable; if not 0, no write is local
+	changed  changeSignal            // of any content, by the log
+	follow   changeSignal            // of broker connections, by the log
+	replaced atomic.Uint64           // how often the content was replaced
+	carrier  KeyCarrier              // nil for none
 
 	// failing is set while the last write was refused by the storage.
 	failing atomic.Bool

@@ -117,6 +117,9 @@ func (n *copyNode) run() {
 	}
 }
 
+// Leads reports whether this is the first copy.
+func (n *copyNode) Leads() bool { return n == n.f.nodes[0] }
+
 // Propose appends an entry to the log, unless a fault prevents that.
 func (n *copyNode) Propose(ctx context.Context, entry []byte) (result []byte, err error) {
 	f := n.f

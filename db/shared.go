@@ -23,11 +23,14 @@ func (d *DB) openShared(ctx context.Context, steps fs.FS) (err error) {
 	if err := d.removeStaged(); err != nil {
 		return err
 	}
-	if d.origin, err = d.readShared(ctx, d.rw); err != nil || d.origin != "" {
+	if d.origin, err = d.readShared(ctx, d.rw); err != nil {
 		return err
 	}
-	d.origin = rand.Text()
-	_, err = d.rw.ExecContext(ctx, "UPDATE local_state SET origin = ?", d.origin)
+	if d.origin == "" {
+		d.origin = rand.Text()
+		_, err = d.rw.ExecContext(ctx, "UPDATE local_state SET origin = ?", d.origin)
+	}
+	d.run = d.origin + "." + rand.Text()
 	return err
 }
 
@@ -112,6 +115,34 @@ func (d *DB) holdingWriter(ctx context.Context, fn func(*sql.Conn) error) (err e
 	defer w.Close()
 	return fn(w)
 }
+
+// IsShared reports whether the nodes of a cluster share the database: from Share, or the first entry or
+// snapshot of a log, to Unshare.
+func (d *DB) IsShared() bool { return d.sharing.Load() != nil || d.applied.Load() > 0 }
+
+// Leads reports whether this node does the periodic work on the content: one node does, as far as the
+// nodes know, if the database is shared.
+func (d *DB) Leads() bool {
+	if s := d.sharing.Load(); s != nil {
+		return s.log.Leads()
+	}
+	return d.applied.Load() == 0
+}
+
+// Origin returns the name of this copy of the database, which Restore keeps.
+func (d *DB) Origin() string { return d.origin }
+
+// Changed returns a channel that is closed when broker connections, or their projects, may have
+// changed by Apply, and by ContentReplaced.
+func (d *DB) Changed() <-chan struct{} { return d.follow.wait() }
+
+// Replaced returns how often Restore has replaced the content, or failed to do so, since the database
+// was opened. What is read before the call is not newer than that.
+func (d *DB) Replaced() uint64 { return d.replaced.Load() }
+
+// ContentReplaced has those who wait for Changed read the content that Restore has stored, when its
+// secrets can be read.
+func (d *DB) ContentReplaced() { d.follow.notify() }
 
 // AppliedIndex returns the index of the last entry of the log whose effect is durable here, 0 if
 // there is none.

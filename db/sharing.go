@@ -14,6 +14,8 @@ type Log interface {
 	// applied it. The error is ErrUnavailable if the entry is not in the log and never will be;
 	// after any other the entry may have been applied, or still may be.
 	Propose(ctx context.Context, entry []byte) (result []byte, err error)
+	// Leads reports whether this node leads those that apply the log, as far as it knows.
+	Leads() bool
 }
 
 // Bounds of writes in a database that is shared.

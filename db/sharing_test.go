@@ -231,7 +231,7 @@ func TestSharedMember(t *testing.T) {
 	wantEqual(t, d.AppliedIndex(), uint64(7))
 	wantErr(t, d.CreateUser(ctx, user("u")), db.ErrUnavailable)
 	_, err = d.OpenAuditSinks(ctx, []string{"a"})
-	must(t, err, d.Ping(ctx), d.PutAuditSink(ctx, db.AuditSink{Name: "a", Seq: 7}))
+	must(t, err, d.Ping(ctx), d.PutAuditSink(ctx, db.AuditSink{Name: "a"}, db.AuditSink{Name: "a", Seq: 7}))
 	must(t, d.Unshare(ctx), d.CreateUser(ctx, user("u")))
 	wantEqual(t, d.AppliedIndex(), uint64(0))
 }

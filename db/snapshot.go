@@ -121,6 +121,7 @@ func (d *DB) restore(ctx context.Context, index uint64, r *bufio.Reader) (err er
 	if err := d.checkStaged(ctx, staged); err != nil {
 		return err
 	}
+	d.replaced.Add(1) // before the new content can be read
 	return d.holdingWriter(ctx, func(w *sql.Conn) error {
 		if index > 0 && d.applied.Load() == 0 {
 			if err := storage.Keep(ctx, w, d.path+keptSuffix); err != nil {
@@ -195,6 +196,9 @@ func (d *DB) adopt(ctx context.Context, staged string, index uint64, key []byte)
 	for name, columns := range copiedTables {
 		steps = append(steps, "DELETE FROM main."+name, copyRows(name, columns))
 	}
+	// A destination whose position is in another audit log begins anew.
+	steps = append(steps, `UPDATE main.audit_sinks SET seq = 0, checkpoint_time = 0
+		WHERE (SELECT hash FROM main.audit a WHERE a.seq = audit_sinks.seq) IS NOT (SELECT hash FROM own.audit a WHERE a.seq = audit_sinks.seq)`)
 	return transact(ctx, pool, nil, func(tx *sql.Tx) error {
 		for _, q := range steps {
 			if _, err := tx.ExecContext(ctx, q); err != nil {

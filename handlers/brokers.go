@@ -87,7 +87,7 @@ func (a *API) modeOf(row db.Broker) string {
 
 // nodeOf is modeOf without the mode that is stored with the connection.
 func (a *API) nodeOf(row db.Broker) string {
-	if row.ID == a.Embedded {
+	if row.ID == a.Embedded() {
 		b, ok := a.Brokers.Live(row.ID, row.Rev).(interface{ ClusterMode() (string, bool) })
 		if ok {
 			if mode, known := b.ClusterMode(); known {
@@ -198,7 +198,7 @@ type UpdateBrokerRequest struct {
 // UpdateBroker changes the given members of a connection and reconnects; null clears. A
 // stored secret is not sent to a changed address.
 func (a *API) UpdateBroker(ctx context.Context, r *UpdateBrokerRequest) error {
-	if r.BrokerID == a.Embedded {
+	if r.BrokerID == a.Embedded() && !a.DB.IsShared() { // else other nodes need an address and credentials
 		return conflict("the embedded broker's connection is managed by signalbox itself")
 	}
 	bad := r.Body.check(a.CertDir)
@@ -237,7 +237,7 @@ type DeleteBrokerRequest struct{ BrokerPath }
 
 // DeleteBroker deletes a connection; the broker itself is not affected.
 func (a *API) DeleteBroker(ctx context.Context, r *DeleteBrokerRequest) error {
-	if r.BrokerID == a.Embedded {
+	if r.BrokerID == a.Embedded() {
 		return conflict("the embedded broker cannot be deleted while it is switched on (broker.enabled)")
 	}
 	err := a.DB.DeleteBroker(ctx, r.ProjectID, r.BrokerID)

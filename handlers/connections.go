@@ -328,14 +328,15 @@ func (c *Connections) Certificates(row db.Broker) (authorities, client string, e
 }
 
 // InProcess reports whether a record is that of the broker in this process, also while that is
-// disabled.
+// disabled, or of that of another node of a cluster.
 func InProcess(row db.Broker) bool { return isOnPremise(row) }
 
 // connect returns the live broker of a record; it may not be connected yet.
 func (c *Connections) connect(row db.Broker) (broker.Broker, error) {
-	if isOnPremise(row) && row.ID != c.Embedded {
-		return nil, &broker.Error{Kind: broker.Unavailable, Op: "connect",
-			Msg: "the embedded broker is switched off; set broker.enabled to true and start signalbox again"}
+	if row.ID != c.Embedded() {
+		if err := c.checkEmbedded(row); err != nil {
+			return nil, err
+		}
 	}
 	if b := c.Brokers.Live(row.ID, row.Rev); b != nil {
 		return b, nil
@@ -353,15 +354,6 @@ func (c *Connections) connectInBackground(row db.Broker) {
 	if _, err := c.connect(row); err != nil {
 		c.Log.Warn("cannot connect to the broker", "broker", row.ID, "error", err)
 	}
-}
-
-// ConnectAll connects every stored broker in the background.
-func (c *Connections) ConnectAll(ctx context.Context) error {
-	rows, err := c.DB.AllBrokers(ctx)
-	for _, row := range rows {
-		c.connectInBackground(row)
-	}
-	return err
 }
 
 // dropTime bounds closing a connection and deleting what belongs to it.

@@ -50,10 +50,11 @@ func (a *API) AuditControl(ctx context.Context, q broker.ControlRequest) (end fu
 // controlEvents returns the events of the commands of a request.
 func (a *API) controlEvents(q broker.ControlRequest) []audit.Event {
 	now := a.Now()
+	own := a.embedded()
 	events := make([]audit.Event, 0, len(q.Commands))
 	for _, c := range q.Commands {
 		events = append(events, audit.Event{Time: now, ActorKind: "client", ActorID: q.Username, ActorName: q.Username, Address: q.Address,
-			UserAgent: q.ClientID, Operation: c.Name, ProjectID: a.embeddedProject, BrokerID: a.Embedded, Count: 1,
+			UserAgent: q.ClientID, Operation: c.Name, ProjectID: own.projectID, BrokerID: own.id, Count: 1,
 			Object: audit.ObjectOf(c.Members), Change: audit.Change{After: c.Members}.Encode()})
 	}
 	return events

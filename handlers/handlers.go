@@ -21,6 +21,7 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -60,21 +61,22 @@ type API struct {
 }
 
 // Connections are the stored broker connections, and the brokers that they lead to. All
-// fields but BrokerData and Embedded are required.
+// exported fields but BrokerData are required.
 type Connections struct {
 	DB      *db.DB
 	Brokers *broker.Pool
 	// BrokerData is what this service stores for brokers itself.
 	BrokerData []BrokerData
 	Vault      vault.Sealer // of the secrets in the database
-	// Embedded is the id of the record of the broker in this process, "" if it is
-	// disabled.
-	Embedded        string
-	embeddedProject string
 	// CertDir is the directory of the *_file members of broker connections.
 	CertDir string
 	Now     func() time.Time
 	Log     *slog.Logger
+
+	inProcess    broker.Broker // nil if it is disabled
+	inProcessURL string
+	ownRecord    atomic.Pointer[embeddedRecord] // of inProcess; nil while there is none
+	followed     followed                       // of FollowData
 }
 
 // BrokerData is what this service stores for brokers itself, such as streams.

@@ -150,7 +150,7 @@ func (a *API) DeleteProject(ctx context.Context, r *DeleteProjectRequest) error 
 		return err
 	}
 	for _, row := range rows {
-		if row.ID == a.Embedded {
+		if row.ID == a.Embedded() {
 			return conflict("the project holds the embedded broker; switch that off first (broker.enabled)")
 		}
 	}

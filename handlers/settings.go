@@ -106,16 +106,6 @@ func details(row db.Broker) (b *Billing, c *CloudDetails, err error) {
 	return b, c, json.Unmarshal(row.Details, c)
 }
 
-// onPremiseRow returns the record of the broker in this process.
-func onPremiseRow(projectID, url string, now time.Time) (db.Broker, error) {
-	details, err := json.Marshal(Billing{ProductID: "signalbox", PeriodStart: now.UTC().Format(time.RFC3339)})
-	return db.Broker{ID: newID(), ProjectID: projectID, Rev: 1, Type: typeOnPremise, Name: EmbeddedName, URL: url,
-		VerifyCACert: true, MetricsEnabled: true, TopicTree: true, Details: details, CreatedAt: now, UpdatedAt: now}, err
-}
-
-// isOnPremise reports whether a record is that of a broker in this process.
-func isOnPremise(row db.Broker) bool { return row.Type == typeOnPremise }
-
 func (a *API) projectService(row db.Broker) (ProjectService, error) {
 	billing, cloud, err := details(row)
 	switch base := a.serviceBase(row); {

@@ -99,7 +99,7 @@ var failures = map[int]struct{ meaning, code, message string }{
 		handlers.CodeTooManyAttempts, "too many failed attempts; try again later"},
 	http.StatusInternalServerError: {"The service or the broker failed. `info.requestId` finds the cause in the log.",
 		handlers.CodeInternalError, "internal error"},
-	http.StatusServiceUnavailable: {"The broker, or the service itself, is unavailable.",
+	http.StatusServiceUnavailable: {"The broker, or the service itself, is unavailable, or the nodes of a cluster that share the data have no majority to store a change.",
 		handlers.CodeBrokerUnavailable, "broker.example:1883 refuses connections"},
 }
 

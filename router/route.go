@@ -166,6 +166,9 @@ func (row *route) promises() []int {
 	if row.inBroker() || row.Tag == tagClusters { // which may be unavailable, or lack the feature
 		all = append(all, http.StatusServiceUnavailable, http.StatusMethodNotAllowed)
 	}
+	if row.writes() { // which nodes that share the data refuse without a majority
+		all = append(all, http.StatusServiceUnavailable)
+	}
 	slices.Sort(all)
 	return slices.Compact(all)
 }

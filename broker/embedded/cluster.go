@@ -67,6 +67,7 @@ type member struct {
 	leadAfter  time.Time          // a node that could not serve as the leader does not try before
 
 	mu          sync.Mutex          // guards the fields below
+	commands    int                 // about clusters, that have not been answered
 	entering    bool                // a command that joins or creates a cluster has not been answered
 	disconnects []dynsec.Disconnect // disconnects deferred until it has
 
@@ -372,6 +373,7 @@ func (b *Broker) AskHA(ctx context.Context, c control.HACommand, data any) error
 	if b.cluster == nil {
 		return broker.NotSupported(c.Name(), broker.CapCluster)
 	}
+	b.cluster.beginCommand()
 	defer b.cluster.disconnectDeferred()
 	if ctx.Err() != nil {
 		return &broker.Error{Kind: broker.Unavailable, Op: c.Name(), Msg: "the request ended before the command began", Err: context.Cause(ctx)}

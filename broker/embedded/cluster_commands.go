@@ -101,6 +101,9 @@ func (c commander) JoinCluster(ctx context.Context, s control.HASpec) error {
 	if err := s.Invitation.Open(&invitation); err != nil {
 		return err
 	}
+	if !invitation.Shared && c.broker.config.Shared != nil {
+		return errShareApart
+	}
 	err = c.enter(shares, invitation.Shared, func() error {
 		if err := c.keep(ctx, spec, invitation.Shared); err != nil {
 			return err

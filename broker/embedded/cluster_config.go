@@ -37,10 +37,9 @@ type ClusterConfig struct {
 	// ElectionTimeout is the time without contact to the leader after which the other nodes
 	// elect another one.
 	ElectionTimeout time.Duration `mapstructure:"election_timeout"`
-	// ShareData has the clusters that this broker creates or joins share the data of the platform too.
-	// It is no key of the configuration yet: what a node does with the broker connections and alerts of the
-	// others is not decided.
-	ShareData bool `mapstructure:"-"`
+	// ShareData has the nodes of a cluster share the data of the platform, too; it is the same at all nodes. It
+	// counts when a cluster is created, or joined.
+	ShareData bool `mapstructure:"share_data"`
 	// Seal encrypts the node's key in the data directory; without it the key is stored in
 	// plaintext.
 	Seal cluster.Sealer `mapstructure:"-"`
@@ -83,8 +82,13 @@ func (c ClusterConfig) Validate() error {
 	if t := c.ElectionTimeout; t < minElectionTimeout || t > maxElectionTimeout {
 		errs = append(errs, fmt.Errorf("cluster.election_timeout: must be from %v to %v", minElectionTimeout, maxElectionTimeout))
 	}
-	if c.Expect != "" && c.Listen == "" {
-		errs = append(errs, errors.New("cluster.expect: needs cluster.listen, by which the other nodes reach this one"))
+	for _, needs := range []struct {
+		key string
+		set bool
+	}{{"expect", c.Expect != ""}, {"share_data", c.ShareData}} {
+		if needs.set && c.Listen == "" {
+			errs = append(errs, fmt.Errorf("cluster.%s: needs cluster.listen, by which the other nodes reach this one", needs.key))
+		}
 	}
 	if _, _, err := net.SplitHostPort(c.Listen); c.Listen != "" && err != nil {
 		errs = append(errs, fmt.Errorf("cluster.listen: must be host:port, as in 10.0.0.1:7000, or empty: %w", err))

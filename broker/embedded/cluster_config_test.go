@@ -18,6 +18,7 @@ func TestClusterConfig(t *testing.T) {
 		"cluster.max_backlog":      func(c *ClusterConfig) { c.MaxBacklog = 1000 },
 		"cluster.listen":           func(c *ClusterConfig) { c.Listen = "7000" },
 		"cluster.expect":           func(c *ClusterConfig) { c.Expect = "plant" },
+		"cluster.share_data":       func(c *ClusterConfig) { c.ShareData = true },
 		"cluster.client_address":   func(c *ClusterConfig) { c.ClientAddress = "broker-1" },
 	} {
 		c := DefaultClusterConfig()

@@ -31,6 +31,18 @@ func (b *Broker) ClusterMode() (mode string, known bool) {
 	return info.SyncMode, err == nil || errors.Is(err, cluster.ErrNotClustered)
 }
 
+// NodeNumber returns the number of this node in its cluster, 0 if it is in none.
+func (b *Broker) NodeNumber() int {
+	if b.cluster == nil {
+		return 0
+	}
+	info, err := b.cluster.node.Info()
+	if err != nil {
+		return 0
+	}
+	return int(info.Self)
+}
+
 // hpNodes returns the numbers of this node and, in ascending order, of all nodes of an HP
 // cluster; otherwise none.
 func (m *member) hpNodes() (self int, nodes []int, err error) {

@@ -71,6 +71,7 @@ func (b *Broker) dispatch(r *engine.Request) {
 // handleHA handles a request about clusters. The response is for the requester alone: it
 // may contain the keys of nodes.
 func (b *Broker) handleHA(ctx context.Context, r *engine.Request) {
+	b.cluster.beginCommand()
 	answer := b.audited(r, func() []byte { return control.HA(ctx, commander{b.cluster, r.AdminOnly()}, r.Payload) })
 	if answer == nil {
 		b.log.Warn("a control request was not answered in time", "topic", r.Topic)

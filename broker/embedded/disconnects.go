@@ -65,11 +65,22 @@ func (m *member) untrack(username string) (c dynsec.Disconnect, due bool) {
 	return c, due
 }
 
-// disconnectDeferred disconnects the clients that had to receive a response first.
+// beginCommand notes that a command about clusters is under way, until disconnectDeferred.
+func (m *member) beginCommand() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.commands++
+}
+
+// disconnectDeferred ends a command that was answered. The last one disconnects the clients that had to
+// receive a response first.
 func (m *member) disconnectDeferred() {
 	m.mu.Lock()
-	disconnects := m.disconnects
-	m.entering, m.disconnects = false, nil
+	var disconnects []dynsec.Disconnect
+	if m.commands--; m.commands == 0 {
+		disconnects = m.disconnects
+		m.entering, m.disconnects = false, nil
+	}
 	m.mu.Unlock()
 	m.broker.disconnect(disconnects)
 }

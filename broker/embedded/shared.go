@@ -60,6 +60,9 @@ type SharedLog interface {
 	// Sync returns nil once this node has applied everything that was acknowledged to any caller of
 	// Propose, on any node, before Sync was called. It changes nothing, and is never Unconfirmed.
 	Sync(ctx context.Context) error
+
+	// Leads reports whether this node leads the cluster, as far as it knows.
+	Leads() bool
 }
 
 // The first byte of a request to the leader about the Shared.
@@ -86,6 +89,16 @@ func (l sharedLog) Sync(ctx context.Context) error {
 		return &broker.Error{Kind: broker.Unavailable, Err: err, Msg: "the node cannot find out at the moment whether it has the latest data of the cluster: " + err.Error()}
 	}
 	return nil
+}
+
+// Leads implements SharedLog.
+func (l sharedLog) Leads() bool {
+	select {
+	case <-l.ready:
+		return l.node.IsLeader()
+	default:
+		return false
+	}
 }
 
 // sharedTimeout bounds a call of the log whose context has no deadline.
@@ -174,10 +187,17 @@ func (b *Broker) resumeShared(ctx context.Context, dir string, begin func(contex
 	case stored.Shared:
 		return begin(ctx)
 	case shared.Applied() > 0:
-		return endShared(ctx, shared)
+		err = endShared(ctx, shared)
 	}
-	return nil
+	if err == nil && len(stored.Members) > 0 {
+		b.log.Warn("cluster.share_data has no effect, because the cluster was created without it: create the cluster anew to share the data of the platform")
+	}
+	return err
 }
+
+// errShareApart is why a broker does not join a cluster.
+var errShareApart = &broker.Error{Kind: broker.Conflict, Msg: "the cluster does not share the data of the platform, which this broker is to share: " +
+	"set cluster.share_data to false here, or create the cluster anew with it set to true at all nodes"}
 
 // errSharedAlone is why a broker without a cluster port does not start.
 var errSharedAlone = errors.New("the data of the platform are shared with a cluster: set cluster.listen again, and let the broker leave the cluster first")

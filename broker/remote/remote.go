@@ -40,6 +40,10 @@ type Dialer struct {
 	// bridges.
 	Bridges func(brokerID, identity string, m messaging.Broker) messaging.BridgeEngine
 
+	// Node, if set, returns what distinguishes this service from others that have the same brokers,
+	// in the client id with which streams and bridges connect. It must be set before the first Dial.
+	Node func() string
+
 	// Outbound restricts the addresses of brokers; nil is the default policy. It must be set
 	// before the first Dial.
 	Outbound *outbound.Policy
@@ -129,7 +133,11 @@ func (d *Dialer) dial(t broker.Target) (*Broker, error) {
 		single: singleConnection{checking: make(chan struct{}, 1)}, slow: d.SlowCommand,
 	}
 	b.figures.commands = latency.New(commandBounds...)
-	b.flow = client.New(b.flowOptions(t.ID))
+	name := t.ID
+	if d.Node != nil {
+		name += d.Node()
+	}
+	b.flow = client.New(b.flowOptions(name))
 	if t.TopicTree {
 		b.startTree(ctx)
 	}

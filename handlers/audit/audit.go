@@ -9,7 +9,6 @@ package audit
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -76,6 +75,7 @@ func Start(ctx context.Context, e Event) (context.Context, *Row) { return db.Wit
 const (
 	repeatInterval     = time.Minute
 	checkpointInterval = time.Hour
+	beginInterval      = time.Second // between two attempts to store what is to be stored first
 )
 
 // Log is the audit log. It is safe for concurrent use.
@@ -87,8 +87,8 @@ type Log struct {
 	log    *slog.Logger
 
 	repeats repeats
+	signing sync.Mutex // one checkpoint at a time; guards signer
 	signer  note.Signer
-	signing sync.Mutex // one checkpoint at a time
 	stop    context.CancelFunc
 	running sync.WaitGroup
 
@@ -96,18 +96,30 @@ type Log struct {
 }
 
 // Open opens the audit log: operations that the former process has not ended are added as
-// unknown. Close ends what Open began.
+// unknown; later, if the database is shared by the nodes of a cluster, which may not have a
+// majority yet. Close ends what Open began.
 func Open(ctx context.Context, d *db.DB, sealer Sealer, cfg Config, now func() time.Time, log *slog.Logger) (*Log, error) {
 	l := &Log{db: d, cfg: cfg, sealer: sealer, now: now, log: log, verifying: make(chan struct{}, 1)}
-	if _, err := d.CloseAudits(ctx); err != nil {
-		return nil, err
+	toBegin := d.IsShared()
+	if !toBegin {
+		if err := l.begin(ctx); err != nil {
+			return nil, err
+		}
 	}
-	if err := l.openSigner(ctx); err != nil {
-		return nil, fmt.Errorf("open the key of the audit log: %w", err)
-	}
-	ctx, l.stop = context.WithCancel(context.WithoutCancel(ctx))
-	l.running.Go(func() { l.run(ctx) })
+	background, stop := context.WithCancel(context.WithoutCancel(ctx))
+	l.stop = stop
+	l.running.Go(func() { l.run(background, toBegin) })
 	return l, nil
+}
+
+// begin does what is to be stored first.
+func (l *Log) begin(ctx context.Context) error {
+	if _, err := l.db.CloseAudits(ctx); err != nil {
+		return err
+	}
+	l.signing.Lock()
+	defer l.signing.Unlock()
+	return l.openSigner(ctx)
 }
 
 // Close stores what is pending and signs the last state.
@@ -115,16 +127,27 @@ func (l *Log) Close(ctx context.Context) error {
 	l.stop()
 	l.running.Wait()
 	err := l.storeRepeated(ctx)
+	if !l.db.Leads() {
+		return err
+	}
 	_, e := l.Checkpoint(ctx)
 	return errors.Join(err, e)
 }
 
-// run does the regular work until ctx ends.
-func (l *Log) run(ctx context.Context) {
+// run does the regular work until ctx ends, after begin if that has to be done yet.
+func (l *Log) run(ctx context.Context, toBegin bool) {
 	often, hourly := time.NewTicker(repeatInterval), time.NewTicker(checkpointInterval)
 	defer often.Stop()
 	defer hourly.Stop()
-	l.tidy(ctx)
+	for toBegin && ctx.Err() == nil {
+		err := l.begin(ctx)
+		if toBegin = errors.Is(err, db.ErrUnavailable) || errors.Is(err, db.ErrUnconfirmed); toBegin {
+			pause(ctx, beginInterval)
+			continue
+		}
+		l.warn(ctx, "operations that were not ended are not in the audit log", err)
+	}
+	l.keep(ctx, false)
 	for {
 		select {
 		case <-ctx.Done():
@@ -132,10 +155,30 @@ func (l *Log) run(ctx context.Context) {
 		case <-often.C:
 			l.warn(ctx, "repeated events of the audit log could not be stored", l.storeRepeated(ctx))
 		case <-hourly.C:
-			_, err := l.Checkpoint(ctx)
-			l.warn(ctx, "the audit log could not be signed", err)
-			l.tidy(ctx)
+			l.keep(ctx, true)
 		}
+	}
+}
+
+// keep signs the log if that is asked for, and deletes old rows, unless another node does so.
+func (l *Log) keep(ctx context.Context, sign bool) {
+	if !l.db.Leads() {
+		return
+	}
+	if sign {
+		_, err := l.Checkpoint(ctx)
+		l.warn(ctx, "the audit log could not be signed", err)
+	}
+	l.tidy(ctx)
+}
+
+// pause waits for a time, or until ctx ends.
+func pause(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
 	}
 }
 
@@ -222,7 +265,9 @@ func (l *Log) maxRows() int64 {
 }
 
 func (l *Log) cut(ctx context.Context, head db.AuditHead) error {
-	c, err := l.sign(anchorTitle, head)
+	l.signing.Lock()
+	defer l.signing.Unlock()
+	c, err := l.sign(ctx, anchorTitle, head)
 	if err != nil {
 		return err
 	}

@@ -26,19 +26,32 @@ const (
 	anchorTitle = "signalbox audit, rows deleted"
 )
 
-// openSigner opens the newest key, or creates one: at the first start, and when the key of the
-// stored secrets is another one, so that the old key cannot be read.
+// openSigner opens the newest key, unless it is open, or creates one: at the first start, and when
+// the key of the stored secrets is another one, so that the old key cannot be read. The caller
+// holds signing.
 func (l *Log) openSigner(ctx context.Context) error {
+	err := l.findSigner(ctx)
+	if err != nil {
+		err = fmt.Errorf("open the key of the audit log: %w", err)
+	}
+	return err
+}
+
+func (l *Log) findSigner(ctx context.Context) error {
 	keys, err := l.db.AuditKeys(ctx)
 	if err != nil {
 		return err
 	}
-	if len(keys) > 0 {
-		if private, err := l.sealer.Unseal(keys[0].Secrets, []byte(keys[0].Name)); err == nil {
+	if i := slices.IndexFunc(keys, func(k db.AuditKey) bool { return k.Secrets != nil }); i >= 0 {
+		name := keys[i].Name
+		if l.signer != nil && l.signer.Name() == name {
+			return nil
+		}
+		if private, err := l.sealer.Unseal(keys[i].Secrets, []byte(name)); err == nil {
 			l.signer, err = note.NewSigner(string(private))
 			return err
 		}
-		l.log.WarnContext(ctx, "the key of the audit log cannot be read; a new one signs from now on", "key", keys[0].Name)
+		l.log.WarnContext(ctx, "the key of the audit log cannot be read; a new one signs from now on", "key", name)
 	}
 	return l.createKey(ctx)
 }
@@ -58,8 +71,12 @@ func (l *Log) createKey(ctx context.Context) error {
 		Secrets: l.sealer.Seal([]byte(private), []byte(name))})
 }
 
-// sign returns a state of the chain with its signature.
-func (l *Log) sign(title string, head db.AuditHead) (db.AuditCheckpoint, error) {
+// sign returns a state of the chain with its signature, by the newest key: with the content of a
+// cluster that a node has joined, it is that of the cluster. The caller holds signing.
+func (l *Log) sign(ctx context.Context, title string, head db.AuditHead) (db.AuditCheckpoint, error) {
+	if err := l.openSigner(ctx); err != nil {
+		return db.AuditCheckpoint{}, err
+	}
 	now := l.now()
 	text := fmt.Sprintf("%s\n%d\n%s\n%s\n", title, head.Seq, base64.StdEncoding.EncodeToString(head.Hash), now.UTC().Format(time.RFC3339))
 	signed, err := note.Sign(&note.Note{Text: text}, l.signer)
@@ -82,7 +99,7 @@ func (l *Log) Checkpoint(ctx context.Context) (db.AuditCheckpoint, error) {
 	if n := len(stored); n > 0 && stored[n-1].Seq == head.Seq {
 		return stored[n-1], nil
 	}
-	c, err := l.sign(noteTitle, head)
+	c, err := l.sign(ctx, noteTitle, head)
 	if err != nil {
 		return c, err
 	}

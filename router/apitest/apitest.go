@@ -44,6 +44,8 @@ type API struct {
 
 	t       testing.TB
 	routes  routers.Router
+	config  appliance.Config
+	log     *slog.Logger
 	service *appliance.Appliance
 }
 
@@ -84,7 +86,7 @@ func NewLogged(t testing.TB, log *slog.Logger, options ...Option) *API {
 	}
 	service.API.SearchTime = suite.HangLimit
 	a := &API{t: t, URL: service.URL, MQTT: strings.TrimPrefix(service.Broker[0], "mqtt://"), Listeners: service.Broker,
-		Handlers: service.API, Embedded: service.API.Embedded, service: service}
+		Handlers: service.API, Embedded: service.API.Embedded(), config: c, log: log, service: service}
 	t.Cleanup(a.Stop)
 	a.readDocument()
 	a.Root = a.LogIn(RootEmail, RootPassword)
@@ -99,6 +101,16 @@ func (a *API) Stop() {
 	if err := a.service.StopWithin(suite.HangLimit); err != nil {
 		a.t.Error("stop:", err)
 	}
+}
+
+// Start starts the stopped service again, with its data. The callers remain.
+func (a *API) Start() {
+	a.t.Helper()
+	service, err := appliance.Start(a.t.Context(), a.config, appliance.Program{Version: "test"}, a.log)
+	if err != nil {
+		a.t.Fatal("start again:", err)
+	}
+	a.service, a.Handlers, a.URL = service, service.API, service.URL
 }
 
 // logger writes the service's log to the test's if that is verbose.

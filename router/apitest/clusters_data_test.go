@@ -1,18 +1,25 @@
 package apitest_test
 
 import (
+	"log/slog"
+	"path/filepath"
+	"strings"
 	"testing"
+	"time"
 
 	"signalbox/handlers"
 	"signalbox/router/apitest"
 	"signalbox/router/appliance"
+	"signalbox/router/appliance/backup"
 )
+
+func shareData(c *appliance.Config) { c.Cluster.ShareData = true }
 
 // TestClusterSharesData has three nodes share the data of the platform: users, tokens, projects and
 // the secrets of connections are the same at each, and stay when a node leaves.
 func TestClusterSharesData(t *testing.T) {
 	t.Parallel()
-	all := startSites(t, 3, func(c *appliance.Config) { c.Cluster.ShareData = true })
+	all := startSites(t, 3, shareData)
 	first := all[0]
 	path := formCluster(t, all, "dynsec")
 	token := first.TokenText("admin")
@@ -42,4 +49,136 @@ func TestClusterSharesData(t *testing.T) {
 		return root.Post("/api/projects", object{"name": "alone"}).Status == 200
 	})
 	first.Root.Post("/api/projects", object{"name": "without it"}).Want(200)
+}
+
+// TestClusterDataWithoutMajority starts a node alone: what is stored can be read, with the sessions and
+// tokens of before, changes are refused, and it goes on when there is a majority again.
+func TestClusterDataWithoutMajority(t *testing.T) {
+	t.Parallel()
+	all := startSites(t, 3, shareData, func(c *appliance.Config) { c.Cluster.ElectionTimeout = 2 * time.Second })
+	first, second, third := all[0], all[1], all[2]
+	formCluster(t, all, "dynsec")
+	brokers := "/api/projects/" + first.Project + "/brokers"
+	token := first.TokenText("admin")
+	var root *apitest.Caller
+	waitFor(t, "a session of the second node is stored", func() bool {
+		var session struct{ Token string }
+		r := second.Anonymous().Post("/api/auth/login", object{"email": apitest.RootEmail, "password": apitest.RootPassword})
+		if r.Status != 200 {
+			return false
+		}
+		r.Decode(&session)
+		root = second.Bearer(session.Token)
+		return second.Bearer(token).Get(brokers).Status == 200 && root.Get(brokers).Status == 200
+	})
+	third.Stop()
+	second.Stop()
+	first.Stop()
+	second.Start()
+	for _, c := range []*apitest.Caller{root, second.Bearer(token)} {
+		c.Get(brokers).Want(200)
+	}
+	second.Anonymous().Get("/healthz").Want(200)
+	began := time.Now()
+	root.Post("/api/projects", object{"name": "refused"}).WantError(503, "BROKER_UNAVAILABLE")
+	t.Logf("refused after %v", time.Since(began))
+	first.Start()
+	waitFor(t, "a project is stored", func() bool { return root.Post("/api/projects", object{"name": "stored"}).Status == 200 })
+	waitFor(t, "the end of operations is stored", func() bool {
+		return root.Get("/api/audit?operation=createProject").Status == 200
+	})
+}
+
+// TestClusterFollowsConnections has connections that are stored and deleted at one node used by the others,
+// and the broker of each node under a record of its own, which others reach with credentials.
+func TestClusterFollowsConnections(t *testing.T) {
+	t.Parallel()
+	all := startSites(t, 3, shareData)
+	first, second, third := all[0], all[1], all[2]
+	formCluster(t, all, "dynsec")
+	for _, s := range all {
+		waitFor(t, "the broker of the node has a record", func() bool {
+			own := s.Handlers.Embedded()
+			s.Embedded = own
+			return own != "" && first.Root.Get(first.BrokerAt(own, "")).Status == 200
+		})
+		s.Project = first.Project
+		s.Root = s.LogIn(apitest.RootEmail, apitest.RootPassword)
+		s.Root.Get(s.At("/clients")).Want(200)
+	}
+	if r := brokerRecord(first.API, second.Embedded); r.Name != "embedded (node 2)" || r.Status.Connected || !strings.Contains(r.Status.Error, "another node") {
+		t.Errorf("the record of the second node's broker, at the first one: %+v", r)
+	}
+	first.Root.Put(first.BrokerAt(second.Embedded, ""), object{"url": second.Listeners[1], "username": mqttAdmin, "password": mqttPassword}).Want(204)
+	for _, s := range all {
+		waitFor(t, "the broker is reached with the credentials", func() bool {
+			return s.Root.Get(s.BrokerAt(second.Embedded, "/clients")).Status == 200
+		})
+	}
+	if r := brokerRecord(second.API, second.Embedded); r.URL != second.Listeners[1] {
+		t.Errorf("the address is %s, want the one that was stored", r.URL)
+	}
+	id := addBroker(t, second.API, object{"name": "line", "url": first.Listeners[0], "username": mqttAdmin, "password": mqttPassword})
+	live := func(s *site, rev int64) bool { return s.Handlers.Brokers.Live(id, rev) != nil }
+	for rev := range int64(2) {
+		for _, s := range all {
+			waitFor(t, "the connection is made", func() bool { return live(s, rev+1) })
+		}
+		second.Root.Put(second.BrokerAt(id, ""), object{"url": first.Listeners[1], "username": mqttAdmin, "password": mqttPassword}).Want(204)
+	}
+	third.Root.Delete(third.BrokerAt(id, "")).Want(204)
+	for _, s := range all {
+		waitFor(t, "the connection is closed", func() bool { return !live(s, 1) })
+	}
+}
+
+// TestClusterShareDataAgrees refuses nodes with another setting than that of the cluster.
+func TestClusterShareDataAgrees(t *testing.T) {
+	t.Parallel()
+	for _, shares := range []bool{true, false} {
+		started := 0
+		all := startSites(t, 2, func(c *appliance.Config) {
+			c.Cluster.ShareData = shares == (started == 0)
+			started++
+		})
+		first := all[0]
+		e := first.Root.Post("/api/projects/"+first.Project+"/clusters",
+			object{"clustername": "plant", "syncmode": "dynsec", "nodes": []object{all[0].node(), all[1].node()}}).WantError(400, "CONFLICT").Error()
+		if !strings.Contains(e.Message, "cluster.share_data") {
+			t.Errorf("got %q, which does not name the setting", e.Message)
+		}
+		for _, s := range all {
+			s.Root.Post("/api/projects", object{"name": "of its own"}).Want(200)
+		}
+	}
+}
+
+// TestClusterDataStays refuses what would change shared data alone: to start without the setting, to reset
+// a password, and to restore them from a backup.
+func TestClusterDataStays(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s := startSites(t, 1, shareData, apitest.In(dir))[0]
+	formCluster(t, []*site{s}, "dynsec")
+	c := appliance.DefaultConfig()
+	c.DataDir, c.HTTP.Listen, c.Broker.Listen = dir, "127.0.0.1:0", "127.0.0.1:0"
+	file := filepath.Join(t.TempDir(), "backup.tar.gz")
+	s.Stop()
+	if _, err := appliance.ResetPassword(t.Context(), c, apitest.RootEmail, "another password", false); err == nil || !strings.Contains(err.Error(), "cluster.share_data") {
+		t.Errorf("reset a password: got %v", err)
+	}
+	if _, err := appliance.Backup(t.Context(), c, file, backup.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := appliance.Restore(t.Context(), c, file, backup.Identities{}, appliance.RestoreOptions{Only: appliance.OnlyPlatform}); err == nil || !strings.Contains(err.Error(), "cluster.share_data") {
+		t.Errorf("restore the platform: got %v", err)
+	}
+	if _, err := appliance.Start(t.Context(), c, appliance.Program{}, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), "cluster.share_data") {
+		t.Errorf("start without the setting: got %v", err)
+	}
+	if _, err := appliance.Restore(t.Context(), c, file, backup.Identities{}, appliance.RestoreOptions{Cluster: appliance.RestoreAlone}); err != nil {
+		t.Fatal(err)
+	}
+	s.Start()
+	s.Root.Post("/api/projects", object{"name": "alone"}).Want(200)
 }

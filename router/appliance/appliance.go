@@ -132,7 +132,7 @@ func (a *Appliance) start(ctx context.Context) error {
 	a.backups = newBackups(a.cfg, a.program.Version, func() time.Time { return a.clock.Wall(a.clock.Now()) }, a.log)
 	a.metrics = append(a.metrics, clockMetrics{a.clock}, backupMetrics{a.backups})
 	for _, step := range []func(context.Context) error{
-		a.openAPI, a.firstStart, a.startBroker, a.watchFiles, a.startHistory, a.startAuditSinks, a.startServer, a.startDiagnostics, a.startBackups, func(ctx context.Context) error { return a.API.ConnectAll(ctx) },
+		a.openAPI, a.firstStart, a.startBroker, a.watchFiles, a.startHistory, a.startAuditSinks, a.startServer, a.startDiagnostics, a.startBackups, a.connectBrokers,
 	} {
 		if err := step(ctx); err != nil {
 			return err
@@ -175,6 +175,9 @@ func (a *Appliance) openAPI(ctx context.Context) error {
 		return err
 	}
 	a.undo.addBounded(d.Close)
+	if err := a.checkShared(ctx, d); err != nil {
+		return err
+	}
 	a.addPart("database", d.Ping)
 	v, err := openVault(ctx, in(keyFile), d.HasSecrets,
 		func(ctx context.Context) (bool, error) { return bridgestore.HasSecrets(ctx, in(bridgesFile)) },
@@ -212,6 +215,7 @@ func (a *Appliance) openAPI(ctx context.Context) error {
 	dialer.Bridges = func(id, identity string, m messaging.Broker) messaging.BridgeEngine {
 		return a.bridges.Open(id, identity, m)
 	}
+	dialer.Node = func() string { return a.API.NodeID() }
 	pool := broker.NewPool(dialer.Dial)
 	a.undo.addBounded(pool.Close)
 	connections := &handlers.Connections{DB: d, Brokers: pool, BrokerData: a.brokerData(), Vault: keys, CertDir: in("certs"), Now: time.Now, Log: a.log}
@@ -228,7 +232,7 @@ func (a *Appliance) openAPI(ctx context.Context) error {
 		a.API.Backups = servedBackups{a.backups}
 	}
 	a.metrics = append(a.metrics, remoteMetrics{a.API, a.history})
-	return nil
+	return connections.PrepareFollow(ctx)
 }
 
 // openStreams opens the streams of all brokers.

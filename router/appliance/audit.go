@@ -32,8 +32,10 @@ func (a *Appliance) startAuditSinks(ctx context.Context) error {
 	a.undo.addBounded(func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, auditSinksTime)
 		defer cancel()
-		if _, err := a.API.Audit.Checkpoint(ctx); err != nil {
-			a.log.Warn("the audit log could not be signed", "error", err)
+		if a.API.DB.Leads() {
+			if _, err := a.API.Audit.Checkpoint(ctx); err != nil {
+				a.log.Warn("the audit log could not be signed", "error", err)
+			}
 		}
 		return a.API.AuditSinks.Close(ctx)
 	})

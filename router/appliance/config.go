@@ -75,7 +75,7 @@ func DefaultConfig() Config {
 // Validate returns an error that names every key with an invalid value.
 func (c Config) Validate() error {
 	c.Broker.Cluster = c.Cluster
-	errs := []error{c.HTTP.Validate(), c.Admin.Validate(), c.Auth.Validate(), c.Audit.Validate(), c.Broker.Validate(), c.Streams.Validate(), c.Bridges.Validate(), c.Outbound.Validate(), c.Cluster.Validate(), c.Backup.Validate()}
+	errs := []error{c.HTTP.Validate(), c.Admin.Validate(), c.Auth.Validate(), c.Audit.Validate(), c.Broker.Validate(), c.Streams.Validate(), c.Bridges.Validate(), c.Outbound.Validate(), c.Cluster.Validate(), c.Backup.Validate(), c.validateSharing()}
 	if c.DataDir == "" {
 		errs = append(errs, errors.New("data_dir: must not be empty"))
 	}
@@ -104,6 +104,13 @@ func (c Config) Validate() error {
 		errs = append(errs, errors.New("log.slow: must not be negative"))
 	}
 	return errors.Join(errs...)
+}
+
+func (c Config) validateSharing() error {
+	if c.Cluster.ShareData && !c.Broker.Enabled {
+		return errors.New("cluster.share_data: needs the broker in this process, which broker.enabled turns off")
+	}
+	return nil
 }
 
 // isWithin reports whether a path is a directory or below it.

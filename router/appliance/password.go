@@ -18,6 +18,10 @@ import (
 // ErrNoUser means that no user has the email address.
 var ErrNoUser = errors.New("there is no user with this email address")
 
+// errSharedUsers is why the users of a node cannot be changed by a command.
+var errSharedUsers = errors.New("the users are shared by the nodes of a cluster (cluster.share_data), which a command at one of them cannot change: " +
+	"have another root administrator set the password while the cluster runs; if there is none, let this node leave the cluster, or dissolve that, over MQTT, and repeat the command")
+
 // minPassword is the least number of characters of a password, as in the API.
 const minPassword = 8
 
@@ -50,6 +54,9 @@ func (c Config) storePassword(ctx context.Context, path, email, password string,
 		return err
 	}
 	defer func() { err = errors.Join(err, d.Close(ctx)) }()
+	if d.IsShared() {
+		return errSharedUsers
+	}
 	u, err := d.UserByEmail(ctx, email)
 	switch {
 	case errors.Is(err, db.ErrNotFound):

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"signalbox/broker"
+	"signalbox/broker/embedded"
 	"signalbox/broker/embedded/access"
 	"signalbox/broker/storage"
 	"signalbox/db"
@@ -82,6 +83,10 @@ func (r *restore) checkPart(ctx context.Context, partial string) error {
 		return r.checkAccess()
 	case OnlyStreams:
 		return checkBrokers(ctx, partial, r.dir, streamsFile)
+	}
+	if now, err := embedded.ReadCluster(ctx, r.dir); err == nil && now.Shared {
+		return errors.New("the data of the platform are shared by the nodes of a cluster (cluster.share_data), from which this node would differ: change them while the cluster runs; " +
+			"if all nodes were lost, restore the whole backup with --cluster alone, and create the cluster again")
 	}
 	if err := r.checkKey(ctx, filepath.Join(partial, databaseFile)); err != nil {
 		return err

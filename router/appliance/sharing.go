@@ -9,6 +9,7 @@ import (
 	"signalbox/broker"
 	"signalbox/broker/embedded"
 	"signalbox/db"
+	"signalbox/handlers"
 	"signalbox/handlers/vault"
 )
 
@@ -43,6 +44,9 @@ func (s sharedDatabase) Begin(ctx context.Context, log embedded.SharedLog) error
 	key, err := s.SharedKey(ctx)
 	if err == nil && key == nil {
 		err = s.createKey(ctx)
+	}
+	if err == nil && !s.IsShared() {
+		err = handlers.LabelEmbedded(ctx, s.DB)
 	}
 	if err != nil {
 		return err
@@ -84,6 +88,7 @@ func (s sharedDatabase) Restore(ctx context.Context, index uint64, r io.Reader) 
 	if err := s.DB.Restore(ctx, index, r); err != nil {
 		return err
 	}
+	defer s.ContentReplaced()
 	return useKey(ctx, s.DB, s.keys)
 }
 
@@ -110,4 +115,45 @@ func (a *Appliance) lastWrites(stop func(context.Context) error) func(context.Co
 		a.log.Warn("the node stopped before its last times of use and events of the audit log were stored", "error", err)
 		return nil
 	}
+}
+
+// checkShared refuses to start with shared data, which could not be changed, unless the node takes part in
+// the sharing. Those of a node that has left its cluster, or was restored without it, become its own.
+func (a *Appliance) checkShared(ctx context.Context, d *db.DB) error {
+	c := a.cfg
+	if !d.IsShared() || c.Broker.Enabled && c.Cluster.Listen != "" && c.Cluster.ShareData {
+		return nil
+	}
+	stored, err := embedded.ReadCluster(ctx, c.DataDir)
+	switch {
+	case err != nil:
+		return err
+	case stored.Shared:
+		return errors.New("the data of the platform (users, projects, connections) are shared with a cluster: " +
+			"set cluster.share_data to true again, with cluster.listen and broker.enabled, and let the node leave the cluster first")
+	}
+	return d.Unshare(ctx)
+}
+
+// connectBrokers connects every stored broker, and then those that other nodes of a cluster store.
+func (a *Appliance) connectBrokers(ctx context.Context) error {
+	if err := a.API.ConnectAll(ctx); err != nil {
+		return err
+	}
+	following, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		a.API.FollowData(following)
+	}()
+	a.undo.addBounded(func(ctx context.Context) error {
+		cancel()
+		select {
+		case <-done:
+		case <-ctx.Done():
+			a.log.Warn("what is stored for deleted broker connections may not be deleted", "error", context.Cause(ctx))
+		}
+		return nil
+	})
+	return nil
 }

@@ -41,11 +41,11 @@ type Shared interface {
 var (
 	errNotShared = errors.New("the cluster was created without the data of the platform, so it cannot store them: change them at each node")
 
-	errCannotShare = errors.New("the cluster shares the data of the platform (users, projects, connections), which this broker does not support: " +
-		"use the release and the configuration of the other nodes")
+	errCannotShare = errors.New("the cluster shares the data of the platform (users, projects, connections), which this broker does not: " +
+		"set cluster.share_data to true here, and use the release of the other nodes")
 
-	errPeerCannotShare = errors.New("it runs an earlier release, or a configuration, that cannot share the data of the platform (users, projects, " +
-		"connections) as this cluster does: upgrade it, and it is let in")
+	errPeerCannotShare = errors.New("it does not share the data of the platform (users, projects, connections) as this cluster does: " +
+		"set cluster.share_data to true there, use this release, and it is let in")
 )
 
 // formats returns the highest format of the cluster's state with which this node can take part. One

@@ -110,6 +110,9 @@ func (k *sink) drain(ctx context.Context) {
 func (k *sink) step(ctx context.Context) (more bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, sendTime)
 	defer cancel()
+	if err := k.locate(ctx); err != nil {
+		return false, err
+	}
 	b := k.failed
 	if b == nil {
 		if b, err = k.next(ctx); err != nil || len(b.list) == 0 && len(k.unsettle) == 0 {
@@ -133,6 +136,24 @@ func (k *sink) step(ctx context.Context) (more bool, err error) {
 	return b.more, k.store(ctx, now)
 }
 
+// locate begins anew if the log was replaced by another one.
+func (k *sink) locate(ctx context.Context) error {
+	stored, err := k.db.AuditSink(ctx, k.stored.Name)
+	if err != nil || stored.Seq == k.stored.Seq {
+		return err
+	}
+	k.stored, k.sent, k.unsettle, k.failed = stored, stored, nil, nil
+	k.setSeq(stored.Seq)
+	return nil
+}
+
+// setSeq shows up to which row the destination has the log.
+func (k *sink) setSeq(seq int64) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.status.Seq = seq
+}
+
 // store stores the last position that has settled.
 func (k *sink) store(ctx context.Context, now time.Time) error {
 	n := 0
@@ -143,13 +164,11 @@ func (k *sink) store(ctx context.Context, now time.Time) error {
 		return nil
 	}
 	last := k.unsettle[n-1].position
-	if err := k.db.PutAuditSink(ctx, last); err != nil {
+	if err := k.db.PutAuditSink(ctx, k.stored, last); err != nil {
 		return err
 	}
 	k.stored, k.unsettle = last, k.unsettle[n:]
-	k.mu.Lock()
-	k.status.Seq = last.Seq
-	k.mu.Unlock()
+	k.setSeq(last.Seq)
 	return nil
 }
 

@@ -414,7 +414,7 @@ func TestRetentionWaits(t *testing.T) {
 	r := newRig(t)
 	r.add("a", "b", "c", "d")
 	_, err := r.d.OpenAuditSinks(t.Context(), []string{File, Syslog})
-	must(t, err, r.d.PutAuditSink(t.Context(), db.AuditSink{Name: File, Seq: 4}), r.d.PutAuditSink(t.Context(), db.AuditSink{Name: Syslog, Seq: 2}))
+	must(t, err, r.d.PutAuditSink(t.Context(), db.AuditSink{Name: File}, db.AuditSink{Name: File, Seq: 4}), r.d.PutAuditSink(t.Context(), db.AuditSink{Name: Syslog}, db.AuditSink{Name: Syslog, Seq: 2}))
 	cut := func(rows int64) int64 {
 		head, err := r.d.AuditCut(t.Context(), time.Now().Add(time.Hour), rows)
 		must(t, err)
@@ -436,7 +436,7 @@ func TestDeletedRowsAreReported(t *testing.T) {
 	r, path := newRig(t), filepath.Join(t.TempDir(), "audit.jsonl")
 	r.add("a", "b", "c", "d")
 	_, err := r.d.OpenAuditSinks(t.Context(), []string{File})
-	must(t, err, r.d.PutAuditSink(t.Context(), db.AuditSink{Name: File, Seq: 1}))
+	must(t, err, r.d.PutAuditSink(t.Context(), db.AuditSink{Name: File}, db.AuditSink{Name: File, Seq: 1}))
 	head, err := r.d.AuditCut(t.Context(), time.Time{}, 1)
 	must(t, err, r.d.CutAudit(t.Context(), db.AuditCheckpoint{AuditHead: head, Time: time.Now(), Note: "cut"}))
 	var log bytes.Buffer

@@ -30,6 +30,7 @@ type machine struct {
 	advertised      string // host:port under which the other machines connect to that
 	electionTimeout string // election timeout of the node
 	program         string // that is run; "" for the one under test
+	shareData       bool   // its clusters share the data of the platform
 	id              int    // number as a node
 }
 
@@ -62,7 +63,8 @@ func startAll(t testing.TB, machines ...*machine) {
 
 // settings returns what the program is run with.
 func (m *machine) settings() settings {
-	return configured(settings{"BROKER_LISTEN": m.mqtt, "CLUSTER_LISTEN": m.cluster, "CLUSTER_ELECTION_TIMEOUT": m.electionTimeout, configFile: m.config})
+	return configured(settings{"BROKER_LISTEN": m.mqtt, "CLUSTER_LISTEN": m.cluster, "CLUSTER_ELECTION_TIMEOUT": m.electionTimeout,
+		"CLUSTER_SHARE_DATA": strconv.FormatBool(m.shareData), configFile: m.config})
 }
 
 // withSteadyLeader lets a machine keep its leader, however slow the nodes are: it is for
