@@ -39,10 +39,11 @@ type DB struct {
 	schema int64  // version of the schema
 	origin string // the name of this copy of a database that is shared; "" if it is only read
 
-	sharing atomic.Pointer[sharing] // nil while writes are local
-	applied atomic.Uint64           // index of the last entry of the log whose effect is durable; if not 0, no write is local
-	changed changeSignal
-	carrier KeyCarrier // nil for none
+	sharing  atomic.Pointer[sharing] // nil while writes are local
+	applied  atomic.Uint64           // index of the last entry of the log whose effect is durable; if not 0, no write is local
+	changed  changeSignal
+	keys     SecretKeys // nil for none
+	keyState atomic.Pointer[KeyState]
 
 	// failing is set while the last write was refused by the storage.
 	failing atomic.Bool

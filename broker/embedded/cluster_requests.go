@@ -17,6 +17,7 @@ const (
 	askClaims    = 'C' // about the node of a client, and its session
 	askAddress   = 'A' // at which clients reach the node
 	askDrained   = 'D' // whether it refuses clients
+	askShared    = 'P' // of the data of the program
 	// and askTime
 )
 
@@ -94,6 +95,8 @@ func (m *member) answer(ctx context.Context, from cluster.NodeID, request []byte
 		return []byte(m.clientAddress()), nil
 	case kind == askDrained:
 		return m.encodeDrained(), nil
+	case kind == askShared:
+		return m.answerShared(ctx, body)
 	case kind == askTopicTree:
 		return m.broker.answerTopics(ctx, body)
 	case kind == askClaims && p != nil:

@@ -87,8 +87,8 @@ type Log struct {
 	log    *slog.Logger
 
 	repeats repeats
-	signer  note.Signer
-	signing sync.Mutex // one checkpoint at a time
+	signer  note.Signer // nil while its key has not been received from a node of the cluster
+	signing sync.Mutex  // one checkpoint at a time; guards signer after Open
 	stop    context.CancelFunc
 	running sync.WaitGroup
 
@@ -102,7 +102,7 @@ func Open(ctx context.Context, d *db.DB, sealer Sealer, cfg Config, now func() t
 	if _, err := d.CloseAudits(ctx); err != nil {
 		return nil, err
 	}
-	if err := l.openSigner(ctx); err != nil {
+	if err := l.openSigner(ctx); err != nil && !errors.Is(err, db.ErrNoKey) {
 		return nil, fmt.Errorf("open the key of the audit log: %w", err)
 	}
 	ctx, l.stop = context.WithCancel(context.WithoutCancel(ctx))
@@ -222,7 +222,9 @@ func (l *Log) maxRows() int64 {
 }
 
 func (l *Log) cut(ctx context.Context, head db.AuditHead) error {
-	c, err := l.sign(anchorTitle, head)
+	l.signing.Lock()
+	c, err := l.sign(ctx, anchorTitle, head)
+	l.signing.Unlock()
 	if err != nil {
 		return err
 	}

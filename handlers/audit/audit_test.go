@@ -219,7 +219,7 @@ func FuzzCheckpoint(f *testing.F) {
 	if err := l.createKey(context.Background()); err != nil {
 		f.Fatal(err)
 	}
-	c, err := l.sign(noteTitle, db.AuditHead{Seq: 7, Hash: []byte{1, 2}})
+	c, err := l.sign(context.Background(), noteTitle, db.AuditHead{Seq: 7, Hash: []byte{1, 2}})
 	if err != nil {
 		f.Fatal(err)
 	}

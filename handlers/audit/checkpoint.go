@@ -27,15 +27,19 @@ const (
 )
 
 // openSigner opens the newest key, or creates one: at the first start, and when the key of the
-// stored secrets is another one, so that the old key cannot be read.
+// stored secrets is another one, so that the old key cannot be read. ErrNoKey: it can be read later.
 func (l *Log) openSigner(ctx context.Context) error {
 	keys, err := l.db.AuditKeys(ctx)
 	if err != nil {
 		return err
 	}
 	if len(keys) > 0 {
-		if private, err := l.sealer.Unseal(keys[0].Secrets, []byte(keys[0].Name)); err == nil {
+		private, err := l.sealer.Unseal(keys[0].Secrets, []byte(keys[0].Name))
+		if err == nil {
 			l.signer, err = note.NewSigner(string(private))
+			return err
+		}
+		if errors.Is(err, db.ErrNoKey) {
 			return err
 		}
 		l.log.WarnContext(ctx, "the key of the audit log cannot be read; a new one signs from now on", "key", keys[0].Name)
@@ -59,7 +63,12 @@ func (l *Log) createKey(ctx context.Context) error {
 }
 
 // sign returns a state of the chain with its signature.
-func (l *Log) sign(title string, head db.AuditHead) (db.AuditCheckpoint, error) {
+func (l *Log) sign(ctx context.Context, title string, head db.AuditHead) (db.AuditCheckpoint, error) {
+	if l.signer == nil {
+		if err := l.openSigner(ctx); err != nil {
+			return db.AuditCheckpoint{}, err
+		}
+	}
 	now := l.now()
 	text := fmt.Sprintf("%s\n%d\n%s\n%s\n", title, head.Seq, base64.StdEncoding.EncodeToString(head.Hash), now.UTC().Format(time.RFC3339))
 	signed, err := note.Sign(&note.Note{Text: text}, l.signer)
@@ -82,7 +91,7 @@ func (l *Log) Checkpoint(ctx context.Context) (db.AuditCheckpoint, error) {
 	if n := len(stored); n > 0 && stored[n-1].Seq == head.Seq {
 		return stored[n-1], nil
 	}
-	c, err := l.sign(noteTitle, head)
+	c, err := l.sign(ctx, noteTitle, head)
 	if err != nil {
 		return c, err
 	}
