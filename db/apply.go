@@ -47,7 +47,7 @@ func (d *DB) Apply(ctx context.Context, index uint64, proposal []byte) (result [
 	}
 	var outcome byte
 	err = transact(ctx, d.rw, nil, func(tx *sql.Tx) error {
-		outcome, err = applyIn(ctx, tx, int64(index), &e) //nolint:gosec // an index does not become that great
+		outcome, err = d.applyIn(ctx, tx, int64(index), &e) //nolint:gosec // an index does not become that great
 		return err
 	})
 	d.noteFailure(err)
@@ -56,6 +56,9 @@ func (d *DB) Apply(ctx context.Context, index uint64, proposal []byte) (result [
 	}
 	d.applied.Store(index)
 	if outcome == resultApplied && len(e.statements) > 0 {
+		if s, changed := e.changedKey(); changed {
+			d.keyState.Store(&s)
+		}
 		if e.changesCached() {
 			d.cache.Store(&rowCache{})
 		}
@@ -86,8 +89,20 @@ func (e *entry) changesConnections() bool {
 	})
 }
 
+// changedKey returns the state of the key after the entry, if that changes it.
+func (e *entry) changedKey() (s KeyState, changed bool) {
+	for _, c := range e.statements {
+		if c.text == changeKeyQuery && len(c.args) == 2 {
+			s.ID, _ = c.args[0].(string)
+			s.Since, _ = c.args[1].(int64)
+			changed = true
+		}
+	}
+	return s, changed
+}
+
 // applyIn applies an entry in a transaction.
-func applyIn(ctx context.Context, tx *sql.Tx, index int64, e *entry) (outcome byte, err error) {
+func (d *DB) applyIn(ctx context.Context, tx *sql.Tx, index int64, e *entry) (outcome byte, err error) {
 	var s sharedState
 	const state = "SELECT version, reserved_by, reserved_left FROM shared_state"
 	if err := tx.QueryRowContext(ctx, state).Scan(&s.version, &s.reservedBy, &s.reservedLeft); err != nil {
@@ -100,6 +115,11 @@ func applyIn(ctx context.Context, tx *sql.Tx, index int64, e *entry) (outcome by
 	if outcome == resultApplied {
 		for _, c := range e.statements {
 			if err := c.apply(ctx, tx); err != nil {
+				return 0, err
+			}
+		}
+		if _, changed := e.changedKey(); changed {
+			if err := d.keyChanged(ctx, tx); err != nil {
 				return 0, err
 			}
 		}

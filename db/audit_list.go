@@ -139,11 +139,15 @@ func (d *DB) AuditKeys(ctx context.Context) ([]AuditKey, error) {
 // AddAuditKey stores the key that signs from now on; of those before, the public part stays.
 func (d *DB) AddAuditKey(ctx context.Context, k AuditKey) error {
 	return d.write(ctx, "store audit key", func(tx *writeTx) error {
+		secrets, err := d.current(ctx, tx, k.Secrets, k.Name)
+		if err != nil {
+			return err
+		}
 		if _, err := tx.ExecContext(ctx, "UPDATE audit_keys SET secrets = NULL"); err != nil {
 			return err
 		}
 		const q = "INSERT INTO audit_keys (id, public, secrets, created_at) VALUES (?, ?, ?, ?)"
-		_, err := tx.ExecContext(ctx, q, k.Name, k.Public, k.Secrets, millis(k.CreatedAt))
+		_, err = tx.ExecContext(ctx, q, k.Name, k.Public, secrets, millis(k.CreatedAt))
 		return err
 	})
 }

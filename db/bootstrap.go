@@ -31,6 +31,6 @@ func (d *DB) Initialise(ctx context.Context, u User, p Project, b *Broker) error
 		if err := insertProject(ctx, tx, p); err != nil || b == nil {
 			return err
 		}
-		return insertBroker(ctx, tx, *b)
+		return d.insertBroker(ctx, tx, *b)
 	})
 }

@@ -69,17 +69,20 @@ func (b Broker) settings() []any {
 // CreateBroker stores a broker connection with revision 1. ErrExists: the id is
 // taken. ErrNotFound: no such project.
 func (d *DB) CreateBroker(ctx context.Context, b Broker) error {
-	return d.write(ctx, "create broker", func(tx *writeTx) error { return insertBroker(ctx, tx, b) })
+	return d.write(ctx, "create broker", func(tx *writeTx) error { return d.insertBroker(ctx, tx, b) })
 }
 
-func insertBroker(ctx context.Context, tx *writeTx, b Broker) error {
+func (d *DB) insertBroker(ctx context.Context, tx *writeTx, b Broker) (err error) {
 	const q = `
 		INSERT INTO brokers (id, project_id, rev, created_at, type, name, description, url, username,
 			secrets, has_password, has_client_key, verify_ca_cert, metrics_enabled, topictree, ha,
 			cluster_mode, ca_cert, ca_cert_file, client_cert, client_cert_file, client_key_file,
 			server_fingerprint, details, updated_at)
 		VALUES (?, ?, 1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
-	_, err := tx.ExecContext(ctx, q, append([]any{b.ID, b.ProjectID, millis(b.CreatedAt)}, b.settings()...)...)
+	if b.Secrets, err = d.current(ctx, tx, b.Secrets, b.ID); err != nil {
+		return err
+	}
+	_, err = tx.ExecContext(ctx, q, append([]any{b.ID, b.ProjectID, millis(b.CreatedAt)}, b.settings()...)...)
 	return err
 }
 
@@ -127,7 +130,13 @@ func (d *DB) UpdateBroker(ctx context.Context, b Broker) error {
 		if rev != b.Rev {
 			return ErrConflict
 		}
-		_, err := tx.ExecContext(ctx, q, append(b.settings(), b.ID)...)
+		secrets, err := d.current(ctx, tx, b.Secrets, b.ID)
+		if err != nil {
+			return err
+		}
+		stored := b
+		stored.Secrets = secrets
+		_, err = tx.ExecContext(ctx, q, append(stored.settings(), b.ID)...)
 		return err
 	})
 }

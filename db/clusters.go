@@ -61,7 +61,7 @@ func (d *DB) CreateCluster(ctx context.Context, c Cluster) error {
 		}
 		for _, n := range c.Nodes {
 			n.ClusterID = c.ID
-			if err := insertClusterNode(ctx, tx, n); err != nil {
+			if err := d.insertClusterNode(ctx, tx, n); err != nil {
 				return err
 			}
 		}
@@ -71,13 +71,16 @@ func (d *DB) CreateCluster(ctx context.Context, c Cluster) error {
 
 // insertClusterNode stores a node. What was stored of its connection's cluster is
 // replaced by what is known.
-func insertClusterNode(ctx context.Context, tx *writeTx, n ClusterNode) error {
+func (d *DB) insertClusterNode(ctx context.Context, tx *writeTx, n ClusterNode) (err error) {
 	const known = "UPDATE brokers SET ha = 0, cluster_mode = '' WHERE id = ?"
 	const q = `
 		INSERT INTO cluster_nodes (id, cluster_id, node_id, broker_id, name, address, port, own,
 			url, username, secrets, verify_ca_cert, ca_cert, client_cert, server_fingerprint)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
-	_, err := tx.ExecContext(ctx, q, n.ID, n.ClusterID, n.NodeID, n.BrokerID, n.Name, n.Address, n.Port, n.Own,
+	if n.Secrets, err = d.current(ctx, tx, n.Secrets, n.ID); err != nil {
+		return err
+	}
+	_, err = tx.ExecContext(ctx, q, n.ID, n.ClusterID, n.NodeID, n.BrokerID, n.Name, n.Address, n.Port, n.Own,
 		n.URL, n.Username, n.Secrets, n.VerifyCACert, n.CACert, n.ClientCert, n.Fingerprint)
 	if err == nil && !n.Own {
 		_, err = tx.ExecContext(ctx, known, n.BrokerID)
@@ -135,7 +138,7 @@ func clusterNodes(ctx context.Context, tx queryer, condition, arg string) ([]Clu
 // address in the cluster is taken, or its broker connection is a node already.
 // ErrNotFound: no such cluster.
 func (d *DB) AddClusterNode(ctx context.Context, n ClusterNode) error {
-	return d.write(ctx, "add cluster node", func(tx *writeTx) error { return insertClusterNode(ctx, tx, n) })
+	return d.write(ctx, "add cluster node", func(tx *writeTx) error { return d.insertClusterNode(ctx, tx, n) })
 }
 
 // DeleteClusterNode removes a node by its number. ErrNotFound if there is none.
@@ -161,7 +164,7 @@ func (d *DB) HasSecrets(ctx context.Context) (bool, error) {
 		SELECT EXISTS (
 			SELECT 1 FROM brokers WHERE length(secrets) > 0
 			UNION ALL SELECT 1 FROM cluster_nodes WHERE length(secrets) > 0
-			UNION ALL SELECT 1 FROM local_state WHERE length(key) > 0)`
+			UNION ALL SELECT 1 FROM shared_keys)`
 	found, err := exists(ctx, d.ro, q)
 	return found, wrap("look for secrets", err)
 }

@@ -45,7 +45,8 @@ type DB struct {
 	changed  changeSignal            // of any content, by the log
 	follow   changeSignal            // of broker connections, by the log
 	replaced atomic.Uint64           // how often the content was replaced
-	carrier  KeyCarrier              // nil for none
+	keys     SecretKeys              // nil for none
+	keyState atomic.Pointer[KeyState]
 
 	// failing is set while the last write was refused by the storage.
 	failing atomic.Bool

@@ -135,9 +135,7 @@ CREATE INDEX clusters_by_project ON clusters (project_id, created_at, id);
 
 CREATE TABLE local_state (
 	id     INTEGER PRIMARY KEY CHECK (id = 1),
-	origin TEXT NOT NULL, -- the name of this copy, a random text
-	key    BLOB           -- of all secrets, itself sealed by the caller; NULL = the caller's own key seals them
-) STRICT;
+	origin TEXT NOT NULL) STRICT;
 
 CREATE TABLE members (
 	project_id TEXT NOT NULL REFERENCES projects (id) ON DELETE CASCADE,
@@ -190,13 +188,19 @@ CREATE INDEX sessions_by_expiry ON sessions (expires_at);
 
 CREATE INDEX sessions_by_user ON sessions (user_id);
 
+CREATE TABLE shared_keys (
+	id    TEXT PRIMARY KEY, -- made from the hash of the key
+	key   BLOB NOT NULL,    -- itself sealed by the caller, for this machine
+	since INTEGER NOT NULL  -- ms; the time of this machine at which it was stored or, later, replaced by another one
+) STRICT;
+
 CREATE TABLE shared_state (
 	id            INTEGER PRIMARY KEY CHECK (id = 1),
 	version       INTEGER NOT NULL, -- raised by each entry of the log that changes the content
 	applied       INTEGER NOT NULL, -- index of the last entry applied; 0 = none, the content is this node's own
 	reserved_by   TEXT NOT NULL,    -- origin that alone may change the content; '' = any
 	reserved_left INTEGER NOT NULL  -- for how many entries
-) STRICT;
+, key_id TEXT NOT NULL DEFAULT '', key_since INTEGER NOT NULL DEFAULT 0) STRICT;
 
 CREATE TABLE token_brokers (
 	token_id  TEXT NOT NULL REFERENCES tokens (id) ON DELETE CASCADE,

@@ -3,7 +3,9 @@ package db
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
+	"strings"
 )
 
 // Sealed is a secret as it is stored, sealed by the caller for the id of its row.
@@ -20,7 +22,7 @@ const (
 	sealedBroker sealedKind = iota
 	sealedNode              // of a cluster
 	sealedAudit             // a key of the audit log
-	sealedKey               // the key of all others, if the database was shared
+	sealedKey               // a key of the others, if the database is or was shared
 )
 
 // updateSealed are the statements that replace a secret.
@@ -28,42 +30,72 @@ var updateSealed = map[sealedKind]string{
 	sealedBroker: "UPDATE brokers SET secrets = ? WHERE id = ?",
 	sealedNode:   "UPDATE cluster_nodes SET secrets = ? WHERE id = ?",
 	sealedAudit:  "UPDATE audit_keys SET secrets = ? WHERE id = ?",
+	sealedKey:    "UPDATE shared_keys SET key = ? WHERE id = ?",
 }
 
-// ListSealed returns all that callers have sealed with their own key: that is one secret, the key
-// of the others, if the database has such a key.
+// sealedQuery selects the secrets of all rows.
+const sealedQuery = `
+	SELECT id, secrets, 0 FROM brokers WHERE length(secrets) > 0
+	UNION ALL SELECT id, secrets, 1 FROM cluster_nodes WHERE length(secrets) > 0
+	UNION ALL SELECT id, secrets, 2 FROM audit_keys WHERE length(secrets) > 0`
+
+// keyedSecret is the first byte of a secret that is sealed with a key of the database.
+const keyedSecret = 2
+
+func scanSealed(row scanner) (s Sealed, err error) {
+	err = row.Scan(&s.ID, &s.Secrets, &s.kind)
+	return s, err
+}
+
+// ListSealed returns all that callers have sealed with their own key: the keys of the database, if it
+// has any, and the secrets that are not sealed with one of these.
 func (d *DB) ListSealed(ctx context.Context) (all []Sealed, err error) {
-	const key = "SELECT ?, key, 3 FROM local_state WHERE length(key) > 0"
-	const secrets = `
-		SELECT id, secrets, 0 FROM brokers WHERE length(secrets) > 0
-		UNION ALL SELECT id, secrets, 1 FROM cluster_nodes WHERE length(secrets) > 0
-		UNION ALL SELECT id, secrets, 2 FROM audit_keys WHERE length(secrets) > 0`
-	scan := func(row scanner) (s Sealed, err error) {
-		err = row.Scan(&s.ID, &s.Secrets, &s.kind)
-		return s, err
-	}
-	has, err := d.hasKey(ctx)
-	if err == nil && has {
-		all, err = collect(ctx, d.ro, scan, key, SharedKeyID)
-	}
-	if err == nil && len(all) == 0 {
-		all, err = collect(ctx, d.ro, scan, secrets)
-	}
-	return all, wrap("list secrets", err)
+	err = d.read(ctx, "list secrets", func(tx *sql.Tx) error {
+		secrets, err := collect(ctx, tx, scanSealed, sealedQuery)
+		if err != nil {
+			return err
+		}
+		for _, s := range secrets {
+			if s.Secrets[0] != keyedSecret {
+				all = append(all, s)
+			}
+		}
+		if has, err := hasSharedKeys(ctx, tx); err != nil || !has {
+			return err
+		}
+		keys, err := collect(ctx, tx, scanSealed, "SELECT ? || id, key, 3 FROM shared_keys ORDER BY id", SharedKeyID)
+		all = append(all, keys...)
+		return err
+	})
+	return all, err
 }
 
 // PutSealed replaces secrets that ListSealed has returned, which otherwise stay as
 // they are: no row gets a new revision.
 func (d *DB) PutSealed(ctx context.Context, all []Sealed) error {
-	if len(all) == 1 && all[0].kind == sealedKey { // which belongs to this machine
-		return d.writeLocal(ctx, "store secrets", func(tx *sql.Tx) error {
-			return affected(tx.ExecContext(ctx, "UPDATE local_state SET key = ?", all[0].Secrets))
-		})
+	var keys, rows []Sealed
+	for _, s := range all {
+		if s.kind == sealedKey {
+			s.ID = strings.TrimPrefix(s.ID, SharedKeyID)
+			keys = append(keys, s)
+		} else {
+			rows = append(rows, s)
+		}
 	}
-	return d.write(ctx, "store secrets", func(tx *writeTx) error { return putSealed(ctx, tx, all) })
+	if len(rows) == 0 && len(keys) > 0 { // which belong to this machine, also where the rest is shared
+		return d.writeLocal(ctx, "store secrets", func(tx *sql.Tx) error { return putSealed(ctx, tx, keys) })
+	}
+	return d.write(ctx, "store secrets", func(tx *writeTx) error {
+		if tx.recorded != nil && len(keys) > 0 {
+			return errors.New("keys that belong to this machine cannot be shared")
+		}
+		return putSealed(ctx, tx, append(keys, rows...))
+	})
 }
 
-func putSealed(ctx context.Context, tx *writeTx, all []Sealed) error {
+func putSealed(ctx context.Context, tx interface {
+	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+}, all []Sealed) error {
 	for _, s := range all {
 		if err := affected(tx.ExecContext(ctx, updateSealed[s.kind], s.Secrets, s.ID)); err != nil {
 			return fmt.Errorf("row %s: %w", s.ID, err)

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"time"
 
 	"signalbox/broker/storage"
 )
@@ -20,7 +21,7 @@ func (d *DB) openShared(ctx context.Context, steps fs.FS) (err error) {
 	if d.schema, err = storage.Version(ctx, d.rw, layout(steps)); err != nil {
 		return err
 	}
-	if err := d.removeStaged(); err != nil {
+	if err := errors.Join(d.removeStaged(), d.DropSharedKeys(ctx, time.Now())); err != nil {
 		return err
 	}
 	if d.origin, err = d.readShared(ctx, d.rw); err != nil {
@@ -38,11 +39,13 @@ func (d *DB) openShared(ctx context.Context, steps fs.FS) (err error) {
 // of this copy.
 func (d *DB) readShared(ctx context.Context, q queryer) (origin string, err error) {
 	var applied uint64
-	const state = "SELECT applied, origin FROM shared_state, local_state"
-	if err := q.QueryRowContext(ctx, state).Scan(&applied, &origin); err != nil {
+	var key KeyState
+	const state = "SELECT applied, key_id, key_since, origin FROM shared_state, local_state"
+	if err := q.QueryRowContext(ctx, state).Scan(&applied, &key.ID, &key.Since, &origin); err != nil {
 		return "", fmt.Errorf("read the state of sharing: %w", err)
 	}
 	d.applied.Store(applied)
+	d.keyState.Store(&key)
 	return origin, nil
 }
 
@@ -75,16 +78,18 @@ func (d *DB) Share(ctx context.Context, log Log) error {
 }
 
 // Unshare makes the content this node's own: all writes from now on are local, and the log that was
-// applied is forgotten. Writes that wait fail with ErrUnavailable or ErrUnconfirmed.
+// applied is forgotten. Writes that wait fail with ErrUnavailable or ErrUnconfirmed. The secrets stay
+// sealed with the key that other nodes know.
 func (d *DB) Unshare(ctx context.Context) error {
 	d.endSharing()
 	err := d.holdingWriter(ctx, func(w *sql.Conn) error {
-		const q = "UPDATE shared_state SET applied = 0, reserved_by = '', reserved_left = 0"
-		if _, err := w.ExecContext(ctx, q); err != nil {
+		const q = "UPDATE shared_state SET applied = 0, reserved_by = '', reserved_left = 0, key_since = ?"
+		if _, err := w.ExecContext(ctx, q, knownByOthers); err != nil {
 			return err
 		}
 		d.sharing.Store(nil)
 		d.applied.Store(0)
+		d.keyState.Store(&KeyState{ID: d.KeyState().ID, Since: knownByOthers})
 		return nil
 	})
 	return wrap("end the sharing of the database", err)

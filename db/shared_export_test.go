@@ -58,10 +58,10 @@ func (d *DB) WaitingWrites() int {
 	return len(s.waiting)
 }
 
-// DropSharing removes what the last migration has added.
+// DropSharing removes what the last two migrations have added.
 func (d *DB) DropSharing(ctx context.Context) error {
 	_, err := d.rw.ExecContext(ctx, `
-		DROP TABLE shared_state; DROP TABLE local_state; ALTER TABLE audit_open DROP COLUMN origin;
-		DELETE FROM goose_db_version WHERE version_id = 13`)
+		DROP TABLE shared_state; DROP TABLE local_state; DROP TABLE shared_keys; ALTER TABLE audit_open DROP COLUMN origin;
+		DELETE FROM goose_db_version WHERE version_id >= 13`)
 	return err
 }

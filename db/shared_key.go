@@ -1,95 +1,203 @@
 package db
 
 import (
-	"bufio"
 	"context"
-	"encoding/binary"
+	"database/sql"
 	"errors"
 	"fmt"
-	"io"
+	"time"
 )
 
-// SharedKeyID is what the key of a database that is shared is sealed for by the caller.
-const SharedKeyID = "shared-key"
+// SharedKeyID is what a key of the database is sealed for by the caller, with the ID of the key behind
+// it.
+const SharedKeyID = "shared-key:"
 
-// maxSharedKey bounds the key in a snapshot in bytes.
-const maxSharedKey = 4096
+// Bounds of the keys that a copy stores.
+const (
+	maxSharedKeys = 32
+	sharedKeyTime = 2 * time.Hour // how long one is kept before and after its use; what a join has replaced can be restored for an hour
+)
 
-// KeyCarrier converts the key of the secrets between the form in which this machine stores it, sealed
-// by the caller for SharedKeyID, and that in which a snapshot carries it to other nodes.
-type KeyCarrier interface {
-	Export(stored []byte) (carried []byte, err error)
-	Import(carried []byte) (stored []byte, err error)
+// knownByOthers stands for the index of the last removal, if nodes of a former cluster know the key.
+const knownByOthers = -1
+
+// ErrNoKey means that this copy does not have the key with which a secret is, or is to be, sealed.
+var ErrNoKey = errors.New("this node has not received the key of the cluster's secrets yet")
+
+// SecretKeys seals secrets with keys of the database. Its errors are ErrNoKey if it does not have them.
+type SecretKeys interface {
+	// Reseal returns a secret of a row sealed with a key, whatever it was sealed with.
+	Reseal(key string, secret, row []byte) ([]byte, error)
 }
 
-// SetKeyCarrier sets what converts the key. It is called before the first snapshot.
-func (d *DB) SetKeyCarrier(c KeyCarrier) { d.carrier = c }
+// SharedKey is a key of the database: its ID, and the key sealed by the caller.
+type SharedKey struct {
+	ID     string
+	Sealed []byte
+}
 
-// SharedKey returns the key that the secrets of brokers, nodes and the audit log are sealed
-// with, itself sealed by the caller for SharedKeyID. It is nil if the caller seals them with its own
-// key, as in a database that was never shared.
-func (d *DB) SharedKey(ctx context.Context) (key []byte, err error) {
-	has, err := d.hasKey(ctx)
-	if err == nil && has {
-		err = d.ro.QueryRowContext(ctx, "SELECT key FROM local_state").Scan(&key)
+// KeyState is the key with which the secrets of the content are sealed.
+type KeyState struct {
+	ID    string // "" if the caller seals them with its own key, as in a database that was never shared
+	Since int64  // the index of the log with which ChangeSharedKey was called; below 0 if nodes of a former cluster know the key
+}
+
+// SetSecretKeys sets what seals secrets. It is called before the database is shared.
+func (d *DB) SetSecretKeys(k SecretKeys) { d.keys = k }
+
+// KeyState returns the key with which the secrets of the content are sealed.
+func (d *DB) KeyState() KeyState {
+	if s := d.keyState.Load(); s != nil {
+		return *s
 	}
-	return key, wrap("read the key of the database", err)
+	return KeyState{}
 }
 
-// hasKey reports whether the schema has a key; that of a View may be older.
-func (d *DB) hasKey(ctx context.Context) (bool, error) {
-	const q = "SELECT EXISTS (SELECT 1 FROM pragma_table_info('local_state') WHERE name = 'key')"
-	return exists(ctx, d.ro, q)
-}
-
-// PutSharedKey stores the first key of a database that is not shared yet, and the secrets, which
-// ListSealed has returned, sealed with it.
-func (d *DB) PutSharedKey(ctx context.Context, key []byte, all []Sealed) error {
-	return d.write(ctx, "store the key of the database", func(tx *writeTx) error {
-		if tx.recorded != nil {
-			return fmt.Errorf("%w: the database is shared already", ErrInUse)
-		}
-		if err := affected(tx.ExecContext(ctx, "UPDATE local_state SET key = ? WHERE key IS NULL", key)); err != nil {
+// SharedKeys returns the keys that this copy has, also those that are not in use, and the present
+// KeyState.
+func (d *DB) SharedKeys(ctx context.Context) (s KeyState, keys []SharedKey, err error) {
+	err = d.read(ctx, "read the keys of the database", func(tx *sql.Tx) error {
+		has, err := hasSharedKeys(ctx, tx)
+		if err != nil || !has {
 			return err
 		}
-		return putSealed(ctx, tx, all)
+		if s, err = readKeyState(ctx, tx); err != nil {
+			return err
+		}
+		keys, err = collect(ctx, tx, scanSharedKey, "SELECT id, key FROM shared_keys ORDER BY id")
+		return err
+	})
+	return s, keys, err
+}
+
+const keyStateQuery = "SELECT key_id, key_since FROM shared_state"
+
+func scanSharedKey(row scanner) (k SharedKey, err error) {
+	err = row.Scan(&k.ID, &k.Sealed)
+	return k, err
+}
+
+// hasSharedKeys reports whether the schema has keys; that of a View may be older.
+func hasSharedKeys(ctx context.Context, q queryer) (bool, error) {
+	return exists(ctx, q, "SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE name = 'shared_keys')")
+}
+
+// StoreSharedKey stores a key in this copy only, durably. It is deleted if it is not in use two hours
+// later. ErrTooLarge: there are too many of these.
+func (d *DB) StoreSharedKey(ctx context.Context, k SharedKey) error {
+	const q = `INSERT INTO shared_keys (id, key, since) SELECT ?1, ?2, ?3
+		WHERE (SELECT COUNT(*) FROM shared_keys) < ?4 OR ?1 IN (SELECT id FROM shared_keys UNION ALL SELECT key_id FROM shared_state)
+		ON CONFLICT DO UPDATE SET key = excluded.key, since = excluded.since`
+	return d.writeLocal(ctx, "store a key of the database", func(tx *sql.Tx) error {
+		err := affected(tx.ExecContext(ctx, q, k.ID, k.Sealed, millis(time.Now()), maxSharedKeys))
+		if errors.Is(err, ErrNotFound) {
+			err = fmt.Errorf("%w: it has %d keys that are not in use", ErrTooLarge, maxSharedKeys)
+		}
+		return err
 	})
 }
 
-// exportKey returns the key as a snapshot carries it, nil for none.
-func (d *DB) exportKey(ctx context.Context) ([]byte, error) {
-	stored, err := d.SharedKey(ctx)
-	if err != nil || stored == nil {
-		return nil, err
+// DropSharedKeys deletes keys of this copy that nothing needs any more at that time of this machine. It
+// writes nothing if there are none.
+func (d *DB) DropSharedKeys(ctx context.Context, now time.Time) error {
+	const unused = "FROM shared_keys WHERE since < ? AND id <> (SELECT key_id FROM shared_state)"
+	before := millis(now.Add(-sharedKeyTime))
+	if found, err := exists(ctx, d.ro, "SELECT EXISTS (SELECT 1 "+unused+")", before); err != nil || !found {
+		return wrap("look for former keys of the database", err)
 	}
-	if d.carrier == nil {
-		return nil, errors.New("the key of the database cannot be read")
-	}
-	return d.carrier.Export(stored)
+	return d.writeLocal(ctx, "delete former keys of the database", func(tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, "DELETE "+unused, before)
+		return err
+	})
 }
 
-// importKey reads the head of a snapshot and returns the key as it is stored, nil for none.
-func (d *DB) importKey(r *bufio.Reader) ([]byte, error) {
-	format, err := r.ReadByte()
+// BeginSharedKey seals all secrets of a database that is not shared yet with a key, which
+// StoreSharedKey has stored.
+func (d *DB) BeginSharedKey(ctx context.Context, id string) error {
+	err := d.write(ctx, "seal the secrets with a new key", func(tx *writeTx) error {
+		if tx.recorded != nil {
+			return fmt.Errorf("%w: the database is shared already", ErrInUse)
+		}
+		if err := d.changeKey(ctx, tx, id, 0); err != nil {
+			return err
+		}
+		return d.keyChanged(ctx, tx.tx)
+	})
+	if err == nil {
+		d.keyState.Store(&KeyState{ID: id})
+	}
+	return err
+}
+
+// ChangeSharedKey seals all secrets of the shared content with another key, which all nodes should have
+// stored, and reports whether it has done so: not if the present key was made after the removal of
+// a member at that index of the log, as by another node.
+func (d *DB) ChangeSharedKey(ctx context.Context, id string, removal int64) (changed bool, err error) {
+	err = d.write(ctx, "seal the secrets with a new key", func(tx *writeTx) error {
+		changed = false
+		s, err := readKeyState(ctx, tx)
+		if err != nil || s.Since >= removal || s.ID == id {
+			return err
+		}
+		changed = true
+		return d.changeKey(ctx, tx, id, removal)
+	})
+	return changed && err == nil, err
+}
+
+func readKeyState(ctx context.Context, q queryer) (s KeyState, err error) {
+	err = q.QueryRowContext(ctx, keyStateQuery).Scan(&s.ID, &s.Since)
+	return s, err
+}
+
+// changeKeyQuery is the statement that Apply recognises.
+const changeKeyQuery = "UPDATE shared_state SET key_id = ?, key_since = ?"
+
+// changeKey seals all secrets with another key. Those whose key is lost stay as they are.
+func (d *DB) changeKey(ctx context.Context, tx *writeTx, id string, since int64) error {
+	all, err := collect(ctx, tx, scanSealed, sealedQuery)
 	if err != nil {
-		return nil, fmt.Errorf("read the snapshot: %w", err)
+		return err
 	}
-	if format != snapshotFormat {
-		return nil, fmt.Errorf("the snapshot has the format %d, which this release does not know: have all nodes run the same release", format)
+	for _, s := range all {
+		secrets, err := d.reseal(id, s.Secrets, s.ID)
+		if errors.Is(err, ErrNoKey) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("the secret of %s: %w", s.ID, err)
+		}
+		if err := affected(tx.ExecContext(ctx, updateSealed[s.kind], secrets, s.ID)); err != nil {
+			return err
+		}
 	}
-	n, err := binary.ReadUvarint(r)
-	if err != nil || n > maxSharedKey {
-		return nil, fmt.Errorf("the snapshot has no valid key: %w", errors.Join(err, errEntry))
+	_, err = tx.ExecContext(ctx, changeKeyQuery, id, since)
+	return err
+}
+
+func (d *DB) reseal(key string, secret []byte, row string) ([]byte, error) {
+	if d.keys == nil {
+		return nil, ErrNoKey
 	}
-	if n == 0 {
-		return nil, nil
+	return d.keys.Reseal(key, secret, []byte(row))
+}
+
+// current returns a secret that is about to be stored as the shared content has it. The caller may have
+// sealed it with a key that was replaced since.
+func (d *DB) current(ctx context.Context, tx *writeTx, secret []byte, row string) ([]byte, error) {
+	if tx.recorded == nil || len(secret) == 0 {
+		return secret, nil
 	}
-	carried := make([]byte, n)
-	if _, err := io.ReadFull(r, carried); err != nil {
-		return nil, fmt.Errorf("read the snapshot: %w", err)
+	s, err := readKeyState(ctx, tx)
+	if err != nil || s.ID == "" {
+		return secret, err
 	}
-	if d.carrier == nil {
-		return nil, errors.New("the key of the database cannot be stored")
-	}
-	return d.carrier.Import(carried)
+	return d.reseal(s.ID, secret, row)
+}
+
+// keyChanged notes, in the transaction in which the content has another key, when the one before was
+// replaced.
+func (d *DB) keyChanged(ctx context.Context, tx *sql.Tx) error {
+	_, err := tx.ExecContext(ctx, "UPDATE shared_keys SET since = ? WHERE id = ?", millis(time.Now()), d.KeyState().ID)
+	return err
 }

@@ -3,86 +3,250 @@ package db_test
 import (
 	"bytes"
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
 	"path/filepath"
+	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"signalbox/db"
 	"signalbox/db/dbtest"
 )
 
-// machine seals by a letter before and after, which stands for its key.
-type machine string
+// testKeys are keys of a database at one machine. What they seal can be read.
+type testKeys struct {
+	mu  sync.Mutex
+	has map[string]bool
+}
 
-func (m machine) seal(plain []byte) []byte { return []byte(string(m) + string(plain) + string(m)) }
+// sealedWith returns a secret as a key of the database seals it.
+func sealedWith(key, plain string) []byte { return []byte("\x02" + key + ":" + plain) }
 
-func (m machine) Export(stored []byte) ([]byte, error) { return bytes.Trim(stored, string(m)), nil }
+func (k *testKeys) Reseal(to string, secret, _ []byte) ([]byte, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	from, plain := "", string(secret)
+	if secret[0] == 2 {
+		from, plain, _ = strings.Cut(plain[1:], ":")
+	}
+	if from != "" && !k.has[from] || !k.has[to] {
+		return nil, db.ErrNoKey
+	}
+	return sealedWith(to, plain), nil
+}
 
-func (m machine) Import(carried []byte) ([]byte, error) { return m.seal(carried), nil }
+// receive has a machine know a key and store it.
+func (k *testKeys) receive(t *testing.T, d *db.DB, machine, id string) {
+	t.Helper()
+	k.mu.Lock()
+	k.has[id] = true
+	k.mu.Unlock()
+	must(t, d.StoreSharedKey(t.Context(), db.SharedKey{ID: id, Sealed: []byte(machine + " has " + id)}))
+}
 
-// TestSharedKey stores a key of the database and joins another node to it. There the key is
-// sealed by that node, and the secrets are the same; both nodes can replace their own keys.
+func withKeys(d *db.DB) *testKeys {
+	k := &testKeys{has: map[string]bool{}}
+	d.SetSecretKeys(k)
+	return k
+}
+
+func wantSecrets(t *testing.T, d *db.DB, broker string, want []byte) {
+	t.Helper()
+	b, err := d.GetBroker(t.Context(), "p", broker)
+	must(t, err)
+	wantEqual(t, string(b.Secrets), string(want))
+}
+
+func wantKeys(t *testing.T, d *db.DB, state db.KeyState, want ...string) {
+	t.Helper()
+	s, keys, err := d.SharedKeys(t.Context())
+	must(t, err)
+	wantEqual(t, s, state)
+	wantEqual(t, d.KeyState(), state)
+	var ids []string
+	for _, k := range keys {
+		ids = append(ids, k.ID)
+	}
+	wantEqual(t, ids, want)
+}
+
+// TestSharedKey seals the content of one node with a key and has another node join it, which
+// undoes that. No key is in what is sent, and the node's own former one is back.
 func TestSharedKey(t *testing.T) {
 	t.Parallel()
 	ctx, path := t.Context(), filepath.Join(t.TempDir(), "signalbox.db")
 	creator, joiner := world(t), dbtest.Open(t, path)
-	creator.SetKeyCarrier(machine("A"))
-	joiner.SetKeyCarrier(machine("B"))
-	populateAs := func(d *db.DB) {
-		must(t, d.CreateUser(ctx, user("own")), d.CreateProject(ctx, project("mine", "own")), d.CreateBroker(ctx, connection("old", "mine")))
-	}
-	populateAs(joiner)
+	a, b := withKeys(creator), withKeys(joiner)
+	populate(t, joiner)
+	plain := string(connection("b", "p").Secrets)
+	wantKeys(t, creator, db.KeyState{})
 
-	all, err := creator.ListSealed(ctx)
-	must(t, err)
-	wantEqual(t, len(all), 1)
-	all[0].Secrets = []byte("by the shared key")
-	must(t, creator.PutSharedKey(ctx, machine("A").seal([]byte("shared")), all))
-	wantErr(t, creator.PutSharedKey(ctx, []byte("other"), nil), db.ErrNotFound) // there is one
+	a.receive(t, creator, "A", "one")
+	b.receive(t, joiner, "B", "own")
+	must(t, creator.BeginSharedKey(ctx, "one"), joiner.BeginSharedKey(ctx, "own"))
+	wantSecrets(t, creator, "b", sealedWith("one", plain))
 	before, err := joiner.Snapshot(ctx)
-	must(t, err, restoreFrom(t, creator, joiner, 9))
+	must(t, err)
 	defer before.Release()
-	for d, m := range map[*db.DB]machine{creator: "A", joiner: "B"} {
-		key, err := d.SharedKey(ctx)
+	after, err := creator.Snapshot(ctx)
+	must(t, err)
+	var sent bytes.Buffer
+	_, err = after.WriteTo(&sent)
+	must(t, err)
+	after.Release()
+	if !bytes.Contains(sent.Bytes(), []byte("one")) || bytes.Contains(sent.Bytes(), []byte("A has one")) {
+		t.Error("what is sent does not name the key, or has it")
+	}
+	must(t, joiner.Restore(ctx, 9, &sent))
+	wantKeys(t, joiner, db.KeyState{ID: "one"}, "own")
+	wantSecrets(t, joiner, "b", sealedWith("one", plain))
+	b.receive(t, joiner, "B", "one")
+
+	for d, ids := range map[*db.DB][]string{creator: {"one"}, joiner: {"one", "own"}} {
+		all, err := d.ListSealed(ctx)
 		must(t, err)
-		wantEqual(t, string(key), string(m)+"shared"+string(m))
-		b, err := d.GetBroker(ctx, "p", "b")
-		must(t, err)
-		wantEqual(t, string(b.Secrets), "by the shared key")
-		own, err := d.ListSealed(ctx)
-		must(t, err)
-		if len(own) != 1 || own[0].ID != db.SharedKeyID {
-			t.Fatalf("%s seals %v", m, own)
+		wantEqual(t, len(all), len(ids))
+		for i, id := range ids {
+			wantEqual(t, all[i].ID, db.SharedKeyID+id)
+			all[i].Secrets = []byte("rotated")
 		}
-		own[0].Secrets = []byte("rotated")
-		must(t, d.PutSealed(ctx, own))
+		must(t, d.PutSealed(ctx, all)) // also while only the log may change the rest
 		if has, err := d.HasSecrets(ctx); err != nil || !has {
 			t.Errorf("got %t, %v", has, err)
 		}
 	}
-	must(t, joiner.Unshare(ctx), restoreSnapshot(ctx, before, joiner, 0))
-	key, err := joiner.SharedKey(ctx)
-	must(t, err)
-	wantEqual(t, key, []byte(nil))
-	b, err := joiner.GetBroker(ctx, "mine", "old")
-	must(t, err)
-	wantEqual(t, b.Secrets, connection("old", "mine").Secrets)
+
+	must(t, joiner.DropSharedKeys(ctx, time.Now().Add(time.Hour)))
+	wantKeys(t, joiner, db.KeyState{ID: "one"}, "one", "own")
+	must(t, joiner.Unshare(ctx))
+	wantKeys(t, joiner, db.KeyState{ID: "one", Since: -1}, "one", "own")
+	must(t, restoreSnapshot(ctx, before, joiner, 0))
+	wantKeys(t, joiner, db.KeyState{ID: "own"}, "one", "own")
+	wantSecrets(t, joiner, "b", sealedWith("own", plain))
+	must(t, joiner.DropSharedKeys(ctx, time.Now().Add(3*time.Hour)))
+	wantKeys(t, joiner, db.KeyState{ID: "own"}, "own")
 }
 
-// TestSharedKeyWithoutCarrier neither sends nor receives a key in the clear.
-func TestSharedKeyWithoutCarrier(t *testing.T) {
+// TestSharedKeyIsDropped keeps the key that a join has replaced for two hours.
+func TestSharedKeyIsDropped(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
-	from, to := world(t), dbtest.New(t)
-	must(t, from.PutSharedKey(ctx, []byte("sealed"), nil))
-	if _, err := from.Snapshot(ctx); err == nil {
-		t.Error("a snapshot was made without the key")
+	creator, joiner := world(t), world(t)
+	k := withKeys(joiner)
+	k.receive(t, joiner, "B", "own")
+	must(t, joiner.BeginSharedKey(ctx, "own"), restoreFrom(t, creator, joiner, 3))
+	must(t, joiner.DropSharedKeys(ctx, time.Now().Add(90*time.Minute)))
+	wantKeys(t, joiner, db.KeyState{}, "own")
+	must(t, joiner.DropSharedKeys(ctx, time.Now().Add(3*time.Hour)))
+	wantKeys(t, joiner, db.KeyState{})
+}
+
+// TestChangeSharedKey changes the key of three copies, while secrets are stored that are sealed with
+// the former one, and while another copy wants to change it for the same reason.
+func TestChangeSharedKey(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 3)
+	ctx := t.Context()
+	var keys []*testKeys
+	for i, n := range f.nodes {
+		k := withKeys(n.d)
+		keys = append(keys, k)
+		for _, id := range []string{"one", "two0", "two1"} {
+			if id != "one" || i < 2 { // the last copy has not received it
+				k.receive(t, n.d, fmt.Sprint(i), id)
+			}
+		}
 	}
-	from.SetKeyCarrier(machine("A"))
-	if err := restoreFrom(t, from, to, 1); err == nil {
-		t.Error("a snapshot was restored without the key")
+	changed, err := f.nodes[0].d.ChangeSharedKey(ctx, "one", 5)
+	must(t, err)
+	wantEqual(t, changed, true)
+	f.settle()
+	b := connection("second", "p")
+	b.Secrets = sealedWith("one", "x")
+	must(t, f.nodes[1].d.CreateBroker(ctx, b))
+	b.ID, b.Secrets = "foreign", []byte("sealed by the machine itself")
+	wantErr(t, f.nodes[2].d.CreateBroker(ctx, b), db.ErrNoKey)
+	must(t, f.nodes[2].d.CreateProject(ctx, project("works", "owner")))
+	keys[2].receive(t, f.nodes[2].d, "2", "one")
+	must(t, f.nodes[2].d.CreateBroker(ctx, b))
+	f.settle()
+	wantSecrets(t, f.nodes[0].d, "foreign", sealedWith("one", "sealed by the machine itself"))
+
+	var writes sync.WaitGroup
+	results := make([]bool, 2)
+	for i, n := range f.nodes {
+		for j := range 10 {
+			writes.Go(func() {
+				b := connection(fmt.Sprint("b", i, j), "p")
+				b.Secrets = sealedWith("one", b.ID)
+				if err := n.d.CreateBroker(ctx, b); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		if i < len(results) {
+			writes.Go(func() {
+				var err error
+				if results[i], err = n.d.ChangeSharedKey(ctx, fmt.Sprint("two", i), 7); err != nil {
+					t.Error(err)
+				}
+			})
+		}
 	}
-	wantEqual(t, to.AppliedIndex(), uint64(0))
+	writes.Wait()
+	f.settle()
+	now := f.nodes[0].d.KeyState()
+	if results[0] == results[1] || now.Since != 7 || now.ID == "one" {
+		t.Fatalf("the key was changed: %v, now it is %v", results, now)
+	}
+	for i, n := range f.nodes {
+		wantKeys(t, n.d, now, "one", "two0", "two1")
+		all, err := n.d.ListBrokers(ctx, "p")
+		must(t, err)
+		wantEqual(t, len(all), 1+2+30)
+		for _, b := range all {
+			if !bytes.HasPrefix(b.Secrets, sealedWith(now.ID, "")) {
+				t.Errorf("the secret of %s is %q at copy %d", b.ID, b.Secrets, i)
+			}
+		}
+		must(t, n.d.DropSharedKeys(ctx, time.Now().Add(3*time.Hour)))
+		wantKeys(t, n.d, now, now.ID)
+	}
+	changed, err = f.nodes[2].d.ChangeSharedKey(ctx, "two0", 7)
+	must(t, err)
+	wantEqual(t, changed, false)
+}
+
+// TestSharedKeyIsLost changes a key that no copy has: what it has sealed stays as it is.
+func TestSharedKeyIsLost(t *testing.T) {
+	t.Parallel()
+	d, ctx := world(t), t.Context()
+	k := withKeys(d)
+	k.receive(t, d, "A", "lost")
+	must(t, d.BeginSharedKey(ctx, "lost"))
+	delete(k.has, "lost")
+	must(t, d.CreateBroker(ctx, connection("later", "p")))
+	k.receive(t, d, "A", "new")
+	must(t, d.BeginSharedKey(ctx, "new"))
+	plain := string(connection("b", "p").Secrets)
+	wantSecrets(t, d, "b", sealedWith("lost", plain))
+	wantSecrets(t, d, "later", sealedWith("new", plain))
+}
+
+// TestSharedKeysAreBounded has another node send keys without end.
+func TestSharedKeysAreBounded(t *testing.T) {
+	t.Parallel()
+	d, ctx := world(t), t.Context()
+	withKeys(d).receive(t, d, "A", "first")
+	var err error
+	for i := 0; err == nil && i < 100; i++ {
+		err = d.StoreSharedKey(ctx, db.SharedKey{ID: fmt.Sprint(i), Sealed: []byte("x")})
+	}
+	wantErr(t, err, db.ErrTooLarge)
+	must(t, d.StoreSharedKey(ctx, db.SharedKey{ID: "first", Sealed: []byte("again")}), d.BeginSharedKey(ctx, "first"))
 }
 
 // TestSealedOfOlderSchema lists secrets of a database that was not migrated yet.
@@ -96,6 +260,8 @@ func TestSealedOfOlderSchema(t *testing.T) {
 	must(t, db.View(ctx, path, func(d *db.DB) error {
 		all, err := d.ListSealed(context.WithoutCancel(ctx))
 		wantEqual(t, len(all), 1)
-		return err
+		_, keys, failed := d.SharedKeys(context.WithoutCancel(ctx))
+		wantEqual(t, len(keys), 0)
+		return errors.Join(err, failed)
 	}))
 }

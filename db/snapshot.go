@@ -1,7 +1,6 @@
 package db
 
 import (
-	"bufio"
 	"context"
 	"crypto/rand"
 	"database/sql"
@@ -10,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"time"
 
 	"signalbox/broker/storage"
 )
@@ -29,12 +29,13 @@ const maxSnapshot = 64 << 30
 var copiedTables = map[string]string{
 	"probe":       "id, writes",
 	"audit_sinks": "name, seq, checkpoint_time",
+	"shared_keys": "id, key, since",
 }
 
 const identityTable = "data_directory"
 
 // snapshotFormat is the first byte of a snapshot.
-const snapshotFormat = 1
+const snapshotFormat = 2
 
 // Snapshot is the whole content at one moment. It must be released: while it is held, the
 // write-ahead log of the database grows with every change.
@@ -43,28 +44,25 @@ type Snapshot struct {
 	moment *storage.Moment
 	path   string
 	staged string
-	key    []byte // as it is carried
 }
 
 // Snapshot returns the content of this moment.
 func (d *DB) Snapshot(ctx context.Context) (*Snapshot, error) {
-	key, err := d.exportKey(ctx)
-	if err != nil {
-		return nil, wrap("make a snapshot of the database", err)
-	}
 	m, err := storage.BeginMoment(ctx, []string{d.path})
 	if err != nil {
 		return nil, wrap("make a snapshot of the database", err)
 	}
-	return &Snapshot{ctx: context.WithoutCancel(ctx), moment: m, path: d.path, staged: d.staged(), key: key}, nil
+	return &Snapshot{ctx: context.WithoutCancel(ctx), moment: m, path: d.path, staged: d.staged()}, nil
 }
 
-// WriteTo writes the content to w: the version of the format, the key of the secrets with its
-// length before it, see KeyCarrier, and an SQLite file. It may be called beside other methods of the
-// database, once.
+// WriteTo writes the content to w: the version of the format and an SQLite file, which names the key
+// of the secrets and does not have it. It may be called beside other methods of the database, once.
 func (s *Snapshot) WriteTo(w io.Writer) (n int64, err error) {
 	defer func() { err = wrap("write a snapshot of the database", errors.Join(err, removeFile(s.staged))) }()
 	if err := s.moment.Copy(s.ctx, s.path, s.staged); err != nil {
+		return 0, err
+	}
+	if err := dropKeys(s.ctx, s.staged); err != nil {
 		return 0, err
 	}
 	f, err := os.Open(s.staged)
@@ -72,12 +70,25 @@ func (s *Snapshot) WriteTo(w io.Writer) (n int64, err error) {
 		return 0, err
 	}
 	defer f.Close()
-	head, err := w.Write(appendText([]byte{snapshotFormat}, s.key))
+	head, err := w.Write([]byte{snapshotFormat})
 	if err != nil {
 		return int64(head), err
 	}
 	n, err = io.Copy(w, f)
 	return n + int64(head), err
+}
+
+// dropKeys deletes the keys of this machine in a copy of the database, although they are sealed.
+func dropKeys(ctx context.Context, staged string) (err error) {
+	pool := openStaged(staged)
+	defer func() { err = errors.Join(err, pool.Close()) }()
+	_, err = pool.ExecContext(ctx, "PRAGMA secure_delete = 1; DELETE FROM shared_keys")
+	return err
+}
+
+// openStaged opens a copy of the database that need not be durable.
+func openStaged(staged string) *sql.DB {
+	return storage.OpenPool(staged, 1, "_pragma=busy_timeout(5000)&_pragma=journal_mode(MEMORY)&_pragma=synchronous(OFF)&_pragma=foreign_keys(1)")
 }
 
 // Release ends the snapshot.
@@ -105,13 +116,16 @@ func removeFile(path string) (err error) {
 // writers wait. If the former content was this node's own and the new one is not, a copy of the former
 // stays beside the file, with the suffix ".before-join".
 func (d *DB) Restore(ctx context.Context, index uint64, r io.Reader) error {
-	return wrap("restore the database from a snapshot", d.restore(ctx, index, bufio.NewReader(r)))
+	return wrap("restore the database from a snapshot", d.restore(ctx, index, r))
 }
 
-func (d *DB) restore(ctx context.Context, index uint64, r *bufio.Reader) (err error) {
-	key, err := d.importKey(r)
-	if err != nil {
-		return err
+func (d *DB) restore(ctx context.Context, index uint64, r io.Reader) (err error) {
+	var format [1]byte
+	if _, err := io.ReadFull(r, format[:]); err != nil {
+		return fmt.Errorf("read the snapshot: %w", err)
+	}
+	if format[0] != snapshotFormat {
+		return fmt.Errorf("the snapshot has the format %d, which this release does not know: have all nodes run the same release", format[0])
 	}
 	staged := d.staged()
 	defer func() { err = errors.Join(err, removeFile(staged)) }()
@@ -128,7 +142,7 @@ func (d *DB) restore(ctx context.Context, index uint64, r *bufio.Reader) (err er
 				return err
 			}
 		}
-		if err := d.adopt(ctx, staged, index, key); err != nil {
+		if err := d.adopt(ctx, staged, index); err != nil {
 			return err
 		}
 		if err := storage.Replace(ctx, w, d.path, staged); err != nil {
@@ -178,8 +192,8 @@ func copyRows(table, columns string) string {
 }
 
 // adopt stores in a snapshot what belongs to this machine.
-func (d *DB) adopt(ctx context.Context, staged string, index uint64, key []byte) (err error) {
-	pool := storage.OpenPool(staged, 1, "_pragma=busy_timeout(5000)&_pragma=journal_mode(MEMORY)&_pragma=synchronous(OFF)&_pragma=foreign_keys(1)")
+func (d *DB) adopt(ctx context.Context, staged string, index uint64) (err error) {
+	pool := openStaged(staged)
 	defer func() { err = errors.Join(err, pool.Close()) }()
 	if _, err := pool.ExecContext(ctx, "ATTACH ? AS own", d.path); err != nil {
 		return err
@@ -205,8 +219,12 @@ func (d *DB) adopt(ctx context.Context, staged string, index uint64, key []byte)
 				return err
 			}
 		}
-		const own = "UPDATE main.local_state SET origin = (SELECT origin FROM own.local_state), key = ?"
-		if _, err := tx.ExecContext(ctx, own, key); err != nil {
+		const own = "UPDATE main.local_state SET origin = (SELECT origin FROM own.local_state)"
+		if _, err := tx.ExecContext(ctx, own); err != nil {
+			return err
+		}
+		const replaced = "UPDATE main.shared_keys SET since = ? WHERE id = (SELECT key_id FROM own.shared_state)"
+		if _, err := tx.ExecContext(ctx, replaced, millis(time.Now())); err != nil {
 			return err
 		}
 		const state = "UPDATE main.shared_state SET applied = ?1, reserved_by = iif(?1 > 0, reserved_by, ''), reserved_left = iif(?1 > 0, reserved_left, 0)"

@@ -136,6 +136,7 @@ var ownErrors = []struct {
 	{db.ErrConflict, 400, CodeConflict, "another caller changed it at the same time; read it again and repeat the change"},
 	{db.ErrLastRoot, 400, CodeLastAdmin, "the last administrator can be neither deleted nor demoted; appoint another one first"},
 	{db.ErrUnconfirmed, 503, CodeBrokerTimeout, "the cluster did not confirm the change in time, so it may have been made; look before you repeat it"},
+	{db.ErrNoKey, 503, CodeBrokerUnavailable, "this node has not received the key of the cluster's secrets yet, so it cannot use or store passwords; try again when it reaches a node that has the key, or at another node"},
 	{db.ErrUnavailable, 503, CodeBrokerUnavailable, "nothing was changed, as this node reaches no majority of the cluster's nodes; try again when it does, or at another node"},
 }
 

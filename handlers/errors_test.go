@@ -32,6 +32,7 @@ func TestErrorFor(t *testing.T) {
 		{db.ErrConflict, 400, CodeConflict},
 		{db.ErrLastRoot, 400, CodeLastAdmin},
 		{db.ErrUnconfirmed, 503, CodeBrokerTimeout},
+		{db.ErrNoKey, 503, CodeBrokerUnavailable},
 		{db.ErrUnavailable, 503, CodeBrokerUnavailable},
 		{&broker.Error{Kind: broker.NotFound}, 404, CodeNotFound},
 		{&broker.Error{Kind: broker.Exists}, 400, CodeAlreadyExists},

@@ -53,6 +53,7 @@ type member struct {
 	drained        drainTask
 	streamLoop     atomic.Pointer[string] // across nodes; nil or "" for none
 	sharesData     atomic.Bool            // the program's data are shared: from before Begin to before End
+	maintenance    maintenance            // of these
 
 	transition sync.Mutex      // held while the membership or serving state is changed or compared; guards what follows
 	restricted bool            // alone, until the broker is let into the cluster that it expects
@@ -85,7 +86,8 @@ func (b *Broker) openCluster(ctx context.Context, dataDir string) (err error) {
 		return b.openAlone(ctx, filepath.Join(dataDir, clusterDir), shared, messages)
 	}
 	m := &member{broker: b, dir: b.kept.dir, losses: mesh.NewLosses(b.log), ready: make(chan struct{}), wake: make(chan struct{}, 1),
-		awaiting: map[string]int{}, deferred: map[string]dynsec.Disconnect{}, dataEnded: true}
+		awaiting: map[string]int{}, deferred: map[string]dynsec.Disconnect{}, dataEnded: true,
+		maintenance: maintenance{wake: make(chan struct{}, 1)}}
 	m.undoing = b.kept.has(keptUndoing)
 	if shared {
 		b.control.SetReplicator(m)
@@ -116,6 +118,9 @@ func (b *Broker) openCluster(ctx context.Context, dataDir string) (err error) {
 	}
 	m.changed()
 	b.tasks.Go(m.run)
+	if b.config.Shared != nil {
+		b.tasks.Go(m.maintainShared)
+	}
 	return nil
 }
 
@@ -187,9 +192,11 @@ func (v commitResult) Committed(_ *engine.Changes, err error) { v <- err }
 
 // changed causes the serving state to be checked.
 func (m *member) changed() {
-	select {
-	case m.wake <- struct{}{}:
-	default:
+	for _, wake := range []chan struct{}{m.wake, m.maintenance.wake} {
+		select {
+		case wake <- struct{}{}:
+		default:
+		}
 	}
 }
 

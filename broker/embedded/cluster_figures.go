@@ -50,7 +50,7 @@ func (m *member) backlogs() (all []broker.Backlog) {
 
 // warning returns what does not keep this node from working, and should not remain; nil for nothing.
 func (m *member) warning() error {
-	return errors.Join(m.broker.certificateWarning(), backlogWarning(m.backlogs()), m.loopWarning())
+	return errors.Join(m.broker.certificateWarning(), backlogWarning(m.backlogs()), m.loopWarning(), m.sharedWarning())
 }
 
 // backlogWarning returns for which nodes so much is stored that little more may be; nil for none.

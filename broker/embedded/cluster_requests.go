@@ -18,6 +18,7 @@ const (
 	askAddress   = 'A' // at which clients reach the node
 	askDrained   = 'D' // whether it refuses clients
 	askFlows     = 'F' // of its streams
+	askShared    = 'P' // of the data of the program
 	// and askTime
 )
 
@@ -109,6 +110,8 @@ func (m *member) answer(ctx context.Context, from cluster.NodeID, request []byte
 		return m.encodeDrained(), nil
 	case kind == askFlows:
 		return m.broker.encodeFlows()
+	case kind == askShared:
+		return m.answerShared(ctx, body)
 	case kind == askTopicTree:
 		return m.broker.answerTopics(ctx, body)
 	case kind == askClaims && p != nil:

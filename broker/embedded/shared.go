@@ -31,8 +31,18 @@ import (
 //   - when joining is undone, after End: Restore of what was kept, with index 0
 //
 // A broker that is closed does not call End. Close it before the database.
+//
+// While the content is shared the broker also calls Maintain and Answer, beside the others.
 type Shared interface {
 	cluster.Shared
+
+	// Maintain does what the content needs of the other nodes, such as to receive a key. It is called
+	// every second, and when members have changed, by one goroutine. Its error is a warning of this
+	// node, until a later call returns another result.
+	Maintain(ctx context.Context, members SharedMembers) error
+
+	// Answer returns the response to a request of another member, which its Maintain has sent.
+	Answer(ctx context.Context, members SharedMembers, request []byte) ([]byte, error)
 
 	// Begin makes the content shared. When it returns, no change that was begun alone is under way,
 	// and until End every change goes through the log. After an error the content is the program's
@@ -63,6 +73,22 @@ type SharedLog interface {
 
 	// Leads reports whether this node leads the cluster, as far as it knows.
 	Leads() bool
+}
+
+// SharedMembers are the members of the cluster that shares the content, as this node knows them.
+type SharedMembers interface {
+	// Leads reports whether this node leads.
+	Leads() bool
+
+	// Removal returns the index of the log at which a member was removed last, 0 if none was.
+	Removal() uint64
+
+	// Others returns the numbers of the other members, and which of them have a vote.
+	Others() (voters, others []int)
+
+	// Ask sends a request to the Answer of another member. What is sent is encrypted, and neither
+	// stored nor logged.
+	Ask(ctx context.Context, nodeID int, request []byte) ([]byte, error)
 }
 
 // The first byte of a request to the leader about the Shared.

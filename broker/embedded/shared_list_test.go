@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -28,6 +29,8 @@ type sharedList struct {
 	begun   int       // calls of Begin
 	ended   int       // calls of End
 	failEnd error     // of the next call of End
+	removal uint64    // at the last call of Maintain
+	warning error     // of the next calls of Maintain
 }
 
 // storedList is what the file has.
@@ -142,6 +145,17 @@ func (l *sharedList) Restore(_ context.Context, index uint64, r io.Reader) error
 		entries = append(entries, lines.Text())
 	}
 	return errors.Join(lines.Err(), l.store(index, entries))
+}
+
+func (l *sharedList) Maintain(ctx context.Context, members SharedMembers) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.removal = members.Removal()
+	return l.warning
+}
+
+func (l *sharedList) Answer(_ context.Context, members SharedMembers, request []byte) ([]byte, error) {
+	return fmt.Appendf(nil, "%s at %d", request, members.Removal()), nil
 }
 
 // change appends an entry, through the log if the content is shared.

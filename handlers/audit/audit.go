@@ -87,8 +87,8 @@ type Log struct {
 	log    *slog.Logger
 
 	repeats repeats
-	signing sync.Mutex // one checkpoint at a time; guards signer
-	signer  note.Signer
+	signing sync.Mutex  // one checkpoint at a time; guards signer
+	signer  note.Signer // nil while its key has not been received from a node of the cluster
 	stop    context.CancelFunc
 	running sync.WaitGroup
 
@@ -102,7 +102,7 @@ func Open(ctx context.Context, d *db.DB, sealer Sealer, cfg Config, now func() t
 	l := &Log{db: d, cfg: cfg, sealer: sealer, now: now, log: log, verifying: make(chan struct{}, 1)}
 	toBegin := d.IsShared()
 	if !toBegin {
-		if err := l.begin(ctx); err != nil {
+		if err := l.begin(ctx); err != nil && !errors.Is(err, db.ErrNoKey) {
 			return nil, err
 		}
 	}
@@ -145,7 +145,9 @@ func (l *Log) run(ctx context.Context, toBegin bool) {
 			pause(ctx, beginInterval)
 			continue
 		}
-		l.warn(ctx, "operations that were not ended are not in the audit log", err)
+		if !errors.Is(err, db.ErrNoKey) { // with which sign begins
+			l.warn(ctx, "operations that were not ended are not in the audit log", err)
+		}
 	}
 	l.keep(ctx, false)
 	for {

@@ -27,8 +27,8 @@ const (
 )
 
 // openSigner opens the newest key, unless it is open, or creates one: at the first start, and when
-// the key of the stored secrets is another one, so that the old key cannot be read. The caller
-// holds signing.
+// the key of the stored secrets is another one, so that the old key cannot be read. ErrNoKey: it can
+// be read later. The caller holds signing.
 func (l *Log) openSigner(ctx context.Context) error {
 	err := l.findSigner(ctx)
 	if err != nil {
@@ -47,8 +47,12 @@ func (l *Log) findSigner(ctx context.Context) error {
 		if l.signer != nil && l.signer.Name() == name {
 			return nil
 		}
-		if private, err := l.sealer.Unseal(keys[i].Secrets, []byte(name)); err == nil {
+		private, err := l.sealer.Unseal(keys[i].Secrets, []byte(name))
+		if err == nil {
 			l.signer, err = note.NewSigner(string(private))
+			return err
+		}
+		if errors.Is(err, db.ErrNoKey) {
 			return err
 		}
 		l.log.WarnContext(ctx, "the key of the audit log cannot be read; a new one signs from now on", "key", name)

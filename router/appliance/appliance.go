@@ -185,7 +185,7 @@ func (a *Appliance) openAPI(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	keys, err := openKeyring(ctx, d, v)
+	keys, err := openKeys(ctx, d, v)
 	if err != nil {
 		return err
 	}

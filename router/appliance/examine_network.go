@@ -15,7 +15,6 @@ import (
 	"signalbox/broker/remote"
 	"signalbox/db"
 	"signalbox/handlers"
-	"signalbox/handlers/vault"
 	"signalbox/router/appliance/doctor"
 )
 
@@ -92,9 +91,9 @@ func (e *examination) withConnections(ctx context.Context, do func(*handlers.Con
 	defer pool.Close(ctx) //nolint:errcheck // each trial has closed its own
 	return db.View(ctx, filepath.Join(e.c.DataDir, databaseFile), func(d *db.DB) error {
 		rows, err := d.AllBrokers(ctx)
-		var keys *vault.Keyring
+		var keys *sharedKeys
 		if err == nil {
-			keys, err = openKeyring(ctx, d, e.vault)
+			keys, err = openKeys(ctx, d, e.vault)
 		}
 		if err == nil {
 			do(&handlers.Connections{DB: d, Brokers: pool, Vault: keys, CertDir: filepath.Join(e.c.DataDir, "certs"), Now: time.Now, Log: slog.New(slog.DiscardHandler)}, rows)

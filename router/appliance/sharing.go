@@ -10,66 +10,32 @@ import (
 	"signalbox/broker/embedded"
 	"signalbox/db"
 	"signalbox/handlers"
-	"signalbox/handlers/vault"
 )
 
 // sharedDatabase is the appliance's own state as the embedded broker shares it with the nodes of
 // its cluster.
 type sharedDatabase struct {
 	*db.DB
-	keys *vault.Keyring
+	*sharedKeys
 }
 
 var _ embedded.Shared = sharedDatabase{}
 
-// openKeyring returns the keyring of the secrets in the database, with the key that the database
-// has.
-func openKeyring(ctx context.Context, d *db.DB, machine *vault.Vault) (*vault.Keyring, error) {
-	keys := vault.NewKeyring(machine, db.SharedKeyID)
-	d.SetKeyCarrier(keys)
-	return keys, useKey(ctx, d, keys)
-}
-
-func useKey(ctx context.Context, d *db.DB, keys *vault.Keyring) error {
-	key, err := d.SharedKey(ctx)
-	if err != nil {
-		return err
-	}
-	return keys.Use(key)
-}
-
 // Begin implements embedded.Shared. All nodes must be able to read the secrets, so they are sealed
-// with a key of the database from the first time on.
+// with a key of the database from the first time on, and with a new one if nodes of a former cluster
+// know it.
 func (s sharedDatabase) Begin(ctx context.Context, log embedded.SharedLog) error {
-	key, err := s.SharedKey(ctx)
-	if err == nil && key == nil {
-		err = s.createKey(ctx)
-	}
-	if err == nil && !s.IsShared() {
-		err = handlers.LabelEmbedded(ctx, s.DB)
-	}
-	if err != nil {
-		return err
-	}
-	return s.Share(ctx, databaseLog{log})
-}
-
-// createKey seals all secrets with a new key of the database.
-func (s sharedDatabase) createKey(ctx context.Context) error {
-	secrets, err := s.ListSealed(ctx)
-	if err != nil {
-		return err
-	}
-	key := s.keys.NewKey()
-	for i, one := range secrets {
-		if secrets[i].Secrets, err = s.keys.Reseal(key, one.Secrets, []byte(one.ID)); err != nil {
-			return fmt.Errorf("seal the secret of %s for the nodes of the cluster: %w", one.ID, err)
+	if key := s.KeyState(); s.AppliedIndex() == 0 && (key.ID == "" || key.Since < 0) {
+		if err := s.createKey(ctx); err != nil {
+			return err
 		}
 	}
-	if err := s.PutSharedKey(ctx, key, secrets); err != nil {
-		return err
+	if !s.IsShared() {
+		if err := handlers.LabelEmbedded(ctx, s.DB); err != nil {
+			return err
+		}
 	}
-	return s.keys.Use(key)
+	return s.Share(ctx, databaseLog{log})
 }
 
 // End implements embedded.Shared.
@@ -83,13 +49,13 @@ func (s sharedDatabase) Snapshot(ctx context.Context) (embedded.SharedSnapshot, 
 	return s.DB.Snapshot(ctx)
 }
 
-// Restore implements embedded.Shared. The content has a key of its own.
+// Restore implements embedded.Shared. The content has a key of its own, which Maintain receives.
 func (s sharedDatabase) Restore(ctx context.Context, index uint64, r io.Reader) error {
 	if err := s.DB.Restore(ctx, index, r); err != nil {
 		return err
 	}
 	defer s.ContentReplaced()
-	return useKey(ctx, s.DB, s.keys)
+	return s.use(ctx, s.DB)
 }
 
 // databaseLog is the cluster's log as the database proposes its changes to it.

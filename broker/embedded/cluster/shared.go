@@ -97,6 +97,16 @@ func (n *Node) ProposeShared(ctx context.Context, entry []byte) (result []byte, 
 	return result, err
 }
 
+// LastRemoval returns the index of the log at which the last node was removed from the cluster, or
+// invited anew, as far as this node knows; 0 if none was, if the cluster has no Shared, and at rest.
+func (n *Node) LastRemoval() uint64 {
+	s := n.membership.Load()
+	if s == nil {
+		return 0
+	}
+	return s.fsm.state.Load().Removal
+}
+
 // applyToShared applies an entry to the Shared.
 func (f *fsm) applyToShared(l *raft.Log) outcome {
 	known := f.state.Load()

@@ -32,7 +32,8 @@ type state struct {
 	Keys   map[string]pin `json:"keys,omitempty"`   // of the members, by ref; nil in a cluster that an earlier release created
 	Former []former       `json:"former,omitempty"` // removed members, the latest last
 
-	Shared bool `json:"shared,omitempty"` // the cluster has a Shared; in format 3 only
+	Shared  bool   `json:"shared,omitempty"`  // the cluster has a Shared; in format 3 only
+	Removal uint64 `json:"removal,omitempty"` // index of the last order that removed a member, or had it join anew; in format 3 only
 }
 
 // member finds a node.
@@ -130,6 +131,7 @@ func (s *state) apply(index uint64, o order) (next *state, m Member, err error) 
 		}
 		copied.Members = others
 		copied.forget(old)
+		copied.noteRemoval(index)
 		return &copied, old, nil
 	}
 	if (s.Keys != nil) != (o.Key != "") {
@@ -144,12 +146,22 @@ func (s *state) apply(index uint64, o order) (next *state, m Member, err error) 
 	m = o.Member
 	m.Generation = index
 	copied.forget(old)
+	if known {
+		copied.noteRemoval(index)
+	}
 	if o.Key != "" {
 		copied.setKey(m, pin{Key: o.Key})
 	}
 	copied.Members = append(others, m)
 	slices.SortFunc(copied.Members, func(a, b Member) int { return int(a.NodeID - b.NodeID) })
 	return &copied, m, nil
+}
+
+// noteRemoval notes that a node, which may have what members have, is none any more.
+func (s *state) noteRemoval(index uint64) {
+	if s.Shared {
+		s.Removal = index
+	}
 }
 
 // encode returns the stored form of the state.

@@ -1,0 +1,113 @@
+package embedded
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"signalbox/broker/embedded/cluster"
+)
+
+// maintenance is the work beside the log that the data of the program need.
+type maintenance struct {
+	wake    chan struct{}         // holds one entry while there may be work
+	warning atomic.Pointer[error] // of the last call of Maintain; nil for none
+}
+
+// maintenanceInterval is how often Maintain is called, whether or not a change was reported.
+const maintenanceInterval = time.Second
+
+// errNotShared is the response of a node that does not share the data of the program.
+var errNotShared = errors.New("this node does not share the data of the platform")
+
+// maintainShared calls Maintain, while the data of the program are shared, until the broker closes.
+func (m *member) maintainShared() {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	m.broker.tasks.Go(func() {
+		<-m.broker.life.closing
+		cancel()
+	})
+	again := time.NewTicker(maintenanceInterval)
+	defer again.Stop()
+	for {
+		select {
+		case <-m.maintenance.wake:
+		case <-again.C:
+		case <-ctx.Done():
+			return
+		}
+		if err := m.maintainOnce(ctx); ctx.Err() == nil {
+			m.noteMaintenance(err)
+		}
+	}
+}
+
+// maintainOnce calls Maintain if this node is a member that has the data of the cluster.
+func (m *member) maintainOnce(ctx context.Context) error {
+	info, err := m.node.Info()
+	if err != nil || info.SyncMode == "" || !info.Shared || !m.sharesData.Load() || m.isEntering() {
+		return nil // it has no others to ask
+	}
+	return m.broker.config.Shared.Maintain(ctx, sharedMembers{m})
+}
+
+// noteMaintenance stores the result of Maintain, and logs it if it is another one than before.
+func (m *member) noteMaintenance(err error) {
+	former := m.maintenance.warning.Swap(&err)
+	switch changed := former == nil || *former == nil || err == nil || (*former).Error() != err.Error(); {
+	case err != nil && changed:
+		m.broker.log.Warn("the data of the platform are not complete at this node", "error", err)
+	case err == nil && former != nil && *former != nil:
+		m.broker.log.Info("the data of the platform are complete at this node")
+	}
+}
+
+// sharedWarning returns the error of the last call of Maintain.
+func (m *member) sharedWarning() error {
+	if err := m.maintenance.warning.Load(); err != nil && m.sharesData.Load() {
+		return *err
+	}
+	return nil
+}
+
+// answerShared answers a request of another node about the data of the program.
+func (m *member) answerShared(ctx context.Context, request []byte) ([]byte, error) {
+	if m.broker.config.Shared == nil || !m.sharesData.Load() {
+		return nil, errNotShared
+	}
+	return m.broker.config.Shared.Answer(ctx, sharedMembers{m}, request)
+}
+
+// sharedMembers is the SharedMembers of a node.
+type sharedMembers struct{ *member }
+
+// Leads implements SharedMembers.
+func (s sharedMembers) Leads() bool { return s.node.IsLeader() }
+
+// Removal implements SharedMembers.
+func (s sharedMembers) Removal() uint64 { return s.node.LastRemoval() }
+
+// Others implements SharedMembers.
+func (s sharedMembers) Others() (voters, others []int) {
+	info, err := s.node.Info()
+	if err != nil {
+		return nil, nil
+	}
+	for _, n := range s.node.Status().Nodes {
+		if n.NodeID == info.Self {
+			continue
+		}
+		others = append(others, int(n.NodeID))
+		if n.Role == cluster.RoleVoter {
+			voters = append(voters, int(n.NodeID))
+		}
+	}
+	return voters, others
+}
+
+// Ask implements SharedMembers.
+func (s sharedMembers) Ask(ctx context.Context, nodeID int, request []byte) ([]byte, error) {
+	return s.node.Ask(ctx, cluster.NodeID(nodeID), withKind(askShared, request))
+}

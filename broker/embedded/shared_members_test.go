@@ -1,0 +1,69 @@
+package embedded
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"signalbox/broker/control"
+)
+
+// maintained returns what the list was told at the last call of Maintain.
+func (l *sharedList) maintained() (removal uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.removal
+}
+
+// warn has the next calls of Maintain fail, or not.
+func (l *sharedList) warn(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.warning = err
+}
+
+// TestSharedMembers removes a node: the program of each other one learns of that. These ask each other,
+// the removed one gets no response, and the leader shows what the programs warn of.
+func TestSharedMembers(t *testing.T) {
+	t.Parallel()
+	all := newCluster(t, 3, "dynsec", func(*node) {}, withList)
+	leader := all.leading(t)
+	others := all.others(leader)
+	second, third := others[0], others[1]
+	ask := func(from, to *node) (string, error) {
+		answer, err := sharedMembers{from.cluster}.Ask(t.Context(), to.at.NodeID, []byte("x"))
+		return string(answer), err
+	}
+	if got, err := ask(second, third); err != nil || got != "x at 0" {
+		t.Errorf("got %q, %v", got, err)
+	}
+	eventually(t, "a node knows the others, and that they have a vote", func() bool { // it may hear of the last one late
+		voters, known := (sharedMembers{second.cluster}).Others()
+		return len(voters) == 2 && len(known) == 2 && !(sharedMembers{second.cluster}).Leads()
+	})
+	second.list().warn(errors.New("a key is missing"))
+	warned := func() bool {
+		status, err := leader.cluster.GetRaftStatus(t.Context())
+		return err == nil && strings.Contains(status.Warning, "a key is missing")
+	}
+	eventually(t, "the leader shows the warning of a node", warned)
+	second.list().warn(nil)
+	eventually(t, "it shows it no more", func() bool { return !warned() })
+
+	gone := sharedMembers{third.cluster}
+	leader.ask(control.RemoveNode("plant", third.at), nil)
+	eventually(t, "the others know of the removal", func() bool {
+		removal := leader.list().maintained()
+		return removal > 0 && second.list().maintained() == removal
+	})
+	if got, err := gone.Ask(t.Context(), second.at.NodeID, []byte("x")); err == nil {
+		t.Errorf("a node that was removed got %q", got)
+	}
+	eventually(t, "the removed node shares nothing", func() bool { log, _, _ := third.list().shared(); return log == nil })
+	if answer, err := third.cluster.answerShared(t.Context(), []byte("x")); err == nil {
+		t.Errorf("got %q from a node that shares nothing", answer)
+	}
+	removal := second.list().maintained()
+	second.restart()
+	eventually(t, "it knows of the removal after a restart", func() bool { return second.list().maintained() == removal })
+}
