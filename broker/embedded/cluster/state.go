@@ -130,8 +130,7 @@ func (s *state) apply(index uint64, o order) (next *state, m Member, err error) 
 			return s, Member{}, ErrLastNode
 		}
 		copied.Members = others
-		copied.forget(old)
-		copied.noteRemoval(index)
+		copied.forget(old, index)
 		return &copied, old, nil
 	}
 	if (s.Keys != nil) != (o.Key != "") {
@@ -145,23 +144,13 @@ func (s *state) apply(index uint64, o order) (next *state, m Member, err error) 
 	}
 	m = o.Member
 	m.Generation = index
-	copied.forget(old)
-	if known {
-		copied.noteRemoval(index)
-	}
+	copied.forget(old, index)
 	if o.Key != "" {
 		copied.setKey(m, pin{Key: o.Key})
 	}
 	copied.Members = append(others, m)
 	slices.SortFunc(copied.Members, func(a, b Member) int { return int(a.NodeID - b.NodeID) })
 	return &copied, m, nil
-}
-
-// noteRemoval notes that a node, which may have what members have, is none any more.
-func (s *state) noteRemoval(index uint64) {
-	if s.Shared {
-		s.Removal = index
-	}
 }
 
 // encode returns the stored form of the state.

@@ -29,13 +29,16 @@ func (s *state) wasMember(p *presented) bool {
 	})
 }
 
-// forget removes the keys of a member that is removed, and keeps them in Former so that it can be
+// forget removes the keys of a member that an order removes, and keeps them in Former so that it can be
 // notified.
-func (s *state) forget(m Member) {
+func (s *state) forget(m Member, index uint64) {
 	name := m.ref().String()
 	p, ok := s.Keys[name]
 	if !ok {
 		return
+	}
+	if s.Shared {
+		s.Removal = index
 	}
 	s.Keys = maps.Clone(s.Keys)
 	delete(s.Keys, name)
