@@ -44,7 +44,7 @@ func (n nodeLog) Agree(ctx context.Context, o Order) error {
 	n.mu.Unlock()
 	wait := func(limit time.Duration) {
 		if !calm {
-			time.Sleep(time.Duration(n.random.Int64N(int64(limit))))
+			<-time.After(time.Duration(n.random.Int64N(int64(limit))))
 		}
 	}
 	wait(100 * time.Millisecond)
@@ -153,7 +153,7 @@ func simulateFencing(t *testing.T) (rounds int) {
 		return nil, nil
 	})
 	for range 150 {
-		time.Sleep(time.Duration(f.random.Int64N(int64(time.Second))))
+		<-time.After(time.Duration(f.random.Int64N(int64(time.Second))))
 		node := f.nodes()[f.random.IntN(2)]
 		switch f.random.IntN(12) {
 		case 0, 1:
@@ -179,10 +179,10 @@ func simulateFencing(t *testing.T) (rounds int) {
 			f.promote(n)
 		}
 	}
-	time.Sleep(time.Minute)
+	<-time.After(time.Minute)
 	f.awaitComplete()
 	f.publish()
-	time.Sleep(time.Minute)
+	<-time.After(time.Minute)
 	f.check()
 	return f.rounds
 }
