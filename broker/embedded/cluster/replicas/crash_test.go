@@ -205,16 +205,18 @@ func TestCampaignKillReceiver(t *testing.T) {
 		must(t, <-p.submit(p.sequence.next()))
 	}
 	p.SetPeers([]int{2})
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		p.changeUntil(stop)
+	}()
+	random := suite.Rand(t)
 	for range suite.FromEnvironment(t, kills, 12) {
-		killAfter := 1 + p.sequence.rand.IntN(50)
-		var outcomes []receipt
+		killAfter := 1 + random.IntN(50)
 		storagetest.Kill(t, killedReceiver+"="+dir, func(line string) (kill bool) {
 			if strings.Contains(line, ":") {
 				nodes.set(2, line)
 				return false
-			}
-			for range 10 {
-				outcomes = append(outcomes, p.submit(p.sequence.next()))
 			}
 			killAfter--
 			return killAfter == 0
@@ -225,10 +227,30 @@ func TestCampaignKillReceiver(t *testing.T) {
 	defer func() { must(t, receiver.Close(context.Background())) }()
 	nodes.set(2, suite.Listen(t, func(conn net.Conn) { serveConn(receiver, conn) }))
 	r := &rig{t: t, primary: p, net: &network{receivers: map[int]*Receiver{2: receiver}}, dirs: map[int]string{2: dir}}
+	close(stop)
+	<-stopped
 	r.awaitComplete()
 	r.change(10)
 	r.compare()
 	t.Logf("the replica was begun %d times", p.Figures()[0].Begun)
+}
+
+// changeUntil submits random changes, of which a few wait for their outcome.
+func (p *primary) changeUntil(stop <-chan struct{}) {
+	for {
+		var outcomes []receipt
+		for range 20 {
+			outcomes = append(outcomes, p.submit(p.sequence.next()))
+		}
+		for _, o := range outcomes {
+			<-o
+		}
+		select {
+		case <-stop:
+			return
+		default:
+		}
+	}
 }
 
 // serveUntilKilled is the process that TestCampaignKillReceiver kills. It prints its address, and a line before
