@@ -81,6 +81,7 @@ var mayImport = map[string][]string{
 	"broker/embedded/cluster/mesh":         {"broker/embedded/cluster/mesh/backlog", "broker/embedded/engine", "broker/records"},
 	"broker/embedded/cluster/mesh/backlog": {"broker/storage"},
 	"broker/embedded/cluster/replica":      {"broker/embedded/engine"},
+	"broker/embedded/cluster/replicas":     {"broker/embedded/engine", "broker/embedded/schema", "broker/embedded/store", "broker/records", "broker/storage"},
 	"broker/embedded/schema":               {"broker/storage"},
 	"broker/embedded/store":                {"broker/embedded/engine", "broker/records", "broker/storage"},
 	"broker/embedded/sys":                  {"broker", "broker/embedded/engine"},

@@ -88,24 +88,31 @@ func (o *Options) setDefaults() {
 // Load returns everything that is stored, including what was submitted before. Of
 // the messages of queues it returns stubs. It may be called repeatedly; the caller
 // owns the result.
-func (s *Store) Load(ctx context.Context) (*engine.Snapshot, error) {
+func (s *Store) Load(ctx context.Context) (*engine.Snapshot, error) { return s.StartLoad(ctx)() }
+
+// StartLoad begins a Load and returns a function that waits for it. The result has
+// everything that was submitted before StartLoad, and nothing of what is submitted after
+// it has returned.
+func (s *Store) StartLoad(ctx context.Context) (wait func() (*engine.Snapshot, error)) {
 	began := s.now()
 	var snapshot *engine.Snapshot
 	var messages int
-	err := s.send(ctx, func(c *committer) error {
+	e := s.begin(func(c *committer) error {
 		l, err := c.load(ctx)
 		if err == nil {
 			snapshot, messages = l.snapshot, len(l.counts.refs)
 		}
 		return err
 	})
-	if err != nil {
-		return nil, storage.Explain(s.conn.File().Path(), err)
+	return func() (*engine.Snapshot, error) {
+		if err := e.wait(ctx); err != nil {
+			return nil, storage.Explain(s.conn.File().Path(), err)
+		}
+		s.log.Info("broker's messages read", slog.Int("sessions", len(snapshot.Sessions)),
+			slog.Int("retained", len(snapshot.Retained)), slog.Int("messages", messages),
+			slog.Duration("duration", s.now().Sub(began)))
+		return snapshot, nil
 	}
-	s.log.Info("broker's messages read", slog.Int("sessions", len(snapshot.Sessions)),
-		slog.Int("retained", len(snapshot.Retained)), slog.Int("messages", messages),
-		slog.Duration("duration", s.now().Sub(began)))
-	return snapshot, nil
 }
 
 // WaitForCapacity waits while 16,384 changes or 64 MiB are submitted and not yet

@@ -19,11 +19,21 @@ type task struct {
 
 // send makes the committer run a function and waits for it. If the context ends
 // before the function was begun, it is not run. Once begun, it is waited for.
-func (s *Store) send(ctx context.Context, do func(*committer) error) error {
+func (s *Store) send(ctx context.Context, do func(*committer) error) error { return s.begin(do).wait(ctx) }
+
+// begin makes the committer run a function after everything submitted before.
+func (s *Store) begin(do func(*committer) error) *task {
 	e := &task{do: do, done: make(chan error, 1)}
 	if !s.commits.Put(storage.Submission[*engine.Changes]{Task: func() { e.run(s.committer) }}) {
-		return errClosed
+		e.begun.Store(true)
+		e.done <- errClosed
 	}
+	return e
+}
+
+// wait waits until the function has run. If the context ends before it was begun, it is
+// not run.
+func (e *task) wait(ctx context.Context) error {
 	select {
 	case err := <-e.done:
 		return err
