@@ -2,12 +2,15 @@ package apitest_test
 
 import (
 	"bytes"
+	"database/sql"
 	"encoding/base64"
 	"encoding/hex"
 	"errors"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -15,6 +18,7 @@ import (
 	"signalbox/handlers/vault"
 	"signalbox/router/apitest"
 	"signalbox/router/appliance"
+	"signalbox/scripts/suite"
 )
 
 // presentKey returns the key of the shared database of a node, nil if it does not have it.
@@ -137,4 +141,60 @@ func TestClusterKey(t *testing.T) {
 	for _, c := range configs {
 		wantNoKey(t, c.DataDir, before, after)
 	}
+}
+
+// TestClusterKeyArrivesLate ends a node after it has received the content and before it has received the
+// key: it starts without it, and asks for it as soon as it reaches the other one.
+func TestClusterKeyArrivesLate(t *testing.T) {
+	t.Parallel()
+	all, configs := sharedKeySites(t, 2)
+	formCluster(t, all, "dynsec")
+	waitFor(t, "the node has the key", func() bool { return presentKey(t, configs[1].DataDir) != nil })
+	for _, s := range slices.Backward(all) { // the second one stores its last rows with the help of the first one
+		s.Stop()
+	}
+	file, err := sql.Open("sqlite", filepath.Join(configs[1].DataDir, "signalbox.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := file.ExecContext(t.Context(), "DELETE FROM shared_keys WHERE id = (SELECT key_id FROM shared_state)"); err != nil {
+		t.Fatal(err)
+	}
+	if err := file.Close(); err != nil {
+		t.Fatal(err)
+	}
+
+	start := func(c appliance.Config) *appliance.Appliance {
+		service, err := appliance.Start(t.Context(), c, appliance.Program{Version: "test"}, slog.New(slog.DiscardHandler))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := service.StopWithin(suite.HangLimit); err != nil {
+				t.Error(err)
+			}
+		})
+		return service
+	}
+	second := start(configs[1])
+	reads := func(want error) bool {
+		rows, err := second.API.DB.AllBrokers(t.Context())
+		if err != nil || len(rows) == 0 {
+			t.Fatalf("%d connections, %v", len(rows), err)
+		}
+		for _, row := range rows {
+			if len(row.Secrets) == 0 {
+				continue
+			}
+			if _, _, err = second.API.Certificates(row); !errors.Is(err, want) {
+				return false
+			}
+		}
+		return true
+	}
+	if !reads(db.ErrNoKey) {
+		t.Error("the node reads secrets without the key")
+	}
+	start(configs[0])
+	waitFor(t, "the key arrives", func() bool { return reads(nil) })
 }

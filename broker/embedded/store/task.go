@@ -19,7 +19,9 @@ type task struct {
 
 // send makes the committer run a function and waits for it. If the context ends
 // before the function was begun, it is not run. Once begun, it is waited for.
-func (s *Store) send(ctx context.Context, do func(*committer) error) error { return s.begin(do).wait(ctx) }
+func (s *Store) send(ctx context.Context, do func(*committer) error) error {
+	return s.begin(do).wait(ctx)
+}
 
 // begin makes the committer run a function after everything submitted before.
 func (s *Store) begin(do func(*committer) error) *task {
