@@ -130,12 +130,19 @@ func (p *Pool) take(t Target) (b, stale Broker, err error) {
 
 // Drop closes the broker of a deleted target. A request that read the record
 // before it was deleted cannot connect to it again.
-func (p *Pool) Drop(ctx context.Context, id string) error {
+func (p *Pool) Drop(ctx context.Context, id string) error { return p.remove(ctx, id, true) }
+
+// Release closes the broker of a target that is not stored at present, and may be again.
+func (p *Pool) Release(ctx context.Context, id string) error { return p.remove(ctx, id, false) }
+
+func (p *Pool) remove(ctx context.Context, id string, forGood bool) error {
 	p.mu.Lock()
 	e, ok := p.live[id]
 	if !e.pinned {
 		delete(p.live, id)
-		p.gone[id] = struct{}{}
+		if forGood {
+			p.gone[id] = struct{}{}
+		}
 	}
 	p.mu.Unlock()
 	if !ok || e.pinned {
@@ -151,20 +158,6 @@ func (p *Pool) Unpin(id string) {
 	if p.live[id].pinned {
 		delete(p.live, id)
 	}
-}
-
-// Release closes the broker of a target that is not stored at present, and may be again.
-func (p *Pool) Release(ctx context.Context, id string) error {
-	p.mu.Lock()
-	e, ok := p.live[id]
-	if !e.pinned {
-		delete(p.live, id)
-	}
-	p.mu.Unlock()
-	if !ok || e.pinned {
-		return nil
-	}
-	return e.broker.Close(ctx)
 }
 
 // Trial is the result of a test: the capabilities of a broker, what is missing, and how the

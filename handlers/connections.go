@@ -328,7 +328,7 @@ func (c *Connections) Certificates(row db.Broker) (authorities, client string, e
 }
 
 // InProcess reports whether a record is that of the broker in this process, also while that is
-// disabled, or of that of another node of a cluster.
+// disabled, or that of the broker of another node of a cluster.
 func InProcess(row db.Broker) bool { return isOnPremise(row) }
 
 // connect returns the live broker of a record; it may not be connected yet.

@@ -148,8 +148,8 @@ func (m *member) acceptClients() {
 	}
 }
 
-// addressTimeout bounds how long a node waits for what others tell about their clients.
-const addressTimeout = time.Second
+// peersTimeout bounds how long a node waits for the responses of others.
+const peersTimeout = time.Second
 
 // peerResponse is the response of another node, or why there is none.
 type peerResponse struct {
@@ -161,7 +161,7 @@ type peerResponse struct {
 // askPeers sends a request to all other nodes at the same time, and returns the responses in order of
 // the nodes.
 func (m *member) askPeers(ctx context.Context, request byte) []peerResponse {
-	ctx, cancel := context.WithTimeout(ctx, addressTimeout)
+	ctx, cancel := context.WithTimeout(ctx, peersTimeout)
 	defer cancel()
 	nodes, _ := m.node.Peers()
 	responses := make([]peerResponse, len(nodes))

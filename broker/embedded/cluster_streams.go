@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"time"
 
-	"signalbox/broker/embedded/cluster"
 	"signalbox/broker/streams"
 )
 
@@ -18,9 +17,6 @@ import (
 
 // flowInterval is how often loops across nodes are searched for.
 const flowInterval = 15 * time.Second
-
-// flowTimeout bounds how long a node waits for the streams of another one.
-const flowTimeout = 2 * time.Second
 
 // streamAdapter is the adapter for streams, which also take what those of other nodes publish.
 type streamAdapter struct {
@@ -41,28 +37,22 @@ func (a streamAdapter) PeerFlows(ctx context.Context) []streams.Flow {
 
 // peerFlows returns the flows of the other nodes' streams. Releases before this one do not answer.
 func (m *member) peerFlows(ctx context.Context) (all []streams.Flow) {
-	others, _ := m.node.Peers()
-	for _, n := range others {
-		flows, err := m.flowsOf(ctx, n.NodeID)
+	for _, r := range m.askPeers(ctx, askFlows) {
+		var flows []streams.Flow
+		err := r.err
+		if err == nil {
+			err = json.Unmarshal(r.body, &flows)
+		}
 		if err != nil {
-			m.broker.log.Debug("the streams of another node are not known", "node", int(n.NodeID), "error", err)
+			m.broker.log.Debug("the streams of another node are not known", "node", int(r.from), "error", err)
+			continue
 		}
 		for _, f := range flows {
-			f.Stream = fmt.Sprintf("%s of node %d", f.Stream, n.NodeID)
+			f.Stream = fmt.Sprintf("%s of node %d", f.Stream, r.from)
 			all = append(all, f)
 		}
 	}
 	return all
-}
-
-func (m *member) flowsOf(ctx context.Context, node cluster.NodeID) (flows []streams.Flow, err error) {
-	ctx, cancel := context.WithTimeout(ctx, flowTimeout)
-	defer cancel()
-	answer, err := m.node.Ask(ctx, node, []byte{askFlows})
-	if err != nil {
-		return nil, err
-	}
-	return flows, json.Unmarshal(answer, &flows)
 }
 
 // encodeFlows encodes the flows of this node's streams for another node.

@@ -46,7 +46,8 @@ func TestAnyLoopAtRandom(t *testing.T) {
 	}
 }
 
-func TestPeerLoop(t *testing.T) {
+// TestAnyLoop checks the bound of a loop, and the names in a path through other engines.
+func TestAnyLoop(t *testing.T) {
 	t.Parallel()
 	all := ring(2 * maxLoop)
 	if got := findAnyLoop(all); got != nil {
