@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -50,15 +51,15 @@ func scanSealed(row scanner) (s Sealed, err error) {
 // ListSealed returns all that callers have sealed with their own key: the keys of the database, if it
 // has any, and the secrets that are not sealed with one of these.
 func (d *DB) ListSealed(ctx context.Context) (all []Sealed, err error) {
+	all, err = d.ListSecrets(ctx)
+	return slices.DeleteFunc(all, func(s Sealed) bool { return s.kind != sealedKey && s.Secrets[0] == keyedSecret }), err
+}
+
+// ListSecrets returns all secrets, and the keys of the database, if it has any.
+func (d *DB) ListSecrets(ctx context.Context) (all []Sealed, err error) {
 	err = d.read(ctx, "list secrets", func(tx *sql.Tx) error {
-		secrets, err := collect(ctx, tx, scanSealed, sealedQuery)
-		if err != nil {
+		if all, err = collect(ctx, tx, scanSealed, sealedQuery); err != nil {
 			return err
-		}
-		for _, s := range secrets {
-			if s.Secrets[0] != keyedSecret {
-				all = append(all, s)
-			}
 		}
 		if has, err := hasSharedKeys(ctx, tx); err != nil || !has {
 			return err

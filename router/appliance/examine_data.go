@@ -97,7 +97,7 @@ func (e *examination) secrets(ctx context.Context) []doctor.Finding {
 	if e.vault, err = vault.Open(path, false); err != nil {
 		return []doctor.Finding{doctor.Failed("secrets", keyFile, err)}
 	}
-	if _, err := e.countSecrets(ctx, e.vault.Unseal); err != nil {
+	if _, err := e.countSecrets(ctx, e.unsealer(ctx)); err != nil {
 		wrong := doctor.Each(err)
 		return []doctor.Finding{doctor.Bad("secrets", keyFile, fmt.Sprintf("%d of %d secrets cannot be decrypted, the first of them: %v", len(wrong), n, wrong[0]),
 			"put the key file back that belongs to these databases; otherwise set the passwords of the broker connections, and the configurations of the bridges, anew")}
@@ -105,12 +105,29 @@ func (e *examination) secrets(ctx context.Context) []doctor.Finding {
 	return []doctor.Finding{doctor.Good("secrets", keyFile, "decrypts all %d secrets that are stored", n)}
 }
 
+// unsealer returns what opens all secrets: with the key of this machine, and with the keys of the
+// database that this opens.
+func (e *examination) unsealer(ctx context.Context) func(sealed, aad []byte) ([]byte, error) {
+	if !e.hasDatabase() {
+		return e.vault.Unseal
+	}
+	var keys *sharedKeys
+	err := db.View(ctx, filepath.Join(e.c.DataDir, databaseFile), func(d *db.DB) (err error) {
+		keys, err = openKeys(ctx, d, e.vault)
+		return err
+	})
+	if err != nil { // which is found again when the keys themselves are opened
+		return e.vault.Unseal
+	}
+	return keys.Unseal
+}
+
 // countSecrets opens all secrets with unseal. Its error has one for each that cannot be opened.
 func (e *examination) countSecrets(ctx context.Context, unseal func(sealed, aad []byte) ([]byte, error)) (n int, err error) {
 	in := func(name string) string { return filepath.Join(e.c.DataDir, name) }
 	if e.hasDatabase() {
 		err = db.View(ctx, in(databaseFile), func(d *db.DB) (err error) {
-			all, err := d.ListSealed(ctx)
+			all, err := d.ListSecrets(ctx)
 			for _, s := range all {
 				if _, failed := unseal(s.Secrets, []byte(s.ID)); failed != nil {
 					err = errors.Join(err, fmt.Errorf("that of %s: %w", s.ID, failed))

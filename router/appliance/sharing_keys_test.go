@@ -21,6 +21,7 @@ import (
 	"signalbox/db"
 	"signalbox/db/dbtest"
 	"signalbox/handlers/vault"
+	"signalbox/router/appliance/doctor"
 )
 
 // keyNode is a node whose database is shared, with a machine key of its own.
@@ -409,3 +410,20 @@ var _ interface {
 	embedded.SharedLog
 	embedded.SharedMembers
 } = (*keyNode)(nil)
+
+// TestSupportBundleKnowsSharedSecrets has a bundle know the passwords that are sealed with a key of the database, and
+// doctor open them.
+func TestSupportBundleKnowsSharedSecrets(t *testing.T) {
+	t.Parallel()
+	n := newKeyFleet(t, 1).nodes[0]
+	c := DefaultConfig()
+	c.DataDir = n.dir
+	if all := storedSecrets(t.Context(), c); !slices.Contains(all, "password of first") {
+		t.Errorf("%d secrets are known, and not that of the connection", len(all))
+	}
+	e := &examination{c: c}
+	e.findings = e.databases(t.Context())
+	if found := e.secrets(t.Context()); len(found) != 1 || found[0].Level != doctor.OK || !strings.Contains(found[0].Text, "all 2 secrets") {
+		t.Errorf("doctor found %+v", found)
+	}
+}

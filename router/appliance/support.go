@@ -224,8 +224,9 @@ func storedSecrets(ctx context.Context, c Config) (all []string) {
 	if e.vault == nil {
 		return nil
 	}
+	unseal := e.unsealer(ctx)
 	_, _ = e.countSecrets(ctx, func(sealed, aad []byte) ([]byte, error) {
-		plain, err := e.vault.Unseal(sealed, aad)
+		plain, err := unseal(sealed, aad)
 		if err == nil {
 			all = append(all, secretsIn(plain)...)
 		}
