@@ -14,7 +14,11 @@ const (
 	resultApplied  = 1
 	resultConflict = 2 // the content has changed since the entry was made
 	resultReserved = 3 // another copy alone may change the content now
+	resultUnknown  = 4 // the entry was proposed before, too long ago to know whether it was applied
 )
+
+// knownEntries is for how many of the last entries it is known that they were applied.
+const knownEntries = 4096
 
 // reservationEntries is how many entries a reservation lasts at most. A copy that is lost after it
 // has reserved the next change delays the others by so many attempts.
@@ -111,22 +115,60 @@ func (d *DB) applyIn(ctx context.Context, tx *sql.Tx, index int64, e *entry) (ou
 	if e.base > s.version {
 		return 0, fmt.Errorf("it was made for version %d of the content, and this is version %d: %w", e.base, s.version, errDiffers)
 	}
-	outcome = s.decide(e)
-	if outcome == resultApplied {
-		for _, c := range e.statements {
-			if err := c.apply(ctx, tx); err != nil {
-				return 0, err
-			}
+	if outcome, err = e.formerOutcome(ctx, tx, s.version); err != nil {
+		return 0, err
+	}
+	if outcome == 0 {
+		if outcome = s.decide(e); outcome == resultApplied {
+			err = d.change(ctx, tx, e, s.version)
 		}
-		if _, changed := e.changedKey(); changed {
-			if err := d.keyChanged(ctx, tx); err != nil {
-				return 0, err
-			}
-		}
+	}
+	if err != nil {
+		return 0, err
 	}
 	const store = "UPDATE shared_state SET version = ?, applied = ?, reserved_by = ?, reserved_left = ?"
 	_, err = tx.ExecContext(ctx, store, s.version, index, s.reservedBy, s.reservedLeft)
 	return outcome, err
+}
+
+// formerOutcome returns the outcome of an entry that was proposed before, 0 if it was not applied then.
+func (e *entry) formerOutcome(ctx context.Context, tx *sql.Tx, version int64) (outcome byte, err error) {
+	if !e.again || e.base == version {
+		return 0, nil
+	}
+	applied, err := exists(ctx, tx, "SELECT EXISTS (SELECT 1 FROM shared_entries WHERE id = ?)", e.id)
+	switch {
+	case err != nil:
+		return 0, err
+	case applied:
+		return resultApplied, nil
+	case version-e.base > knownEntries:
+		return resultUnknown, nil
+	}
+	return 0, nil
+}
+
+// change executes the statements of an entry, with which the content has a version.
+func (d *DB) change(ctx context.Context, tx *sql.Tx, e *entry, version int64) error {
+	if len(e.statements) == 0 {
+		return nil
+	}
+	for _, c := range e.statements {
+		if err := c.apply(ctx, tx); err != nil {
+			return err
+		}
+	}
+	if _, changed := e.changedKey(); changed {
+		if err := d.keyChanged(ctx, tx); err != nil {
+			return err
+		}
+	}
+	const add, forget = "INSERT INTO shared_entries (version, id) VALUES (?, ?)", "DELETE FROM shared_entries WHERE version <= ?"
+	if _, err := tx.ExecContext(ctx, add, version, e.id); err != nil {
+		return err
+	}
+	_, err := tx.ExecContext(ctx, forget, version-knownEntries)
+	return err
 }
 
 // decide returns the outcome of an entry, and changes the state accordingly. It depends only on

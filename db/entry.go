@@ -14,7 +14,8 @@ import (
 //	block header        version of the format and checksum, see storage.SealBlock
 //	schema, base        numbers
 //	origin              text
-//	reserve             0 or 1
+//	id                  text
+//	reserve, again      0 or 1
 //	texts               their number, then each with its length
 //	statements          their number, then for each: the number of its text, the rows it
 //	                    changes, the number of its arguments, and these
@@ -25,7 +26,9 @@ type entry struct {
 	schema     int64  // for which it was made
 	base       int64  // the version of the content on which the statements were executed
 	origin     string // the copy on which they were
+	id         string // the same when it is proposed again
 	reserve    bool   // after a conflict, the next change is to be that of origin
+	again      bool   // it was proposed before, and may have been applied
 	statements []statement
 }
 
@@ -48,7 +51,8 @@ func (e *entry) encode() []byte {
 	b = binary.AppendUvarint(b, uint64(e.schema)) //nolint:gosec // not negative, as those below
 	b = binary.AppendUvarint(b, uint64(e.base))   //nolint:gosec // as above
 	b = appendText(b, e.origin)
-	b = append(b, bit(e.reserve))
+	b = appendText(b, e.id)
+	b = append(b, bit(e.reserve), bit(e.again))
 	texts, numbers := []string{}, map[string]int{}
 	for _, s := range e.statements {
 		if _, known := numbers[s.text]; !known {
@@ -109,7 +113,8 @@ func decodeEntry(b []byte) (e entry, err error) {
 	e.schema = int64(r.NumberUpTo(positive)) //nolint:gosec // within its bounds, as those below
 	e.base = int64(r.NumberUpTo(positive))   //nolint:gosec // as above
 	e.origin = r.Text()
-	e.reserve = r.Bool()
+	e.id = r.Text()
+	e.reserve, e.again = r.Bool(), r.Bool()
 	texts := make([]string, r.Count(1))
 	for i := range texts {
 		if texts[i] = r.Text(); !isChange(texts[i]) {

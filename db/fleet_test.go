@@ -52,7 +52,7 @@ const (
 	late              // it is applied later, which the proposer does not know
 )
 
-var errNoAnswer = errors.New("no answer")
+var errNoAnswer = fmt.Errorf("%w: no answer", db.ErrUnconfirmed)
 
 // newFleet starts copies of an empty database. The first one is populated before it is shared.
 func newFleet(t testing.TB, size int) *fleet {

@@ -188,6 +188,11 @@ CREATE INDEX sessions_by_expiry ON sessions (expires_at);
 
 CREATE INDEX sessions_by_user ON sessions (user_id);
 
+CREATE TABLE shared_entries (
+	version INTEGER PRIMARY KEY, -- of the content after the entry
+	id      TEXT NOT NULL UNIQUE
+) STRICT;
+
 CREATE TABLE shared_keys (
 	id    TEXT PRIMARY KEY, -- made from the hash of the key
 	key   BLOB NOT NULL,    -- itself sealed by the caller, for this machine

@@ -120,7 +120,7 @@ func isAboutContent(err error) bool {
 // outcomeOf returns the outcome of a write whose entry was not confirmed.
 func (w *sharedWrite) outcomeOf(err error) error {
 	switch {
-	case errors.Is(err, ErrUnavailable):
+	case errors.Is(err, ErrUnavailable), errors.Is(err, ErrTooLarge):
 		return err
 	case w.changes:
 		return fmt.Errorf("%w (%w)", ErrUnconfirmed, err)

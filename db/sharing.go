@@ -2,6 +2,7 @@ package db
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"sync"
@@ -12,7 +13,8 @@ import (
 type Log interface {
 	// Propose appends an entry and returns what Apply has returned for it, after this node has
 	// applied it. The error is ErrUnavailable if the entry is not in the log and never will be;
-	// after any other the entry may have been applied, or still may be.
+	// after any other the entry may have been applied, or still may be. After ErrUnconfirmed it
+	// is proposed again.
 	Propose(ctx context.Context, entry []byte) (result []byte, err error)
 	// Leads reports whether this node leads those that apply the log, as far as it knows.
 	Leads() bool
@@ -21,7 +23,7 @@ type Log interface {
 // Bounds of writes in a database that is shared.
 const (
 	shareLimit   = 30 * time.Second      // how long a write takes at most
-	proposeLimit = 10 * time.Second      // how long an entry is waited for
+	proposeLimit = 10 * time.Second      // how long an entry is waited for, however often it is proposed
 	shareGroup   = 256                   // writes in one entry at most
 	shareBytes   = 1 << 20               // in one entry, if there are several writes in it
 	shareWait    = 25 * time.Millisecond // before a write is repeated, while another copy alone may change the content
@@ -135,21 +137,19 @@ func unfinished(group []*sharedWrite) (rest []*sharedWrite) {
 	return rest
 }
 
-// propose proposes an entry and finishes the writes in it, unless they must be repeated.
+// propose proposes an entry and finishes the writes in it, unless they must be repeated. It proposes
+// the same entry again while it is not known whether it was applied.
 func (s *sharing) propose(e *entry, part []*sharedWrite) (outcome byte) {
-	proposal := e.encode()
-	if len(proposal) > maxEntry {
-		for _, w := range part {
-			w.finish(fmt.Errorf("%w: a change that the nodes of a cluster share has at most %d MiB", ErrTooLarge, maxEntry>>20))
-		}
-		return 0
-	}
 	ctx, cancel := context.WithTimeout(s.ctx, proposeLimit)
 	defer cancel()
-	changed := s.d.changed.wait()
-	result, err := s.log.Propose(ctx, proposal)
-	if err == nil && len(result) == 1 {
-		outcome = result[0]
+	e.id = rand.Text()
+	outcome, err := s.proposeOnce(ctx, e)
+	for err == nil && e.again && outcome == resultReserved || errors.Is(err, ErrUnconfirmed) && ctx.Err() == nil {
+		e.again = true
+		if outcome, err = s.proposeOnce(ctx, e); errors.Is(err, ErrUnavailable) {
+			err = fmt.Errorf("%w: %s", ErrUnconfirmed, err.Error()) // what was proposed before may be applied
+			break
+		}
 	}
 	switch outcome {
 	case resultApplied:
@@ -161,18 +161,33 @@ func (s *sharing) propose(e *entry, part []*sharedWrite) (outcome byte) {
 		for _, w := range part {
 			w.withdraw()
 		}
-		if outcome == resultReserved {
-			pause(s.ctx, changed)
-		}
 		return outcome
 	}
 	if err == nil {
-		err = errors.New("the log returned no result for the entry")
+		err = errors.New("the log does not tell whether the entry was applied")
 	}
 	for _, w := range part {
 		w.finish(w.outcomeOf(err))
 	}
 	return 0
+}
+
+// proposeOnce returns the outcome of an entry, 0 with an error. It waits a little if the entry must be
+// proposed again.
+func (s *sharing) proposeOnce(ctx context.Context, e *entry) (outcome byte, err error) {
+	proposal := e.encode()
+	if len(proposal) > maxEntry {
+		return 0, fmt.Errorf("%w: a change that the nodes of a cluster share has at most %d MiB", ErrTooLarge, maxEntry>>20)
+	}
+	changed := s.d.changed.wait()
+	result, err := s.log.Propose(ctx, proposal)
+	if err == nil && len(result) == 1 {
+		outcome = result[0]
+	}
+	if outcome == resultReserved || errors.Is(err, ErrUnconfirmed) {
+		pause(ctx, changed)
+	}
+	return outcome, err
 }
 
 // pause waits until the content has changed, but not for long.

@@ -69,10 +69,20 @@ func (b *Broker) dispatch(r *engine.Request) {
 }
 
 // handleHA handles a request about clusters. The response is for the requester alone: it
-// may contain the keys of nodes.
+// may contain the keys of nodes. While the broker enters a cluster that shares the audit log, its record ends
+// after the response: it waits until the broker is admitted, for which that of other nodes may be needed.
 func (b *Broker) handleHA(ctx context.Context, r *engine.Request) {
 	b.cluster.beginCommand()
-	answer := b.audited(r, func() []byte { return control.HA(ctx, commander{b.cluster, r.AdminOnly()}, r.Payload) })
+	answer, end := b.begun(r, func() []byte { return control.HA(ctx, commander{b.cluster, r.AdminOnly()}, r.Payload) })
+	if b.cluster.isEntering() && b.cluster.sharesData.Load() {
+		b.cluster.beginCommand()
+		defer b.tasks.Go(func() {
+			end()
+			b.cluster.disconnectDeferred()
+		})
+	} else {
+		end()
+	}
 	if answer == nil {
 		b.log.Warn("a control request was not answered in time", "topic", r.Topic)
 	} else {

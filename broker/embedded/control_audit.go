@@ -13,23 +13,29 @@ const errNotAudited = "Audit log cannot be written"
 // audited handles a request between the two parts of its record. handle returns the response,
 // nil if there was none in time.
 func (b *Broker) audited(r *engine.Request, handle func() []byte) []byte {
+	answer, end := b.begun(r, handle)
+	end()
+	return answer
+}
+
+// begun handles a request after the first part of its record. The second one is that of end.
+func (b *Broker) begun(r *engine.Request, handle func() []byte) (answer []byte, end func()) {
 	if b.config.ControlAudit == nil {
-		return handle()
+		return handle(), func() {}
 	}
 	commands, at := control.Changes(r.Topic, r.Payload)
 	if len(commands) == 0 {
-		return handle()
+		return handle(), func() {}
 	}
 	client := r.Client()
-	end, err := b.config.ControlAudit(broker.ControlRequest{Topic: r.Topic, Username: client.Username, ClientID: client.ClientID,
+	record, err := b.config.ControlAudit(broker.ControlRequest{Topic: r.Topic, Username: client.Username, ClientID: client.ClientID,
 		Address: client.Address, Commands: commands})
 	if err != nil {
 		b.log.Warn("a control request was refused, as it cannot be recorded", "topic", r.Topic, "error", err)
-		return control.Refuse(r.Payload, errNotAudited)
+		return control.Refuse(r.Payload, errNotAudited), func() {}
 	}
-	answer := handle()
-	end(outcomes(r.Topic, answer, at))
-	return answer
+	answer = handle()
+	return answer, func() { record(outcomes(r.Topic, answer, at)) }
 }
 
 // outcomes returns the outcome of each command with one of the numbers; nil without a response.

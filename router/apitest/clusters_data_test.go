@@ -13,7 +13,37 @@ import (
 	"signalbox/router/appliance/backup"
 )
 
-func shareData(c *appliance.Config) { c.Cluster.ShareData = true }
+// shareData has a node share the data of the platform. No leader is replaced only because the machine is busy.
+func shareData(c *appliance.Config) {
+	c.Cluster.ShareData, c.Cluster.ElectionTimeout = true, 3*time.Second
+}
+
+// stored returns the response to a change that is made again while the nodes have no leader to store it.
+func stored(t *testing.T, change func() *apitest.Response) (r *apitest.Response) {
+	t.Helper()
+	waitFor(t, "the cluster stores a change", func() bool {
+		r = change()
+		return r.Status != 503
+	})
+	return r
+}
+
+// logIn returns a caller with a session of the root administrator.
+func (s *site) logIn(t *testing.T) *apitest.Caller {
+	t.Helper()
+	var session struct{ Token string }
+	stored(t, func() *apitest.Response {
+		return s.Anonymous().Post("/api/auth/login", object{"email": apitest.RootEmail, "password": apitest.RootPassword})
+	}).Want(200).Decode(&session)
+	return s.Bearer(session.Token)
+}
+
+// makeProject creates a project.
+func makeProject(t *testing.T, root *apitest.Caller, name string) (made handlers.ProjectRecord) {
+	t.Helper()
+	stored(t, func() *apitest.Response { return root.Post("/api/projects", object{"name": name}) }).Want(200).Decode(&made)
+	return made
+}
 
 // TestClusterSharesData has three nodes share the data of the platform: users, tokens, projects and
 // the secrets of connections are the same at each, and stay when a node leaves.
@@ -27,11 +57,10 @@ func TestClusterSharesData(t *testing.T) {
 		waitFor(t, "the token of the first node is valid", func() bool {
 			return s.Bearer(token).Get("/api/projects/"+first.Project+"/brokers").Status == 200
 		})
-		root := s.LogIn(apitest.RootEmail, apitest.RootPassword)
-		var made handlers.ProjectRecord
-		root.Post("/api/projects", object{"name": "made at " + s.port}).Want(200).Decode(&made)
+		root := s.logIn(t)
+		made := makeProject(t, root, "made at "+s.port)
 		for _, other := range all {
-			r := other.LogIn(apitest.RootEmail, apitest.RootPassword)
+			r := other.logIn(t)
 			waitFor(t, "the project is at all nodes", func() bool { return r.Get("/api/projects/"+made.ID).Status == 200 })
 		}
 		// The broker of the next node is reached with the password that was stored at the first one.
@@ -42,20 +71,20 @@ func TestClusterSharesData(t *testing.T) {
 		}
 	}
 	last := all[2]
-	root := last.LogIn(apitest.RootEmail, apitest.RootPassword)
+	root := last.logIn(t)
 	first.Root.Put(path+"/leave", object{"nodeid": 3}).Want(204)
 	waitState(t, first, path, "active", 2)
 	waitFor(t, "the node that left has the data as its own", func() bool {
 		return root.Post("/api/projects", object{"name": "alone"}).Status == 200
 	})
-	first.Root.Post("/api/projects", object{"name": "without it"}).Want(200)
+	makeProject(t, first.Root, "without it")
 }
 
 // TestClusterDataWithoutMajority starts a node alone: what is stored can be read, with the sessions and
 // tokens of before, changes are refused, and it goes on when there is a majority again.
 func TestClusterDataWithoutMajority(t *testing.T) {
 	t.Parallel()
-	all := startSites(t, 3, shareData, func(c *appliance.Config) { c.Cluster.ElectionTimeout = 2 * time.Second })
+	all := startSites(t, 3, shareData)
 	first, second, third := all[0], all[1], all[2]
 	formCluster(t, all, "dynsec")
 	brokers := "/api/projects/" + first.Project + "/brokers"

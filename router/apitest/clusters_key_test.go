@@ -85,7 +85,7 @@ func wantNoKey(t *testing.T, dir string, keys ...[]byte) {
 func sharedKeySites(t *testing.T, n int) (all []*site, configs []appliance.Config) {
 	t.Helper()
 	all = startSites(t, n, func(c *appliance.Config) {
-		c.Cluster.ShareData = true
+		shareData(c)
 		configs = append(configs, *c)
 	})
 	return all, configs
@@ -115,8 +115,8 @@ func TestClusterKey(t *testing.T) {
 			return root.Get("/api/projects/"+first.Project+"/brokers/"+next.at+"/clients").Status == 200
 		})
 	}
-	second := all[1].LogIn(apitest.RootEmail, apitest.RootPassword)
-	third := last.LogIn(apitest.RootEmail, apitest.RootPassword)
+	second := all[1].logIn(t)
+	third := last.logIn(t)
 	wantReads(second, last)
 	wantReads(third, all[1])
 	for _, c := range configs {

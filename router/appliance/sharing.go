@@ -64,10 +64,16 @@ type databaseLog struct{ embedded.SharedLog }
 // Propose implements db.Log.
 func (l databaseLog) Propose(ctx context.Context, entry []byte) (result []byte, err error) {
 	result, err = l.SharedLog.Propose(ctx, entry)
-	if err != nil && broker.KindOf(err) == broker.Unavailable {
-		err = fmt.Errorf("%w (%w)", db.ErrUnavailable, err)
+	if err == nil {
+		return result, nil
 	}
-	return result, err
+	switch broker.KindOf(err) {
+	case broker.Unavailable:
+		err = fmt.Errorf("%w (%w)", db.ErrUnavailable, err)
+	case broker.Unconfirmed:
+		err = fmt.Errorf("%w (%w)", db.ErrUnconfirmed, err)
+	}
+	return nil, err
 }
 
 // lastWrites returns a step of the stop that does not fail, but logs a warning, if its last writes
