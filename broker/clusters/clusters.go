@@ -91,6 +91,7 @@ var _ broker.Clusters = (*Clusters)(nil)
 type timing struct {
 	observe   time.Duration // to observe all nodes
 	change    time.Duration // for a command that changes something
+	enter     time.Duration // for one with which a node enters a cluster
 	leader    time.Duration // until a new cluster has a leader that lists all nodes
 	contact   time.Duration // until the leader has reached new nodes that wait for it
 	votes     time.Duration // until new nodes have a vote
@@ -100,7 +101,7 @@ type timing struct {
 }
 
 var defaultTiming = timing{
-	observe: 3 * time.Second, change: 15 * time.Second, leader: 10 * time.Second, contact: 6 * time.Second,
+	observe: 3 * time.Second, change: 15 * time.Second, enter: 30 * time.Second, leader: 10 * time.Second, contact: 6 * time.Second,
 	votes: 5 * time.Second, departure: 2 * time.Second, poll: 100 * time.Millisecond, undo: 20 * time.Second,
 }
 

@@ -60,7 +60,11 @@ func (cl Cluster) hint(n Node, err error) string {
 
 // change sends a command that changes something.
 func (c *Clusters) change(ctx context.Context, cl Cluster, n Node, cmd control.HACommand, data any) error {
-	ctx, cancel := context.WithTimeout(ctx, c.timing.change)
+	limit := c.timing.change
+	if cmd.Enters() {
+		limit = c.timing.enter
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	return c.ask(ctx, cl, n, cmd, data)
 }

@@ -27,6 +27,10 @@ type haArgs struct {
 // Name returns the command's name.
 func (c HACommand) Name() string { return c.name }
 
+// Enters reports whether the broker enters a cluster with the command, before which it may have to store
+// a copy of all of its data.
+func (c HACommand) Enters() bool { return c.name == opCreateCluster || c.name == opJoinCluster }
+
 // Encode returns the message with just this command, as [Command.Encode] does.
 func (c HACommand) Encode(correlation string) []byte {
 	c.args.Command, c.args.CorrelationData = c.name, correlation

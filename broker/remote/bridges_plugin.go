@@ -117,7 +117,7 @@ func (p bridgePlugins) GetBridgeSchema(ctx context.Context, bridgeID string) (sc
 func (p bridgePlugins) TestBridge(ctx context.Context, bridgeID string, config json.RawMessage) ([]broker.BridgeTest, error) {
 	var l control.BridgeTestList
 	r := aboutBridge(bridgeID, control.TestBridge(config))
-	r.waitsForOthers = true
+	r.takesLong = true
 	err := p.request(ctx, bridgeID, r, &l)
 	return l, err
 }

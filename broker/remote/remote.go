@@ -65,7 +65,7 @@ type Dialer struct {
 type timing struct {
 	connectTimeout  time.Duration // from name resolution to CONNACK
 	responseTimeout time.Duration // of a command or subscription
-	externalTimeout time.Duration // added if the broker waits for other systems
+	longTimeout     time.Duration // added if a command takes long
 	grace           time.Duration // for the response to a probe that the broker has processed
 	writeTimeout    time.Duration // of one packet
 	minDelay        time.Duration // before the second attempt in a row
@@ -83,7 +83,7 @@ type timing struct {
 var defaultTiming = timing{
 	connectTimeout:  10 * time.Second,
 	responseTimeout: 10 * time.Second,
-	externalTimeout: 20 * time.Second,
+	longTimeout:     20 * time.Second,
 	grace:           time.Second,
 	writeTimeout:    10 * time.Second,
 	minDelay:        time.Second,

@@ -17,7 +17,7 @@ type request struct {
 	feature        broker.Capability
 	encode         func(correlation string) []byte
 	subscribesLate bool // responses are subscribed to on first use
-	waitsForOthers bool // the broker waits for other systems before it responds
+	takesLong      bool // the broker waits for other systems before it responds, or copies all of its data
 }
 
 // do sends a request and returns the response and its correlation data. The error is a
@@ -30,8 +30,8 @@ func (b *Broker) do(ctx context.Context, r request) (payload []byte, correlation
 		}
 	}()
 	limit := b.timing.responseTimeout
-	if r.waitsForOthers {
-		limit += b.timing.externalTimeout
+	if r.takesLong {
+		limit += b.timing.longTimeout
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
