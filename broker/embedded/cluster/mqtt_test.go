@@ -78,8 +78,11 @@ func TestMQTTEndsWithMembership(t *testing.T) {
 	<-in.came
 	b := gone.node.membership.Load().credentials
 	must(t, l.node.RemoveNode(within(t, suite.HangLimit), gone.id))
-	wantClosed(t, out)
-	wantClosed(t, back)
+	for _, conn := range []net.Conn{out, back} {
+		if err := wantClosed(t, conn); errors.Is(err, net.ErrClosed) {
+			t.Errorf("got %v, as if this end had been closed by its user", err)
+		}
+	}
 	f.atRest(gone)
 	if m, err := gone.node.Membership(); !errors.Is(err, ErrNotClustered) {
 		t.Errorf("at rest: %q, %v", m, err)
@@ -107,11 +110,13 @@ func TestMQTTEndsWithMembership(t *testing.T) {
 }
 
 // wantClosed waits until the other end closes a connection.
-func wantClosed(t *testing.T, conn net.Conn) {
+func wantClosed(t *testing.T, conn net.Conn) error {
 	t.Helper()
 	defer conn.Close()
 	conn.SetDeadline(time.Now().Add(suite.HangLimit))
-	if _, err := conn.Read(make([]byte, 1)); err == nil || errors.Is(err, context.DeadlineExceeded) {
+	_, err := conn.Read(make([]byte, 1))
+	if err == nil || errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("a connection is open (%v)", err)
 	}
+	return err
 }
