@@ -86,7 +86,8 @@ type Options struct {
 	// Without Data such connections are refused.
 	Data func(from NodeID, conn net.Conn)
 
-	// MQTT is Data for connections that another node has opened with DialMQTT.
+	// MQTT is Data for connections that another node has opened with DialMQTT. Close does not wait for
+	// them.
 	MQTT func(from NodeID, conn net.Conn)
 
 	// Changed is called after the node has joined or left a cluster, and when the leader or

@@ -120,3 +120,32 @@ func wantClosed(t *testing.T, conn net.Conn) error {
 	}
 	return err
 }
+
+// TestDissolveOverMQTT dissolves a cluster as requested over a connection that ends with it: the request is
+// not waited for by itself.
+func TestDissolveOverMQTT(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	leads, dissolved := make(chan *Node, 1), make(chan error, 1)
+	dissolve := func(_ NodeID, conn net.Conn) {
+		defer conn.Close()
+		if _, err := conn.Read(make([]byte, 1)); err == nil {
+			ctx, cancel := context.WithTimeout(context.Background(), suite.HangLimit)
+			defer cancel()
+			dissolved <- (<-leads).Delete(ctx)
+		}
+	}
+	f.formWith(func(o *Options) {
+		calm(o)
+		o.MQTT = dissolve
+	}, 1, 2)
+	l := f.leader()
+	leads <- l.node
+	to, err := l.node.Membership()
+	must(t, err)
+	conn, _, err := f.follower().node.DialMQTT(within(t, suite.HangLimit), to)
+	must(t, err)
+	_, err = conn.Write([]byte("x"))
+	must(t, err, <-dissolved)
+	wantClosed(t, conn)
+}
