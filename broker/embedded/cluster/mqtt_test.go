@@ -149,3 +149,14 @@ func TestDissolveOverMQTT(t *testing.T) {
 	must(t, err, <-dissolved)
 	wantClosed(t, conn)
 }
+
+// TestDepartureEndsWithNode does not wait for the departure of a node that is closed.
+func TestDepartureEndsWithNode(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t).form(1)
+	n := f.nodes[1].node
+	f.nodes[1].close()
+	if err := n.awaitDeparture(within(t, suite.HangLimit)); !errors.Is(err, ErrUnconfirmed) || !errors.Is(err, ErrClosed) {
+		t.Errorf("got %v", err)
+	}
+}
