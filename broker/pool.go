@@ -26,14 +26,19 @@ func SchemeUsesTLS(scheme string) bool {
 // Target is a stored connection to a broker. Rev changes with every edit, so that a
 // live connection of an older one is replaced. With TopicTree, the topics of a broker
 // without a topic tree may be determined by subscribing to everything.
+//
+// With Membership the broker is that of another node of the cluster of the broker in this process, and
+// is reached over the cluster port; URL, Username, Password and TLS are not used then. It begins with
+// "UUID of the cluster/number of the node".
 type Target struct {
-	ID        string
-	Rev       int64
-	URL       string
-	Username  string
-	Password  Secret
-	TLS       TLS
-	TopicTree bool
+	ID         string
+	Rev        int64
+	URL        string
+	Username   string
+	Password   Secret
+	TLS        TLS
+	Membership string
+	TopicTree  bool
 }
 
 // Dial builds a live broker for a target. It validates and returns at once;

@@ -198,7 +198,7 @@ type UpdateBrokerRequest struct {
 // UpdateBroker changes the given members of a connection and reconnects; null clears. A
 // stored secret is not sent to a changed address.
 func (a *API) UpdateBroker(ctx context.Context, r *UpdateBrokerRequest) error {
-	if r.BrokerID == a.Embedded() && !a.DB.IsShared() { // else other nodes need an address and credentials
+	if r.BrokerID == a.Embedded() && !a.DB.IsShared() { // else other nodes may use an address and credentials
 		return conflict("the embedded broker's connection is managed by signalbox itself")
 	}
 	bad := r.Body.check(a.CertDir)

@@ -60,7 +60,7 @@ func (r clusterRows) node(ctx context.Context, projectID string, row db.ClusterN
 	if !row.Own {
 		switch b, err := r.DB.GetBroker(ctx, projectID, row.BrokerID); {
 		case err == nil:
-			n.URL = b.URL
+			n.URL, n.Inside = b.URL, overCluster(b) != ""
 		case !errors.Is(err, db.ErrNotFound):
 			return n, err
 		}

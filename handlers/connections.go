@@ -345,6 +345,7 @@ func (c *Connections) connect(row db.Broker) (broker.Broker, error) {
 	if err != nil {
 		return nil, err
 	}
+	t.Membership = overCluster(row)
 	return c.Brokers.Get(t)
 }
 

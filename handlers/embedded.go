@@ -21,6 +21,9 @@ type embeddedDetails struct {
 	// First is set if the record existed before the nodes of a cluster shared the database: the
 	// content was that of the broker's node.
 	First bool `json:"first,omitempty"`
+	// Membership is that of the node in the cluster that shares the database, by which the other nodes
+	// reach the broker; "" until the node has stored it. A node that joins again has another one.
+	Membership string `json:"membership,omitempty"`
 }
 
 // embeddedRecord is the record of the broker in this process.
@@ -93,11 +96,37 @@ func (a *API) storeEmbedded(ctx context.Context) error {
 		return err
 	}
 	a.useEmbedded(row)
-	if row.URL == a.inProcessURL || row.Username != "" {
+	d, _ := ofEmbedded(row)
+	before := d.Membership
+	if d.Membership, err = a.membership(before); err != nil {
+		return err
+	}
+	moved := row.URL != a.inProcessURL && row.Username == ""
+	if d.Membership == before && !moved {
 		return nil
 	}
-	row.URL, row.UpdatedAt = a.inProcessURL, a.Now()
+	if moved {
+		row.URL = a.inProcessURL
+	}
+	if row.Details, err = json.Marshal(d); err != nil {
+		return err
+	}
+	row.UpdatedAt = a.Now()
 	return a.DB.UpdateBroker(ctx, row)
+}
+
+// membership returns the membership of this node in the cluster that shares the database; in a database
+// that is not shared, what it was before.
+func (a *API) membership(before string) (string, error) {
+	if !a.DB.IsShared() {
+		return before, nil
+	}
+	if b, ok := a.inProcess.(interface{ Membership() string }); ok {
+		if m := b.Membership(); m != "" {
+			return m, nil
+		}
+	}
+	return "", errNoNumber
 }
 
 // findEmbedded returns the record of the broker in this process. A record without a node is that of
@@ -139,7 +168,7 @@ func (a *API) createEmbedded(ctx context.Context) (row db.Broker, err error) {
 	return row, a.DB.CreateBroker(ctx, row)
 }
 
-// errNoNumber is why a node has no record yet.
+// errNoNumber is why a node cannot store its record yet.
 var errNoNumber = &broker.Error{Kind: broker.Unavailable, Op: "adopt", Msg: "the node does not take part in its cluster yet"}
 
 // useEmbedded has the broker in this process used under a record.
@@ -175,8 +204,18 @@ func LabelEmbedded(ctx context.Context, d *db.DB) error {
 	return nil
 }
 
+// overCluster returns the membership of the node whose embedded broker is reached over the cluster port:
+// that of a record without credentials. It is "" for other records.
+func overCluster(row db.Broker) string {
+	if d, ok := ofEmbedded(row); ok && row.Username == "" {
+		return d.Membership
+	}
+	return ""
+}
+
 // checkEmbedded returns why the broker of a record, which is not the one in this process, cannot be
-// connected to, nil if it can be: as that of another node of a cluster, if its record has how.
+// connected to, nil if that can be tried: as that of another node of a cluster, with the credentials in
+// its record or, without any, over the cluster port.
 func (c *Connections) checkEmbedded(row db.Broker) error {
 	d, ok := ofEmbedded(row)
 	switch {
@@ -185,9 +224,9 @@ func (c *Connections) checkEmbedded(row db.Broker) error {
 	case d.Node == "" || d.Node == c.DB.Origin():
 		return &broker.Error{Kind: broker.Unavailable, Op: "connect",
 			Msg: "the embedded broker is switched off; set broker.enabled to true and start signalbox again"}
-	case row.Username == "":
+	case row.Username == "" && overCluster(row) == "":
 		return &broker.Error{Kind: broker.Unavailable, Op: "connect",
-			Msg: "this is the embedded broker of another node of the cluster: use it there, or store the url, username and password with which other nodes reach it"}
+			Msg: "this is the embedded broker of another node, which has not stored yet how the other nodes of its cluster reach it: start that node with the release of this one, or store the url, username and password of the broker"}
 	}
 	return nil
 }

@@ -40,8 +40,9 @@ type Cluster struct {
 // Own is set, Target.
 type Node struct {
 	broker.ClusterNodeRef
-	Own bool
-	URL string
+	Own    bool
+	Inside bool // the connection uses no listener of the broker
+	URL    string
 }
 
 // Rows stores clusters and finds the brokers of nodes. Its errors are a [*broker.Error] if a

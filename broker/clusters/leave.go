@@ -106,11 +106,22 @@ func (c *Clusters) dissolve(ctx context.Context, cl Cluster) error {
 	if leader == nil {
 		return noLeader(opDelete, cl, views)
 	}
-	if err := c.change(ctx, cl, leader.Node, control.DeleteCluster(cl.Name), nil); err != nil {
+	err := c.change(ctx, cl, leader.Node, control.DeleteCluster(cl.Name), nil)
+	if err != nil && !(broker.KindOf(err) == broker.Unconfirmed && c.isDissolved(ctx, cl, members(cl.Name, views))) {
 		return err
 	}
 	if err := c.awaitDeparture(ctx, cl, members(cl.Name, views)); err != nil {
 		c.log.Warn("a node may not know yet that its cluster was dissolved", "cluster", cl.ID, "error", err)
 	}
 	return nil
+}
+
+// isDissolved reports whether the former members, as far as they can be asked, are not in the cluster any
+// more. The response of a leader that is reached over the cluster's own port may be lost, since the port
+// closes with the cluster.
+func (c *Clusters) isDissolved(ctx context.Context, cl Cluster, former []Node) bool {
+	return c.poll(ctx, c.timing.departure, func() bool {
+		views := c.observe(ctx, cl, former)
+		return len(unreachable(views)) < len(views) && len(members(cl.Name, views)) == 0
+	})
 }

@@ -52,7 +52,7 @@ func (cl Cluster) withHint(n Node, err error) error {
 
 // hint returns a hint for a node that cannot be reached, "" for none.
 func (cl Cluster) hint(n Node, err error) string {
-	if cl.ID == "" || n.NodeID == cl.joining || cl.SyncMode != broker.SyncFull || err == nil || broker.KindOf(err) != broker.Unavailable {
+	if cl.ID == "" || n.Inside || n.NodeID == cl.joining || cl.SyncMode != broker.SyncFull || err == nil || broker.KindOf(err) != broker.Unavailable {
 		return ""
 	}
 	return " (unless it leads, a node of a full cluster is reached by its listeners with admin_only alone: the connection must lead to one)"

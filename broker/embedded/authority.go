@@ -3,6 +3,7 @@ package embedded
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/netip"
 
 	"signalbox/broker/dynsec"
@@ -22,9 +23,13 @@ const (
 type authority struct{ b *Broker }
 
 // Authenticate admits a client that is not banned, whose address has not exceeded the limit
-// of failed log-ins, and whose credentials are right.
+// of failed log-ins, and whose credentials are right; and the platform of another node, which
+// nothing of that applies to.
 func (a authority) Authenticate(ctx context.Context, l *engine.Login) (engine.Admission, error) {
 	b := a.b
+	if node := l.Socket.Node; node != 0 { // the cluster port has authenticated it
+		return engine.Admission{Username: nodeUsername(node), Rights: allRights{}}, nil
+	}
 	addr := l.Socket.IP
 	if err := b.loginAllowed(addr); err != nil {
 		return engine.Admission{}, err
@@ -43,6 +48,22 @@ func (a authority) Authenticate(ctx context.Context, l *engine.Login) (engine.Ad
 	}
 	return admission, err
 }
+
+// nodeUsername returns the username under which the platform of another node is shown.
+func nodeUsername(node int) string { return fmt.Sprintf("cluster node %d", node) }
+
+// allRights are the rights of the platform of another node, which are those of the one in this process.
+// They end with the connection.
+type allRights struct{}
+
+// Allowed returns true.
+func (allRights) Allowed(engine.Kind, string) bool { return true }
+
+// Revoked returns false.
+func (allRights) Revoked() bool { return false }
+
+// Release does nothing.
+func (allRights) Release() {}
 
 // loginAllowed returns a refusal if log-ins from an address are refused without being
 // checked.

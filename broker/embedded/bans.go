@@ -45,10 +45,10 @@ func (b *Broker) DeleteBan(ctx context.Context, kind broker.BanKind, value strin
 	return b.bans.Remove(ctx, kind, value)
 }
 
-// disconnectBanned closes the connections that are banned now.
+// disconnectBanned closes the connections that are banned now. The platforms of other nodes cannot be.
 func (b *Broker) disconnectBanned() {
 	b.engine.Expel(func(c engine.ClientEvent, s *engine.Socket) bool {
 		_, banned := b.bans.Banned(c.ClientID, c.Username, s.IP)
-		return banned
+		return banned && s.Node == 0
 	})
 }

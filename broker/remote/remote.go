@@ -11,6 +11,7 @@ import (
 	"context"
 	"crypto/rand"
 	"log/slog"
+	"net"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -47,6 +48,10 @@ type Dialer struct {
 	// Outbound restricts the addresses of brokers; nil is the default policy. It must be set
 	// before the first Dial.
 	Outbound *outbound.Policy
+
+	// DialNode, if set, opens a connection to the broker of another node of this service's cluster, by
+	// its membership. That broker asks for no credentials. It must be set before the first Dial.
+	DialNode func(ctx context.Context, membership string) (net.Conn, error)
 
 	// SlowCommand is the time from which on a command is logged as slow; 0 is never. It must be
 	// set before the first Dial.
@@ -114,11 +119,10 @@ func (d *Dialer) Dial(t broker.Target) (broker.Broker, error) {
 }
 
 func (d *Dialer) dial(t broker.Target) (*Broker, error) {
-	ep, err := parseTarget(t)
+	ep, err := d.endpoint(&t)
 	if err != nil {
 		return nil, &broker.Error{Kind: broker.Invalid, Op: "connect", Msg: err.Error(), Err: err}
 	}
-	ep.Dial = d.Outbound.DialContext
 	log := d.log.With("broker", t.ID, "addr", ep.Addr)
 	if ep.TLS != nil && ep.TLS.InsecureSkipVerify && ep.Pin == nil {
 		log.Warn("broker certificate is not verified")

@@ -1,16 +1,44 @@
 package remote
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"net"
 	"slices"
+	"strings"
 
 	"signalbox/broker"
 	"signalbox/broker/mqtt/dial"
 )
+
+// endpoint validates a target without connecting, and removes from it what is not used. Its errors name
+// the invalid member.
+func (d *Dialer) endpoint(t *broker.Target) (dial.Endpoint, error) {
+	if t.Membership == "" {
+		ep, err := parseTarget(*t)
+		ep.Dial = d.Outbound.DialContext
+		return ep, err
+	}
+	if d.DialNode == nil {
+		return dial.Endpoint{}, errors.New("the broker is that of another node of a cluster, and this service is not part of one")
+	}
+	t.Username, t.Password = "", ""
+	membership, name := t.Membership, nodeName(t.Membership)
+	return dial.Endpoint{Host: name, Addr: name, Node: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return d.DialNode(ctx, membership)
+	}}, nil
+}
+
+// nodeName returns the name of a node in messages.
+func nodeName(membership string) string {
+	_, node, _ := strings.Cut(membership, "/")
+	number, _, _ := strings.Cut(node, ".")
+	return "node " + number + " of the cluster"
+}
 
 // parseTarget validates a target without connecting. Its errors name the invalid member.
 func parseTarget(t broker.Target) (dial.Endpoint, error) {

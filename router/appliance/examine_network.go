@@ -131,7 +131,7 @@ func (e *examination) connections(ctx context.Context) (found []doctor.Finding) 
 
 func (e *examination) connection(ctx context.Context, c *handlers.Connections, row db.Broker) doctor.Finding {
 	if handlers.InProcess(row) {
-		return doctor.Good("connections", row.Name, "is the broker in this process")
+		return doctor.Good("connections", row.Name, "is the broker in this process, or that of another node of its cluster")
 	}
 	trial, err := c.Try(ctx, row)
 	if err != nil {

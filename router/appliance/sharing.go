@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 
 	"signalbox/broker"
 	"signalbox/broker/embedded"
@@ -128,4 +129,12 @@ func (a *Appliance) connectBrokers(ctx context.Context) error {
 		return nil
 	})
 	return nil
+}
+
+// dialNode connects to the embedded broker of another node of the cluster, over the cluster port.
+func (a *Appliance) dialNode(ctx context.Context, membership string) (net.Conn, error) {
+	if a.broker == nil {
+		return nil, &broker.Error{Kind: broker.Unavailable, Op: "connect", Msg: "this service has no broker of its own, and is not part of a cluster: set broker.enabled to true"}
+	}
+	return a.broker.DialNode(ctx, membership)
 }

@@ -86,6 +86,10 @@ type Options struct {
 	// Without Data such connections are refused.
 	Data func(from NodeID, conn net.Conn)
 
+	// MQTT is Data for connections that another node has opened with DialMQTT. Close does not wait for
+	// them.
+	MQTT func(from NodeID, conn net.Conn)
+
 	// Changed is called after the node has joined or left a cluster, and when the leader or
 	// the members have changed; several changes may be one call. It may be called with the
 	// transition lock, so it must not block, nor change the membership.

@@ -233,12 +233,13 @@ const (
 	protocolRaft = "raft"
 	protocolRPC  = "rpc"
 	protocolData = "data"
+	protocolMQTT = "mqtt"
 )
 
 // server returns the TLS configuration for inbound connections. A removed member is accepted,
 // so that it can be notified of its removal.
 func (b *credentials) server() *tls.Config {
-	c := b.config(protocolRaft, protocolRPC, protocolData)
+	c := b.config(protocolRaft, protocolRPC, protocolData, protocolMQTT)
 	c.GetCertificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return b.show() }
 	c.ClientAuth = tls.RequireAnyClientCert // VerifyConnection checks it
 	c.VerifyConnection = func(cs tls.ConnectionState) error {

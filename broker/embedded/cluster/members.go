@@ -203,12 +203,15 @@ func (n *Node) Delete(ctx context.Context) error {
 	return n.awaitDeparture(ctx)
 }
 
-// awaitDeparture waits until the node is at rest.
+// awaitDeparture waits until the node is at rest, or closed.
 func (n *Node) awaitDeparture(ctx context.Context) error {
 	for {
 		n.notify()
-		if _, err := n.running(); errors.Is(err, ErrNotClustered) {
+		switch _, err := n.running(); {
+		case errors.Is(err, ErrNotClustered):
 			return nil
+		case errors.Is(err, ErrClosed):
+			return unconfirmed(err)
 		}
 		pause(ctx, n.options.Timing.Heartbeat/32)
 		if ctx.Err() != nil {

@@ -31,7 +31,7 @@ type membership struct {
 	streamLayer *streamLayer
 	conns       *connPool // for the cluster's own requests
 	askConns    *connPool // for requests of Ask, which may take long
-	streams     *outbound // connections for data
+	streams     *outbound // connections for data and MQTT
 	pending     *pendingProposals
 	log         *watchedLog
 	observed    atomic.Pointer[observedLeader]
@@ -169,7 +169,7 @@ func (n *Node) openPort(ctx context.Context) error {
 	if n.port != nil {
 		return nil
 	}
-	p := &port{log: n.log, refusals: &n.figures.refused, handshake: n.options.handshake, credentials: n.credentialsOf, consensus: n.consensus, data: n.data, answer: n.answer}
+	p := &port{log: n.log, refusals: &n.figures.refused, handshake: n.options.handshake, credentials: n.credentialsOf, consensus: n.consensus, data: n.data, mqtt: n.mqtt, answer: n.answer}
 	if err := p.open(context.WithoutCancel(ctx), n.options.Listen); err != nil {
 		return err
 	}
@@ -208,11 +208,20 @@ func (n *Node) consensus(b *credentials, from *presented, conn net.Conn) bool {
 
 // data passes a connection of a member to Options.Data.
 func (n *Node) data(b *credentials, from *presented, conn net.Conn) bool {
+	return n.pass(b, from, conn, n.options.Data)
+}
+
+// mqtt passes a connection of a member to Options.MQTT.
+func (n *Node) mqtt(b *credentials, from *presented, conn net.Conn) bool {
+	return n.pass(b, from, conn, n.options.MQTT)
+}
+
+func (n *Node) pass(b *credentials, from *presented, conn net.Conn, to func(NodeID, net.Conn)) bool {
 	s := n.membership.Load()
-	if n.options.Data == nil || s == nil || s.credentials != b || !s.awaitAsked(s.ctx) || !s.trusts(from) {
+	if to == nil || s == nil || s.credentials != b || !s.awaitAsked(s.ctx) || !s.trusts(from) {
 		return false
 	}
-	n.options.Data(from.id, conn)
+	to(from.id, conn)
 	return true
 }
 

@@ -1,8 +1,10 @@
 package cluster
 
 import (
+	"errors"
 	"net"
 	"sync"
+	"sync/atomic"
 )
 
 // outbound has the connections of one protocol that this node has opened.
@@ -15,8 +17,31 @@ type outbound struct {
 // outboundConn is a connection of an outbound, until it is closed.
 type outboundConn struct {
 	net.Conn
-	to memberRef
-	of *outbound
+	to   memberRef
+	of   *outbound
+	left atomic.Bool // the outbound has closed it
+}
+
+var errLeft = errors.New("the connection was ended, because one of its nodes leaves the cluster or stops")
+
+// Read reads. If the outbound has closed the connection the error is not net.ErrClosed, which some
+// users take for a Close of their own, after which they wait for nothing.
+func (c *outboundConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	return n, c.cause(err)
+}
+
+// Write writes. Its errors are as those of Read.
+func (c *outboundConn) Write(p []byte) (int, error) {
+	n, err := c.Conn.Write(p)
+	return n, c.cause(err)
+}
+
+func (c *outboundConn) cause(err error) error {
+	if err != nil && c.left.Load() {
+		return errLeft
+	}
+	return err
 }
 
 // Close ends the connection.
@@ -37,7 +62,7 @@ func (o *outbound) add(conn net.Conn, to memberRef) (c *outboundConn, ok bool) {
 		conn.Close()
 		return nil, false
 	}
-	c = &outboundConn{conn, to, o}
+	c = &outboundConn{Conn: conn, to: to, of: o}
 	o.all[c] = struct{}{}
 	return c, true
 }
@@ -54,6 +79,7 @@ func (o *outbound) closeUnwanted(unwanted func(to memberRef) bool) {
 	}
 	o.mu.Unlock()
 	for _, c := range out {
+		c.left.Store(true)
 		c.Conn.Close()
 	}
 }

@@ -83,27 +83,32 @@ func unreachable(id NodeID, cause error) error {
 // both nodes are authenticated. It ends when either node leaves the cluster or closes. A node
 // accepts 16 of them from each other node.
 func (n *Node) Dial(ctx context.Context, to NodeID) (net.Conn, error) {
-	ctx, cancel := context.WithTimeout(ctx, n.options.Timing.Call)
-	defer cancel()
 	s, m, err := n.peer(to)
 	if err != nil {
 		return nil, err
 	}
-	if m.NodeID == s.id.Self.NodeID {
+	return n.open(ctx, s, m, protocolData)
+}
+
+// open opens a connection for data or MQTT.
+func (n *Node) open(ctx context.Context, s *membership, to Member, protocol string) (net.Conn, error) {
+	if to.NodeID == s.id.Self.NodeID {
 		return nil, fmt.Errorf("%w: it is this node", ErrUnknownNode)
 	}
+	ctx, cancel := context.WithTimeout(ctx, n.options.Timing.Call)
+	defer cancel()
 	defer context.AfterFunc(s.ctx, cancel)()
-	conn, err := dial(ctx, s.credentials, m.ref(), m.hostPort(), protocolData)
+	conn, err := dial(ctx, s.credentials, to.ref(), to.hostPort(), protocol)
 	if err != nil {
-		return nil, unreachable(to, err)
+		return nil, unreachable(to.NodeID, err)
 	}
-	d, ok := s.streams.add(conn, m.ref())
+	d, ok := s.streams.add(conn, to.ref())
 	if !ok {
-		return nil, unreachable(to, ErrClosed)
+		return nil, unreachable(to.NodeID, ErrClosed)
 	}
 	if !s.admits(d.to) { // it was removed meanwhile
 		d.Close()
-		return nil, fmt.Errorf("node %d: %w", to, ErrUnknownNode)
+		return nil, fmt.Errorf("node %d: %w", to.NodeID, ErrUnknownNode)
 	}
 	return d, nil
 }

@@ -15,7 +15,7 @@ import (
 	"signalbox/scripts/suite"
 )
 
-// inbox has the connections that Data was called with.
+// inbox has the connections that Data and MQTT were called with.
 type inbox struct {
 	mu    sync.Mutex
 	conns []net.Conn
@@ -41,7 +41,7 @@ func talkers(t *testing.T, ids ...NodeID) (*fleet, *inbox) {
 		f.start(id, func(o *Options) {
 			calm(o)
 			o.Timing.Call = suite.HangLimit
-			o.Data = in.echo
+			o.Data, o.MQTT = in.echo, in.echo
 			o.Answer = func(ctx context.Context, from NodeID, request []byte) ([]byte, error) {
 				switch string(request) {
 				case "wait":

@@ -17,11 +17,12 @@ import (
 
 // Bounds of the cluster port. A connection beyond the first waits until another one ends, or the
 // oldest that is not a member's is closed for it; a request beyond the second delays further
-// requests of its connection; a connection beyond the third is closed.
+// requests of its connection; a connection beyond the third or fourth is closed.
 const (
 	maxConns   = 512
 	maxServing = 64 // on one connection
 	maxData    = 16 // of one node, for data
+	maxMQTT    = 32 // of one node, for MQTT
 )
 
 // handshakeTime is the default time limit of a handshake.
@@ -43,6 +44,7 @@ type port struct {
 	credentials func(uuid string) *credentials                                                  // for a cluster; nil for an unknown one
 	consensus   func(b *credentials, from *presented, conn net.Conn) bool                       // accepts a connection of protocolRaft; false refuses it
 	data        func(b *credentials, from *presented, conn net.Conn) bool                       // accepts a connection of protocolData; false refuses it
+	mqtt        func(b *credentials, from *presented, conn net.Conn) bool                       // accepts a connection of protocolMQTT; false refuses it
 	answer      func(ctx context.Context, b *credentials, from *presented, request frame) frame // handles one request of protocolRPC
 
 	refusals  *refusals
@@ -216,12 +218,9 @@ func (p *port) handle(g *inboundConn) {
 			g.Close()
 		}
 	case protocolData:
-		if p.hasTooMany(g) {
-			g.Close()
-		} else if !p.admitted(b, g) || !p.data(b, from, g) {
-			p.refuse(g, fmt.Errorf("%w: node %s", errNotMember, from.name))
-			g.Close()
-		}
+		p.accepted(b, g, maxData, p.data)
+	case protocolMQTT:
+		p.accepted(b, g, maxMQTT, p.mqtt)
 	case protocolRPC:
 		if p.admitted(b, g) {
 			p.serve(b, from, g)
@@ -259,8 +258,19 @@ func (p *port) identify(g *inboundConn) (b *credentials, from *presented, protoc
 	return b, from, cs.NegotiatedProtocol, nil
 }
 
-// hasTooMany reports whether a node has too many connections for data, including this one.
-func (p *port) hasTooMany(g *inboundConn) bool {
+// accepted passes a connection of a member on, unless its node has more than maxConns of this protocol.
+func (p *port) accepted(b *credentials, g *inboundConn, maxConns int, pass func(*credentials, *presented, net.Conn) bool) {
+	if p.hasTooMany(g, maxConns) {
+		g.Close()
+	} else if !p.admitted(b, g) || !pass(b, g.from, g) {
+		p.refuse(g, fmt.Errorf("%w: node %s", errNotMember, g.from.name))
+		g.Close()
+	}
+}
+
+// hasTooMany reports whether a node has more than maxConns connections of a protocol, including this
+// one.
+func (p *port) hasTooMany(g *inboundConn, maxConns int) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	n := 0
@@ -269,10 +279,10 @@ func (p *port) hasTooMany(g *inboundConn) bool {
 			n++
 		}
 	}
-	if n > maxData {
-		p.log.Warn("a node opens too many connections for data", "node", int(g.from.id))
+	if n > maxConns {
+		p.log.Warn("a node opens too many connections of a protocol to the cluster port", "node", int(g.from.id), "protocol", g.protocol, "bound", maxConns)
 	}
-	return n > maxData
+	return n > maxConns
 }
 
 // admitted records whether a connection is a member's.
@@ -355,28 +365,44 @@ func (p *port) closeUnwanted(unwanted func(uuid string, from *presented) bool) {
 // other node waits for an acknowledgement.
 func (p *port) finish(uuid string) {
 	p.mu.Lock()
-	defer p.mu.Unlock()
+	var ended []*inboundConn
 	for g := range p.conns {
 		switch {
 		case g.uuid != uuid:
 		case g.protocol == protocolRPC:
 			g.raw.SetReadDeadline(time.Unix(1, 0)) // ends the reading of requests
+		case g.protocol == protocolMQTT:
+			ended = append(ended, g)
 		default:
 			g.raw.Close() // its user closes it
 		}
 	}
+	p.mu.Unlock()
+	closeAll(ended)
 }
 
-// close closes all connections, and waits for the requests that were begun.
+// closeAll closes connections for MQTT. Their users are not waited for: one may be handling the
+// request because of which this node leaves.
+func closeAll(ended []*inboundConn) {
+	for _, g := range ended {
+		g.Close()
+	}
+}
+
+// close closes all connections, and waits for the requests that were begun, except those of MQTT.
 func (p *port) close() error {
 	err := p.listener.Close()
 	p.stop()
 	p.mu.Lock()
 	p.closed = true
+	var ended []*inboundConn
 	for g := range p.conns {
-		g.raw.Close()
+		if g.raw.Close(); g.protocol == protocolMQTT {
+			ended = append(ended, g)
+		}
 	}
 	p.mu.Unlock()
+	closeAll(ended)
 	p.wg.Wait()
 	return err
 }

@@ -85,6 +85,7 @@ func TestUnknownConnections(t *testing.T) {
 		"TLS 1.2":                          old,
 		"an unknown protocol":              visit(member.show, "http/1.1"),
 		"a removed node, for data":         visit(named(uuid, memberRef{3, firstIndex}), protocolData),
+		"a removed node, for MQTT":         visit(named(uuid, memberRef{3, firstIndex}), protocolMQTT),
 		"a removed node, to the consensus": visit(named(uuid, memberRef{3, firstIndex}), protocolRaft),
 	} {
 		if err := v.ask(c); err == nil {

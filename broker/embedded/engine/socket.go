@@ -49,6 +49,7 @@ type Socket struct {
 	Listener  Listener
 	TLS       func() (tls.ConnectionState, bool) // nil without TLS
 	AdminOnly bool
+	Node      int // number of the cluster's node whose platform is the peer; 0 for a client
 }
 
 // Listener is the listener that accepted a connection.

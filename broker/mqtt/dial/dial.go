@@ -40,8 +40,10 @@ type Endpoint struct {
 	TLS      *tls.Config         // nil without TLS
 	Pin      *broker.Fingerprint // of the only certificate to be accepted, nil for none
 	Settings SettingNames
-	// Dial opens the network connection; nil means net.Dialer.
+	// Dial opens the network connection; nil means net.Dialer. A [*broker.Error] of it is the message
+	// of the failure.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+	Node bool // Dial opens a connection over the port of a cluster, so there is no URL
 
 	scheme
 	secure bool   // use TLS

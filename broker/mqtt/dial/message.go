@@ -118,7 +118,10 @@ func (e *ProtocolError) Error() string {
 func (ep Endpoint) dialReason(err error) reason {
 	dns, isDNS := errors.AsType[*net.DNSError](err)
 	denied, isDenied := errors.AsType[*outbound.Denied](err)
+	explained, isExplained := errors.AsType[*broker.Error](err)
 	switch {
+	case isExplained:
+		return reason{broker.CauseUnreachable, explained.Msg}
 	case isDenied:
 		return reason{broker.CauseNotAllowed, denied.Error()}
 	case isDNS && dns.IsNotFound:
@@ -152,6 +155,10 @@ func (ep Endpoint) tlsReason(f *Failure) reason {
 		return ep.invalidCertificateReason(invalid)
 	case isPlain || errors.Is(f.Err, syscall.ECONNRESET) || isEOF(f.Err):
 		return because(broker.CauseNoTLS, "%s does not speak TLS: check the port, or use %s:// for an unencrypted connection", ep.Addr, ep.unencrypted())
+	case ep.Node && isTimeout(f.Err):
+		return because(broker.CauseSilent, "%s accepts the connection but does not answer: it may be overloaded, or starting", ep.Addr)
+	case ep.Node:
+		return because(broker.CauseClosed, "%s ends the connection: if that remains so, its log has the reason", ep.Addr)
 	case f.Seen.CertificateWanted():
 		return ep.certificateReason()
 	case isTimeout(f.Err):
