@@ -132,7 +132,7 @@ func TestClusterFollowsConnections(t *testing.T) {
 			return own != "" && first.Root.Get(first.BrokerAt(own, "")).Status == 200
 		})
 		s.Project = first.Project
-		s.Root = s.LogIn(apitest.RootEmail, apitest.RootPassword)
+		s.Root = s.logIn(t)
 		s.Root.Get(s.At("/clients")).Want(200)
 	}
 	if r := brokerRecord(first.API, second.Embedded); r.Name != "embedded (node 2)" {

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"signalbox/broker"
-	"signalbox/router/apitest"
 )
 
 // ownRecords waits until the broker of each node has a record that all nodes know, by which the tests
@@ -20,7 +19,7 @@ func ownRecords(t *testing.T, all []*site) {
 			return s.Embedded != "" && first.Root.Get(first.BrokerAt(s.Embedded, "")).Status == 200
 		})
 		s.Project = first.Project
-		s.Root = s.LogIn(apitest.RootEmail, apitest.RootPassword)
+		s.Root = s.logIn(t)
 	}
 }
 
