@@ -14,6 +14,7 @@ type ack struct {
 	id     uint16
 	reason byte
 	ready  bool
+	first  bool // to be sent before messages, if no other acknowledgement waits for them
 }
 
 // ackQueue returns the queue of a type of acknowledgement. PUBACK and PUBREC have one,
@@ -28,9 +29,19 @@ func (c *Conn) ackQueue(kind byte) *acks {
 
 // acknowledge sends an acknowledgement, after those that were reserved before.
 func (c *Conn) acknowledge(kind byte, id uint16, reason byte) {
+	c.queueAck(ack{kind: kind, id: id, reason: reason, ready: true})
+}
+
+// acknowledgeRequest is acknowledge for a request to a control API, whose response is a message that
+// follows.
+func (c *Conn) acknowledgeRequest(kind byte, id uint16) {
+	c.queueAck(ack{kind: kind, id: id, ready: true, first: true})
+}
+
+func (c *Conn) queueAck(a ack) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	a, lane := ack{kind: kind, id: id, reason: reason, ready: true}, c.ackQueue(kind)
+	lane := c.ackQueue(a.kind)
 	if lane.queue.len() == 0 {
 		c.put(a)
 		return
@@ -75,7 +86,7 @@ func (c *Conn) put(a ack) {
 		return
 	}
 	to := &c.after
-	if a.kind == packet.TypePubrec { // need not come after messages: the exchange continues
+	if a.kind == packet.TypePubrec || a.first && len(c.after.buf) == 0 { // PUBREC need not come after messages: the exchange continues
 		to = &c.before
 	}
 	to.buf = packet.AppendAck(to.buf, c.version, a.kind, a.id, a.reason, "")

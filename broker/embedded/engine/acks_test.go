@@ -101,3 +101,20 @@ func TestAcksLanes(t *testing.T) {
 		t.Errorf("sent %v, want %v", got, want)
 	}
 }
+
+// TestAcksOfRequests sends the acknowledgement of a request before messages, which its response is one of, unless
+// an earlier one waits.
+func TestAcksOfRequests(t *testing.T) {
+	t.Parallel()
+	c := &Conn{version: packet.V5}
+	c.acknowledgeRequest(packet.TypePuback, 1)
+	if len(c.before.buf) == 0 || len(c.after.buf) > 0 {
+		t.Errorf("% x is sent before messages, and % x after them", c.before.buf, c.after.buf)
+	}
+	c.acknowledge(packet.TypePuback, 2, 0)
+	c.acknowledgeRequest(packet.TypePuback, 3)
+	want := []ack{{kind: packet.TypePuback, id: 1}, {kind: packet.TypePuback, id: 2}, {kind: packet.TypePuback, id: 3}}
+	if got := sentAcks(t, c); !slices.Equal(got, want) {
+		t.Errorf("sent %v, want %v", got, want)
+	}
+}

@@ -34,14 +34,14 @@ func (c *Conn) request(pk *packet.Publish, topic string) {
 	payload := append([]byte{}, pk.Payload...)
 	switch pk.QoS {
 	case 1:
-		c.acknowledge(packet.TypePuback, pk.PacketID, packet.ReasonSuccess)
+		c.acknowledgeRequest(packet.TypePuback, pk.PacketID)
 	case 2:
 		found, _ := c.session.receive(pk.PacketID)
 		if found == isTooMuch {
 			c.refuseExcess(pk)
 			return
 		}
-		c.acknowledge(packet.TypePubrec, pk.PacketID, packet.ReasonSuccess)
+		c.acknowledgeRequest(packet.TypePubrec, pk.PacketID)
 		if found == isRepeated {
 			return
 		}
