@@ -117,6 +117,21 @@ func (n *copyNode) run() {
 	}
 }
 
+// Sync waits until the copy has applied the present log.
+func (n *copyNode) Sync(ctx context.Context) error {
+	f := n.f
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.fault != nil && f.fault() == unavailable {
+		return fmt.Errorf("%w: there is no leader", db.ErrUnavailable)
+	}
+	defer context.AfterFunc(ctx, func() { f.set(func() {}) })()
+	for end := uint64(len(f.log)); n.index < end && n.err == nil && ctx.Err() == nil; {
+		f.cond.Wait()
+	}
+	return errors.Join(n.err, ctx.Err())
+}
+
 // Leads reports whether this is the first copy.
 func (n *copyNode) Leads() bool { return n == n.f.nodes[0] }
 

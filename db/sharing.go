@@ -16,6 +16,9 @@ type Log interface {
 	// after any other the entry may have been applied, or still may be. After ErrUnconfirmed it
 	// is proposed again.
 	Propose(ctx context.Context, entry []byte) (result []byte, err error)
+	// Sync returns nil once this node has applied everything that was acknowledged to any caller of
+	// Propose, at any node, before the call.
+	Sync(ctx context.Context) error
 	// Leads reports whether this node leads those that apply the log, as far as it knows.
 	Leads() bool
 }
@@ -39,11 +42,14 @@ type sharing struct {
 	ctx  context.Context // until it ends
 	stop context.CancelFunc
 
-	mu      sync.Mutex // guards what follows
-	waiting []*sharedWrite
-	running bool
-	ended   bool
-	idle    sync.WaitGroup
+	mu        sync.Mutex // guards what follows
+	waiting   []*sharedWrite
+	running   bool
+	round     *catchUpRound // under way, nil for none
+	nextRound *catchUpRound // of the calls that came since it began, nil if none did
+	behindAt  time.Time     // when the last round failed, zero if it did not
+	ended     bool
+	idle      sync.WaitGroup
 }
 
 var errEnded = fmt.Errorf("%w: this node does not take part in the cluster any more", ErrUnavailable)

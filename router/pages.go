@@ -73,7 +73,7 @@ func (rt *router) perform(r *http.Request, operation string, params map[string]s
 	if slices.ContainsFunc(row.preferred, func(other *route) bool { return other.matches(path) }) {
 		return &console.Response{Status: http.StatusNotFound, Header: http.Header{}, Body: []byte(`{"code":"NOT_FOUND","message":"nothing has this name"}`)}
 	}
-	inner := r.Clone(context.WithValue(r.Context(), inProcessKey{}, true))
+	inner := r.Clone(context.WithValue(r.Context(), inProcessKey{}, infoOf(r.Context())))
 	inner.Method, inner.Body, inner.ContentLength = row.Method, io.NopCloser(bytes.NewReader(body)), int64(len(body))
 	inner.URL = &url.URL{Path: path, RawQuery: query}
 	inner.TransferEncoding, inner.Form, inner.PostForm, inner.MultipartForm = nil, nil, nil, nil
@@ -99,8 +99,8 @@ func (row *route) pathWith(params map[string]string) string {
 	return b.String()
 }
 
-// inProcessKey marks the context of a request in process: a page that only reads is
-// logged at level debug, like the page itself.
+// inProcessKey marks the context of a request in process, with the requestInfo of the page: a page that
+// only reads is logged at level debug, like the page itself.
 type inProcessKey struct{}
 
 // inProcess is the response to a request in process.

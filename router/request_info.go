@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"net/http"
+	"sync"
 	"time"
 
 	"signalbox/handlers/auth"
@@ -21,6 +22,9 @@ type requestInfo struct {
 	changes   bool            // it may change something
 	principal *auth.Principal // nil if not authenticated
 	streaming time.Time       // when a stream of events began; zero for another response
+
+	catchUp sync.Once
+	stale   bool // what is read may be older than what was acknowledged at other nodes
 }
 
 type requestInfoKey struct{}

@@ -93,6 +93,9 @@ func (rt *router) serve(w http.ResponseWriter, r *http.Request, row *route, para
 	x := infoOf(r.Context())
 	x.op, x.quiet = row.ID, row.isQuiet(r)
 	x.project, x.broker = logID(params.ByName("projectId")), logID(params.ByName("brokerId"))
+	if row.Role != auth.Public {
+		rt.catchUp(w, r)
+	}
 	ctx, err := rt.admit(r, row, params)
 	audited := rt.audited(row, params)
 	x.object, x.changes = audited.object(), audited.changes()

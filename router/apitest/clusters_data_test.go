@@ -1,6 +1,7 @@
 package apitest_test
 
 import (
+	"fmt"
 	"log/slog"
 	"path/filepath"
 	"strings"
@@ -31,11 +32,17 @@ func stored(t *testing.T, change func() *apitest.Response) (r *apitest.Response)
 // logIn returns a caller with a session of the root administrator.
 func (s *site) logIn(t *testing.T) *apitest.Caller {
 	t.Helper()
+	return s.Bearer(s.newSession(t))
+}
+
+// newSession returns a session of the root administrator.
+func (s *site) newSession(t *testing.T) string {
+	t.Helper()
 	var session struct{ Token string }
 	stored(t, func() *apitest.Response {
 		return s.Anonymous().Post("/api/auth/login", object{"email": apitest.RootEmail, "password": apitest.RootPassword})
 	}).Want(200).Decode(&session)
-	return s.Bearer(session.Token)
+	return session.Token
 }
 
 // makeProject creates a project.
@@ -80,6 +87,44 @@ func TestClusterSharesData(t *testing.T) {
 	makeProject(t, first.Root, "without it")
 }
 
+const staleHeader = "Signalbox-Stale"
+
+// TestClusterReadsAreCurrent reads at each node what was acknowledged at another one just before, and uses a
+// token there that was revoked just before. A response that may be older states that.
+func TestClusterReadsAreCurrent(t *testing.T) {
+	t.Parallel()
+	all := startSites(t, 3, shareData)
+	formCluster(t, all, "dynsec")
+	session := all[0].newSession(t)
+	current := 0
+	read := func(c *apitest.Caller, path string, want int) {
+		t.Helper()
+		if r := c.Get(path); r.Header.Get(staleHeader) == "" {
+			current++
+			r.Want(want)
+		}
+	}
+	for i := range 20 {
+		writer, reader := all[i%3], all[(i+1)%3]
+		made := makeProject(t, writer.Bearer(session), fmt.Sprint("project ", i))
+		read(reader.Bearer(session), "/api/projects/"+made.ID, 200)
+	}
+	root, tokens := all[0].Bearer(session), "/api/projects/"+all[0].Project+"/tokens"
+	for i := range 6 {
+		var made struct{ ID, Token string }
+		stored(t, func() *apitest.Response {
+			return root.Post(tokens, object{"name": fmt.Sprint("token ", i), "role": "admin", "type": "unrestricted", "brokers": []string{}})
+		}).Want(200).Decode(&made)
+		path, reader := "/api/projects/"+all[0].Project+"/brokers", all[1+i%2].Bearer(made.Token)
+		read(reader, path, 200)
+		stored(t, func() *apitest.Response { return root.Delete(tokens + "/" + made.ID) }).Want(200)
+		read(reader, path, 401)
+	}
+	if current == 0 {
+		t.Error("all responses may be old")
+	}
+}
+
 // TestClusterDataWithoutMajority starts a node alone: what is stored can be read, with the sessions and
 // tokens of before, changes are refused, and it goes on when there is a majority again.
 func TestClusterDataWithoutMajority(t *testing.T) {
@@ -105,7 +150,9 @@ func TestClusterDataWithoutMajority(t *testing.T) {
 	first.Stop()
 	second.Start()
 	for _, c := range []*apitest.Caller{root, second.Bearer(token)} {
-		c.Get(brokers).Want(200)
+		if c.Get(brokers).Want(200).Header.Get(staleHeader) == "" {
+			t.Error("it is not stated that what the node has may be old")
+		}
 	}
 	second.Anonymous().Get("/healthz").Want(200)
 	began := time.Now()
