@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -184,7 +185,15 @@ func TestClientCompletion(t *testing.T) {
 		":4\n":           {"client", "create", ""},
 		"clear-messages\tDelete all messages of a stream\nclear-range\tDelete the messages of a stream in a time range\n:4\n": {"stream", "cl"},
 	} {
-		if got := u.done(append([]string{"__complete"}, args...)...); got != want {
+		var got string
+		suite.Eventually(t, func() error { // names that do not come in time are not offered
+			got = u.done(append([]string{"__complete"}, args...)...)
+			if got == ":4\n" && got != want {
+				return fmt.Errorf("%q offers nothing", args)
+			}
+			return nil
+		})
+		if got != want {
 			t.Errorf("%q: got %q, want %q", args, got, want)
 		}
 	}

@@ -36,8 +36,9 @@ type cluster struct {
 
 	mu    sync.Mutex
 	fault func(l link, request []byte) fault
-	links map[link]net.Conn // the mesh connections dialled last
-	cut   map[link]bool     // cannot be dialled
+	links map[link]net.Conn        // the mesh connections dialled last
+	cut   map[link]bool            // cannot be dialled
+	lost  map[context.Context]bool // see noteLost
 
 	blocked map[link]int               // how often block was called for a direction
 	latency func(l link) time.Duration // of the mesh connections; nil for none
@@ -96,7 +97,7 @@ func (c *cluster) startNodes(n int, change []func(*sessions.Options)) *cluster {
 	t := c.t
 	t.Helper()
 	c.fault = func(link, []byte) fault { return fault{} }
-	c.links, c.cut, c.blocked, c.change = map[link]net.Conn{}, map[link]bool{}, map[link]int{}, change
+	c.links, c.cut, c.lost, c.blocked, c.change = map[link]net.Conn{}, map[link]bool{}, map[context.Context]bool{}, map[link]int{}, change
 	for i := range n {
 		c.nodes = append(c.nodes, c.start(i+1, t.TempDir()))
 	}
@@ -331,7 +332,9 @@ func (n *node) Ask(ctx context.Context, to int, request []byte) ([]byte, error) 
 	l, other := link{n.number, to}, n.cluster.at(to)
 	f := n.cluster.faultFor(l, request)
 	fails := func(lost bool, l link) bool {
-		lost = lost || n.isIsolated() || other.isIsolated() || n.isDown() || n.cluster.isBlocked(l)
+		cut := n.isIsolated() || other.isIsolated() || n.isDown() || n.cluster.isBlocked(l)
+		n.cluster.noteLost(ctx, cut)
+		lost = lost || cut
 		if lost && f.hangs {
 			<-ctx.Done()
 		}
@@ -361,11 +364,6 @@ func (n *node) Ask(ctx context.Context, to int, request []byte) ([]byte, error) 
 		return nil, fmt.Errorf("%w: %w", sessions.ErrRefused, err)
 	}
 	return b, nil
-}
-
-// allReachable reports whether no node regards another one as unreachable.
-func (c *cluster) allReachable() bool {
-	return !slices.ContainsFunc(c.nodes, func(n *node) bool { return n.sessions.Figures().Unreachable > 0 })
 }
 
 // owners returns the nodes that have a session of a client id, negated where the client is
