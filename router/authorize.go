@@ -17,7 +17,7 @@ import (
 // admit decides whether the caller may use the row: first it authenticates the caller
 // (401), then it checks the role (403); a project that does not exist is 404. The
 // returned context carries the principal.
-func (rt *router) admit(r *http.Request, row *route, params httprouter.Params) (context.Context, error) {
+func (rt *router) admit(w http.ResponseWriter, r *http.Request, row *route, params httprouter.Params) (context.Context, error) {
 	ctx := r.Context()
 	if row.Role == auth.Public {
 		return ctx, refuseCrossSite(r)
@@ -25,7 +25,7 @@ func (rt *router) admit(r *http.Request, row *route, params httprouter.Params) (
 	if row.Scrape && rt.isScraper(r) {
 		return ctx, nil
 	}
-	p, err := rt.identify(r)
+	p, err := rt.identify(w, r)
 	if err != nil {
 		return nil, err
 	}
@@ -40,18 +40,20 @@ func (rt *router) admit(r *http.Request, row *route, params httprouter.Params) (
 }
 
 // identify authenticates the caller. The header takes precedence over the cookie.
-func (rt *router) identify(r *http.Request) (*auth.Principal, error) {
+func (rt *router) identify(w http.ResponseWriter, r *http.Request) (*auth.Principal, error) {
 	if header := r.Header.Get("Authorization"); header != "" {
 		token, ok := bearer(header)
 		if !ok {
 			return nil, auth.ErrUnauthenticated
 		}
+		rt.catchUp(w, r)
 		return rt.auth.Authenticate(r.Context(), token)
 	}
 	cookie, err := r.Cookie(cookieName)
 	if err != nil {
 		return nil, auth.ErrUnauthenticated
 	}
+	rt.catchUp(w, r)
 	p, err := rt.auth.Authenticate(r.Context(), cookie.Value)
 	if err != nil {
 		return nil, err

@@ -93,10 +93,7 @@ func (rt *router) serve(w http.ResponseWriter, r *http.Request, row *route, para
 	x := infoOf(r.Context())
 	x.op, x.quiet = row.ID, row.isQuiet(r)
 	x.project, x.broker = logID(params.ByName("projectId")), logID(params.ByName("brokerId"))
-	if row.Role != auth.Public {
-		rt.catchUp(w, r)
-	}
-	ctx, err := rt.admit(r, row, params)
+	ctx, err := rt.admit(w, r, row, params)
 	audited := rt.audited(row, params)
 	x.object, x.changes = audited.object(), audited.changes()
 	if err != nil {
@@ -113,7 +110,7 @@ func (rt *router) serve(w http.ResponseWriter, r *http.Request, row *route, para
 	audited.end(ctx, r, err)
 	if events, ok := answer.(eventStream); ok && err == nil {
 		x.streaming = rt.now()
-		rt.respondEvents(w, r, events, func() error { _, err := rt.admit(r, row, params); return err })
+		rt.respondEvents(w, r, events, func() error { _, err := rt.admit(w, r, row, params); return err })
 		return
 	}
 	if err == nil {

@@ -148,17 +148,27 @@ func (m *member) RemoveNode(ctx context.Context, clustername string, n control.H
 	if err := m.checkName(clustername); err != nil {
 		return err
 	}
-	return controlError(m.node.RemoveNode(ctx, cluster.NodeID(n.NodeID)))
+	id := cluster.NodeID(n.NodeID)
+	m.completeLeaving(ctx, id)
+	return controlError(m.node.RemoveNode(ctx, id))
 }
 
 // LeaveCluster removes this broker from its cluster.
 func (c commander) LeaveCluster(ctx context.Context, clustername string, _ control.HANode) error {
-	return c.leave(ctx, clustername, c.node.Leave)
+	return c.leave(ctx, clustername, func(ctx context.Context) error {
+		if c.isIncomplete() {
+			c.maintainOnce(ctx)
+		}
+		return c.node.Leave(ctx)
+	})
 }
 
 // DeleteCluster dissolves the cluster.
 func (c commander) DeleteCluster(ctx context.Context, clustername string) error {
-	return c.leave(ctx, clustername, c.node.Delete)
+	return c.leave(ctx, clustername, func(ctx context.Context) error {
+		c.completeLeaving(ctx)
+		return c.node.Delete(ctx)
+	})
 }
 
 // leave executes a command that ends the membership, and makes the shared state this

@@ -19,6 +19,7 @@ const (
 	askDrained   = 'D' // whether it refuses clients
 	askFlows     = 'F' // of its streams
 	askShared    = 'P' // of the data of the program
+	askComplete  = 'M' // that the node complete these, before it leaves
 	// and askTime
 )
 
@@ -110,6 +111,9 @@ func (m *member) answer(ctx context.Context, from cluster.NodeID, request []byte
 		return m.encodeDrained(), nil
 	case kind == askFlows:
 		return m.broker.encodeFlows()
+	case kind == askComplete:
+		m.maintainOnce(ctx)
+		return nil, nil
 	case kind == askShared:
 		return m.answerShared(ctx, body)
 	case kind == askTopicTree:

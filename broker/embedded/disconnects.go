@@ -80,6 +80,7 @@ func (m *member) disconnectDeferred() {
 	if m.commands--; m.commands == 0 {
 		disconnects = m.disconnects
 		m.entering, m.disconnects = false, nil
+		m.changed() // what waits for the answer goes on
 	}
 	m.mu.Unlock()
 	m.broker.disconnect(disconnects)

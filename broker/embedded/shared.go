@@ -37,8 +37,9 @@ type Shared interface {
 	cluster.Shared
 
 	// Maintain does what the content needs of the other nodes, such as to receive a key. It is called
-	// every second, and when members have changed, by one goroutine. Its error is a warning of this
-	// node, until a later call returns another result.
+	// every second, when members have changed, and before this node leaves, one call after the other. Its
+	// error is a warning of this node, until a later call returns another result. A node that has joined
+	// has no vote until a call has succeeded: so a majority of the voters can do without the others.
 	Maintain(ctx context.Context, members SharedMembers) error
 
 	// Answer returns the response to a request of another member, which its Maintain has sent.
@@ -171,6 +172,7 @@ func (m *member) confirmLeading(ctx context.Context) error {
 // node.
 func (m *member) beginShared(ctx context.Context) error {
 	m.dataEnded = false
+	m.maintenance.outcome.Store(nil)
 	m.sharesData.Store(true)
 	if err := m.broker.config.Shared.Begin(ctx, sharedLog{m}); err != nil {
 		return fmt.Errorf("share the data of the platform: %w", err)

@@ -31,6 +31,8 @@ type sharedList struct {
 	failEnd error     // of the next call of End
 	removal uint64    // at the last call of Maintain
 	warning error     // of the next calls of Maintain
+	calls   int       // of Maintain
+	done    bool      // a call of Maintain has succeeded
 }
 
 // storedList is what the file has.
@@ -151,6 +153,8 @@ func (l *sharedList) Maintain(ctx context.Context, members SharedMembers) error 
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.removal = members.Removal()
+	l.calls++
+	l.done = l.done || l.warning == nil
 	return l.warning
 }
 

@@ -3,6 +3,8 @@ package embedded
 import (
 	"context"
 	"errors"
+	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -12,7 +14,8 @@ import (
 // maintenance is the work beside the log that the data of the program need.
 type maintenance struct {
 	wake    chan struct{}         // holds one entry while there may be work
-	warning atomic.Pointer[error] // of the last call of Maintain; nil for none
+	calling sync.Mutex            // held during a call of Maintain
+	outcome atomic.Pointer[error] // of the last call of Maintain since the data are shared; nil for none
 }
 
 // maintenanceInterval is how often Maintain is called, whether or not a change was reported.
@@ -38,24 +41,26 @@ func (m *member) maintainShared() {
 		case <-ctx.Done():
 			return
 		}
-		if err := m.maintainOnce(ctx); ctx.Err() == nil {
-			m.noteMaintenance(err)
-		}
+		m.maintainOnce(ctx)
 	}
 }
 
 // maintainOnce calls Maintain if this node is a member that has the data of the cluster.
-func (m *member) maintainOnce(ctx context.Context) error {
+func (m *member) maintainOnce(ctx context.Context) {
+	m.maintenance.calling.Lock()
+	defer m.maintenance.calling.Unlock()
 	info, err := m.node.Info()
 	if err != nil || info.SyncMode == "" || !info.Shared || !m.sharesData.Load() || m.isEntering() {
-		return nil // it has no others to ask
+		return // it has no others to ask
 	}
-	return m.broker.config.Shared.Maintain(ctx, sharedMembers{m})
+	if err := m.broker.config.Shared.Maintain(ctx, sharedMembers{m}); ctx.Err() == nil {
+		m.noteMaintenance(err)
+	}
 }
 
 // noteMaintenance stores the result of Maintain, and logs it if it is another one than before.
 func (m *member) noteMaintenance(err error) {
-	former := m.maintenance.warning.Swap(&err)
+	former := m.maintenance.outcome.Swap(&err)
 	switch changed := former == nil || *former == nil || err == nil || (*former).Error() != err.Error(); {
 	case err != nil && changed:
 		m.broker.log.Warn("the data of the platform are not complete at this node", "error", err)
@@ -66,10 +71,42 @@ func (m *member) noteMaintenance(err error) {
 
 // sharedWarning returns the error of the last call of Maintain.
 func (m *member) sharedWarning() error {
-	if err := m.maintenance.warning.Load(); err != nil && m.sharesData.Load() {
+	if err := m.maintenance.outcome.Load(); err != nil && m.sharesData.Load() {
 		return *err
 	}
 	return nil
+}
+
+// isIncomplete reports whether Maintain has yet to succeed, so that the data of the program here are of no
+// use without another node.
+func (m *member) isIncomplete() bool {
+	err := m.maintenance.outcome.Load()
+	return m.sharesData.Load() && (err == nil || *err != nil)
+}
+
+// completeTimeout bounds how long the departure of members waits for what they lack.
+const completeTimeout = 3 * time.Second
+
+// completeLeaving has members, or all, that answer complete their data before they leave the cluster: no other
+// node answers them afterwards.
+func (m *member) completeLeaving(ctx context.Context, leaving ...cluster.NodeID) {
+	if !m.sharesData.Load() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, completeTimeout)
+	defer cancel()
+	var asked sync.WaitGroup
+	for _, n := range m.node.Status().Nodes {
+		if n.Role == cluster.RoleVoter || n.Err != nil || len(leaving) > 0 && !slices.Contains(leaving, n.NodeID) {
+			continue // a voter is complete
+		}
+		asked.Go(func() {
+			if _, err := m.node.Ask(ctx, n.NodeID, []byte{askComplete}); err != nil {
+				m.broker.log.Warn("it is not known whether a node that leaves the cluster has all of its data", "node", int(n.NodeID), "error", err)
+			}
+		})
+	}
+	asked.Wait()
 }
 
 // answerShared answers a request of another node about the data of the program.

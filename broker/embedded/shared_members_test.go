@@ -67,3 +67,55 @@ func TestSharedMembers(t *testing.T) {
 	second.restart()
 	eventually(t, "it knows of the removal after a restart", func() bool { return second.list().maintained() == removal })
 }
+
+// incomplete returns a cluster of two nodes, of which the second has joined and lacks something.
+func incomplete(t *testing.T) (all nodes) {
+	t.Helper()
+	all = nodes{startNode(t, 1, withList), startNode(t, 2, withList)}
+	second := all[1].list()
+	second.warn(errors.New("a key is missing"))
+	var created control.HACreated
+	all[0].ask(control.CreateCluster(all.spec("dynsec", 1, nil)), &created)
+	all[1].ask(control.JoinCluster(all.spec("dynsec", 2, &created.Invitations[0])), nil)
+	eventually(t, "the second node has tried to get what it lacks", func() bool {
+		second.mu.Lock()
+		defer second.mu.Unlock()
+		return second.calls >= 3
+	})
+	return all
+}
+
+// TestSharedVote lets a node vote only when it has what the data need.
+func TestSharedVote(t *testing.T) {
+	t.Parallel()
+	all := incomplete(t)
+	if n := all.voters(); n != 1 {
+		t.Errorf("%d nodes have a vote", n)
+	}
+	all[1].list().warn(nil)
+	eventually(t, "both have a vote", func() bool { return all.voters() == 2 })
+}
+
+// TestSharedLeavesComplete has a node that lacks something get it before it leaves, however it does.
+func TestSharedLeavesComplete(t *testing.T) {
+	t.Parallel()
+	for name, leave := range map[string]func(all nodes){
+		"dissolved": func(all nodes) { all[0].ask(control.DeleteCluster("plant"), nil) },
+		"removed":   func(all nodes) { all[0].ask(control.RemoveNode("plant", all[1].at), nil) },
+		"leaves":    func(all nodes) { all[1].ask(control.LeaveCluster("plant", all[1].at), nil) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			all := incomplete(t)
+			second := all[1].list()
+			second.warn(nil)
+			leave(all)
+			eventually(t, "the second node has left", func() bool { log, _, _ := second.shared(); return log == nil })
+			second.mu.Lock()
+			defer second.mu.Unlock()
+			if !second.done {
+				t.Error("it lacks something for good")
+			}
+		})
+	}
+}

@@ -103,6 +103,10 @@ type Options struct {
 	// The leader reports that of all nodes.
 	Warning func() error
 
+	// Incomplete reports whether this node lacks what it needs to replace a node that is lost: it gets no
+	// vote until it has that. Without it a node is complete.
+	Incomplete func() bool
+
 	// Allowed returns the check of the addresses to which the host and port of another node
 	// resolve. Without it every address is allowed.
 	Allowed func(hostPort string) Control
@@ -161,6 +165,9 @@ func (o *Options) fill() {
 	}
 	if o.Warning == nil {
 		o.Warning = func() error { return nil }
+	}
+	if o.Incomplete == nil {
+		o.Incomplete = func() bool { return false }
 	}
 	if o.Serve == nil {
 		o.Serve = func(context.Context, NodeID, []byte) ([]byte, error) { return nil, errors.ErrUnsupported }

@@ -241,6 +241,7 @@ func (s *membership) statusFor(from memberRef) peerStatus {
 		Version: s.node.options.Version, Applied: s.fsm.appliedIndex(), Held: s.raft.AppliedIndex(),
 		Stored: s.raft.LastIndex(), Leader: m.NodeID, Time: s.node.options.Now().UnixMilli(),
 		Seeded: known.Index > 0, Removed: s.isRemoved(from), Warning: inOneLine(s.node.options.Warning()), Formats: s.formats(),
+		Lacks: s.node.options.Incomplete(),
 	}
 }
 

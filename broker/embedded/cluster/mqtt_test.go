@@ -121,18 +121,19 @@ func wantClosed(t *testing.T, conn net.Conn) error {
 	return err
 }
 
-// TestDissolveOverMQTT dissolves a cluster as requested over a connection that ends with it: the request is
-// not waited for by itself.
+// TestDissolveOverMQTT dissolves a cluster as requested over a connection that ends with it. Neither that nor the end
+// of the node waits for the user of the connection, which may be busy with a request for long.
 func TestDissolveOverMQTT(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
-	leads, dissolved := make(chan *Node, 1), make(chan error, 1)
+	leads, dissolved, release := make(chan *Node, 1), make(chan error, 1), make(chan struct{})
 	dissolve := func(_ NodeID, conn net.Conn) {
 		defer conn.Close()
 		if _, err := conn.Read(make([]byte, 1)); err == nil {
 			ctx, cancel := context.WithTimeout(context.Background(), suite.HangLimit)
 			defer cancel()
 			dissolved <- (<-leads).Delete(ctx)
+			<-release
 		}
 	}
 	f.formWith(func(o *Options) {
@@ -148,6 +149,17 @@ func TestDissolveOverMQTT(t *testing.T) {
 	_, err = conn.Write([]byte("x"))
 	must(t, err, <-dissolved)
 	wantClosed(t, conn)
+	closed := make(chan struct{})
+	go func() {
+		l.close()
+		close(closed)
+	}()
+	select {
+	case <-closed:
+	case <-time.After(suite.HangLimit):
+		t.Error("the end of the node waits for the user of a connection")
+	}
+	close(release)
 }
 
 // TestDepartureEndsWithNode does not wait for the departure of a node that is closed.

@@ -27,6 +27,7 @@ type peerStatus struct {
 	Seeded  bool   `json:"seeded"`           // it has received the cluster's state
 	Removed bool   `json:"removed,omitzero"` // the node that asks is no longer a member
 	Warning string `json:"warning,omitempty"`
+	Lacks   bool   `json:"lacks,omitzero"`    // Options.Incomplete; false in earlier releases
 	Formats int    `json:"formats,omitempty"` // the highest format of the state with which it can take part; 0 in earlier releases
 
 	Key   string         `json:"key,omitempty"`   // fingerprint of its own key; "" in earlier releases
@@ -203,10 +204,15 @@ func (s *membership) contactsByRef() map[memberRef]contact {
 	return maps.Clone(s.contacts)
 }
 
+// mayVote reports whether a node has the state and nearly the whole log, and lacks nothing.
+func (s *membership) mayVote(c *peerStatus) bool {
+	return c.Seeded && !c.Lacks && c.Applied+maxPromotionLag >= s.fsm.appliedIndex()
+}
+
 // reconcileVoters makes one change to raft's configuration, and reports whether more may be
 // needed: nodes that are not members are removed; members that answer are added without a vote,
-// and become voters once they have the state and nearly the whole log. A member that has never
-// answered is not in the configuration, so that no vote waits for it.
+// and become voters once they may. A member that has never answered is not in the configuration,
+// so that no vote waits for it.
 func (s *membership) reconcileVoters() bool {
 	known, heard := s.fsm.state.Load(), s.contactsByRef()
 	if known.Dissolved {
@@ -232,7 +238,7 @@ func (s *membership) reconcileVoters() bool {
 			return s.change("add", m.ref(), func() raft.IndexFuture {
 				return s.raft.AddNonvoter(raft.ServerID(m.ref().String()), m.serverAddress(), 0, s.node.options.Timing.Call)
 			})
-		case server.Suffrage != raft.Voter && c.Seeded && c.Applied+maxPromotionLag >= s.fsm.appliedIndex() && s.votersAgree(m.ref(), heard):
+		case server.Suffrage != raft.Voter && s.mayVote(&c.peerStatus) && s.votersAgree(m.ref(), heard):
 			return s.promoteToVoter(m.ref(), server)
 		}
 	}
