@@ -83,7 +83,7 @@ func (rt *router) perform(r *http.Request, operation string, params map[string]s
 	inner.Header.Set("X-Request-Id", infoOf(r.Context()).id)
 	out := &inProcess{header: http.Header{}, status: http.StatusOK}
 	out.serve(rt, inner)
-	return &console.Response{Status: out.status, Header: out.header, Body: out.body.Bytes()}
+	return &console.Response{Status: out.status, Header: out.header, Body: out.body.Bytes(), Stale: out.header.Get(staleHeader) != ""}
 }
 
 // pathWith returns the row's path with its parameters.

@@ -145,10 +145,15 @@ func TestClusterDataWithoutMajority(t *testing.T) {
 		root = second.Bearer(session.Token)
 		return second.Bearer(token).Get(brokers).Status == 200 && root.Get(brokers).Status == 200
 	})
+	browser, notice := second.Browser(apitest.RootEmail, apitest.RootPassword), "cannot ask the leader of its cluster"
+	waitFor(t, "the console of the node shows what is current", func() bool { return !strings.Contains(browser.Get("/users").Text, notice) })
 	third.Stop()
 	second.Stop()
 	first.Stop()
 	second.Start()
+	if page := browser.Get("/users"); page.Status != 200 || page.Path != "/users" || !strings.Contains(page.Text, notice) {
+		t.Errorf("the console does not state that what it shows may be old: %d %s: %s", page.Status, page.Path, page.Text)
+	}
 	for _, c := range []*apitest.Caller{root, second.Bearer(token)} {
 		if c.Get(brokers).Want(200).Header.Get(staleHeader) == "" {
 			t.Error("it is not stated that what the node has may be old")

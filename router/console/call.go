@@ -86,6 +86,9 @@ func (q *request) perform(operation string, params map[string]string, query url.
 		}
 	}
 	res := q.console.call(q.http, operation, params, query.Encode(), encoded)
+	if res.Stale {
+		q.stale.Store(true)
+	}
 	if res.Status >= http.StatusBadRequest {
 		return nil, q.localized(res.failure())
 	}

@@ -33,6 +33,7 @@ type Response struct {
 	Status int
 	Header http.Header
 	Body   []byte
+	Stale  bool // it may be older than what was acknowledged at other nodes of the cluster
 }
 
 // Console serves the pages.

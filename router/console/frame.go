@@ -23,6 +23,7 @@ type frame struct {
 	Done    string // message that something succeeded, "" for none
 	Failure *apiError
 	Help    string // page of the manual, "" for the index
+	Stale   bool   // what is shown may be older than what was acknowledged at other nodes
 	Part    bool   // only fragments below the content are written
 
 	// What the scripts need.
@@ -55,7 +56,7 @@ func (c *Console) fillFrame(q *request, p *page, f *frame) {
 	f.Theme, f.Density, f.Zone = q.prefs.Theme, q.prefs.Density, q.prefs.TimeZone
 	f.Me, f.Role, f.Failure = q.me, q.role(), q.failure
 	c.fillScripts(q, p, f)
-	f.Help = p.help
+	f.Help, f.Stale = p.help, q.stale.Load()
 	if f.Title == "" {
 		f.Title = q.t("title." + p.name)
 	}

@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 )
 
 // request is the browser's request for a page.
@@ -23,9 +24,10 @@ type request struct {
 	lang     *locale
 	root     string // from the page to /ui
 	prefs    preferences
-	lastPage string // link to the last page of a list whose query is past the end, otherwise ""
-	shown    string // what an action returned for its page to show
-	trial    *trial // as above: the outcome of the test of a connection
+	lastPage string      // link to the last page of a list whose query is past the end, otherwise ""
+	shown    string      // what an action returned for its page to show
+	trial    *trial      // as above: the outcome of the test of a connection
+	stale    atomic.Bool // a response that the page shows may be older than what was acknowledged
 
 	calls   sync.Mutex            // protects the field below
 	queries map[string]calledWith // of the last call of each operation that succeeded
