@@ -113,7 +113,7 @@ const description = "Manages MQTT brokers: projects, broker connections, access 
 	"- **Lists.** A JSON array; the header X-Total-Count holds the number of entries before `offset` and `count`.\n" +
 	"- **Times.** RFC 3339 in UTC, or epoch milliseconds where the description says so.\n" +
 	"- **Clusters that share the data of the platform.** A response has everything that was acknowledged at any node before the request. Where " +
-	"the node cannot know that, as without a majority, the response has the header `Signalbox-Stale: true`, and changes are refused with 503.\n" +
+	"the node cannot know that, as without a majority, the response has the header `Signalbox-Stale: true`, and changes may be refused with 503.\n" +
 	"- **Methods.** HEAD is answered as GET, OPTIONS with the header Allow. Operations beyond the specification carry `x-extension`."
 
 // serveOpenAPI serves the document.
