@@ -77,6 +77,10 @@ func serve(ctx context.Context, c appliance.Config, file string, out io.Writer, 
 			notify(log, daemon.SdNotifyStopping)
 			stopAfterLoss(a, log)
 			return err
+		case err := <-a.Failed():
+			notify(log, daemon.SdNotifyStopping)
+			stopAfterLoss(a, log)
+			return err
 		case <-hangups:
 			notify(log, daemon.SdNotifyReloading+"\n"+daemon.SdNotifyMonotonicUsec())
 			reload(a, to)
@@ -85,7 +89,7 @@ func serve(ctx context.Context, c appliance.Config, file string, out io.Writer, 
 	}
 }
 
-// stopAfterLoss stops a service whose files are lost; further failures are a
+// stopAfterLoss stops a service whose files are lost, or whose start has failed; further failures are a
 // consequence.
 func stopAfterLoss(a *appliance.Appliance, log *slog.Logger) {
 	if err := a.Stop(); err != nil {

@@ -5,8 +5,11 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
+
+	"signalbox/broker/storage"
 )
 
 // The results of Apply, of one byte each.
@@ -46,8 +49,11 @@ func (d *DB) Apply(ctx context.Context, index uint64, proposal []byte) (result [
 	if err != nil {
 		return nil, fmt.Errorf("entry %d of the cluster's log: %w: a newer release may have made it, with which this node continues", index, err)
 	}
-	if e.schema != d.schema {
-		return nil, fmt.Errorf("entry %d of the cluster's log is for schema %d of the database, and this node has schema %d: have all nodes run the same release", index, e.schema, d.schema)
+	if err := d.checkSchema(&e); err != nil {
+		return nil, fmt.Errorf("entry %d of the cluster's log: %w", index, err)
+	}
+	if err := d.keepBeforeUpgrade(ctx, &e); err != nil {
+		return nil, fmt.Errorf("entry %d of the cluster's log: %w", index, err)
 	}
 	var outcome byte
 	err = transact(ctx, d.rw, nil, func(tx *sql.Tx) error {
@@ -62,6 +68,10 @@ func (d *DB) Apply(ctx context.Context, index uint64, proposal []byte) (result [
 	if outcome == resultApplied && len(e.statements) > 0 {
 		if s, changed := e.changedKey(); changed {
 			d.keyState.Store(&s)
+		}
+		if to := e.upgradesTo(); to > 0 {
+			d.schema.note(to)
+			d.log.Info("the schema of the shared database was changed on all nodes", slog.Int64("schema", to))
 		}
 		if e.changesCached() {
 			d.cache.Store(&rowCache{})
@@ -154,6 +164,12 @@ func (d *DB) change(ctx context.Context, tx *sql.Tx, e *entry, version int64) er
 		return nil
 	}
 	for _, c := range e.statements {
+		if c.text == upgradeText {
+			if err := storage.Upgrade(ctx, tx, d.layoutUpTo(e.upgradesTo())); err != nil {
+				return err
+			}
+			continue
+		}
 		if err := c.apply(ctx, tx); err != nil {
 			return err
 		}

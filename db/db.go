@@ -36,7 +36,8 @@ type DB struct {
 	audits auditQueue
 
 	path   string
-	schema int64  // version of the schema
+	log    *slog.Logger
+	schema schemaState
 	origin string // the name of this copy of a database that is shared; "" if it is only read
 	run    string // the name of this process, which begins with origin
 
@@ -55,7 +56,8 @@ type DB struct {
 // Open opens the database file at path, creates it (mode 0600) if it
 // does not exist, and brings its schema up to date. A file that an older version wrote
 // is first copied to path.before-v<N>, N being the first migration that will
-// run. A file of a newer version is refused with ErrNewer and left alone.
+// run. A file of a newer version is refused with ErrNewer and left alone. One that the nodes of a cluster
+// share keeps an older schema: see IsOutdated.
 func Open(ctx context.Context, path string, log *slog.Logger) (*DB, error) {
 	return open(ctx, path, released(), log)
 }
@@ -64,24 +66,28 @@ func open(ctx context.Context, path string, steps fs.FS, log *slog.Logger) (_ *D
 	if path, err = filepath.Abs(path); err != nil {
 		return nil, fmt.Errorf("open database: %w", err)
 	}
-	d := &DB{path: path}
+	d := &DB{path: path, log: log, schema: schemaState{steps: steps}}
 	d.cache.Store(&rowCache{})
 	defer func() {
 		if err != nil {
 			err = errors.Join(storage.OpenError(path, err), d.closePools())
 		}
 	}()
-	if d.rw, err = storage.OpenWriter(ctx, path, layout(steps), forWriter, log); err != nil {
+	l := layout(steps)
+	if d.schema.release, err = storage.Latest(l); err != nil {
+		return nil, err
+	}
+	if l.Last, err = sharedSchema(ctx, path, l); err != nil {
+		return nil, err
+	}
+	if d.rw, err = storage.OpenWriter(ctx, path, l, forWriter, log); err != nil {
 		return nil, err
 	}
 	d.ro = storage.OpenPool(path, max(4, runtime.NumCPU()), forReader)
-	if d.point, err = preparePoint(ctx, d.ro); err != nil {
-		return nil, err
+	if err := d.openShared(ctx); err != nil || d.IsOutdated() {
+		return d, err
 	}
-	if d.audit, err = prepareAudit(ctx, d.rw); err != nil {
-		return nil, err
-	}
-	return d, d.openShared(ctx, steps)
+	return d, d.prepare(ctx)
 }
 
 // The options of the two pools. Immediate transactions take the write lock at once:

@@ -151,8 +151,11 @@ func decodeEntry(b []byte) (e entry, err error) {
 	return e, nil
 }
 
-// isChange reports whether a text is one statement that changes rows.
+// isChange reports whether a text is one statement that changes rows, or the schema.
 func isChange(text string) bool {
+	if text == upgradeText {
+		return true
+	}
 	text = strings.TrimLeft(text, " \t\n")
 	for _, verb := range []string{"INSERT ", "UPDATE ", "DELETE ", "WITH "} {
 		if strings.HasPrefix(text, verb) {

@@ -39,6 +39,7 @@ type copyNode struct {
 	results map[uint64][]byte
 	err     error // of Apply
 	hold    bool  // it applies nothing
+	busy    bool  // it applies an entry
 }
 
 // fault is what happens to a proposal.
@@ -57,10 +58,20 @@ var errNoAnswer = fmt.Errorf("%w: no answer", db.ErrUnconfirmed)
 // newFleet starts copies of an empty database. The first one is populated before it is shared.
 func newFleet(t testing.TB, size int) *fleet {
 	t.Helper()
+	var copies []*db.DB
+	for range size {
+		copies = append(copies, dbtest.New(t))
+	}
+	return newFleetOf(t, copies)
+}
+
+// newFleetOf is newFleet with databases that are open.
+func newFleetOf(t testing.TB, copies []*db.DB) *fleet {
+	t.Helper()
 	f := &fleet{t: t}
 	f.cond.L = &f.mu
-	for range size {
-		f.nodes = append(f.nodes, &copyNode{f: f, d: dbtest.New(t), results: map[uint64][]byte{}})
+	for _, d := range copies {
+		f.nodes = append(f.nodes, &copyNode{f: f, d: d, results: map[uint64][]byte{}})
 	}
 	populate(t, f.nodes[0].d)
 	for i, n := range f.nodes {
@@ -102,13 +113,15 @@ func (n *copyNode) run() {
 			f.cond.Wait()
 			continue
 		}
-		entry := f.log[n.index]
+		entry, d := f.log[n.index], n.d
+		n.busy = true
 		f.mu.Unlock()
 		for range rand.IntN(50) { // some are slower than others
 			runtime.Gosched()
 		}
-		result, err := n.d.Apply(context.Background(), n.index+1, entry)
+		result, err := d.Apply(context.Background(), n.index+1, entry)
 		f.mu.Lock()
+		n.busy = false
 		if n.err = err; err == nil {
 			n.index++
 			n.results[n.index] = result

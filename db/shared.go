@@ -6,7 +6,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,10 +16,12 @@ import (
 )
 
 // openShared reads what belongs to sharing when the database is opened.
-func (d *DB) openShared(ctx context.Context, steps fs.FS) (err error) {
-	if d.schema, err = storage.Version(ctx, d.rw, layout(steps)); err != nil {
+func (d *DB) openShared(ctx context.Context) (err error) {
+	version, err := storage.Version(ctx, d.rw, layout(d.schema.steps))
+	if err != nil {
 		return err
 	}
+	d.schema.note(version)
 	if err := errors.Join(d.removeStaged(), d.DropSharedKeys(ctx, time.Now())); err != nil {
 		return err
 	}
@@ -79,12 +80,16 @@ func (d *DB) Share(ctx context.Context, log Log) error {
 
 // Unshare makes the content this node's own: all writes from now on are local, and the log that was
 // applied is forgotten. Writes that wait fail with ErrUnavailable or ErrUnconfirmed. The secrets stay
-// sealed with the key that other nodes know.
+// sealed with the key that other nodes know. An older schema is brought up to date.
 func (d *DB) Unshare(ctx context.Context) error {
 	d.endSharing()
 	err := d.holdingWriter(ctx, func(w *sql.Conn) error {
-		const q = "UPDATE shared_state SET applied = 0, reserved_by = '', reserved_left = 0, key_since = ?"
-		if _, err := w.ExecContext(ctx, q, knownByOthers); err != nil {
+		err := d.upgradeOwn(ctx, w, func(tx *sql.Tx) error {
+			const q = "UPDATE shared_state SET applied = 0, reserved_by = '', reserved_left = 0, key_since = ?"
+			_, err := tx.ExecContext(ctx, q, knownByOthers)
+			return err
+		})
+		if err != nil {
 			return err
 		}
 		d.sharing.Store(nil)

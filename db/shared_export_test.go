@@ -3,7 +3,10 @@ package db
 import (
 	"context"
 	"fmt"
+	"io/fs"
+	"log/slog"
 	"strings"
+	"testing/fstest"
 )
 
 // SharedContent returns all rows of all tables that are shared, with their row numbers where they
@@ -70,4 +73,26 @@ func (d *DB) DropSharing(ctx context.Context) error {
 func (d *DB) Age(ctx context.Context) error {
 	_, err := d.rw.ExecContext(ctx, "UPDATE shared_state SET version = version + ?", knownEntries+1)
 	return err
+}
+
+// OpenLater opens a database as a later release does, which has one more migration.
+func OpenLater(ctx context.Context, path, migration string) (*DB, error) {
+	names, err := fs.Glob(released(), "*.sql")
+	if err != nil {
+		return nil, err
+	}
+	steps := fstest.MapFS{"9000_later.sql": {Data: []byte("-- +goose Up\n" + migration)}}
+	for _, name := range names {
+		text, err := fs.ReadFile(released(), name)
+		if err != nil {
+			return nil, err
+		}
+		steps[name] = &fstest.MapFile{Data: text}
+	}
+	return open(ctx, path, steps, slog.New(slog.DiscardHandler))
+}
+
+// Query returns the text that a query of one row and column yields.
+func (d *DB) Query(ctx context.Context, query string) (s string, err error) {
+	return s, d.ro.QueryRowContext(ctx, query).Scan(&s)
 }

@@ -57,7 +57,12 @@ var errEnded = fmt.Errorf("%w: this node does not take part in the cluster any m
 // write runs fn and returns when its changes are applied here. An error of fn about the content
 // is returned only if the content was that of all nodes.
 func (s *sharing) write(ctx context.Context, fn func(*writeTx) error) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, shareLimit, ErrUnavailable)
+	return s.writeWithin(ctx, shareLimit, fn)
+}
+
+// writeWithin is write with a limit of its own.
+func (s *sharing) writeWithin(ctx context.Context, limit time.Duration, fn func(*writeTx) error) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, ErrUnavailable)
 	defer cancel()
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -211,7 +216,7 @@ func pause(ctx context.Context, changed <-chan struct{}) {
 // returns those that fit into one entry, and the entry. A write that failed, but for a reason
 // that is about the content, has its outcome then and is not part of it.
 func (s *sharing) execute(group []*sharedWrite) (part []*sharedWrite, e *entry, err error) {
-	e = &entry{schema: s.d.schema, origin: s.d.origin}
+	e = &entry{schema: s.d.schema.stored.Load(), origin: s.d.origin}
 	tx, err := s.d.rw.BeginTx(s.ctx, nil)
 	if err != nil {
 		return nil, nil, orEnded(s.ctx, err)

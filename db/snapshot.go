@@ -132,7 +132,8 @@ func (d *DB) restore(ctx context.Context, index uint64, r io.Reader) (err error)
 	if err := receive(staged, r); err != nil {
 		return err
 	}
-	if err := d.checkStaged(ctx, staged); err != nil {
+	version, err := d.checkStaged(ctx, staged, index)
+	if err != nil {
 		return err
 	}
 	d.replaced.Add(1) // before the new content can be read
@@ -152,6 +153,7 @@ func (d *DB) restore(ctx context.Context, index uint64, r io.Reader) (err error)
 		if _, err := d.readShared(ctx, w); err != nil {
 			return err
 		}
+		d.schema.note(version)
 		d.changed.notify()
 		w.ExecContext(ctx, "PRAGMA wal_checkpoint(PASSIVE)") //nolint:errcheck // it only makes the log shorter
 		return nil
@@ -171,19 +173,36 @@ func receive(path string, r io.Reader) error {
 	return errors.Join(err, f.Close())
 }
 
-// checkStaged checks what was received: it is whole, and of this schema.
-func (d *DB) checkStaged(ctx context.Context, staged string) error {
-	err := storage.View(ctx, staged, func(pool *sql.DB) error {
-		schema, err := storage.Version(ctx, pool, layout(released()))
-		if err == nil && schema != d.schema {
-			err = fmt.Errorf("the snapshot has schema %d, and this node has schema %d: have all nodes run the same release", schema, d.schema)
-		}
+// checkStaged checks what was received, and returns the version of its schema: it is whole, and has the schema
+// of this copy, or a later one that this release knows. One that becomes this node's own is brought up to date.
+func (d *DB) checkStaged(ctx context.Context, staged string, index uint64) (version int64, err error) {
+	stored, release := d.Schema()
+	err = storage.View(ctx, staged, func(pool *sql.DB) error {
+		version, err = storage.Version(ctx, pool, layout(d.schema.steps))
 		return err
 	})
-	if err != nil {
-		return err
+	switch {
+	case err != nil:
+		return 0, err
+	case version > release:
+		return 0, fmt.Errorf("the snapshot has schema %d, and this release knows %d: install the release that the other nodes run", version, release)
+	case version < stored && index > 0:
+		return 0, fmt.Errorf("the snapshot has schema %d, and this node has schema %d: have the other nodes run the release of this one, or this one theirs", version, stored)
+	case version < stored:
+		version, err = stored, d.upgradeStaged(ctx, staged)
 	}
-	return storage.QuickCheck(ctx, staged)
+	if err != nil {
+		return 0, err
+	}
+	return version, storage.QuickCheck(ctx, staged)
+}
+
+// upgradeStaged brings the schema of a snapshot up to date.
+func (d *DB) upgradeStaged(ctx context.Context, staged string) (err error) {
+	pool := openStaged(staged)
+	defer func() { err = errors.Join(err, pool.Close()) }()
+	stored, _ := d.Schema()
+	return transact(ctx, pool, nil, func(tx *sql.Tx) error { return storage.Upgrade(ctx, tx, d.layoutUpTo(stored)) })
 }
 
 // copyRows returns the statement that copies the columns of a table from this machine's copy.

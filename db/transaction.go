@@ -160,7 +160,9 @@ func (d *DB) writeLocal(ctx context.Context, what string, fn func(*sql.Tx) error
 	return wrap(what, err)
 }
 
-func transact(ctx context.Context, pool *sql.DB, opts *sql.TxOptions, fn func(*sql.Tx) error) error {
+func transact(ctx context.Context, pool interface {
+	BeginTx(ctx context.Context, opts *sql.TxOptions) (*sql.Tx, error)
+}, opts *sql.TxOptions, fn func(*sql.Tx) error) error {
 	tx, err := pool.BeginTx(ctx, opts)
 	if err != nil {
 		return err

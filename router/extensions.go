@@ -324,10 +324,10 @@ func jobExtensions(h *handlers.API) []route {
 // serviceRoutes are about the service itself.
 func (rt *router) serviceRoutes() []route {
 	return []route{
-		{ID: "getHealth", Method: http.MethodGet, Path: "/healthz", Role: auth.Public, Status: 200,
+		{ID: "getHealth", Method: http.MethodGet, Path: pathHealth, Role: auth.Public, Status: 200,
 			Summary: "Check that the process runs", Do: query(rt.getHealth),
 			Description: "Always succeeds while the process runs."},
-		{ID: "getReadiness", Method: http.MethodGet, Path: "/readyz", Role: auth.Public, Status: 200, Errors: []int{503},
+		{ID: "getReadiness", Method: http.MethodGet, Path: pathReadiness, Role: auth.Public, Status: 200, Errors: []int{503},
 			Summary: "Check that the service is ready", Do: query(rt.getReadiness),
 			Description: "503 while the service cannot do its work: the database is not writable, or the embedded broker does " +
 				"not serve."},

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -27,6 +28,8 @@ type Server struct {
 	certs  *certificates // nil without TLS; set by Start
 	bounds *connections
 	log    *slog.Logger
+
+	serving atomic.Bool // the API
 
 	mu       sync.Mutex // protects listener and done
 	listener net.Listener
@@ -47,6 +50,16 @@ type Program struct {
 // service is ready; more is exposed with the server's own metrics. The error names an
 // invalid configuration, or a row of the table that contradicts another.
 func New(api *handlers.API, a *auth.Auth, cfg Config, ready func(context.Context) error, program Program, log *slog.Logger, more ...prometheus.Collector) (*Server, error) {
+	s, err := NewStarting(cfg, ready, program, log)
+	if err != nil {
+		return nil, err
+	}
+	return s, s.Serve(api, a, more...)
+}
+
+// NewStarting returns a server without an API: it responds that the service has yet to start, until
+// Serve.
+func NewStarting(cfg Config, ready func(context.Context) error, program Program, log *slog.Logger) (*Server, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
@@ -54,29 +67,43 @@ func New(api *handlers.API, a *auth.Auth, cfg Config, ready func(context.Context
 	if err != nil {
 		return nil, err
 	}
-	bounds := newConnections(cfg, trusted, log)
-	more = append(append(more, bounds.collectors()...), newBrokerGauge(api))
 	stopping, stop := context.WithCancel(context.Background())
-	rt := &router{api: api, auth: a, cfg: cfg, proxies: trusted, log: log, now: time.Now,
-		ready: ready, version: program.Version, times: defaultEventTimes, stopping: stopping.Done(), metrics: newMetrics(program.Version, more...), manual: manual.New(program.ConfigExample)}
-	rt.rows = rt.routes()
-	if err := rt.build(); err != nil {
-		stop()
-		return nil, fmt.Errorf("build router: %w", err)
-	}
-	if err := rt.registerConsole(); err != nil {
-		stop()
-		return nil, fmt.Errorf("build the console: %w", err)
-	}
-	s := &Server{cfg: cfg, router: rt, bounds: bounds, log: log}
+	rt := &router{cfg: cfg, proxies: trusted, log: log, now: time.Now,
+		ready: ready, version: program.Version, times: defaultEventTimes, stopping: stopping.Done(), manual: manual.New(program.ConfigExample)}
+	s := &Server{cfg: cfg, router: rt, bounds: newConnections(cfg, trusted, log), log: log}
 	s.http = &http.Server{
-		Handler: rt, ReadHeaderTimeout: headerTimeout, ReadTimeout: cfg.ReadTimeout,
+		Handler: s, ReadHeaderTimeout: headerTimeout, ReadTimeout: cfg.ReadTimeout,
 		WriteTimeout: cfg.WriteTimeout, IdleTimeout: cfg.IdleTimeout,
-		ConnState: bounds.onState,
+		ConnState: s.bounds.onState,
 		ErrorLog:  slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
 	s.http.RegisterOnShutdown(stop)
 	return s, nil
+}
+
+// Serve serves the API from now on. It is called once. The error is that of New.
+func (s *Server) Serve(api *handlers.API, a *auth.Auth, more ...prometheus.Collector) error {
+	rt := s.router
+	rt.api, rt.auth = api, a
+	rt.metrics = newMetrics(rt.version, append(append(more, s.bounds.collectors()...), newBrokerGauge(api))...)
+	rt.rows = rt.routes()
+	if err := rt.build(); err != nil {
+		return fmt.Errorf("build router: %w", err)
+	}
+	if err := rt.registerConsole(); err != nil {
+		return fmt.Errorf("build the console: %w", err)
+	}
+	s.serving.Store(true)
+	return nil
+}
+
+// ServeHTTP implements [http.Handler].
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if s.serving.Load() {
+		s.router.ServeHTTP(w, r)
+		return
+	}
+	s.router.serveStarting(w, r)
 }
 
 // Start binds the address and serves in the background until Close.

@@ -18,11 +18,11 @@ import (
 // first migration that runs, and does not change a file that is newer than this
 // program.
 func migrate(ctx context.Context, db *sql.DB, path string, l Layout, log *slog.Logger) error {
-	steps, err := readMigrations(l.Migrations)
+	steps, err := readMigrations(l)
 	if err != nil {
 		return fmt.Errorf("read the migrations: %w", err)
 	}
-	p, err := goose.NewProvider(goose.DialectSQLite3, db, nil, goose.WithGoMigrations(steps...),
+	p, err := goose.NewProvider(goose.DialectSQLite3, db, nil, goose.WithGoMigrations(migrationsOf(steps)...),
 		goose.WithDisableGlobalRegistry(true), goose.WithSlog(log))
 	if err != nil {
 		return fmt.Errorf("read the migrations: %w", err)
@@ -31,15 +31,14 @@ func migrate(ctx context.Context, db *sql.DB, path string, l Layout, log *slog.L
 	if err != nil {
 		return OpenError(path, err)
 	}
-	sources := p.ListSources()
-	want := sources[len(sources)-1].Version
+	want := steps[len(steps)-1].version
 	switch {
 	case have > want:
 		return newerError(path, have, want)
 	case have == want:
 		return nil
 	case have > 0:
-		copied, err := snapshot(ctx, db, path, first(sources, have))
+		copied, err := snapshot(ctx, db, path, first(steps, have))
 		if err != nil {
 			return Explain(path, err)
 		}
@@ -55,36 +54,102 @@ func migrate(ctx context.Context, db *sql.DB, path string, l Layout, log *slog.L
 	return nil
 }
 
-// readMigrations returns the migrations in the files, which have no part that reverses
-// them. SQLite executes the text of each as a whole: goose's own reader splits it into
-// statements, for which it allocates 8 MiB a file, a third of the time of a first start.
-func readMigrations(files fs.FS) (steps []*goose.Migration, err error) {
-	names, err := fs.Glob(files, "*.sql")
+// migration is one of a layout.
+type migration struct {
+	version int64
+	text    string
+}
+
+// readMigrations returns the migrations of a layout in their order, of which there is one at least.
+func readMigrations(l Layout) (steps []migration, err error) {
+	names, err := fs.Glob(l.Migrations, "*.sql") // sorted, because numbered with leading zeros
 	if err != nil {
 		return nil, err
 	}
 	for _, name := range names {
-		text, err := fs.ReadFile(files, name)
-		if err != nil {
-			return nil, err
-		}
 		version, err := goose.NumericComponent(name)
 		if err != nil {
 			return nil, err
 		}
-		steps = append(steps, goose.NewGoMigration(version, &goose.GoFunc{RunTx: func(ctx context.Context, tx *sql.Tx) error {
-			_, err := tx.ExecContext(ctx, string(text))
-			return err
-		}}, nil))
+		if l.Last > 0 && version > l.Last {
+			break
+		}
+		text, err := fs.ReadFile(l.Migrations, name)
+		if err != nil {
+			return nil, err
+		}
+		steps = append(steps, migration{version, string(text)})
+	}
+	if len(steps) == 0 {
+		return nil, fmt.Errorf("%s has no migrations", l.Name)
 	}
 	return steps, nil
 }
 
+// migrationsOf returns migrations for goose, which have no part that reverses
+// them. SQLite executes the text of each as a whole: goose's own reader splits it into
+// statements, for which it allocates 8 MiB a file, a third of the time of a first start.
+func migrationsOf(steps []migration) (all []*goose.Migration) {
+	for _, m := range steps {
+		all = append(all, goose.NewGoMigration(m.version, &goose.GoFunc{RunTx: func(ctx context.Context, tx *sql.Tx) error {
+			_, err := tx.ExecContext(ctx, m.text)
+			return err
+		}}, nil))
+	}
+	return all
+}
+
 // first returns the version of the first migration that a file with version have
 // lacks.
-func first(sources []*goose.Source, have int64) int64 {
-	i := slices.IndexFunc(sources, func(s *goose.Source) bool { return s.Version > have })
-	return sources[i].Version
+func first(steps []migration, have int64) int64 {
+	i := slices.IndexFunc(steps, func(m migration) bool { return m.version > have })
+	return steps[i].version
+}
+
+// Latest returns the version of the schema with all migrations of a layout.
+func Latest(l Layout) (int64, error) {
+	steps, err := readMigrations(l)
+	if err != nil {
+		return 0, fmt.Errorf("read the migrations: %w", err)
+	}
+	return steps[len(steps)-1].version, nil
+}
+
+// Upgrade runs, in a transaction, the migrations of a layout that the file lacks, for one whose schema
+// changes while it is open. KeepBefore copies the file before.
+func Upgrade(ctx context.Context, tx *sql.Tx, l Layout) error {
+	steps, err := readMigrations(l)
+	if err != nil {
+		return fmt.Errorf("read the migrations: %w", err)
+	}
+	have, err := Version(ctx, tx, l)
+	if err != nil {
+		return err
+	}
+	for _, m := range steps {
+		if m.version <= have {
+			continue
+		}
+		_, err := tx.ExecContext(ctx, m.text)
+		if err == nil {
+			_, err = tx.ExecContext(ctx, "INSERT INTO goose_db_version (version_id, is_applied) VALUES (?, 1)", m.version)
+		}
+		if err != nil {
+			return fmt.Errorf("bring the schema from %d to %d: %w", have, m.version, err)
+		}
+	}
+	return nil
+}
+
+// KeepBefore copies a file that lacks migrations, as [Open] does before it runs them. The connection must
+// be in no transaction.
+func KeepBefore(ctx context.Context, db Execer, path string, l Layout, have int64) (copied string, err error) {
+	steps, err := readMigrations(l)
+	if err != nil {
+		return "", fmt.Errorf("read the migrations: %w", err)
+	}
+	copied, err = snapshot(ctx, db, path, first(steps, have))
+	return copied, Explain(path, err)
 }
 
 // Check returns the error that Open would return for a file that cannot be
@@ -97,11 +162,7 @@ func Check(ctx context.Context, path string, l Layout) error {
 	if err := create(path, l.Name); err != nil {
 		return err
 	}
-	steps, err := fs.Glob(l.Migrations, "*.sql") // sorted, because numbered with leading zeros
-	if err != nil {
-		return err
-	}
-	want, err := goose.NumericComponent(steps[len(steps)-1])
+	want, err := Latest(l)
 	if err != nil {
 		return err
 	}
@@ -126,7 +187,9 @@ func newerError(path string, have, want int64) error {
 
 // Version returns the schema version of a file, 0 for an empty one, and writes
 // nothing. The error is ErrForeign for a file with tables of another program.
-func Version(ctx context.Context, db *sql.DB, l Layout) (int64, error) {
+func Version(ctx context.Context, db interface {
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}, l Layout) (int64, error) {
 	const tables = `
 		SELECT count(*), count(*) FILTER (WHERE name = 'goose_db_version'), (SELECT application_id FROM pragma_application_id)
 		FROM sqlite_schema WHERE type = 'table'`
@@ -147,7 +210,7 @@ func Version(ctx context.Context, db *sql.DB, l Layout) (int64, error) {
 // snapshot copies the database to path.before-v<next>, which it returns. The copy has its name only
 // after it is complete and durable. It replaces an earlier one of that name, of a
 // failed attempt, which has the same schema and older data.
-func snapshot(ctx context.Context, db *sql.DB, path string, next int64) (target string, err error) {
+func snapshot(ctx context.Context, db Execer, path string, next int64) (target string, err error) {
 	target = fmt.Sprintf("%s.before-v%d", path, next)
 	if err := Keep(ctx, db, target); err != nil {
 		return "", fmt.Errorf("before its schema changes: %w", err)

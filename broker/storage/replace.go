@@ -41,12 +41,15 @@ func Replace(ctx context.Context, conn *sql.Conn, path, source string) error {
 	return OpenError(path, err)
 }
 
+// Execer executes statements, as a pool or a connection does.
+type Execer interface {
+	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+}
+
 // Keep copies the database of a connection to target, which has this name only when it is
 // complete and durable. An earlier file of that name is replaced. The connection must be in no
 // transaction.
-func Keep(ctx context.Context, conn interface {
-	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
-}, target string) error {
+func Keep(ctx context.Context, conn Execer, target string) error {
 	partial := target + ".partial"
 	if err := os.Remove(partial); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("delete the incomplete copy of the database: %w", err)

@@ -38,6 +38,8 @@ const (
 type Layout struct {
 	Name       string
 	Migrations fs.FS
+	// Last is the last migration that runs, 0 for all.
+	Last int64
 	// ApplicationID is the application_id that the migrations set, 0 for none. A
 	// file with another one than that or 0 belongs to another program.
 	ApplicationID int64

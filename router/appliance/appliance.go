@@ -67,6 +67,8 @@ type Appliance struct {
 	broker   *embedded.Broker // nil if it is disabled
 	machine  *vault.Vault     // seals what belongs to this machine
 	shared   sharedDatabase
+	adoption adoption
+	outdated outdated
 	undo     cleanup
 }
 
@@ -109,7 +111,7 @@ func Start(ctx context.Context, c Config, program Program, log *slog.Logger) (*A
 		fitted = c.fitDescriptors(limit, slog.New(slog.DiscardHandler))
 		warn = func() { c.fitDescriptors(limit, log) }
 	}
-	a := &Appliance{cfg: fitted, program: program, started: time.Now(),
+	a := &Appliance{cfg: fitted, program: program, started: time.Now(), adoption: adoption{ended: make(chan struct{})},
 		first: &credentials{path: filepath.Join(c.DataDir, "initial-credentials")}}
 	a.log = a.recent.with(log)
 	if err := a.start(ctx); err != nil {
@@ -131,14 +133,31 @@ func (a *Appliance) start(ctx context.Context) error {
 	begin := a.clock.Defer()
 	a.backups = newBackups(a.cfg, a.program.Version, func() time.Time { return a.clock.Wall(a.clock.Now()) }, a.log)
 	a.metrics = append(a.metrics, clockMetrics{a.clock}, backupMetrics{a.backups})
-	for _, step := range []func(context.Context) error{
-		a.openAPI, a.firstStart, a.startBroker, a.watchFiles, a.startHistory, a.startAuditSinks, a.startServer, a.startDiagnostics, a.startBackups, a.connectBrokers,
-	} {
-		if err := step(ctx); err != nil {
+	if err := run(ctx, a.openData); err != nil {
+		return err
+	}
+	steps := []step{a.openAPI, a.firstStart, a.startBroker, a.watchFiles, a.adoptBroker, a.startHistory, a.startAuditSinks, a.startJobs,
+		a.openServer, a.serveAPI, a.startServer, a.startDiagnostics, a.startBackups, a.connectBrokers}
+	if a.shared.IsOutdated() {
+		steps = []step{a.startOutdated}
+	}
+	if err := run(ctx, steps...); err != nil {
+		return err
+	}
+	begin()
+	return nil
+}
+
+// step is one of the start, which adds its own to the stops.
+type step func(context.Context) error
+
+// run executes steps until one fails.
+func run(ctx context.Context, steps ...step) error {
+	for _, s := range steps {
+		if err := s(ctx); err != nil {
 			return err
 		}
 	}
-	begin()
 	return nil
 }
 
@@ -154,6 +173,9 @@ func (a *Appliance) StopWithin(limit time.Duration) error {
 	if a.bridges != nil {
 		a.bridges.Leave()
 	}
+	if err := a.outdated.end(ctx); err != nil {
+		return err
+	}
 	var errs []error
 	for _, stop := range slices.Backward(a.undo) {
 		errs = append(errs, stop(ctx))
@@ -162,8 +184,8 @@ func (a *Appliance) StopWithin(limit time.Duration) error {
 	return errors.Join(errs...)
 }
 
-// openAPI opens the appliance's own state and the API on it.
-func (a *Appliance) openAPI(ctx context.Context) error {
+// openData opens the databases.
+func (a *Appliance) openData(ctx context.Context) error {
 	in := func(name string) string { return filepath.Join(a.cfg.DataDir, name) }
 	policy, err := outbound.New(a.cfg.Outbound)
 	if err != nil {
@@ -196,6 +218,17 @@ func (a *Appliance) openAPI(ctx context.Context) error {
 	if err := os.MkdirAll(in("certs"), 0o700); err != nil {
 		return err
 	}
+	if err := a.openStreams(ctx, in(streamsFile)); err != nil {
+		return err
+	}
+	a.history = monitor.Open(ctx, in(historyFile), monitor.Options{Log: a.log, Now: time.Now})
+	a.undo.addBounded(a.history.Close)
+	return nil
+}
+
+// openAPI opens the API on the databases.
+func (a *Appliance) openAPI(ctx context.Context) error {
+	d, keys := a.shared.DB, a.shared.sharedKeys
 	trail, err := audit.Open(ctx, d, keys, a.cfg.Audit, time.Now, a.log)
 	if err != nil {
 		return err
@@ -203,11 +236,6 @@ func (a *Appliance) openAPI(ctx context.Context) error {
 	a.undo.addBounded(a.lastWrites(trail.Close))
 	users := auth.New(d, a.cfg.Auth, time.Now, a.log)
 	a.undo.addBounded(a.lastWrites(users.Close))
-	if err := a.openStreams(ctx, in(streamsFile)); err != nil {
-		return err
-	}
-	a.history = monitor.Open(ctx, in(historyFile), monitor.Options{Log: a.log, Now: time.Now})
-	a.undo.addBounded(a.history.Close)
 	dialer := remote.New(a.log)
 	dialer.Outbound, dialer.Now, dialer.SlowCommand = a.outbound, a.clock.Now, a.cfg.Log.Slow
 	dialer.RequestID = router.RequestID
@@ -219,7 +247,7 @@ func (a *Appliance) openAPI(ctx context.Context) error {
 	dialer.DialNode = a.dialNode
 	pool := broker.NewPool(dialer.Dial)
 	a.undo.addBounded(pool.Close)
-	connections := &handlers.Connections{DB: d, Brokers: pool, BrokerData: a.brokerData(), Vault: keys, CertDir: in("certs"), Now: time.Now, Log: a.log}
+	connections := &handlers.Connections{DB: d, Brokers: pool, BrokerData: a.brokerData(), Vault: keys, CertDir: filepath.Join(a.cfg.DataDir, "certs"), Now: time.Now, Log: a.log}
 	level := a.cfg.Log.Leveler
 	if level == nil {
 		level = a.cfg.Log.newLevel()
@@ -272,78 +300,41 @@ func (a *Appliance) firstStart(ctx context.Context) error {
 	})
 }
 
-// startBroker opens and starts the broker in this process, unless it is disabled.
-func (a *Appliance) startBroker(ctx context.Context) error {
-	c := a.cfg.Broker
-	if !c.Enabled {
-		return nil
-	}
-	c.Version, c.Streams, c.Bridges, c.Cluster = a.program.Version, a.streams, a.bridges, a.cfg.Cluster
-	c.Clock, c.SlowCommand = a.clock, a.cfg.Log.Slow
-	c.Cluster.Seal, c.Cluster.Allowed = a.machine, a.outbound.Control
-	if c.Cluster.ShareData {
-		c.Shared = a.shared
-	}
-	c.KeepPassword = func(password broker.Secret) error {
-		return a.first.keep("MQTT administrator", c.AdminUsername, string(password))
-	}
-	adopted, abandon := context.WithCancel(ctx)
-	defer abandon()
-	c.ControlAudit = func(q broker.ControlRequest) (func([]broker.ControlOutcome), error) {
-		<-adopted.Done() // before, the broker has no project
-		return a.API.AuditControl(context.Background(), q)
-	}
-	b, err := embedded.New(ctx, c, a.cfg.DataDir, a.log)
-	if err != nil {
-		return err
-	}
-	a.broker = b
-	a.undo.addBounded(b.Close)
-	a.addPart("broker", b.Healthy)
-	a.metrics = append(a.metrics, b.Collector(), clusterMetrics{b}, meshMetrics{b}, sessionMetrics{b})
-	if err := b.Start(ctx); err != nil {
-		return err
-	}
-	a.Broker = brokerURLs(c, b.Addrs())
-	return a.API.AdoptEmbedded(ctx, b, a.Broker[0])
+// startJobs has the jobs of the API end before what they use.
+func (a *Appliance) startJobs(context.Context) error {
+	a.undo.addBounded(a.stopJobs)
+	return nil
 }
 
-// brokerURLs returns the URLs for MQTT clients, with the addresses as bound.
-func brokerURLs(c embedded.Config, bound []string) []string {
-	var protocols, urls []string
-	if c.Listen != "" {
-		protocols = append(protocols, "mqtt")
-	}
-	for _, l := range c.Listeners {
-		protocols = append(protocols, l.Protocol)
-	}
-	for i, address := range bound {
-		urls = append(urls, protocols[i]+"://"+address)
-	}
-	return urls
-}
-
-func (a *Appliance) startServer(ctx context.Context) error {
+// openServer makes the server, which responds that the service has yet to start until serveAPI.
+func (a *Appliance) openServer(context.Context) (err error) {
 	c := a.cfg.HTTP
 	c.SlowRequest = a.cfg.Log.Slow
-	server, err := router.New(a.API, a.API.Auth, c, a.isReady, a.program, a.log, a.metrics...)
-	if err != nil {
+	if a.server, err = router.NewStarting(c, a.isReady, a.program, a.log); err != nil {
 		return err
 	}
-	a.undo.addBounded(a.stopJobs)
 	a.undo.addBounded(func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, drainTime)
 		defer cancel()
-		if err := server.Close(ctx); err != nil {
+		if err := a.server.Close(ctx); err != nil {
 			a.log.Warn("requests were aborted", "error", err)
 		}
 		return nil
 	})
-	if err := server.Start(ctx); err != nil {
+	return nil
+}
+
+// serveAPI has the server serve the API.
+func (a *Appliance) serveAPI(context.Context) error {
+	return a.server.Serve(a.API, a.API.Auth, a.metrics...)
+}
+
+// startServer binds the address of the server.
+func (a *Appliance) startServer(ctx context.Context) error {
+	if err := a.server.Start(ctx); err != nil {
 		return err
 	}
-	a.server = server
-	a.URL = server.URL()
+	a.URL = a.server.URL()
 	return a.writeAddress()
 }
 

@@ -14,6 +14,9 @@ func (a *Appliance) Greet(w io.Writer, terminal bool) {
 		fmt.Fprintf(w, "  MQTT  %s\n", url)
 	}
 	fmt.Fprintf(w, "  data  %s\n", a.cfg.DataDir)
+	if a.outdated.done != nil {
+		fmt.Fprintln(w, "Web and API start when all nodes of the cluster run this release, as they share their data; use another node until then.")
+	}
 	if len(a.first.lines) == 0 {
 		return
 	}

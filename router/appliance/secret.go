@@ -60,6 +60,9 @@ func (c Config) resealConnections(ctx context.Context, r *vault.Rotation) (n int
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, d.Close(ctx)) }()
+	if d.IsOutdated() {
+		return 0, errors.New("the data are shared with a cluster whose nodes have yet to agree on the schema of this release: start the service, and repeat the command when all nodes run the release")
+	}
 	all, err := d.ListSealed(ctx)
 	if err != nil {
 		return 0, err

@@ -22,6 +22,8 @@ type sharedKeys struct {
 	mu      sync.Mutex // held while keys are stored; guards the fields below
 	next    nextKey
 	dropped time.Time // when former keys were looked for last
+
+	absence absence // of Maintain
 }
 
 // nextKey is the key that this node has made to replace the present one.
@@ -108,30 +110,39 @@ type keyResponse struct {
 	Key []byte `json:"key,omitempty"`
 }
 
-// keyTimeout bounds a request about a key.
-const keyTimeout = 3 * time.Second
+// askTimeout bounds a request to another node.
+const askTimeout = 3 * time.Second
+
+// ask sends a request to another node.
+func ask(ctx context.Context, members embedded.SharedMembers, node int, request, response any) error {
+	text, err := json.Marshal(request)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	if text, err = members.Ask(ctx, node, text); err != nil {
+		return err
+	}
+	if err := json.Unmarshal(text, response); err != nil {
+		return fmt.Errorf("read the response of node %d: %w", node, err)
+	}
+	return nil
+}
 
 // askKey sends a request to another node, and returns the key that is in the response, if any.
 func askKey(ctx context.Context, members embedded.SharedMembers, node int, r keyRequest) (key []byte, err error) {
-	text, err := json.Marshal(r)
-	if err != nil {
-		return nil, err
-	}
-	ctx, cancel := context.WithTimeout(ctx, keyTimeout)
-	defer cancel()
-	if text, err = members.Ask(ctx, node, text); err != nil {
-		return nil, err
-	}
 	var response keyResponse
-	if err := json.Unmarshal(text, &response); err != nil {
-		return nil, fmt.Errorf("read the response of node %d about a key: %w", node, err)
-	}
-	return response.Key, nil
+	err = ask(ctx, members, node, r, &response)
+	return response.Key, err
 }
 
 // Answer implements embedded.Shared. A node that has not applied the removal of a member could send
 // the new key to that, so it neither stores nor sends it.
 func (s sharedDatabase) Answer(ctx context.Context, members embedded.SharedMembers, request []byte) ([]byte, error) {
+	if response, err := s.answerSchema(request); response != nil || err != nil {
+		return response, err
+	}
 	var r keyRequest
 	if err := json.Unmarshal(request, &r); err != nil {
 		return nil, fmt.Errorf("read the request about a key: %w", err)
@@ -165,10 +176,18 @@ func (s sharedDatabase) receive(ctx context.Context, id string, key []byte) erro
 // formerKeysInterval is how often former keys are looked for.
 const formerKeysInterval = 10 * time.Minute
 
-// Maintain implements embedded.Shared: it asks the other nodes for the key of the secrets, if this node
-// does not have it, and replaces that key after a member was removed, if this node leads; also if
-// no node has it any more, so that secrets can be given anew.
+// Maintain implements embedded.Shared: it maintains the keys, and brings an older schema up to date.
 func (s sharedDatabase) Maintain(ctx context.Context, members embedded.SharedMembers) error {
+	if err := s.maintainKeys(ctx, members); err != nil || !s.IsOutdated() {
+		return err
+	}
+	return s.upgrade(ctx, members)
+}
+
+// maintainKeys asks the other nodes for the key of the secrets, if this node does not have it, and replaces
+// that key after a member was removed, if this node leads; also if no node has it any more, so that
+// secrets can be given anew. In an outdated database no key is replaced.
+func (s sharedDatabase) maintainKeys(ctx context.Context, members embedded.SharedMembers) error {
 	key := s.KeyState()
 	if key.ID == "" {
 		return nil
@@ -178,15 +197,16 @@ func (s sharedDatabase) Maintain(ctx context.Context, members embedded.SharedMem
 			return err
 		}
 	}
+	leads := members.Leads() && !s.IsOutdated()
 	removal := int64(members.Removal()) //nolint:gosec // an index does not become that great
 	if !s.ring.Has(key.ID) {
 		lost, err := s.askForKey(ctx, members, key.ID)
-		if !lost || !members.Leads() {
+		if !lost || !leads {
 			return err
 		}
 		removal = max(removal, key.Since+1)
 	}
-	if members.Leads() && removal > key.Since {
+	if leads && removal > key.Since {
 		return s.replaceKey(ctx, members, removal)
 	}
 	return s.dropFormer(ctx)
