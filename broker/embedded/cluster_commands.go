@@ -78,7 +78,7 @@ func (c commander) CreateCluster(ctx context.Context, s control.HASpec) (created
 	}
 	created.Info = spec.Warning()
 	for _, i := range invitations {
-		out, err := control.NewInvitation(int(i.NodeID), i)
+		out, err := c.seal(i)
 		if err != nil {
 			return created, err
 		}
@@ -101,8 +101,8 @@ func (c commander) JoinCluster(ctx context.Context, s control.HASpec) error {
 	if err := s.Invitation.Open(&invitation); err != nil {
 		return err
 	}
-	if !invitation.Shared && c.broker.config.Shared != nil {
-		return errShareApart
+	if err := c.checkInvitation(invitation); err != nil {
+		return err
 	}
 	err = c.enter(shares, invitation.Shared, func() error {
 		if err := c.keep(ctx, spec, invitation.Shared); err != nil {
@@ -138,7 +138,7 @@ func (m *member) AddNode(ctx context.Context, clustername string, n control.HANo
 	if err != nil {
 		return added, controlError(err)
 	}
-	out, err := control.NewInvitation(n.NodeID, invitation)
+	out, err := m.seal(invitation)
 	added.Invitation = &out
 	return added, err
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"signalbox/broker"
+	"signalbox/broker/control"
 	"signalbox/broker/embedded/cluster"
 )
 
@@ -35,6 +36,10 @@ import (
 // While the content is shared the broker also calls Maintain and Answer, beside the others.
 type Shared interface {
 	cluster.Shared
+
+	// Schema returns the version of the schema of the content, and that of the program's own content. A
+	// broker can join if they are the same at the node that invites it and here.
+	Schema() (stored, own int64)
 
 	// Maintain does what the content needs of the other nodes, such as to receive a key. It is called
 	// every second, when members have changed, and before this node leaves, one call after the other. Its
@@ -226,6 +231,30 @@ func (b *Broker) resumeShared(ctx context.Context, dir string, begin func(contex
 // errShareApart is why a broker does not join a cluster.
 var errShareApart = &broker.Error{Kind: broker.Conflict, Msg: "the cluster does not share the data of the platform, which this broker is to share: " +
 	"set cluster.share_data to false here, or create the cluster anew with it set to true at all nodes"}
+
+// seal returns an invitation as it is sent to the other node.
+func (m *member) seal(i cluster.Invitation) (control.Invitation, error) {
+	if i.Shared {
+		i.Schema, _ = m.broker.config.Shared.Schema()
+	}
+	return control.NewInvitation(int(i.NodeID), i)
+}
+
+// checkInvitation returns an error if this broker cannot share what the cluster shares.
+func (m *member) checkInvitation(i cluster.Invitation) error {
+	shared := m.broker.config.Shared
+	if shared == nil {
+		return nil // the node's own checks refuse it
+	}
+	if !i.Shared {
+		return errShareApart
+	}
+	if stored, _ := shared.Schema(); i.Schema != 0 && i.Schema != stored {
+		return &broker.Error{Kind: broker.Conflict, Msg: fmt.Sprintf("the cluster shares the data of the platform with schema %d, and the release of this broker has schema %d: "+
+			"have all nodes of the cluster and this broker run the same release first", i.Schema, stored)}
+	}
+	return nil
+}
 
 // errSharedAlone is why a broker without a cluster port does not start.
 var errSharedAlone = errors.New("the data of the platform are shared with a cluster: set cluster.listen again, and let the broker leave the cluster first")

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"signalbox/broker/embedded/cluster"
@@ -33,6 +34,8 @@ type sharedList struct {
 	warning error     // of the next calls of Maintain
 	calls   int       // of Maintain
 	done    bool      // a call of Maintain has succeeded
+
+	schema atomic.Int64
 }
 
 // storedList is what the file has.
@@ -107,6 +110,9 @@ func (l *sharedList) Apply(_ context.Context, index uint64, entry []byte) ([]byt
 	}
 	return []byte(strconv.Itoa(len(l.stored.Entries) + 1)), l.store(index, l.with(string(entry)))
 }
+
+// Schema returns what the test has set.
+func (l *sharedList) Schema() (stored, own int64) { return l.schema.Load(), l.schema.Load() }
 
 func (l *sharedList) Applied() uint64 {
 	l.mu.Lock()

@@ -2,6 +2,7 @@ package embedded
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -118,4 +119,29 @@ func TestSharedLeavesComplete(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestSharedSchemaOfAnotherRelease refuses to join a cluster whose content has another schema than this program's:
+// the node stays as it is, and is invited again once both have the same release.
+func TestSharedSchemaOfAnotherRelease(t *testing.T) {
+	t.Parallel()
+	all := nodes{startNode(t, 1, withList), startNode(t, 2, withList)}
+	second := all[1]
+	second.change("own")
+	second.list().schema.Store(7)
+	var created control.HACreated
+	all[0].list().schema.Store(6)
+	all[0].ask(control.CreateCluster(all.spec("dynsec", 1, nil)), &created)
+	err := second.AskHA(t.Context(), control.JoinCluster(all.spec("dynsec", 2, &created.Invitations[0])), nil)
+	if err == nil || !strings.Contains(err.Error(), "schema 6") || !strings.Contains(err.Error(), "schema 7") {
+		t.Fatalf("got %v", err)
+	}
+	if got := second.list().bodies(); !slices.Equal(got, []string{"own"}) {
+		t.Errorf("the node has %q", got)
+	}
+	second.list().schema.Store(6)
+	var added control.HAAdded
+	all[0].ask(control.AddNode("plant", second.at), &added)
+	second.ask(control.JoinCluster(all.spec("dynsec", 2, added.Invitation)), nil)
+	eventually(t, "both have a vote", func() bool { return all.voters() == 2 })
 }

@@ -102,7 +102,8 @@ type Invitation struct {
 
 	Keys map[string]pin `json:"keys,omitempty"` // of these members; nil in a cluster that an earlier release created
 
-	Shared bool `json:"shared,omitempty"` // the cluster has a Shared
+	Shared bool  `json:"shared,omitempty"` // the cluster has a Shared
+	Schema int64 `json:"schema,omitempty"` // of its content; 0 if the inviter did not set it
 }
 
 // String leaves out the key.
