@@ -8,8 +8,6 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
-
-	"signalbox/broker/storage"
 )
 
 // The results of Apply, of one byte each.
@@ -50,9 +48,6 @@ func (d *DB) Apply(ctx context.Context, index uint64, proposal []byte) (result [
 		return nil, fmt.Errorf("entry %d of the cluster's log: %w: a newer release may have made it, with which this node continues", index, err)
 	}
 	if err := d.checkSchema(&e); err != nil {
-		return nil, fmt.Errorf("entry %d of the cluster's log: %w", index, err)
-	}
-	if err := d.keepBeforeUpgrade(ctx, &e); err != nil {
 		return nil, fmt.Errorf("entry %d of the cluster's log: %w", index, err)
 	}
 	var outcome byte
@@ -165,7 +160,7 @@ func (d *DB) change(ctx context.Context, tx *sql.Tx, e *entry, version int64) er
 	}
 	for _, c := range e.statements {
 		if c.text == upgradeText {
-			if err := storage.Upgrade(ctx, tx, d.layoutUpTo(e.upgradesTo())); err != nil {
+			if err := d.upgradeTo(ctx, tx, e.upgradesTo()); err != nil {
 				return err
 			}
 			continue

@@ -57,7 +57,7 @@ type DB struct {
 // does not exist, and brings its schema up to date. A file that an older version wrote
 // is first copied to path.before-v<N>, N being the first migration that will
 // run. A file of a newer version is refused with ErrNewer and left alone. One that the nodes of a cluster
-// share keeps an older schema: see IsOutdated.
+// share is copied, and keeps an older schema: see IsOutdated.
 func Open(ctx context.Context, path string, log *slog.Logger) (*DB, error) {
 	return open(ctx, path, released(), log)
 }
@@ -84,8 +84,11 @@ func open(ctx context.Context, path string, steps fs.FS, log *slog.Logger) (_ *D
 		return nil, err
 	}
 	d.ro = storage.OpenPool(path, max(4, runtime.NumCPU()), forReader)
-	if err := d.openShared(ctx); err != nil || d.IsOutdated() {
-		return d, err
+	if err := d.openShared(ctx); err != nil {
+		return nil, err
+	}
+	if d.IsOutdated() {
+		return d, d.keepOutdated(ctx)
 	}
 	return d, d.prepare(ctx)
 }

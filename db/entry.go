@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"signalbox/broker/storage"
@@ -145,10 +146,22 @@ func decodeEntry(b []byte) (e entry, err error) {
 			}
 		}
 	}
-	if !r.Done() {
+	if !r.Done() || slices.ContainsFunc(e.statements, statement.isBadUpgrade) {
 		return e, errEntry
 	}
 	return e, nil
+}
+
+// isBadUpgrade reports whether a statement is to change the schema, and does not state to which version.
+func (c statement) isBadUpgrade() bool {
+	if c.text != upgradeText {
+		return false
+	}
+	if len(c.args) != 1 {
+		return true
+	}
+	version, ok := c.args[0].(int64)
+	return !ok || version <= 0
 }
 
 // isChange reports whether a text is one statement that changes rows, or the schema.

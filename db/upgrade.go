@@ -22,7 +22,7 @@ import (
 const upgradeLimit = 10 * time.Minute
 
 // upgradeText is the text of the statement in an entry that runs the migrations up to the version that is its
-// argument. It is not SQL.
+// argument, which is above 0. It is not SQL.
 const upgradeText = "UPGRADE SCHEMA"
 
 // schemaState is the schema of an open database.
@@ -121,16 +121,35 @@ func (d *DB) Upgrade(ctx context.Context, version int64) error {
 	if s == nil {
 		return fmt.Errorf("upgrade the schema: %w", errEnded)
 	}
+	ctx, cancel := context.WithTimeoutCause(ctx, upgradeLimit, ErrUnavailable)
+	defer cancel()
+	defer context.AfterFunc(s.ctx, cancel)()
 	return wrap("upgrade the schema", s.writeWithin(ctx, upgradeLimit, func(tx *writeTx) error {
 		if stored, _ := d.Schema(); stored >= version {
 			return nil
 		}
-		if err := storage.Upgrade(ctx, tx.tx, d.layoutUpTo(version)); err != nil {
+		if err := d.upgradeTo(ctx, tx.tx, version); err != nil {
 			return err
+		}
+		if violated, err := exists(ctx, tx, "SELECT EXISTS (SELECT 1 FROM pragma_foreign_key_check)"); err != nil || violated {
+			return errors.Join(err, errors.New("the migrations would leave rows that refer to missing ones"))
 		}
 		tx.recorded.statements = append(tx.recorded.statements, statement{text: upgradeText, args: []any{version}})
 		return nil
 	}))
+}
+
+// upgradeTo runs the migrations up to a version, which must be that of one of them.
+func (d *DB) upgradeTo(ctx context.Context, tx *sql.Tx, version int64) error {
+	l := d.layoutUpTo(version)
+	if err := storage.Upgrade(ctx, tx, l); err != nil {
+		return err
+	}
+	got, err := storage.Version(ctx, tx, l)
+	if err == nil && got < version {
+		err = fmt.Errorf("this release has no schema %d: install the release that the other nodes run", version)
+	}
+	return err
 }
 
 // upgradesTo returns the version of the schema after the entry, 0 if that does not change it.
@@ -156,16 +175,13 @@ func (d *DB) checkSchema(e *entry) error {
 	return nil
 }
 
-// keepBeforeUpgrade copies the database if the entry changes its schema.
-func (d *DB) keepBeforeUpgrade(ctx context.Context, e *entry) error {
-	stored, _ := d.Schema()
-	to := e.upgradesTo()
-	if to <= stored {
-		return nil
-	}
-	copied, err := storage.KeepBefore(ctx, d.rw, d.path, d.layoutUpTo(to), stored)
+// keepOutdated copies a database that keeps its schema until all nodes change it, as storage.Open does before it
+// changes one.
+func (d *DB) keepOutdated(ctx context.Context) error {
+	stored, release := d.Schema()
+	copied, err := storage.KeepBefore(ctx, d.rw, d.path, layout(d.schema.steps), stored)
 	if err == nil {
-		d.log.Info("database copied before its schema changes on all nodes", slog.String("copy", copied), slog.Int64("from", stored), slog.Int64("to", to))
+		d.log.Info("database copied before the nodes of its cluster change its schema", slog.String("copy", copied), slog.Int64("from", stored), slog.Int64("to", release))
 	}
 	return err
 }
@@ -173,16 +189,8 @@ func (d *DB) keepBeforeUpgrade(ctx context.Context, e *entry) error {
 // upgradeOwn brings the schema of a database that is not shared any more up to date, if it is not. fn is part of
 // the same transaction.
 func (d *DB) upgradeOwn(ctx context.Context, w *sql.Conn, fn func(*sql.Tx) error) error {
-	stored, release := d.Schema()
-	if stored < release {
-		copied, err := storage.KeepBefore(ctx, w, d.path, layout(d.schema.steps), stored)
-		if err != nil {
-			return err
-		}
-		d.log.Info("database copied before its schema changes", slog.String("copy", copied), slog.Int64("from", stored), slog.Int64("to", release))
-	}
 	err := transact(ctx, w, nil, func(tx *sql.Tx) error {
-		if stored < release {
+		if d.IsOutdated() {
 			if err := storage.Upgrade(ctx, tx, layout(d.schema.steps)); err != nil {
 				return err
 			}
@@ -190,6 +198,7 @@ func (d *DB) upgradeOwn(ctx context.Context, w *sql.Conn, fn func(*sql.Tx) error
 		return fn(tx)
 	})
 	if err == nil {
+		_, release := d.Schema()
 		d.schema.note(release)
 	}
 	return err

@@ -1,6 +1,8 @@
 package embedded
 
 import (
+	"errors"
+
 	"signalbox/broker"
 	"signalbox/broker/control"
 	"signalbox/broker/dynsec"
@@ -32,7 +34,11 @@ func (b *Broker) begun(r *engine.Request, handle func() []byte) (answer []byte, 
 		Address: client.Address, Commands: commands})
 	if err != nil {
 		b.log.Warn("a control request was refused, as it cannot be recorded", "topic", r.Topic, "error", err)
-		return control.Refuse(r.Payload, errNotAudited), func() {}
+		reason := errNotAudited
+		if e, ok := errors.AsType[*broker.Error](err); ok {
+			reason = e.Msg
+		}
+		return control.Refuse(r.Payload, reason), func() {}
 	}
 	answer = handle()
 	return answer, func() { record(outcomes(r.Topic, answer, at)) }

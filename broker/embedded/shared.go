@@ -12,7 +12,7 @@ import (
 )
 
 // Shared is a database of the program that has the same content on all nodes of a cluster which was
-// created with it: Apply, Applied, Snapshot and Restore are those of [cluster.Shared].
+// created with it: Apply, Applied, Schema, Snapshot and Restore are those of [cluster.Shared].
 //
 // It is the program's own, and changed by the program alone, or shared, and changed by Apply and
 // Restore only. Which of both is stored by the broker, as part of its cluster's state; the database
@@ -36,10 +36,6 @@ import (
 // While the content is shared the broker also calls Maintain and Answer, beside the others.
 type Shared interface {
 	cluster.Shared
-
-	// Schema returns the version of the schema of the content, and that of the program's own content. A
-	// broker can join if they are the same at the node that invites it and here.
-	Schema() (stored, own int64)
 
 	// Maintain does what the content needs of the other nodes, such as to receive a key. It is called
 	// every second, when members have changed, and before this node leaves, one call after the other. Its

@@ -63,9 +63,9 @@ func (m *member) noteMaintenance(err error) {
 	former := m.maintenance.outcome.Swap(&err)
 	switch changed := former == nil || *former == nil || err == nil || (*former).Error() != err.Error(); {
 	case err != nil && changed:
-		m.broker.log.Warn("the data of the platform are not complete at this node", "error", err)
+		m.broker.log.Warn("the data of the platform cannot all be used at this node", "error", err)
 	case err == nil && former != nil && *former != nil:
-		m.broker.log.Info("the data of the platform are complete at this node")
+		m.broker.log.Info("all data of the platform can be used at this node")
 	}
 }
 

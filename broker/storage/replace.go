@@ -49,8 +49,13 @@ type Execer interface {
 // Keep copies the database of a connection to target, which has this name only when it is
 // complete and durable. An earlier file of that name is replaced. The connection must be in no
 // transaction.
-func Keep(ctx context.Context, conn Execer, target string) error {
+func Keep(ctx context.Context, conn Execer, target string) (err error) {
 	partial := target + ".partial"
+	defer func() {
+		if err != nil {
+			os.Remove(partial) //nolint:errcheck // the next call does so
+		}
+	}()
 	if err := os.Remove(partial); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("delete the incomplete copy of the database: %w", err)
 	}

@@ -154,6 +154,9 @@ type step func(context.Context) error
 // run executes steps until one fails.
 func run(ctx context.Context, steps ...step) error {
 	for _, s := range steps {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
 		if err := s(ctx); err != nil {
 			return err
 		}
@@ -170,11 +173,11 @@ func (a *Appliance) Stop() error { return a.StopWithin(stopTime + a.cfg.Cluster.
 func (a *Appliance) StopWithin(limit time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
-	if a.bridges != nil {
-		a.bridges.Leave()
-	}
 	if err := a.outdated.end(ctx); err != nil {
 		return err
+	}
+	if a.bridges != nil {
+		a.bridges.Leave()
 	}
 	var errs []error
 	for _, stop := range slices.Backward(a.undo) {

@@ -62,7 +62,10 @@ func openRestored(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
-	if err := d.Close(ctx); err != nil {
+	if d.IsOutdated() { // that of a node; the migrations must succeed here, too
+		err = d.Unshare(ctx)
+	}
+	if err := errors.Join(err, d.Close(ctx)); err != nil {
 		return err
 	}
 	s, err := store.Open(ctx, in(streamsFile), store.Options{Log: log})

@@ -68,7 +68,7 @@ func (a *adoption) end() error {
 // auditControl records the control requests of clients of the broker in this process.
 func (a *Appliance) auditControl(q broker.ControlRequest) (end func([]broker.ControlOutcome), err error) {
 	if a.shared.IsOutdated() {
-		return nil, errOutdated
+		return a.auditOutdated(q)
 	}
 	<-a.adoption.ended
 	api := a.adoption.api.Load()

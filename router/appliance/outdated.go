@@ -5,6 +5,9 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
+
+	"signalbox/broker"
+	"signalbox/broker/control"
 )
 
 // A node that shares its database, and was upgraded to a release with another schema, does not change that
@@ -13,7 +16,23 @@ import (
 // above all its broker.
 
 // errOutdated is why a node changes nothing.
-var errOutdated = errors.New("this node was upgraded, and other nodes of the cluster run an earlier release: make changes at one of these until all run the new release")
+var errOutdated = &broker.Error{Kind: broker.Unavailable,
+	Msg: "this node was upgraded, and other nodes of the cluster run an earlier release: make changes at one of these until all run the new release"}
+
+// auditOutdated records the control requests of clients while the database cannot store that. Only those
+// about the cluster are permitted, so that the node can leave it, and others can be removed; the log has them.
+func (a *Appliance) auditOutdated(q broker.ControlRequest) (end func([]broker.ControlOutcome), err error) {
+	if q.Topic != control.HATopic {
+		return nil, errOutdated
+	}
+	names := make([]string, 0, len(q.Commands))
+	for _, c := range q.Commands {
+		names = append(names, c.Name)
+	}
+	a.log.Warn("the cluster is changed, which the audit log cannot record before all nodes run the same release",
+		slog.Any("commands", names), slog.String("username", q.Username), slog.String("clientid", q.ClientID), slog.String("address", q.Address))
+	return func([]broker.ControlOutcome) {}, nil
+}
 
 // outdated is the rest of the start of a node whose database is outdated.
 type outdated struct {
@@ -50,7 +69,7 @@ func (a *Appliance) startOutdated(ctx context.Context) error {
 	if err := run(ctx, a.startBroker, a.watchFiles); err != nil {
 		return err
 	}
-	broker := len(a.undo)
+	server := len(a.undo)
 	if err := run(ctx, a.openServer, a.startServer); err != nil {
 		return err
 	}
@@ -60,7 +79,7 @@ func (a *Appliance) startOutdated(ctx context.Context) error {
 		defer close(a.outdated.done)
 		err := a.shared.AwaitSchema(waiting)
 		if err == nil {
-			err = a.complete(waiting, data, broker)
+			err = a.complete(waiting, data, server)
 		}
 		if err != nil && waiting.Err() == nil {
 			a.outdated.failed <- err

@@ -27,6 +27,9 @@ func RotateSecret(ctx context.Context, c Config) (n int, err error) {
 		if err := errors.Join(checkDatabases(ctx, c), c.directory().Check(ctx)); err != nil {
 			return err
 		}
+		if err := c.refuseOutdated(ctx); err != nil {
+			return err
+		}
 		r, err := vault.Rotate(filepath.Join(c.DataDir, keyFile))
 		if err != nil {
 			return err
@@ -35,6 +38,18 @@ func RotateSecret(ctx context.Context, c Config) (n int, err error) {
 		return err
 	})
 	return n, err
+}
+
+// refuseOutdated returns an error if the database cannot be used by this release.
+func (c Config) refuseOutdated(ctx context.Context) error {
+	d, err := db.Open(ctx, filepath.Join(c.DataDir, databaseFile), slog.New(slog.DiscardHandler))
+	if err != nil {
+		return err
+	}
+	if d.IsOutdated() {
+		err = errors.New("the nodes of the cluster have yet to change the shared data to the schema of this release: start the service, and repeat the command when all nodes run the release")
+	}
+	return errors.Join(err, d.Close(ctx))
 }
 
 // reseal executes the steps of a rotation in order: each file is durable before the
@@ -60,9 +75,6 @@ func (c Config) resealConnections(ctx context.Context, r *vault.Rotation) (n int
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, d.Close(ctx)) }()
-	if d.IsOutdated() {
-		return 0, errors.New("the data are shared with a cluster whose nodes have yet to agree on the schema of this release: start the service, and repeat the command when all nodes run the release")
-	}
 	all, err := d.ListSealed(ctx)
 	if err != nil {
 		return 0, err

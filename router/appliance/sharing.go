@@ -105,7 +105,11 @@ func (a *Appliance) checkShared(ctx context.Context, d *db.DB) error {
 		return errors.New("the data of the platform (users, projects, connections) are shared with a cluster: " +
 			"set cluster.share_data to true again, with cluster.listen and broker.enabled, and let the node leave the cluster first")
 	}
-	return d.Unshare(ctx)
+	outdated := d.IsOutdated()
+	if err := d.Unshare(ctx); err != nil || !outdated {
+		return err
+	}
+	return d.AwaitSchema(ctx)
 }
 
 // connectBrokers connects every stored broker, and then those that other nodes of a cluster store.

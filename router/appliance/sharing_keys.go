@@ -178,10 +178,11 @@ const formerKeysInterval = 10 * time.Minute
 
 // Maintain implements embedded.Shared: it maintains the keys, and brings an older schema up to date.
 func (s sharedDatabase) Maintain(ctx context.Context, members embedded.SharedMembers) error {
-	if err := s.maintainKeys(ctx, members); err != nil || !s.IsOutdated() {
-		return err
+	err := s.maintainKeys(ctx, members)
+	if s.IsOutdated() {
+		err = errors.Join(err, s.upgrade(ctx, members))
 	}
-	return s.upgrade(ctx, members)
+	return err
 }
 
 // maintainKeys asks the other nodes for the key of the secrets, if this node does not have it, and replaces

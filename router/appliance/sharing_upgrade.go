@@ -3,6 +3,7 @@ package appliance
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"signalbox/broker/embedded"
+	"signalbox/db"
 )
 
 // absentTime is how long a node that does not respond delays the change of the schema. One that runs an
@@ -32,10 +34,15 @@ type schemaResponse struct {
 func (s sharedDatabase) upgrade(ctx context.Context, members embedded.SharedMembers) error {
 	stored, release := s.Schema()
 	if !members.Leads() {
+		s.absence = absence{}
 		return fmt.Errorf("the node was upgraded, and serves neither API nor console until all nodes run its release (schema %d of the shared data instead of %d)", release, stored)
 	}
 	voters, others := members.Others()
 	known := askSchemas(ctx, members, others)
+	if !members.Leads() { // it may have left the cluster before it knew the others
+		s.absence = absence{}
+		return errors.New("the cluster has another leader now")
+	}
 	target, knowing := release, 1
 	var former, absent []string
 	for i, node := range others {
@@ -51,17 +58,21 @@ func (s sharedDatabase) upgrade(ctx context.Context, members embedded.SharedMemb
 			}
 		}
 	}
+	missing := strings.Join(absent, ", ")
+	absentFor := s.absence.of(missing)
 	switch {
 	case len(former) > 0:
-		s.absence.end()
 		return fmt.Errorf("the nodes that were upgraded serve neither API nor console until these run the same release: %s", strings.Join(former, ", "))
-	case 2*knowing <= len(voters)+1 || len(absent) > 0 && s.absence.since() < absentTime:
-		return fmt.Errorf("the nodes that were upgraded serve neither API nor console before these nodes respond, or are removed: %s", strings.Join(absent, ", "))
+	case 2*knowing <= len(voters)+1 || missing != "" && absentFor < absentTime:
+		return fmt.Errorf("the nodes that were upgraded serve neither API nor console before these nodes respond, or are removed: %s", missing)
 	}
-	if err := s.Upgrade(ctx, target); err != nil {
-		return fmt.Errorf("the schema of the shared data cannot be changed from %d to %d: %w", stored, target, err)
+	s.absence = absence{}
+	switch err := s.Upgrade(ctx, target); {
+	case errors.Is(err, db.ErrUnconfirmed):
+		return fmt.Errorf("the schema of the shared data is being changed from %d to %d", stored, target)
+	case err != nil:
+		return fmt.Errorf("the schema of the shared data cannot be changed from %d to %d, and is as before: run the former release at all nodes again, and report this: %w", stored, target, err)
 	}
-	s.absence.end()
 	return nil
 }
 
@@ -85,18 +96,19 @@ func askSchemas(ctx context.Context, members embedded.SharedMembers, nodes []int
 	return known
 }
 
-// absence is how long some nodes have been the only ones that delay a change.
-type absence struct{ begun time.Time }
+// absence is how long the same nodes have not responded.
+type absence struct {
+	nodes string // "" for none
+	begun time.Time
+}
 
-// since returns the time since the first call after end.
-func (a *absence) since() time.Duration {
-	if a.begun.IsZero() {
-		a.begun = time.Now()
+// of notes which nodes do not respond now, and returns for how long that has been so.
+func (a *absence) of(nodes string) time.Duration {
+	if a.nodes != nodes {
+		*a = absence{nodes, time.Now()}
 	}
 	return time.Since(a.begun)
 }
-
-func (a *absence) end() { a.begun = time.Time{} }
 
 // answerSchema returns the response to a schemaRequest; nil if the request is another one.
 func (s sharedDatabase) answerSchema(request []byte) ([]byte, error) {

@@ -28,7 +28,7 @@ func (s *membership) compact() {
 
 // shrink takes a snapshot if one is due, and sets how much of the log stays after each
 // snapshot. A snapshot is due when the entries since the last one have more bytes than
-// it; twice its bytes stay for followers that are behind. So what is written is at most
+// it, or the schema of the Shared's content has changed since; twice its bytes stay for followers that are behind. So what is written is at most
 // doubled, the log is at most three times as large as the state, and a node that was sent
 // a snapshot finds what was appended meanwhile in the log.
 func (s *membership) shrink() error {
@@ -45,14 +45,42 @@ func (s *membership) shrink() error {
 			return err
 		}
 	}
-	if s.node.store.Since(last.Index) <= max(t.SnapshotBytes, last.Size) {
-		return nil
+	changed, err := s.schemaChanged(last.ID)
+	if err != nil || !changed && s.node.store.Since(last.Index) <= max(t.SnapshotBytes, last.Size) {
+		return err
 	}
 	err = s.raft.Snapshot().Error()
 	if errors.Is(err, raft.ErrNothingNewToSnapshot) || errors.Is(err, raft.ErrRaftShutdown) {
 		return nil
 	}
 	return err
+}
+
+// snapshotSchema is the schema of the Shared's content in a snapshot, 0 if it has none.
+type snapshotSchema struct {
+	id     string
+	schema int64
+}
+
+// schemaChanged reports whether the Shared's content has another schema than in a snapshot.
+func (s *membership) schemaChanged(id string) (bool, error) {
+	if s.latest.id != id {
+		_, r, err := s.node.store.Open(id)
+		if err != nil {
+			return false, err
+		}
+		defer r.Close()
+		h, err := readHeader(r)
+		if err != nil {
+			return false, err
+		}
+		s.latest = snapshotSchema{id, h.Schema}
+	}
+	if s.latest.schema == 0 || s.fsm.shared == nil {
+		return false, nil
+	}
+	stored, _ := s.fsm.shared.Schema()
+	return stored != s.latest.schema, nil
 }
 
 // contextReadWriter reads and writes until a context ends: a snapshot may take long, and

@@ -229,6 +229,7 @@ func takeSnapshot(ctx context.Context, machine Machine, shared Shared, h header)
 		v.machine.Release()
 		return nil, err
 	}
+	v.header.Schema, _ = shared.Schema()
 	return v, nil
 }
 

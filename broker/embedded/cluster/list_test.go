@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/fstest"
 
@@ -29,6 +30,7 @@ type list struct {
 	applied  uint64
 	broken   error // with which Apply and Restore fail
 	restores int
+	schema   atomic.Int64
 }
 
 func openList(t testing.TB, path string) *list {
@@ -91,6 +93,9 @@ func (l *list) Apply(_ context.Context, index uint64, entry []byte) ([]byte, err
 	l.entries, l.applied = append(l.entries, string(entry)), index
 	return []byte(strconv.Itoa(position)), nil
 }
+
+// Schema returns what a test has set.
+func (l *list) Schema() (stored, own int64) { return l.schema.Load(), l.schema.Load() }
 
 func (l *list) Applied() uint64 {
 	l.mu.Lock()

@@ -52,7 +52,8 @@ type membership struct {
 	changed chan struct{} // holds one entry while the members may have changed
 	awaited chan struct{} // holds one entry while another node waits for what is applied here
 
-	lastPromotion promotion // used by watchPeers only
+	lastPromotion promotion      // used by watchPeers only
+	latest        snapshotSchema // used by compact only
 	majority      majority
 
 	reached      reachability  // by heartbeats

@@ -29,6 +29,11 @@ type Shared interface {
 	// restored since. It does not change with entries for the machine.
 	Applied() uint64
 
+	// Schema returns the version of the schema of the content, and that of content that is not shared
+	// here. An entry may change the former on all nodes. A snapshot with an earlier one cannot be restored
+	// where the content is not shared yet, so each node takes one after such a change.
+	Schema() (stored, own int64)
+
 	// Snapshot returns the whole content, of one moment, which later entries do not change.
 	Snapshot(ctx context.Context) (Snapshot, error)
 

@@ -150,6 +150,45 @@ func TestSharedJoinAgain(t *testing.T) {
 	f.lists("before", "while it is away", "after")
 }
 
+// TestSharedSchema changes the schema of the content: each node takes a snapshot, which a node is sent that joins then.
+func TestSharedSchema(t *testing.T) {
+	t.Parallel()
+	f := newSharing(t)
+	schema := func(version int64) func(*Options) {
+		return func(o *Options) { o.Shared.(*list).schema.Store(version) }
+	}
+	f.formWith(func(o *Options) { schema(1)(o); o.Timing.SnapshotEvery = 20 * time.Millisecond }, 1, 2)
+	f.nodes[1].share(t, "before")
+	latest := func(s *station) (schema int64) {
+		all, err := s.node.store.List()
+		must(t, err)
+		_, r, err := s.node.store.Open(all[0].ID)
+		must(t, err)
+		defer r.Close()
+		h, err := readHeader(r)
+		must(t, err)
+		return h.Schema
+	}
+	for id, s := range f.nodes {
+		if got := latest(s); got != 1 {
+			t.Errorf("node %d: the snapshot has schema %d", id, got)
+		}
+	}
+	f.nodes[2].share(t, "the change")
+	f.lists("before", "the change")
+	for _, s := range f.nodes {
+		s.list.schema.Store(2)
+	}
+	eventually(t, func() error {
+		for id, s := range f.nodes {
+			if got := latest(s); got != 2 {
+				return fmt.Errorf("node %d: the latest snapshot has schema %d", id, got)
+			}
+		}
+		return nil
+	})
+}
+
 // TestSharedLeave has a node leave, and then the cluster dissolved: all keep their content.
 func TestSharedLeave(t *testing.T) {
 	t.Parallel()

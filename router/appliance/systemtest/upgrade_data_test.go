@@ -1,9 +1,11 @@
 package systemtest
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -89,7 +91,13 @@ func TestCampaignUpgradeOfSharedData(t *testing.T) {
 		m.wantOutdated(t)
 	}
 	create(c.machines[2], "before the last")
+	own := c.machines[2].copyWithoutCluster(t)
 	upgrade(c.machines[2])
+	own.program = later
+	own.start(t) // what the later release finds without a cluster it upgrades at once
+	if !slices.Contains(own.projects(t), "before the last") {
+		t.Errorf("a copy of node 3 without its cluster has the projects %q", own.projects(t))
+	}
 	for _, m := range c.machines {
 		suite.WaitFor(t, fmt.Sprintf("node %d serves the API again", m.id), func() bool { return m.reads(t, session, project) })
 		create(m, fmt.Sprint("afterwards at ", m.id))
@@ -117,7 +125,7 @@ func TestCampaignUpgradeOfSharedData(t *testing.T) {
 // relaunch runs the program on a machine that has its data, without a log-in.
 func (m *machine) relaunch(t testing.TB) {
 	t.Helper()
-	m.run = launchProgram(t, m.program, m.dir, m.settings())
+	m.run = launchProgram(t, cmp.Or(m.program, process.Program), m.dir, m.settings())
 	m.run.awaitReady(t)
 	m.api.url = m.run.API
 }
@@ -135,4 +143,19 @@ func (m *machine) wantOutdated(t testing.TB) {
 			t.Errorf("node %d: %s: %d %v, want %d", m.id, path, resp.StatusCode, resp.Header, want)
 		}
 	}
+}
+
+// copyWithoutCluster stops a machine, and returns another one that has a copy of its data and is in no cluster.
+func (m *machine) copyWithoutCluster(t testing.TB) *machine {
+	t.Helper()
+	m.run.stop(t)
+	other := newMachine(t, m.id)
+	if err := os.CopyFS(other.dir, os.DirFS(m.dir)); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(filepath.Join(other.dir, "cluster")); err != nil {
+		t.Fatal(err)
+	}
+	m.relaunch(t)
+	return other
 }
