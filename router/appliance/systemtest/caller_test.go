@@ -77,31 +77,40 @@ func (c *caller) at(path string) string {
 
 // do makes one call; status is 0 if there was no complete response.
 func (c *caller) do(ctx context.Context, method, path string, body any) (status int, answer []byte, err error) {
+	status, _, answer, err = c.request(ctx, "", method, path, body)
+	return status, answer, err
+}
+
+// request is do with an id of the request, "" for none, which also returns the header of the response.
+func (c *caller) request(ctx context.Context, id, method, path string, body any) (status int, header http.Header, answer []byte, err error) {
 	var sent io.Reader
 	if body != nil {
 		b, err := json.Marshal(body)
 		if err != nil {
-			return 0, nil, err
+			return 0, nil, nil, err
 		}
 		sent = bytes.NewReader(b)
 	}
 	r, err := http.NewRequestWithContext(ctx, method, c.url+path, sent)
 	if err != nil {
-		return 0, nil, err
+		return 0, nil, nil, err
 	}
 	r.Header.Set("Content-Type", "application/json")
+	if id != "" {
+		r.Header.Set("X-Request-Id", id)
+	}
 	if c.token != "" {
 		r.Header.Set("Authorization", "Bearer "+c.token)
 	}
 	res, err := c.client.Do(r)
 	if err != nil {
-		return 0, nil, err
+		return 0, nil, nil, err
 	}
 	defer res.Body.Close() //nolint:errcheck // it was read
 	if answer, err = io.ReadAll(res.Body); err != nil {
-		return 0, nil, err
+		return 0, nil, nil, err
 	}
-	return res.StatusCode, answer, nil
+	return res.StatusCode, res.Header, answer, nil
 }
 
 // must calls and fails the test unless the response is a success.

@@ -3,6 +3,7 @@ package systemtest
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -19,7 +20,7 @@ import (
 type faultCampaign struct {
 	*cluster
 	network     *suite.Network
-	expected    *expectedState // of the created clients
+	expected    *expectedState // of the created objects
 	history     *history
 	revocations *revocations
 	random      *rand.Rand
@@ -27,33 +28,51 @@ type faultCampaign struct {
 	stop        context.CancelFunc
 	work        sync.WaitGroup
 
+	write  func(t testing.TB, m *machine, name string) bool // creates an object through a machine, and reports whether that was acknowledged
+	others []func(t testing.TB, m *machine)                 // other operations through a machine
+	forget func(m *machine)                                 // is called before a machine loses its data
+
 	mu      sync.Mutex // guards the fields below
 	running map[int]*machine
-	groups  int // of clients so far
+	groups  int // of objects so far
 }
 
 // startFaultCampaign creates a cluster whose network can be cut, and starts the load.
 func startFaultCampaign(t testing.TB, mode string, n int, prepare ...func(testing.TB, *machine)) *faultCampaign {
 	t.Helper()
-	random := suite.Rand(t)
-	s := &faultCampaign{network: suite.NewNetwork(t), expected: newExpectedState(0), history: &history{began: time.Now(), random: random},
-		revocations: newRevocations(random), running: map[int]*machine{}, random: random}
+	s := newFaultCampaign(t)
+	s.history, s.revocations = &history{began: time.Now(), random: s.random}, newRevocations(s.random)
+	s.write = func(t testing.TB, m *machine, name string) bool { return m.try(t, s.expected, name) }
+	s.others = []func(testing.TB, *machine){s.history.operate, s.revocations.recheck}
+	s.forget = s.revocations.forget
 	s.cluster = startExternalCluster(t, n, append(prepare, s.attach)...)
 	s.mode = mode
-	s.create(t)
+	s.cluster.create(t)
 	first := s.machines[0]
 	first.api.must(t, "POST", first.api.at("/clients"), object{"username": revocationUser, "password": passwordOf(revocationUser)}, nil)
 	if !s.revocations.grantBatch(t, first) {
 		t.Fatal("no permissions were granted")
 	}
 	awaitSame(t, s.machines...)
+	s.start(t)
+	s.work.Go(func() { s.revokeRepeatedly(t) })
+	return s
+}
+
+// newFaultCampaign returns a campaign without a cluster and without load.
+func newFaultCampaign(t testing.TB) *faultCampaign {
+	t.Helper()
+	return &faultCampaign{network: suite.NewNetwork(t), expected: newExpectedState(0), running: map[int]*machine{}, random: suite.Rand(t)}
+}
+
+// start starts the load through all machines.
+func (s *faultCampaign) start(t testing.TB) {
+	t.Helper()
 	s.ctx, s.stop = context.WithCancel(t.Context())
 	t.Cleanup(s.end)
 	for _, m := range s.machines {
 		s.writeThrough(t, m)
 	}
-	s.work.Go(func() { s.revokeRepeatedly(t) })
-	return s
 }
 
 // end stops the load and waits for it.
@@ -91,15 +110,16 @@ func (s *faultCampaign) writeThrough(t testing.TB, m *machine) {
 	s.running[m.id] = &now
 	s.mu.Unlock()
 	s.work.Go(func() {
-		s.every(now.run, func(n int) { now.try(t, s.expected, fmt.Sprintf("%s-%d", prefix, n)) })
+		s.every(now.run, func(n int) { s.write(t, &now, fmt.Sprintf("%s-%d", prefix, n)) })
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if s.running[now.id] == &now {
 			delete(s.running, now.id)
 		}
 	})
-	s.work.Go(func() { s.every(now.run, func(int) { s.history.operate(t, &now) }) })
-	s.work.Go(func() { s.every(now.run, func(int) { s.revocations.recheck(t, &now) }) })
+	for _, operate := range s.others {
+		s.work.Go(func() { s.every(now.run, func(int) { operate(t, &now) }) })
+	}
 }
 
 // revokeRepeatedly revokes permissions through the running machines.
@@ -112,19 +132,20 @@ func (s *faultCampaign) revokeRepeatedly(t testing.TB) {
 		case <-s.ctx.Done():
 			return
 		}
-		var all []*machine
-		s.mu.Lock()
-		for _, m := range s.running {
-			all = append(all, m)
-		}
-		s.mu.Unlock()
-		if len(all) > 0 {
+		if all := s.runningMachines(); len(all) > 0 {
 			s.revocations.revokeNext(t, all[s.random.IntN(len(all))], all)
 		}
 	}
 }
 
-// awaitAcknowledged waits until that many more clients are acknowledged.
+// runningMachines returns the machines through which the load goes now.
+func (s *faultCampaign) runningMachines() []*machine {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Collect(maps.Values(s.running))
+}
+
+// awaitAcknowledged waits until that many more objects are acknowledged.
 func (s *faultCampaign) awaitAcknowledged(t testing.TB, n int) {
 	t.Helper()
 	from := s.expected.acknowledgedBeyond()
@@ -153,7 +174,7 @@ func (s *faultCampaign) retryUntilAcknowledged(t testing.TB, m *machine) {
 	end := time.After(suite.HangLimit)
 	for n := 1; ; n++ {
 		s.work.Go(func() {
-			if now.try(t, s.expected, fmt.Sprintf("%s-%d", prefix, n)) {
+			if s.write(t, &now, fmt.Sprintf("%s-%d", prefix, n)) {
 				once.Do(func() { close(acknowledged) })
 			}
 		})
@@ -167,7 +188,7 @@ func (s *faultCampaign) retryUntilAcknowledged(t testing.TB, m *machine) {
 	}
 }
 
-// group returns a prefix for clients that are created through a machine.
+// group returns a prefix for objects that are created through a machine.
 func (s *faultCampaign) group(m *machine) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

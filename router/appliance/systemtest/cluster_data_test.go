@@ -53,8 +53,7 @@ func TestClusterDataSurvivesItsFirstMachine(t *testing.T) {
 		}
 	}
 
-	first.run = serve(t, first.dir, first.settings())
-	first.api.url = first.run.API
+	first.start(t)
 	suite.WaitFor(t, "the first machine has what was changed", func() bool {
 		return first.reads(t, session, project) && slices.Contains(first.projects(t), "meanwhile")
 	})

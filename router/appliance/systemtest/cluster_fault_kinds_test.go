@@ -88,7 +88,7 @@ func withoutData(leads bool) func(testing.TB, *faultCampaign) time.Duration {
 		m, others := s.victim(t, leads)
 		m.run.Kill()
 		took := s.recovery(t, others...)
-		s.revocations.forget(m)
+		s.forget(m)
 		m.forget(t)
 		s.join(t, m)
 		s.awaitHealthy(t)
@@ -128,7 +128,7 @@ func majorityKilled(t testing.TB, s *faultCampaign) time.Duration {
 	if s.mode == "full" {
 		suite.WaitFor(t, "the last node serves clients no more", func() bool { return !last.admits(t, last.mqtt, revocationUser, passwordOf(revocationUser)) })
 	}
-	if last.try(t, s.expected, s.group(last)) {
+	if s.write(t, last, s.group(last)) {
 		t.Errorf("node %d of %d acknowledged a change by itself", last.id, len(s.machines))
 	}
 	s.restart(t, others...)

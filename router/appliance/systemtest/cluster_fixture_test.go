@@ -57,6 +57,12 @@ func startAll(t testing.TB, machines ...*machine) {
 	}
 	for _, m := range machines {
 		m.run.awaitReady(t)
+		if m.shareData && m.api != nil { // its session is stored at all nodes
+			again := *m.api
+			again.url = m.run.API
+			m.api = &again
+			continue
+		}
 		m.api = root(t, m.run)
 	}
 }
@@ -134,7 +140,7 @@ func (c *cluster) manageFrom(t testing.TB, m *machine, others ...*machine) {
 // the others from outside. prepare is called with each machine before its first start.
 func startExternalCluster(t testing.TB, n int, prepare ...func(testing.TB, *machine)) *cluster {
 	t.Helper()
-	c := &cluster{brokers: map[int]string{}, console: root(t, serve(t, dataDir(t), configured(settings{"BROKER_ENABLED": "false"})))}
+	c := newExternalCluster(t)
 	for i := range n {
 		m := newMachine(t, i+1)
 		for _, do := range prepare {
@@ -145,6 +151,12 @@ func startExternalCluster(t testing.TB, n int, prepare ...func(testing.TB, *mach
 		c.connect(t, m)
 	}
 	return c
+}
+
+// newExternalCluster returns a cluster without machines, and a service without a broker that manages it.
+func newExternalCluster(t testing.TB) *cluster {
+	t.Helper()
+	return &cluster{brokers: map[int]string{}, console: root(t, serve(t, dataDir(t), configured(settings{"BROKER_ENABLED": "false"})))}
 }
 
 // connect adds a connection to a machine's broker to the console, and waits until the
