@@ -70,7 +70,8 @@ type SharedLog interface {
 	Propose(ctx context.Context, entry []byte) (result []byte, err error)
 
 	// Sync returns nil once this node has applied everything that was acknowledged to any caller of
-	// Propose, on any node, before Sync was called. It changes nothing, and is never Unconfirmed.
+	// Propose, on any node, before Sync was called, and what any node had applied by then: what was read there is
+	// read here. It changes nothing, and is never Unconfirmed.
 	Sync(ctx context.Context) error
 
 	// Leads reports whether this node leads the cluster, as far as it knows.
@@ -159,14 +160,14 @@ func (m *member) forwardShared(ctx context.Context, request []byte) ([]byte, err
 	}
 }
 
-// confirmLeading returns nil if this node leads, and has applied everything that was acknowledged
-// before the call.
+// confirmLeading returns nil if this node leads, and has applied everything that was acknowledged, or applied at
+// any node, before the call.
 func (m *member) confirmLeading(ctx context.Context) error {
 	l, err := m.node.Lead(ctx)
 	if err != nil {
 		return err
 	}
-	return l.Confirm(ctx)
+	return l.Sync(ctx)
 }
 
 // beginShared makes the program's data shared. The caller holds transition, or has not opened the

@@ -23,6 +23,7 @@ import (
 type sharedList struct {
 	t    *testing.T
 	path string
+	hold atomic.Pointer[chan struct{}] // Apply waits until it is closed; nil for no wait
 
 	mu      sync.Mutex
 	stored  storedList
@@ -103,6 +104,9 @@ func (l *sharedList) End(context.Context) error {
 }
 
 func (l *sharedList) Apply(_ context.Context, index uint64, entry []byte) ([]byte, error) {
+	if hold := l.hold.Load(); hold != nil {
+		<-*hold
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.log == nil || index <= l.stored.Applied {

@@ -92,6 +92,42 @@ func TestShared(t *testing.T) {
 	}
 }
 
+// TestSharedSyncAfterRead reads at one node what another one has shown before it was acknowledged, and before the leader
+// has applied it.
+func TestSharedSyncAfterRead(t *testing.T) {
+	t.Parallel()
+	all := newCluster(t, 3, "dynsec", func(*node) {}, withList)
+	all[0].change("before")
+	all.haveLists(t, "before")
+	leader, hold := all.leading(t), make(chan struct{})
+	release := sync.OnceFunc(func() { close(hold) })
+	t.Cleanup(release)
+	proposes, reads := all.others(leader)[0], all.others(leader)[1]
+	for _, n := range []*node{leader, reads} {
+		n.list().hold.Store(&hold)
+	}
+	proposed := make(chan error, 1)
+	log, _, _ := proposes.list().shared()
+	go func() {
+		_, err := log.Propose(t.Context(), []byte("new"))
+		proposed <- err
+	}()
+	eventually(t, "a node shows the entry", func() bool { return slices.Contains(proposes.list().bodies(), "new") })
+	log, _, _ = reads.list().shared()
+	ctx, cancel := context.WithTimeout(t.Context(), electionTimeout)
+	defer cancel()
+	if err := log.Sync(ctx); err == nil {
+		t.Errorf("a node has everything, and its list is %q", reads.list().bodies())
+	}
+	release()
+	if err := log.Sync(t.Context()); err != nil || !slices.Contains(reads.list().bodies(), "new") {
+		t.Errorf("the list is %q, %v", reads.list().bodies(), err)
+	}
+	if err := <-proposed; err != nil {
+		t.Error(err)
+	}
+}
+
 // TestSharedSync reads at one node what another one was acknowledged just before.
 func TestSharedSync(t *testing.T) {
 	t.Parallel()

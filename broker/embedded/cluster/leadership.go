@@ -90,6 +90,23 @@ func (l Leadership) Confirm(ctx context.Context) error {
 	return err
 }
 
+// Sync is Confirm that returns once this node has applied everything that any node had applied when Sync was
+// called: that was committed, and another node may apply it before this one does.
+func (l Leadership) Sync(ctx context.Context) error {
+	s, err := l.node.running()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := l.node.bounded(ctx)
+	defer cancel()
+	upTo := s.raft.CommitIndex()
+	upTo = min(upTo, s.log.command.Load()) // entries that are not commands never reach the machine
+	if err := l.Confirm(ctx); err != nil {
+		return err
+	}
+	return s.awaitApplied(ctx, upTo)
+}
+
 // Propose is [Node.Propose] for a command that was made from the machine's state during this
 // leadership. If the leadership has ended, the error is ErrNotLeader.
 func (l Leadership) Propose(ctx context.Context, command []byte) (answer any, index uint64, err error) {
