@@ -99,27 +99,36 @@ func skewError(m Member, skew time.Duration) error {
 }
 
 // oneMoreLoss returns an error if the loss of one more voter would stop the cluster, because some do
-// not answer. Only a leader knows.
+// not answer, or nodes that joined have no vote yet. Only a leader knows.
 func (s *membership) oneMoreLoss() error {
-	var away []string
+	var away, standby []string
 	voters, answering, heard := 1, 1, s.contactsByRef()
 	for _, m := range s.others() {
 		c, asked := heard[m.ref()]
-		if !asked || s.role(m) != RoleVoter {
-			continue
-		}
-		voters++
-		if c.err == nil {
+		role, number := s.role(m), strconv.Itoa(int(m.NodeID))
+		switch {
+		case !asked:
+		case role == RoleStandby:
+			standby = append(standby, number)
+		case role != RoleVoter:
+		case c.err == nil:
+			voters++
 			answering++
-		} else {
-			away = append(away, strconv.Itoa(int(m.NodeID)))
+		default:
+			voters++
+			away = append(away, number)
 		}
 	}
-	if len(away) == 0 || answering-1 > voters/2 {
-		return nil
+	switch {
+	case answering-1 > voters/2:
+	case len(away) > 0:
+		return fmt.Errorf("the loss of one more node stops the cluster: %d of its %d voters do not answer (node %s)",
+			len(away), voters, strings.Join(away, ", "))
+	case len(standby) > 0:
+		return fmt.Errorf("the loss of one more voter stops the cluster: node %s has no vote yet, as it does not have all data of the cluster yet",
+			strings.Join(standby, ", "))
 	}
-	return fmt.Errorf("the loss of one more node stops the cluster: %d of its %d voters do not answer (node %s)",
-		len(away), voters, strings.Join(away, ", "))
+	return nil
 }
 
 // appendError returns why the log, a term or a vote cannot be stored.

@@ -159,3 +159,26 @@ func TestLeaderReportsDanger(t *testing.T) {
 	reports("", fmt.Sprintf("the clock of node %[1]d is (1h0m|59m59).* behind that of the leader: set both by NTP; "+
 		"node %[1]d runs version 1.2.3, and the leader 1.2.2: upgrade all nodes", s.id), -time.Hour)
 }
+
+// TestLeaderReportsMissingVote has a node join that lacks what it needs for a vote: as long as it does, the leader reports
+// that one more loss would stop the cluster.
+func TestLeaderReportsMissingVote(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t).form(1, 2)
+	var complete atomic.Bool
+	joins := f.start(3, func(o *Options) { o.Incomplete = func() bool { return !complete.Load() } })
+	invitation, err := f.leader().node.AddNode(within(t, suite.HangLimit), member(3))
+	must(t, err, joins.node.Join(within(t, suite.HangLimit), spec(3, 1, 2, 3), invitation))
+	reports := func(problem string) {
+		t.Helper()
+		eventually(t, func() error {
+			if got := f.leader(1, 2).node.Status().ErrMsg; got != problem {
+				return fmt.Errorf("the leader reports %q, want %q", got, problem)
+			}
+			return nil
+		})
+	}
+	reports("the loss of one more voter stops the cluster: node 3 has no vote yet, as it does not have all data of the cluster yet")
+	complete.Store(true)
+	reports("")
+}
