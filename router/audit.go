@@ -90,11 +90,20 @@ func (a *auditedRequest) begin(ctx context.Context, r *http.Request, body []byte
 	}
 	if err := a.rt.api.Audit.Begin(started, opened); err != nil {
 		a.opened = nil
-		return ctx, &handlers.Error{Status: http.StatusInternalServerError, Code: handlers.CodeInternalError, Cause: err,
-			Message: "nothing was changed, as the audit log cannot be written; the log of the service has the reason"}
+		return ctx, notBegun(err)
 	}
 	a.begun = true
 	return started, nil
+}
+
+// notBegun returns the error of a change that was not begun, because its row could not be stored.
+func notBegun(err error) error {
+	if handlers.ErrorFor(err).Status == http.StatusServiceUnavailable {
+		return &handlers.Error{Status: http.StatusServiceUnavailable, Code: handlers.CodeBrokerUnavailable, Cause: err,
+			Message: "nothing was changed, as this node reaches no majority of the cluster's nodes, which share the audit log; try again when it does, or at another node"}
+	}
+	return &handlers.Error{Status: http.StatusInternalServerError, Code: handlers.CodeInternalError, Cause: err,
+		Message: "nothing was changed, as the audit log cannot be written; the log of the service has the reason"}
 }
 
 // end stores the outcome of a request.
@@ -136,7 +145,7 @@ func (a *auditedRequest) outcomeOf(ctx context.Context, e *handlers.Error) strin
 	switch {
 	case e.Status == http.StatusUnauthorized, e.Status == http.StatusForbidden, e.Status == http.StatusTooManyRequests:
 		return audit.Refused
-	case a.begun && (ctx.Err() != nil || e.Code == handlers.CodeBrokerTimeout || e.Code == handlers.CodeInternalError):
+	case e.Code == handlers.CodeBrokerTimeout, a.begun && (ctx.Err() != nil || e.Code == handlers.CodeInternalError):
 		return audit.Unknown
 	}
 	return audit.Failed

@@ -166,6 +166,7 @@ func TestClusterDataWithoutMajority(t *testing.T) {
 	began := time.Now()
 	root.Post("/api/projects", object{"name": "refused"}).WantError(503, "BROKER_UNAVAILABLE")
 	t.Logf("refused after %v", time.Since(began))
+	root.Post("/api/projects/"+first.Project+"/brokers/"+second.Handlers.Embedded()+"/roles", object{"rolename": "refused"}).WantError(503, "BROKER_UNAVAILABLE")
 	first.Start()
 	waitFor(t, "a project is stored", func() bool { return root.Post("/api/projects", object{"name": "stored"}).Status == 200 })
 	waitFor(t, "the end of operations is stored", func() bool {
