@@ -12,14 +12,9 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/alexedwards/argon2id"
-	"github.com/getkin/kin-openapi/openapi3"
-	"github.com/getkin/kin-openapi/openapi3filter"
-	"github.com/getkin/kin-openapi/routers"
-	"github.com/getkin/kin-openapi/routers/legacy"
 
 	"signalbox/handlers"
 	"signalbox/router/appliance"
@@ -42,11 +37,11 @@ type API struct {
 	Handlers  *handlers.API
 	Root      *Caller
 
-	t       testing.TB
-	routes  routers.Router
-	config  appliance.Config
-	log     *slog.Logger
-	service *appliance.Appliance
+	t         testing.TB
+	described *document
+	config    appliance.Config
+	log       *slog.Logger
+	service   *appliance.Appliance
 }
 
 // Option changes the configuration before the service starts.
@@ -57,9 +52,6 @@ func ViewerReadOnly(c *appliance.Config) { c.Auth.ViewerReadOnly = true }
 
 // In uses a data directory, which outlives the service.
 func In(dir string) Option { return func(c *appliance.Config) { c.DataDir = dir } }
-
-// init makes JSON lines readable for the checks of responses.
-func init() { openapi3filter.RegisterBodyDecoder("application/jsonl", openapi3filter.FileBodyDecoder) }
 
 // New starts a service and stops it at the end of the test.
 func New(t testing.TB, options ...Option) *API {
@@ -88,7 +80,7 @@ func NewLogged(t testing.TB, log *slog.Logger, options ...Option) *API {
 	a := &API{t: t, URL: service.URL, MQTT: strings.TrimPrefix(service.Broker[0], "mqtt://"), Listeners: service.Broker,
 		Handlers: service.API, Embedded: service.API.Embedded(), config: c, log: log, service: service}
 	t.Cleanup(a.Stop)
-	a.readDocument()
+	a.described = a.readDocument()
 	a.Root = a.LogIn(RootEmail, RootPassword)
 	a.Project = a.project()
 	return a
@@ -119,52 +111,6 @@ func logger(t testing.TB) *slog.Logger {
 		return slog.New(slog.DiscardHandler)
 	}
 	return slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))
-}
-
-// document is the OpenAPI document of the first service: that of all others is the same,
-// as it depends on the table of operations only, and reading it takes longer than the start
-// of a service.
-var document struct {
-	once   sync.Once
-	routes routers.Router
-}
-
-func (a *API) readDocument() {
-	a.t.Helper()
-	document.once.Do(func() { document.routes = a.parseDocument() })
-	if document.routes == nil {
-		a.t.Fatal("the OpenAPI document could not be read: see the first test that failed")
-	}
-	a.routes = document.routes
-}
-
-func (a *API) parseDocument() routers.Router {
-	a.t.Helper()
-	parsed, err := openapi3.NewLoader().LoadFromData(a.document())
-	if err != nil {
-		a.t.Fatal("read the OpenAPI document:", err)
-	}
-	parsed.Servers = nil
-	routes, err := legacy.NewRouter(parsed, openapi3.DisableExamplesValidation())
-	if err != nil {
-		a.t.Fatal("use the OpenAPI document:", err)
-	}
-	return routes
-}
-
-// document returns the text of the document.
-func (a *API) document() []byte {
-	a.t.Helper()
-	answer, err := http.Get(a.URL + "/api/openapi.json")
-	if err != nil {
-		a.t.Fatal("get the OpenAPI document:", err)
-	}
-	defer answer.Body.Close()
-	text, err := io.ReadAll(answer.Body)
-	if err != nil || answer.StatusCode != http.StatusOK {
-		a.t.Fatalf("get the OpenAPI document: %s, %v", answer.Status, err)
-	}
-	return text
 }
 
 // Caller is a caller of the API.
@@ -280,33 +226,6 @@ func (c *Caller) encode(body any) []byte {
 		c.api.t.Fatal(err)
 	}
 	return b
-}
-
-// check compares a call with the document.
-func (a *API) check(r *http.Request, sent []byte, answer *Response, raw bool) {
-	a.t.Helper()
-	r.URL.Scheme, r.URL.Host, r.Host = "", "", ""
-	route, params, err := a.routes.FindRoute(r)
-	if err != nil {
-		if answer.Status != 404 && answer.Status != 405 {
-			a.t.Errorf("%s answered %d, but the document does not know it: %v", answer.call, answer.Status, err)
-		}
-		return
-	}
-	r.Body = io.NopCloser(bytes.NewReader(sent))
-	in := &openapi3filter.RequestValidationInput{Request: r, PathParams: params, Route: route,
-		Options: &openapi3filter.Options{AuthenticationFunc: openapi3filter.NoopAuthenticationFunc, IncludeResponseStatus: true}}
-	if answer.Status < 300 && !raw {
-		if err := openapi3filter.ValidateRequest(a.t.Context(), in); err != nil {
-			a.t.Errorf("%s was taken, but the document refuses it: %v", answer.call, err)
-		}
-	}
-	out := &openapi3filter.ResponseValidationInput{RequestValidationInput: in, Status: answer.Status,
-		Header: answer.Header, Options: in.Options}
-	out.SetBodyBytes(answer.Body)
-	if err := openapi3filter.ValidateResponse(a.t.Context(), out); err != nil {
-		a.t.Errorf("%s answered %d %s, which the document does not promise: %v", answer.call, answer.Status, answer.Body, err)
-	}
 }
 
 // Response is a response.
