@@ -57,6 +57,9 @@ func (c commander) checkSpec(s control.HASpec) (spec cluster.Spec, shares sharin
 	return spec, shares, c.mayCommand(shares)
 }
 
+// ClusterTopic is the control topic of commands about the cluster.
+const ClusterTopic = control.HATopic
+
 func memberOf(n control.HANode) cluster.Member {
 	return cluster.Member{NodeID: cluster.NodeID(n.NodeID), Address: n.Address, Port: n.Port}
 }

@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"signalbox/broker"
-	"signalbox/broker/control"
+	"signalbox/broker/embedded"
 )
 
 // A node that shares its database, and was upgraded to a release with another schema, does not change that
@@ -22,7 +22,7 @@ var errOutdated = &broker.Error{Kind: broker.Unavailable,
 // auditOutdated records the control requests of clients while the database cannot store that. Only those
 // about the cluster are permitted, so that the node can leave it, and others can be removed; the log has them.
 func (a *Appliance) auditOutdated(q broker.ControlRequest) (end func([]broker.ControlOutcome), err error) {
-	if q.Topic != control.HATopic {
+	if q.Topic != embedded.ClusterTopic {
 		return nil, errOutdated
 	}
 	names := make([]string, 0, len(q.Commands))
