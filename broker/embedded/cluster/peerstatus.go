@@ -79,12 +79,7 @@ func (s *membership) askAgain() {
 
 // others returns the other members. A node that has just joined has those of its invitation.
 func (s *membership) others() (all []Member) {
-	known := s.fsm.state.Load()
-	members := known.Members
-	if known.Index == 0 {
-		members = s.id.Known
-	}
-	for _, m := range members {
+	for _, m := range s.known().Members {
 		if m.NodeID != s.id.Self.NodeID {
 			all = append(all, m)
 		}

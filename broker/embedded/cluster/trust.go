@@ -87,9 +87,10 @@ func (s *state) changeKey(m Member, was, key string) error {
 	return nil
 }
 
-// known returns the state of the cluster; that of the invitation for a node that has just joined.
+// known returns the state of the cluster; that of the invitation for a node that has just joined, until it has applied
+// the command that added it. What it reads from the log before may be so old that none of the present members was one.
 func (s *membership) known() *state {
-	if known := s.fsm.state.Load(); known.Index > 0 {
+	if known := s.fsm.state.Load(); known.Index > 0 && known.Index >= s.id.Self.Generation {
 		return known
 	}
 	return s.id.state()
