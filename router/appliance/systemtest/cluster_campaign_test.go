@@ -205,10 +205,18 @@ func (s *faultCampaign) restart(t testing.TB, machines ...*machine) {
 	}
 }
 
-// awaitHealthy waits until all nodes are healthy.
+// awaitHealthy waits until all nodes are healthy, and have a vote: one that has joined may lack data yet, and then the
+// others cannot do without one of them.
 func (s *faultCampaign) awaitHealthy(t testing.TB) {
 	t.Helper()
-	waitLong(t, "all nodes are healthy", func() bool { return s.info(t).State == "active" })
+	waitLong(t, "all nodes are healthy", func() bool { return s.info(t).State == "active" && s.allVote(t) })
+}
+
+// allVote reports whether all nodes have a vote.
+func (s *faultCampaign) allVote(t testing.TB) bool {
+	t.Helper()
+	got := s.status(t).Data
+	return got != nil && len(got.Nodes) == len(s.machines) && !slices.ContainsFunc(got.Nodes, func(n struct{ ID, Role int }) bool { return n.Role != roleVoter })
 }
 
 // waitLong is suite.WaitFor for what the console detects: to a broker that was lost

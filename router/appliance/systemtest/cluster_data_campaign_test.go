@@ -154,14 +154,14 @@ func (s *dataCampaign) readColumns(t testing.TB, m *machine, table string) bool 
 func (s *dataCampaign) readInto(t testing.TB, m *machine, path string, into any) bool {
 	t.Helper()
 	status, answer, stale, ok := s.data.read(t, m, s.session, path)
-	if !ok {
+	if !ok || stale {
 		return false
 	}
 	if status != http.StatusOK || json.Unmarshal(answer, into) != nil {
 		t.Errorf("node %d: GET %s: %d %s", m.id, path, status, answer)
 		return false
 	}
-	return !stale
+	return true
 }
 
 // returned adds to the history that the value of a register was returned.

@@ -184,9 +184,17 @@ type result struct {
 	ClusterID string
 	Status    int
 	Deleted   bool
-	Data      *struct{ State int }
+	Data      *raftState
 	Error     *struct{ Code string }
 }
+
+// raftState is the state of a cluster's consensus. A node with another role than roleVoter does not count for the majority.
+type raftState struct {
+	State int
+	Nodes []struct{ ID, Role int }
+}
+
+const roleVoter = 1
 
 // wantStatus waits until the response for the cluster's Raft state has a status, and
 // compares the states.
