@@ -77,8 +77,9 @@ func newFixture(t testing.TB, change ...func(*Config, *auth.Config)) *fixture {
 		Jobs: jobs.New(jobs.DefaultLimits(), time.Now, quiet), SearchTime: handlers.DefaultSearchTime, History: history,
 		Events: monitor.NewEvents(connections.Brokers, quiet)}
 	ready := func(ctx context.Context) error { return f.db.Ping(ctx) }
-	f.Server, err = New(api, f.auth, cfg, ready, Program{Version: "test", ConfigExample: "data_dir: ./data\n"}, slog.New(slog.NewJSONHandler(f.log, nil)))
+	f.Server, err = New(cfg, ready, Program{Version: "test", ConfigExample: "data_dir: ./data\n"}, slog.New(slog.NewJSONHandler(f.log, nil)))
 	must(t, err)
+	must(t, f.Server.Serve(api, f.auth))
 	f.fill(t)
 	return f
 }

@@ -46,20 +46,9 @@ type Program struct {
 	ConfigExample string // text of config.example.yaml, for the manual
 }
 
-// New builds the server from its parts; it binds no address. ready reports whether the
-// service is ready; more is exposed with the server's own metrics. The error names an
-// invalid configuration, or a row of the table that contradicts another.
-func New(api *handlers.API, a *auth.Auth, cfg Config, ready func(context.Context) error, program Program, log *slog.Logger, more ...prometheus.Collector) (*Server, error) {
-	s, err := NewStarting(cfg, ready, program, log)
-	if err != nil {
-		return nil, err
-	}
-	return s, s.Serve(api, a, more...)
-}
-
-// NewStarting returns a server without an API: it responds that the service has yet to start, until
-// Serve.
-func NewStarting(cfg Config, ready func(context.Context) error, program Program, log *slog.Logger) (*Server, error) {
+// New returns a server that binds no address, and responds that the service has yet to start until Serve. ready
+// reports whether the service is ready. The error names an invalid configuration.
+func New(cfg Config, ready func(context.Context) error, program Program, log *slog.Logger) (*Server, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
@@ -81,7 +70,8 @@ func NewStarting(cfg Config, ready func(context.Context) error, program Program,
 	return s, nil
 }
 
-// Serve serves the API from now on. It is called once. The error is that of New.
+// Serve serves the API from now on; more is exposed with the server's own metrics. It is called once. The error
+// names a row of the table that contradicts another.
 func (s *Server) Serve(api *handlers.API, a *auth.Auth, more ...prometheus.Collector) error {
 	rt := s.router
 	rt.api, rt.auth = api, a

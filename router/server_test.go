@@ -239,7 +239,7 @@ func TestConfig(t *testing.T) {
 		if err := c.Validate(); err == nil || !strings.Contains(err.Error(), key+":") {
 			t.Errorf("%s: %v", key, err)
 		}
-		if _, err := New(nil, nil, c, nil, Program{}, nil); err == nil {
+		if _, err := New(c, nil, Program{}, nil); err == nil {
 			t.Errorf("%s: New takes it", key)
 		}
 	}

@@ -19,7 +19,7 @@ func TestServerWithoutAPI(t *testing.T) {
 	t.Parallel()
 	notReady := errors.New("the disk is full")
 	ready := error(nil)
-	s, err := NewStarting(DefaultConfig(), func(context.Context) error { return ready }, Program{Version: "v1"}, slog.New(slog.DiscardHandler))
+	s, err := New(DefaultConfig(), func(context.Context) error { return ready }, Program{Version: "v1"}, slog.New(slog.DiscardHandler))
 	must(t, err)
 	ask := func(path, accept string) *httptest.ResponseRecorder {
 		w := httptest.NewRecorder()

@@ -313,7 +313,7 @@ func (a *Appliance) startJobs(context.Context) error {
 func (a *Appliance) openServer(context.Context) (err error) {
 	c := a.cfg.HTTP
 	c.SlowRequest = a.cfg.Log.Slow
-	if a.server, err = router.NewStarting(c, a.isReady, a.program, a.log); err != nil {
+	if a.server, err = router.New(c, a.isReady, a.program, a.log); err != nil {
 		return err
 	}
 	a.undo.addBounded(func(ctx context.Context) error {
