@@ -131,8 +131,12 @@ func (d *DB) Upgrade(ctx context.Context, version int64) error {
 		if err := d.upgradeTo(ctx, tx.tx, version); err != nil {
 			return err
 		}
-		if violated, err := exists(ctx, tx, "SELECT EXISTS (SELECT 1 FROM pragma_foreign_key_check)"); err != nil || violated {
-			return errors.Join(err, errors.New("the migrations would leave rows that refer to missing ones"))
+		violated, err := exists(ctx, tx, "SELECT EXISTS (SELECT 1 FROM pragma_foreign_key_check)")
+		if err != nil {
+			return err
+		}
+		if violated {
+			return errors.New("the migrations would leave rows that refer to missing ones")
 		}
 		tx.recorded.statements = append(tx.recorded.statements, statement{text: upgradeText, args: []any{version}})
 		return nil

@@ -67,7 +67,8 @@ func (m *machine) content(t testing.TB) (all map[string]string, rows map[string]
 		if slices.Contains(localTables, table) {
 			continue
 		}
-		found := query(t, tx, `SELECT * FROM "`+table+`"`)
+		columns := strings.Join(query(t, tx, `SELECT '"' || name || '"' FROM pragma_table_info('`+table+`')`), ", ")
+		found := query(t, tx, "SELECT "+columns+` FROM "`+table+`"`)
 		slices.Sort(found)
 		all[table], rows[table] = strings.Join(found, "\n"), len(found)
 	}
