@@ -43,8 +43,9 @@ func startOther(t *testing.T) *site {
 	return other[0]
 }
 
-// wantAlone checks that the site's broker serves its clients alone, and with its own data.
-func wantAlone(t *testing.T, s *site) {
+// wantAlone checks that the site's broker serves its clients alone, and with its own data. It waits until the first site
+// is connected to it again: the connection ended when the node left.
+func wantAlone(t *testing.T, first, s *site) {
 	t.Helper()
 	if r := brokerRecord(s.API, s.Embedded); r.HA {
 		t.Errorf("node %d is still in a cluster", s.id)
@@ -59,6 +60,9 @@ func wantAlone(t *testing.T, s *site) {
 	if len(kept) != 1 {
 		t.Errorf("node %d has lost a retained message", s.id)
 	}
+	waitFor(t, fmt.Sprintf("node %d is connected to the first site again", s.id), func() bool {
+		return brokerRecord(first.API, s.at).Status.Connected
+	})
 }
 
 // storeOwn stores the data at the site's broker that wantAlone checks.
@@ -92,7 +96,7 @@ func TestJoinOfAnUnreachableNode(t *testing.T) {
 			if nodes := status[0].Data.Nodes; len(nodes) != 1 || nodes[0].ID != 1 {
 				t.Errorf("got the members %+v, want node 1", nodes)
 			}
-			wantAlone(t, second)
+			wantAlone(t, first, second)
 			second.port = right
 			first.Root.Put(path+"/join", second.node()).Want(204)
 			waitState(t, first, path, "active", 2)
@@ -180,7 +184,7 @@ func TestCreationWithAnUnreachableNode(t *testing.T) {
 			}
 			for _, s := range all {
 				waitFor(t, fmt.Sprint("node ", s.id, " serves"), func() bool { return isOpen(s.Listeners[0]) })
-				wantAlone(t, s)
+				wantAlone(t, all[0], s)
 			}
 			all[1].port = right
 			formCluster(t, all, tt.mode)
