@@ -94,6 +94,11 @@ func TestCampaignUpgradeOfSharedData(t *testing.T) {
 	own := c.machines[2].copyWithoutCluster(t)
 	upgrade(c.machines[2])
 	own.program = later
+	for _, file := range []string{"broker.db", "cluster/cluster.db"} {
+		if got := own.command(t, "data", "forget", file); got.code != 0 {
+			t.Fatalf("forget %s: %+v", file, got)
+		}
+	}
 	own.start(t) // what the later release finds without a cluster it upgrades at once
 	if !slices.Contains(own.projects(t), "before the last") {
 		t.Errorf("a copy of node 3 without its cluster has the projects %q", own.projects(t))
@@ -145,7 +150,8 @@ func (m *machine) wantOutdated(t testing.TB) {
 	}
 }
 
-// copyWithoutCluster stops a machine, and returns another one that has a copy of its data and is in no cluster.
+// copyWithoutCluster stops a machine, and returns another one that has a copy of its data, but for the broker's, and is in
+// no cluster.
 func (m *machine) copyWithoutCluster(t testing.TB) *machine {
 	t.Helper()
 	m.run.stop(t)
@@ -153,7 +159,12 @@ func (m *machine) copyWithoutCluster(t testing.TB) *machine {
 	if err := os.CopyFS(other.dir, os.DirFS(m.dir)); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.RemoveAll(filepath.Join(other.dir, "cluster")); err != nil {
+	for _, name := range []string{"cluster", "broker.db", "broker.db-wal", "broker.db-shm"} {
+		if err := os.RemoveAll(filepath.Join(other.dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Chmod(filepath.Join(other.dir, "secret.key"), 0o600); err != nil { // CopyFS adds to the mode
 		t.Fatal(err)
 	}
 	m.relaunch(t)
