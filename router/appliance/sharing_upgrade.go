@@ -70,6 +70,8 @@ func (s sharedDatabase) upgrade(ctx context.Context, members embedded.SharedMemb
 	switch err := s.Upgrade(ctx, target); {
 	case errors.Is(err, db.ErrUnconfirmed):
 		return fmt.Errorf("the schema of the shared data is being changed from %d to %d", stored, target)
+	case errors.Is(err, db.ErrUnavailable):
+		return fmt.Errorf("the schema of the shared data is changed from %d to %d as soon as the leader reaches a majority of the nodes: %w", stored, target, err)
 	case err != nil:
 		return fmt.Errorf("the schema of the shared data cannot be changed from %d to %d, and is as before: run the former release at all nodes again, and report this: %w", stored, target, err)
 	}

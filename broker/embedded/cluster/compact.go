@@ -28,8 +28,8 @@ func (s *membership) compact() {
 
 // shrink takes a snapshot if one is due, and sets how much of the log stays after each
 // snapshot. A snapshot is due when the entries since the last one have more bytes than
-// it, or the schema of the Shared's content has changed since; twice its bytes stay for followers that are behind. So what is written is at most
-// doubled, the log is at most three times as large as the state, and a node that was sent
+// it, or the schema of the Shared's content has changed since; twice its bytes stay for
+// followers that are behind. So what is written is at most doubled, the log is at most three times as large as the state, and a node that was sent
 // a snapshot finds what was appended meanwhile in the log.
 func (s *membership) shrink() error {
 	all, err := s.node.store.List()
@@ -64,6 +64,9 @@ type snapshotSchema struct {
 
 // schemaChanged reports whether the Shared's content has another schema than in a snapshot.
 func (s *membership) schemaChanged(id string) (bool, error) {
+	if s.fsm.shared == nil {
+		return false, nil
+	}
 	if s.latest.id != id {
 		_, r, err := s.node.store.Open(id)
 		if err != nil {
@@ -76,11 +79,8 @@ func (s *membership) schemaChanged(id string) (bool, error) {
 		}
 		s.latest = snapshotSchema{id, h.Schema}
 	}
-	if s.latest.schema == 0 || s.fsm.shared == nil {
-		return false, nil
-	}
 	stored, _ := s.fsm.shared.Schema()
-	return stored != s.latest.schema, nil
+	return s.latest.schema != 0 && stored != s.latest.schema, nil
 }
 
 // contextReadWriter reads and writes until a context ends: a snapshot may take long, and

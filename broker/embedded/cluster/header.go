@@ -16,8 +16,8 @@ const magic = "sbclus\x00\x01"
 const maxHeader = 1 << 20
 
 // header precedes the other parts of a snapshot: the cluster's own state, and the indices up to
-// which the machine and the Shared had applied their commands, and the schema of the latter. Without a Shared, the rest of the
-// snapshot is the machine's; with one, it is two sections, the machine's first.
+// which the machine and the Shared had applied their commands, and the schema of the latter. Without a
+// Shared, the rest of the snapshot is the machine's; with one, it is two sections, the machine's first.
 type header struct {
 	State   state  `json:"state"`
 	Machine uint64 `json:"machine"`
