@@ -165,7 +165,7 @@ var onlyIn = map[string][]string{
 	"github.com/hashicorp/raft":                {"broker/embedded/cluster", "broker/embedded/cluster/raftlog"},
 	"modernc.org/sqlite":                       {"db", "broker/storage", "broker/storage/storagetest", "broker/streams/store", "scripts/bench"},
 	"github.com/pressly/goose/v3":              {"broker/storage"},
-	"database/sql":                             {"broker/clock", "broker/embedded/cluster/raftlog", "broker/embedded/cluster/mesh/backlog", "db", "broker/embedded/access", "broker/embedded/store", "broker/monitor", "broker/storage", "broker/streams/store", "broker/bridges/store", "broker/bridges/peertest", "broker/bridges/sql", "scripts/bench"},
+	"database/sql":                             {"broker/clock", "broker/embedded/cluster/raftlog", "broker/embedded/cluster/mesh/backlog", "db", "broker/embedded/access", "broker/embedded/store", "broker/monitor", "broker/storage", "broker/storage/storagetest", "broker/streams/store", "broker/bridges/store", "broker/bridges/peertest", "broker/bridges/sql", "scripts/bench"},
 	"net/http":                                 {"handlers/audit/sinks", "router", "router/client", "router/console", "router/manual", "router/apitest", "broker/embedded/listen", "broker/bridges/http", "broker/bridges/influxdb", "broker/bridges/peertest", "broker/bridges/target", "scripts/bench", "scripts/bench/sink"},
 	"github.com/santhosh-tekuri/jsonschema/v6": {"broker/bridges", "router/apitest", "router/site"},
 	"github.com/jackc/pgx/v5":                  {"broker/bridges/peertest", "broker/bridges/sql"},

@@ -15,7 +15,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"path/filepath"
 	"runtime"
@@ -59,21 +58,20 @@ type DB struct {
 // run. A file of a newer version is refused with ErrNewer and left alone. One that the nodes of a cluster
 // share is copied, and keeps an older schema: see IsOutdated.
 func Open(ctx context.Context, path string, log *slog.Logger) (*DB, error) {
-	return open(ctx, path, released(), log)
+	return open(ctx, path, newest(), log)
 }
 
-func open(ctx context.Context, path string, steps fs.FS, log *slog.Logger) (_ *DB, err error) {
+func open(ctx context.Context, path string, l storage.Layout, log *slog.Logger) (_ *DB, err error) {
 	if path, err = filepath.Abs(path); err != nil {
 		return nil, fmt.Errorf("open database: %w", err)
 	}
-	d := &DB{path: path, log: log, schema: schemaState{steps: steps}}
+	d := &DB{path: path, log: log, schema: schemaState{steps: l.Migrations}}
 	d.cache.Store(&rowCache{})
 	defer func() {
 		if err != nil {
 			err = errors.Join(storage.OpenError(path, err), d.closePools())
 		}
 	}()
-	l := layout(steps)
 	if d.schema.release, err = storage.Latest(l); err != nil {
 		return nil, err
 	}

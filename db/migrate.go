@@ -16,12 +16,22 @@ import (
 //go:embed migrations/*.sql
 var migrationFiles embed.FS
 
+//go:embed schema.sql
+var schemaFile string
+
 // applicationID marks our files in SQLite's header.
 const applicationID = 0x53674278
 
 // layout returns the schema with the migrations.
 func layout(steps fs.FS) storage.Layout {
 	return storage.Layout{Name: "the service's database", Migrations: steps, ApplicationID: applicationID, NoVacuum: true}
+}
+
+// newest returns the schema of this version of the program.
+func newest() storage.Layout {
+	l := layout(released())
+	l.Schema = schemaFile
+	return l
 }
 
 // released returns the migrations of this version of the program.

@@ -14,33 +14,20 @@ import (
 	"testing"
 	"testing/fstest"
 
-	"github.com/google/go-cmp/cmp"
-
 	"signalbox/broker/storage"
+	"signalbox/broker/storage/storagetest"
 )
 
 var update = flag.Bool("update", false, "write schema.sql anew")
 
-// The golden schema is what the migrations add up to: who changes them sees
-// the difference in review.
+// TestSchemaIsGolden compares schema.sql with the migrations: who changes them sees the
+// difference in review.
 func TestSchemaIsGolden(t *testing.T) {
 	t.Parallel()
-	d := openHere(t)
-	got := schema(t, d.ro)
-	if *update {
-		if err := os.WriteFile("schema.sql", []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile("schema.sql")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("schema differs from schema.sql (-want +got); if it is meant to, run go test -update:\n%s", diff)
-	}
+	storagetest.Schema(t, newest(), *update)
 }
 
+// schema returns the statements that a file's tables were created with.
 func schema(t *testing.T, q queryer) string {
 	t.Helper()
 	const query = `
@@ -54,8 +41,7 @@ func schema(t *testing.T, q queryer) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return "-- What the migrations add up to. Written by go test -update; not read by the program.\n\n" +
-		strings.Join(all, ";\n\n") + ";\n"
+	return strings.Join(all, ";\n\n")
 }
 
 // with returns the released migrations and one more.
@@ -92,7 +78,7 @@ func stored(t *testing.T, steps fs.FS) (path string) {
 
 func reopen(t *testing.T, path string, steps fs.FS) *DB {
 	t.Helper()
-	d, err := open(t.Context(), path, steps, slog.New(slog.DiscardHandler))
+	d, err := open(t.Context(), path, layout(steps), slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -153,7 +139,7 @@ func TestFailedMigrationLeavesTheData(t *testing.T) {
 	path := stored(t, released())
 	bad := with(t, "9000_bad.sql", "DELETE FROM users; CREATE TABLE more (id TEXT) STRICT; INSERT INTO absent (id) VALUES (1);")
 	for range 2 { // also where the first attempt left a snapshot
-		if _, err := open(t.Context(), path, bad, slog.New(slog.DiscardHandler)); err == nil {
+		if _, err := open(t.Context(), path, layout(bad), slog.New(slog.DiscardHandler)); err == nil {
 			t.Fatal("a migration that cannot run succeeded")
 		}
 	}
@@ -268,10 +254,14 @@ func TestInterruptedFirstMigrationGoesOn(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "signalbox.db")
 	broken := fstest.MapFS{"0001_init.sql": {Data: []byte("-- +goose Up\nINSERT INTO absent (id) VALUES (1);")}}
-	if _, err := open(t.Context(), path, broken, slog.New(slog.DiscardHandler)); err == nil {
+	if _, err := open(t.Context(), path, layout(broken), slog.New(slog.DiscardHandler)); err == nil {
 		t.Fatal("a migration that cannot run succeeded")
 	}
-	reopen(t, path, released())
+	d, err := Open(t.Context(), path, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close(t.Context())
 	if got, want := files(t, path), []string{"signalbox.db", "signalbox.db-shm", "signalbox.db-wal"}; !slices.Equal(got, want) {
 		t.Errorf("got files %v, want %v", got, want)
 	}
@@ -282,7 +272,7 @@ func TestInterruptedFirstMigrationGoesOn(t *testing.T) {
 func TestKilledWithoutWAL(t *testing.T) {
 	t.Parallel()
 	source := filepath.Join(t.TempDir(), "signalbox.db")
-	d, err := open(t.Context(), source, released(), slog.New(slog.DiscardHandler))
+	d, err := open(t.Context(), source, newest(), slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -89,7 +89,7 @@ func OpenLater(ctx context.Context, path, migration string) (*DB, error) {
 		}
 		steps[name] = &fstest.MapFile{Data: text}
 	}
-	return open(ctx, path, steps, slog.New(slog.DiscardHandler))
+	return open(ctx, path, layout(steps), slog.New(slog.DiscardHandler))
 }
 
 // Query returns the text that a query of one row and column yields.

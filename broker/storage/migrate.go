@@ -37,6 +37,10 @@ func migrate(ctx context.Context, db *sql.DB, path string, l Layout, log *slog.L
 		return newerError(path, have, want)
 	case have == want:
 		return nil
+	case have == 0 && l.Schema != "":
+		if err := createAtOnce(ctx, db, l.Schema); err != nil {
+			return Explain(path, fmt.Errorf("create the tables of %s: %w", path, err))
+		}
 	case have > 0:
 		copied, err := snapshot(ctx, db, path, first(steps, have))
 		if err != nil {
@@ -52,6 +56,25 @@ func migrate(ctx context.Context, db *sql.DB, path string, l Layout, log *slog.L
 	}
 	log.Info("database schema brought up to date", slog.String("path", path), slog.Int64("from", have), slog.Int64("to", want))
 	return nil
+}
+
+// createAtOnce executes the schema of a layout in a file without tables, in one transaction. It changes nothing
+// in a file in which goose recorded that no migration is applied, as after the first start of an earlier
+// release was interrupted.
+func createAtOnce(ctx context.Context, db *sql.DB, schema string) error {
+	tx, err := db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback() //nolint:errcheck // nothing to do after Commit
+	var tables int
+	if err := tx.QueryRowContext(ctx, `SELECT count(*) FROM sqlite_schema`).Scan(&tables); err != nil || tables > 0 {
+		return err
+	}
+	if _, err := tx.ExecContext(ctx, schema); err != nil {
+		return err
+	}
+	return tx.Commit()
 }
 
 // migration is one of a layout.

@@ -5,15 +5,12 @@ import (
 	"flag"
 	"io/fs"
 	"log/slog"
-	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"testing/fstest"
 
-	"github.com/google/go-cmp/cmp"
-
 	"signalbox/broker/storage"
+	"signalbox/broker/storage/storagetest"
 	"signalbox/scripts/suite"
 )
 
@@ -44,33 +41,7 @@ func open(t *testing.T, dir string) *sql.DB {
 // TestSchema compares the result of the migrations with schema.sql.
 func TestSchema(t *testing.T) {
 	t.Parallel()
-	got := describe(t, open(t, t.TempDir()))
-	if *update {
-		must(t, os.WriteFile("schema.sql", []byte(got), 0o644))
-	}
-	want, err := os.ReadFile("schema.sql")
-	must(t, err)
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("schema.sql (-) is not what the migrations make (+); run with -update and read the difference:\n%s", diff)
-	}
-}
-
-func describe(t *testing.T, db *sql.DB) string {
-	t.Helper()
-	rows, err := db.QueryContext(t.Context(), `
-		SELECT sql FROM sqlite_schema
-		WHERE sql IS NOT NULL AND name NOT LIKE 'goose%' AND name NOT LIKE 'sqlite%'
-		ORDER BY type DESC, name`)
-	must(t, err)
-	defer rows.Close()
-	var b strings.Builder
-	for rows.Next() {
-		var stmt string
-		must(t, rows.Scan(&stmt))
-		b.WriteString(stmt + ";\n\n")
-	}
-	must(t, rows.Err())
-	return b.String()
+	storagetest.Schema(t, layout(), *update)
 }
 
 // TestFirstRelease opens a file of the first release, whose content must be kept.
