@@ -89,17 +89,7 @@ func everything() []broker.ACL {
 // eventually waits until a condition holds.
 func eventually(t testing.TB, what string, holds func() bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), suite.HangLimit)
-	defer cancel()
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for !holds() {
-		select {
-		case <-ctx.Done():
-			t.Fatalf("timed out waiting until %s", what)
-		case <-tick.C:
-		}
-	}
+	suite.WaitFor(t, what, holds)
 }
 
 // wantForgotten waits until the broker has finished with the client's connection, whether

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"signalbox/broker"
 	"signalbox/broker/brokertest"
@@ -15,20 +14,10 @@ import (
 	"signalbox/scripts/suite"
 )
 
-// waitFor polls until ok returns true, and fails with what.
+// waitFor waits until ok returns true, and fails with what.
 func waitFor(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	deadline := time.NewTimer(suite.HangLimit)
-	defer deadline.Stop()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for !ok() {
-		select {
-		case <-tick.C:
-		case <-deadline.C:
-			t.Fatalf("waited in vain for %s", what)
-		}
-	}
+	suite.WaitFor(t, what, ok)
 }
 
 func addBroker(t *testing.T, api *apitest.API, body object) string {

@@ -23,15 +23,20 @@ func Eventually(t testing.TB, condition func() error) {
 	}
 }
 
+// The pauses between two checks of a condition. They become longer, as a check can be a request, which
+// takes processor time from what the test waits for.
+const (
+	minPause = 5 * time.Millisecond
+	maxPause = 100 * time.Millisecond
+)
+
 // poll reports whether the condition holds before HangLimit has passed.
 func poll(holds func() bool) bool {
 	deadline := time.NewTimer(HangLimit)
 	defer deadline.Stop()
-	again := time.NewTicker(5 * time.Millisecond)
-	defer again.Stop()
-	for !holds() {
+	for pause := minPause; !holds(); pause = min(2*pause, maxPause) {
 		select {
-		case <-again.C:
+		case <-time.After(pause):
 		case <-deadline.C:
 			return false
 		}

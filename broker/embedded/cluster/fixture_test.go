@@ -43,20 +43,7 @@ func must(t testing.TB, errs ...error) {
 // eventually waits until a condition returns nil.
 func eventually(t testing.TB, condition func() error) {
 	t.Helper()
-	ticks := time.NewTicker(5 * time.Millisecond)
-	defer ticks.Stop()
-	deadline := time.After(suite.HangLimit)
-	for {
-		err := condition()
-		if err == nil {
-			return
-		}
-		select {
-		case <-ticks.C:
-		case <-deadline:
-			t.Fatalf("after %v: %v", suite.HangLimit, err)
-		}
-	}
+	suite.Eventually(t, condition)
 }
 
 // within returns a context for one operation of a test.

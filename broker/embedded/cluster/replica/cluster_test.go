@@ -11,7 +11,6 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -108,16 +107,7 @@ func newFleet(t testing.TB, size int) *fleet {
 // await waits for a condition.
 func (f *fleet) await(t testing.TB, holds func() bool) {
 	t.Helper()
-	ticks := time.NewTicker(5 * time.Millisecond)
-	defer ticks.Stop()
-	deadline := time.After(suite.HangLimit)
-	for !holds() {
-		select {
-		case <-ticks.C:
-		case <-deadline:
-			t.Fatal("it does not come about")
-		}
-	}
+	suite.WaitFor(t, "a condition of the nodes holds", holds)
 }
 
 // lead makes the elected node lead.
