@@ -32,12 +32,16 @@ func limitMemory(provider memlimit.Provider, log *slog.Logger) (report func()) {
 // start allocates it mostly keeps.
 const startGrowth = 200
 
-// growHeap makes the garbage collector run less often, unless GOGC is set, and returns a function that undoes this.
+// growHeap makes the garbage collector run less often, unless GOGC is set, and returns a function that undoes this after
+// the start, and collects what that has left, which an idle service does not do.
 func growHeap() (undo func()) {
 	const usual = 100
 	before := debug.SetGCPercent(startGrowth)
 	if before != usual {
 		debug.SetGCPercent(before)
 	}
-	return func() { debug.SetGCPercent(before) }
+	return func() {
+		debug.SetGCPercent(before)
+		debug.FreeOSMemory()
+	}
 }

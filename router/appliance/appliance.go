@@ -10,7 +10,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
@@ -117,8 +116,7 @@ func Start(ctx context.Context, c Config, program Program, log *slog.Logger) (*A
 	if err := a.start(ctx); err != nil {
 		return nil, errors.Join(err, a.Stop())
 	}
-	warn()               // not before: a refused start logs its reason, and nothing else
-	debug.FreeOSMemory() // reading the databases leaves garbage, and an idle service does not collect it
+	warn() // not before: a refused start logs its reason, and nothing else
 	return a, nil
 }
 
