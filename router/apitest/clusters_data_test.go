@@ -79,7 +79,7 @@ func TestClusterSharesData(t *testing.T) {
 	}
 	last := all[2]
 	root := last.logIn(t)
-	first.Root.Put(path+"/leave", object{"nodeid": 3}).Want(204)
+	first.leaveCluster(t, path, 3)
 	waitState(t, first, path, "active", 2)
 	waitFor(t, "the node that left has the data as its own", func() bool {
 		return root.Post("/api/projects", object{"name": "alone"}).Status == 200

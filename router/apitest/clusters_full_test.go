@@ -69,10 +69,10 @@ func TestFullCluster(t *testing.T) {
 		t.Errorf("the leader is not named: %q", e.Message)
 	}
 
-	first.Root.Put(path+"/join", all[3].node()).Want(204)
+	first.joinCluster(t, path, all[3])
 	waitState(t, first, path, "active", 4)
 	wantServing(t, all)
-	first.Root.Put(path+"/leave", object{"nodeid": 2}).Want(204)
+	first.leaveCluster(t, path, 2)
 	waitState(t, first, path, "active", 3)
 	waitFor(t, "the node that left serves", func() bool { return isOpen(all[1].Listeners[0]) })
 	if r := brokerRecord(first.API, all[1].at); r.HA || r.ClusterMode != nil {

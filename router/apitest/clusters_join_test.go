@@ -12,6 +12,7 @@ import (
 
 	"signalbox/broker"
 	"signalbox/broker/brokertest"
+	"signalbox/router/apitest"
 	"signalbox/router/appliance"
 )
 
@@ -65,6 +66,20 @@ func wantAlone(t *testing.T, first, s *site) {
 	})
 }
 
+// wantUnreached makes a request until the error is that a node cannot be reached, with all the words. On a busy machine
+// another step may exceed its time first, which is another error and changes nothing either.
+func wantUnreached(t *testing.T, request func() *apitest.Response, words ...string) {
+	t.Helper()
+	waitFor(t, fmt.Sprintf("an error with %q", words), func() bool {
+		e := request().WantError(503, "BROKER_UNAVAILABLE").Error()
+		lacks := slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(e.Message, w) })
+		if lacks {
+			t.Logf("again, as the error was %q", e.Message)
+		}
+		return !lacks
+	})
+}
+
 // storeOwn stores the data at the site's broker that wantAlone checks.
 func storeOwn(s *site) {
 	s.Root.Post(s.At("/clients"), object{"username": "own", "password": "secret"}).Want(204)
@@ -84,12 +99,8 @@ func TestJoinOfAnUnreachableNode(t *testing.T) {
 			storeOwn(second)
 			right := second.port
 			second.port = tt.address
-			e := first.Root.Put(path+"/join", second.node()).WantError(503, "BROKER_UNAVAILABLE").Error()
-			for _, words := range []string{"node 2 (n2)", "node 1 (n1)", tt.address, tt.reason, "undone", "cluster.listen"} {
-				if !strings.Contains(e.Message, words) {
-					t.Errorf("got %q, want %q in it", e.Message, words)
-				}
-			}
+			wantUnreached(t, func() *apitest.Response { return first.Root.Put(path+"/join", second.node()) },
+				"node 2 (n2)", "node 1 (n1)", tt.address, tt.reason, "undone", "cluster.listen")
 			waitState(t, first, path, "active", 1)
 			var status []struct{ Data broker.RaftStatus }
 			first.Root.Get("/api/projects/" + first.Project + "/clusters/status").Want(207).Decode(&status)
@@ -98,7 +109,7 @@ func TestJoinOfAnUnreachableNode(t *testing.T) {
 			}
 			wantAlone(t, first, second)
 			second.port = right
-			first.Root.Put(path+"/join", second.node()).Want(204)
+			first.joinCluster(t, path, second)
 			waitState(t, first, path, "active", 2)
 		})
 	}
@@ -173,12 +184,7 @@ func TestCreationWithAnUnreachableNode(t *testing.T) {
 			all[1].port = tt.address
 			clusters := "/api/projects/" + all[0].Project + "/clusters"
 			body := object{"clustername": "plant", "syncmode": tt.mode, "nodes": []object{all[0].node(), all[1].node(), all[2].node()}}
-			e := all[0].Root.Post(clusters, body).WantError(503, "BROKER_UNAVAILABLE").Error()
-			for _, words := range []string{"node 2 (n2)", tt.address, tt.reason, "undone"} {
-				if !strings.Contains(e.Message, words) {
-					t.Errorf("got %q, want %q in it", e.Message, words)
-				}
-			}
+			wantUnreached(t, func() *apitest.Response { return all[0].Root.Post(clusters, body) }, "node 2 (n2)", tt.address, tt.reason, "undone")
 			if got := strings.TrimSpace(string(all[0].Root.Get(clusters).Want(200).Body)); got != "[]" {
 				t.Errorf("left: %s", got)
 			}

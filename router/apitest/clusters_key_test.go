@@ -123,7 +123,7 @@ func TestClusterKey(t *testing.T) {
 		wantNoKey(t, c.DataDir, before)
 	}
 
-	first.Root.Put(path+"/leave", object{"nodeid": 3}).Want(204)
+	first.leaveCluster(t, path, 3)
 	waitState(t, first, path, "active", 2)
 	var after []byte
 	waitFor(t, "the nodes that stay have a new key", func() bool {

@@ -57,7 +57,7 @@ func TestClusterReachesBrokers(t *testing.T) {
 		return strings.Contains(list, `"cluster node 2"`) && strings.Contains(list, `"user"`)
 	})
 	second, third := all[1], all[2]
-	first.Root.Put(path+"/leave", object{"nodeid": 3}).Want(204)
+	first.leaveCluster(t, path, 3)
 	for _, s := range []*site{first, second} {
 		waitFor(t, "the removed node is not reached", func() bool {
 			r := brokerRecord(s.API, third.Embedded)
