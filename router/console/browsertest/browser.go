@@ -45,15 +45,19 @@ var (
 	failed  error      // why it could not be started
 )
 
+// headlessShell is Chromium without windows, with the same engine: a page takes a third to a half less processor time
+// in it.
+const headlessShell = "chromium-headless-shell"
+
 // executable returns the path of Chromium.
 func executable(t testing.TB) string {
 	t.Helper()
-	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
+	for _, name := range []string{headlessShell, "chromium", "chromium-browser", "google-chrome"} {
 		if path, err := exec.LookPath(name); err == nil {
 			return path
 		}
 	}
-	process.Missing(t, "chromium is not installed (apt-get install chromium, or scripts/install)")
+	process.Missing(t, "chromium is not installed (apt-get install "+headlessShell+", or scripts/install)")
 	return ""
 }
 
