@@ -3,6 +3,7 @@ package db
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -36,8 +37,8 @@ type sharedState struct {
 }
 
 // Apply applies the entry of the log with that index, which is greater than those before. What
-// was applied before is ignored, and the result is nil then. The effect is durable when Apply
-// returns. After an error nothing has changed, and Apply can be called again; unless the
+// was applied before is ignored, and the result is nil then. The effect is in the file when Apply
+// returns, and on the disk after Flush: what a loss of power undoes is applied again. After an error nothing has changed, and Apply can be called again; unless the
 // storage has failed, it will return the same error in this release.
 func (d *DB) Apply(ctx context.Context, index uint64, proposal []byte) (result []byte, err error) {
 	if index <= d.applied.Load() {
@@ -51,7 +52,7 @@ func (d *DB) Apply(ctx context.Context, index uint64, proposal []byte) (result [
 		return nil, fmt.Errorf("entry %d of the cluster's log: %w", index, err)
 	}
 	var outcome byte
-	err = transact(ctx, d.rw, nil, func(tx *sql.Tx) error {
+	err = d.transactLogged(ctx, func(tx *sql.Tx) error {
 		outcome, err = d.applyIn(ctx, tx, int64(index), &e) //nolint:gosec // an index does not become that great
 		return err
 	})
@@ -77,6 +78,27 @@ func (d *DB) Apply(ctx context.Context, index uint64, proposal []byte) (result [
 		}
 	}
 	return []byte{outcome}, nil
+}
+
+// transactLogged executes a transaction that is not brought to the disk when it is committed, as the log has
+// what it changes.
+func (d *DB) transactLogged(ctx context.Context, fn func(*sql.Tx) error) error {
+	return d.holdingWriter(ctx, func(w *sql.Conn) error {
+		if _, err := w.ExecContext(ctx, "PRAGMA synchronous = NORMAL"); err != nil {
+			return err
+		}
+		err := transact(ctx, w, nil, fn)
+		if _, e := w.ExecContext(context.WithoutCancel(ctx), "PRAGMA synchronous = FULL"); e != nil {
+			w.Raw(func(any) error { return driver.ErrBadConn }) //nolint:errcheck // it closes the connection; a new one has the setting
+		}
+		return err
+	})
+}
+
+// Flush brings all that was applied to the disk.
+func (d *DB) Flush(ctx context.Context) error {
+	_, err := d.rw.ExecContext(ctx, "UPDATE local_state SET origin = origin") // its commit flushes the whole write-ahead log
+	return wrap("bring the database to the disk", err)
 }
 
 // changesCached reports whether rows may have changed that are cached.

@@ -1,6 +1,8 @@
 package db_test
 
 import (
+	"context"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -59,4 +61,45 @@ func TestApplyRefused(t *testing.T) {
 	all, err := empty.AllProjects(ctx)
 	must(t, err)
 	wantEqual(t, all, []db.Project{})
+}
+
+// TestApplyLeavesOwnWritesDurable checks that only entries are not flushed: what is written alone afterwards is.
+func TestApplyLeavesOwnWritesDurable(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	entry := captured(t, func(d *db.DB) error { return d.CreateProject(ctx, project("x", "owner")) })
+	d := world(t)
+	ended, cancel := context.WithCancel(ctx)
+	cancel()
+	if _, err := d.Apply(ended, 5, entry); err == nil {
+		t.Error("an entry was applied after the context had ended")
+	}
+	if _, err := d.Apply(ctx, 5, entry[:len(entry)-1]); err == nil {
+		t.Error("a damaged entry was applied")
+	}
+	for range 2 {
+		level, err := d.Synchronous(ctx)
+		must(t, err)
+		const full = 2
+		wantEqual(t, level, full)
+		_, err = d.Apply(ctx, 5, entry)
+		must(t, err)
+		must(t, d.Flush(ctx))
+	}
+}
+
+// BenchmarkApply applies entries that were captured, as a node that catches up does.
+func BenchmarkApply(b *testing.B) {
+	ctx := b.Context()
+	f := newFleet(b, 1)
+	for i := range b.N {
+		must(b, f.nodes[0].d.CreateUser(ctx, user(fmt.Sprint("bench-", i))))
+	}
+	d := world(b)
+	b.ResetTimer()
+	for i, entry := range f.log {
+		if _, err := d.Apply(ctx, uint64(i+1), entry); err != nil { //nolint:gosec // small
+			b.Fatal(err)
+		}
+	}
 }

@@ -154,8 +154,8 @@ func (d *DB) Replaced() uint64 { return d.replaced.Load() }
 // secrets can be read.
 func (d *DB) ContentReplaced() { d.follow.notify() }
 
-// AppliedIndex returns the index of the last entry of the log whose effect is durable here, 0 if
-// there is none.
+// AppliedIndex returns the index of the last entry of the log that was applied here, 0 if there is
+// none.
 func (d *DB) AppliedIndex() uint64 { return d.applied.Load() }
 
 // changeSignal wakes those who wait for a change of the content. The zero value is ready to use.

@@ -61,6 +61,11 @@ func (d *DB) WaitingWrites() int {
 	return len(s.waiting)
 }
 
+// Synchronous returns the level of PRAGMA synchronous of the connection that writes.
+func (d *DB) Synchronous(ctx context.Context) (level int, err error) {
+	return level, d.rw.QueryRowContext(ctx, "PRAGMA synchronous").Scan(&level)
+}
+
 // DropSharing removes what the last migrations have added.
 func (d *DB) DropSharing(ctx context.Context) error {
 	_, err := d.rw.ExecContext(ctx, `

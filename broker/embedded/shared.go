@@ -12,7 +12,7 @@ import (
 )
 
 // Shared is a database of the program that has the same content on all nodes of a cluster which was
-// created with it: Apply, Applied, Schema, Snapshot and Restore are those of [cluster.Shared].
+// created with it: Apply, Flush, Applied, Schema, Snapshot and Restore are those of [cluster.Shared].
 //
 // It is the program's own, and changed by the program alone, or shared, and changed by Apply and
 // Restore only. Which of both is stored by the broker, as part of its cluster's state; the database

@@ -115,6 +115,9 @@ func (l *sharedList) Apply(_ context.Context, index uint64, entry []byte) ([]byt
 	return []byte(strconv.Itoa(len(l.stored.Entries) + 1)), l.store(index, l.with(string(entry)))
 }
 
+// Flush does nothing: each change is stored in a new file.
+func (l *sharedList) Flush(context.Context) error { return nil }
+
 // Schema returns what the test has set.
 func (l *sharedList) Schema() (stored, own int64) { return l.schema.Load(), l.schema.Load() }
 

@@ -202,7 +202,11 @@ func (n *Node) finishDeparture(ctx context.Context, s *membership, why string, g
 	n.stopMembership(ctx)
 	changes := clearedValues()
 	changes[nameTombstones] = encodeTombstones(all, n.options.Seal)
-	if err := n.store.Clear(changes); err != nil {
+	err := s.fsm.flushShared(ctx)
+	if err == nil {
+		err = n.store.Clear(changes)
+	}
+	if err != nil {
 		n.setErrMsg(err.Error())
 		n.log.Error("the data of the node's former cluster cannot be deleted; the node tries again", "error", err)
 		n.notify()

@@ -30,6 +30,8 @@ type list struct {
 	applied  uint64
 	broken   error // with which Apply and Restore fail
 	restores int
+	flushed  uint64 // applied at the last call of Flush
+	noFlush  error  // with which Flush fails
 	schema   atomic.Int64
 }
 
@@ -92,6 +94,30 @@ func (l *list) Apply(_ context.Context, index uint64, entry []byte) ([]byte, err
 	}
 	l.entries, l.applied = append(l.entries, string(entry)), index
 	return []byte(strconv.Itoa(position)), nil
+}
+
+// Flush notes what was applied.
+func (l *list) Flush(context.Context) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.noFlush == nil {
+		l.flushed = l.applied
+	}
+	return l.noFlush
+}
+
+// failFlush makes Flush fail with an error; nil ends that.
+func (l *list) failFlush(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.noFlush = err
+}
+
+// isFlushed reports whether everything that was applied is on the disk.
+func (l *list) isFlushed() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.flushed == l.applied
 }
 
 // Schema returns what a test has set.

@@ -20,10 +20,14 @@ const MaxSharedEntry = 8 << 20
 type Shared interface {
 	// Apply applies an entry of at most MaxSharedEntry bytes and returns its result, which must
 	// depend only on the content and the entry; the node that proposed it receives the result. The
-	// change and its index are stored atomically; they need not be on the disk, because what a loss
-	// of power undoes is applied again. An index that was applied before is ignored. After an error
+	// change and its index are stored atomically; they need not be on the disk before Flush, because
+	// what a loss of power undoes is applied again. An index that was applied before is ignored. After an error
 	// nothing has changed, and the node suspends its participation, as after an ApplyError.
 	Apply(ctx context.Context, index uint64, entry []byte) (result []byte, err error)
+
+	// Flush brings what was applied to the disk. It is called before the node, at rest, deletes its log,
+	// and again after an error.
+	Flush(ctx context.Context) error
 
 	// Applied returns the index of the last entry that was applied, or of the snapshot that was
 	// restored since. It does not change with entries for the machine.
@@ -129,6 +133,14 @@ func (f *fsm) applyToShared(l *raft.Log) outcome {
 	}
 	f.sharedIndex = l.Index
 	return outcome{answer: result}
+}
+
+// flushShared brings the content of the Shared to the disk, before the log is deleted that has it.
+func (f *fsm) flushShared(ctx context.Context) error {
+	if f.shared == nil {
+		return nil
+	}
+	return f.shared.Flush(ctx)
 }
 
 // completeIndex returns an index up to which everything is applied to both machines, as far as

@@ -206,9 +206,39 @@ func TestSharedLeave(t *testing.T) {
 		if got := s.list.all(); !slices.Contains(got, "before") || slices.Contains(got, "without it") == (s == gone) {
 			t.Errorf("node %d keeps %v", id, got)
 		}
+		if !s.list.isFlushed() {
+			t.Errorf("node %d has deleted its log before the content was on the disk", id)
+		}
 		if _, err := s.node.ProposeShared(t.Context(), []byte("at rest")); !errors.Is(err, ErrNotClustered) {
 			t.Errorf("node %d at rest: %v", id, err)
 		}
+	}
+}
+
+// TestSharedLeaveUnflushed has a node leave that cannot bring the content to its disk: it keeps its log, and leaves
+// when it can.
+func TestSharedLeaveUnflushed(t *testing.T) {
+	t.Parallel()
+	f := newSharing(t).formWith(calm, 1, 2, 3)
+	f.nodes[1].share(t, "before")
+	f.lists("before")
+	gone := f.follower()
+	full := errors.New("the disk is full")
+	gone.list.failFlush(full)
+	go gone.node.Leave(within(t, suite.HangLimit)) //nolint:errcheck // it waits until the node is at rest
+	eventually(t, func() error {
+		if text := gone.node.Status().ErrMsg; !strings.Contains(text, full.Error()) {
+			return fmt.Errorf("the node's trouble is %q", text)
+		}
+		return nil
+	})
+	if id, err := gone.node.loadIdentity(); err != nil || id == nil {
+		t.Errorf("the node has deleted its log: %v", err)
+	}
+	gone.list.failFlush(nil)
+	f.atRest(gone)
+	if !gone.list.isFlushed() {
+		t.Error("the node has deleted its log before the content was on the disk")
 	}
 }
 
