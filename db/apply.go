@@ -38,8 +38,9 @@ type sharedState struct {
 
 // Apply applies the entry of the log with that index, which is greater than those before. What
 // was applied before is ignored, and the result is nil then. The effect is in the file when Apply
-// returns, and on the disk after Flush: what a loss of power undoes is applied again. After an error nothing has changed, and Apply can be called again; unless the
-// storage has failed, it will return the same error in this release.
+// returns, and on the disk after Flush: what a loss of power undoes is applied again. After an error
+// nothing has changed, and Apply can be called again; unless the storage has failed, it will return
+// the same error in this release.
 func (d *DB) Apply(ctx context.Context, index uint64, proposal []byte) (result []byte, err error) {
 	if index <= d.applied.Load() {
 		return nil, nil

@@ -96,8 +96,8 @@ func formCluster(t *testing.T, all []*site, mode string) (path string) {
 	return path
 }
 
-// inTime makes a request until the response is not 503: the nodes exceed the time for a change where the machine is busy.
-// Nothing has changed then, and who called tries again.
+// inTime makes a request until the response is not 503: where the machine is busy, nodes exceed the time for a step of
+// a change, which is undone, and who called tries again.
 func inTime(t *testing.T, request func() *apitest.Response) (response *apitest.Response) {
 	t.Helper()
 	waitFor(t, "a response in time", func() bool {
