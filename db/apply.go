@@ -85,14 +85,15 @@ func (d *DB) Apply(ctx context.Context, index uint64, proposal []byte) (result [
 // what it changes.
 func (d *DB) transactLogged(ctx context.Context, fn func(*sql.Tx) error) error {
 	return d.holdingWriter(ctx, func(w *sql.Conn) error {
+		defer func() { // also after an error: the setting may have changed before the context ended
+			if _, err := w.ExecContext(context.WithoutCancel(ctx), "PRAGMA synchronous = FULL"); err != nil {
+				w.Raw(func(any) error { return driver.ErrBadConn }) //nolint:errcheck // it closes the connection; a new one has the setting
+			}
+		}()
 		if _, err := w.ExecContext(ctx, "PRAGMA synchronous = NORMAL"); err != nil {
 			return err
 		}
-		err := transact(ctx, w, nil, fn)
-		if _, e := w.ExecContext(context.WithoutCancel(ctx), "PRAGMA synchronous = FULL"); e != nil {
-			w.Raw(func(any) error { return driver.ErrBadConn }) //nolint:errcheck // it closes the connection; a new one has the setting
-		}
-		return err
+		return transact(ctx, w, nil, fn)
 	})
 }
 

@@ -29,8 +29,9 @@ func (s *membership) compact() {
 // shrink takes a snapshot if one is due, and sets how much of the log stays after each
 // snapshot. A snapshot is due when the entries since the last one have more bytes than
 // it, or the schema of the Shared's content has changed since; twice its bytes stay for
-// followers that are behind. So what is written is at most doubled, the log is at most three times as large as the state, and a node that was sent
-// a snapshot finds what was appended meanwhile in the log.
+// followers that are behind. So what is written is at most doubled, the log is at most three
+// times as large as the state, and a node that was sent a snapshot finds what was appended
+// meanwhile in the log.
 func (s *membership) shrink() error {
 	all, err := s.node.store.List()
 	if err != nil || len(all) == 0 {

@@ -1,8 +1,8 @@
 // Package schema is the schema of broker.db: the tables of access control, bans, sessions
 // and messages, as the migrations of all releases.
 //
-// schema.sql is the result of the migrations, from which a new file is created. The package must not import any package of
-// this module but broker/storage.
+// schema.sql is the result of the migrations, from which a new file is created. The package
+// must not import any package of this module but broker/storage.
 package schema
 
 import (
