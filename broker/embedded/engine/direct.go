@@ -25,16 +25,20 @@ func (d *directMessages) add(o *outgoingMessage) {
 	if o.message.Stamp == 0 || o.extra != nil && o.extra.share != "" {
 		return
 	}
-	k := directKeyOf(o.message)
-	if first, had := d.first[k]; had {
-		d.first[k] = min(first, o.message.Stamp)
-		return
-	}
-	if len(d.first) >= maxDirect {
+	d.addFirst(directKeyOf(o.message), o.message.Stamp)
+}
+
+// addFirst records a message that may be the first one of its topic and node.
+func (d *directMessages) addFirst(k directKey, stamp uint64) {
+	first, had := d.first[k]
+	switch {
+	case had:
+		d.first[k] = min(first, stamp)
+	case len(d.first) >= maxDirect:
 		d.incomplete = true
-		return
+	default:
+		d.first[k] = stamp
 	}
-	d.first[k] = o.message.Stamp
 }
 
 // RememberDirect makes the session of a client id remember what it receives, if it has no
@@ -47,7 +51,7 @@ func (e *Engine) RememberDirect(clientID string) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.subscribed.options) == 0 {
+	if len(s.subscribed.options) == 0 && s.transfer.direct == nil {
 		s.transfer.direct = &directMessages{first: map[directKey]uint64{}}
 	}
 	if s.client.lastGone == 0 && !s.client.clean {
@@ -76,7 +80,45 @@ func (s *Session) isBlank() bool {
 	return len(s.subscribed.options) == 0 && s.out.kept.len() == 0 && s.will.record == nil
 }
 
-// ForgetDirect ends what RememberDirect and Adoption.Received began, for all sessions.
+// DirectMessage is the first message of a topic and a publishing node that a session has received
+// since it began.
+type DirectMessage struct {
+	Node  uint16
+	Topic string
+	Stamp uint64
+}
+
+// Direct returns what the session has received since it began, here and where it was before, in no order; false
+// if that is not known. The session must be frozen.
+func (h *Handover) Direct() (first []DirectMessage, known bool) {
+	h.session.mu.Lock()
+	defer h.session.mu.Unlock()
+	d := h.session.transfer.direct
+	if d == nil || d.incomplete {
+		return nil, false
+	}
+	for k, stamp := range d.first {
+		first = append(first, DirectMessage{k.node, k.topic, stamp})
+	}
+	return first, true
+}
+
+// Direct adds what the session has received at the engines that it comes from to what it has received here
+// since Adopt. If that is not known of all of them, it is not known at all.
+func (a *Adoption) Direct(first []DirectMessage, known bool) {
+	a.session.mu.Lock()
+	defer a.session.mu.Unlock()
+	d := a.session.transfer.direct
+	if !known {
+		a.session.transfer.direct = nil
+	} else if d != nil {
+		for _, m := range first {
+			d.addFirst(directKey{m.Node, m.Topic}, m.Stamp)
+		}
+	}
+}
+
+// ForgetDirect ends what RememberDirect, Adoption.Direct and Adoption.Received began, for all sessions.
 func (e *Engine) ForgetDirect() {
 	e.received.brought.Store(0)
 	for _, s := range e.all() {

@@ -35,22 +35,31 @@ func (n *node) publishRange(topic string, from, to int) {
 	}
 }
 
-// wantPayloads receives messages, and completes their flows.
+// wantPayloads receives messages, and completes their flows. Afterwards the node has processed all but the last
+// PUBACK or PUBCOMP.
 func wantPayloads(t *testing.T, c *enginetest.Client, want ...int) {
 	t.Helper()
-	for next := 0; next < len(want); {
+	unreleased := map[uint16]bool{}
+	for next := 0; next < len(want) || len(unreleased) > 0; {
 		p, err := c.Read()
 		check(t, err)
 		switch p[0] >> 4 {
 		case packet.TypePubrel:
+			delete(unreleased, enginetest.PacketID(p))
 			c.Ack(packet.TypePubcomp, enginetest.PacketID(p))
 		case packet.TypePublish:
+			if next == len(want) {
+				t.Fatalf("got another message after %v: %x", want, p)
+			}
 			var m packet.Publish
 			check(t, packet.DecodePublish(p, packet.V5, &m))
 			if string(m.Payload) != fmt.Sprint(want[next]) {
 				t.Fatalf("got message %s, want %d of %v", m.Payload, want[next], want)
 			}
 			c.Ack(packet.TypePuback+m.QoS-1, m.PacketID)
+			if m.QoS == 2 {
+				unreleased[m.PacketID] = true
+			}
 			next++
 		}
 	}
@@ -90,7 +99,7 @@ func testReplacedWhileAway(t *testing.T) {
 }
 
 // TestReplacedAndMovedWhileAway is TestReplacedWhileAway with a new session that moves to another
-// node meanwhile. What it has received itself is not known any more: at QoS 1 it is delivered again.
+// node meanwhile, and back.
 func TestReplacedAndMovedWhileAway(t *testing.T) { inVirtualTime(t, testReplacedAndMovedWhileAway) }
 
 func testReplacedAndMovedWhileAway(t *testing.T) {
@@ -105,7 +114,45 @@ func testReplacedAndMovedWhileAway(t *testing.T) {
 	s := c.nodes[1].Connect(keeps("c"))
 	s.Subscribe("a", 2)
 	first.publishRange("a", 4, 8)
+	next := 8
 	wantPayloads(t, s, 4, 5, 6, 7)
+	for _, n := range []*node{first, c.nodes[1], first} {
+		s.Close()
+		s = n.Connect(keeps("c"))
+		first.publishRange("a", next, next+2)
+		wantPayloads(t, s, next, next+1)
+		next += 2
+	}
+	away.setAway(false)
+	wantPayloads(t, s, 0, 1, 2, 3)
+	until(t, "one session is left", func() bool { return len(c.owners("c")) == 1 })
+	first.publishRange("a", next, next+2)
+	wantPayloads(t, s, next, next+1)
+}
+
+// TestReplacedAndReceivedUnknown is TestReplacedAndMovedWhileAway with a new session that has received more topics
+// than are remembered. What it has received is not known: at QoS 1 it is delivered again, at QoS 2 only what was
+// published before the session began.
+func TestReplacedAndReceivedUnknown(t *testing.T) { inVirtualTime(t, testReplacedAndReceivedUnknown) }
+
+func testReplacedAndReceivedUnknown(t *testing.T) {
+	c := newCluster(t, 3)
+	first, away := c.nodes[0], c.nodes[2]
+	old := away.Connect(keeps("c"))
+	old.Subscribe("a", 2)
+	old.Close()
+	away.setAway(true)
+	<-time.After(20 * time.Second)
+	first.publishRange("a", 0, 4)
+	s := c.nodes[1].Connect(keeps("c"))
+	s.Subscribe("#", 2)
+	<-time.After(2 * time.Millisecond) // what is published in the millisecond of the CONNECT counts as before it
+	first.publishRange("a", 4, 8)
+	wantPayloads(t, s, 4, 5, 6, 7)
+	for i := range 300 {
+		first.publishRange(fmt.Sprint("b/", i), i, i+1)
+		wantPayloads(t, s, i)
+	}
 	s.Close()
 	s = first.Connect(keeps("c"))
 	away.setAway(false)

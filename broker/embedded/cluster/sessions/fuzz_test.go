@@ -91,8 +91,9 @@ func samples() map[string]struct {
 			func(v any) []byte { return v.(receivedRequest).encode() },
 		},
 		"received response": {
-			encodeReceived([]uint64{1, 1 << 60}), func(b []byte) (any, error) { return decodeReceived(b) },
-			func(v any) []byte { return encodeReceived(v.([]uint64)) },
+			received{[]uint64{1, 1 << 60}, []engine.DirectMessage{{Node: 3, Topic: "a", Stamp: 9}}, true}.encode(),
+			func(b []byte) (any, error) { return decodeReceived(b) },
+			func(v any) []byte { return v.(received).encode() },
 		},
 		"list request": {
 			encodeListRequest("c"), func(b []byte) (any, error) { return decodeClientID(inner(b)) },

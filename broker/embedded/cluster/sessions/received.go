@@ -1,38 +1,52 @@
 package sessions
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"math"
 
-// A node that this one cannot reach may store messages for it that a session has received elsewhere. So a
-// session that comes meanwhile brings the stamps of what it has received of that node's messages.
+	"signalbox/broker/embedded/engine"
+)
+
+// A node that this one cannot reach may store messages for it that a session has received elsewhere, and may
+// have an older session of the same client. So a session that comes meanwhile brings what it has received.
 
 // bringReceived asks the nodes of offers, whose sessions were fetched, for what they have received. Nodes of
 // older releases do not know: such messages come twice.
 func (c *Coordinator) bringReceived(t *lease, imported *importedSession, offers []peerOffer) {
-	if len(t.skipped) == 0 {
-		return
-	}
+	var direct []engine.DirectMessage
+	known := len(t.skipped) > 0
 	for i, o := range offers {
-		b, err := c.ask(t.ctx, o.from, receivedRequest{o.transferID, t.skipped}.encode())
-		if err != nil {
-			continue
+		var has received
+		if len(t.skipped) > 0 {
+			if b, err := c.ask(t.ctx, o.from, receivedRequest{o.transferID, t.skipped}.encode()); err == nil {
+				has, _ = decodeReceived(b) //nolint:errcheck // without what cannot be decoded
+			}
 		}
-		if stamps, err := decodeReceived(b); err == nil {
-			imported.parts[i].Received(stamps)
-		}
+		imported.parts[i].Received(has.stamps)
+		known, direct = known && has.knowsDirect, append(direct, has.direct...)
 	}
+	imported.first.Direct(direct, known)
 }
 
-// received returns what a session that was fetched has received of the messages of some nodes.
-func (h *handoff) received(q receivedRequest) []byte {
+// received is what a session has received.
+type received struct {
+	stamps      []uint64               // of the messages of some nodes
+	direct      []engine.DirectMessage // since it began
+	knowsDirect bool
+}
+
+// received returns what a session that was fetched has received, and of the messages of some nodes which.
+func (h *handoff) received(nodes []int) (a received) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.ended || !h.frozen {
-		return encodeReceived(nil)
+	if !h.ended && h.frozen {
+		a.stamps = h.session.Received(nodes)
+		a.direct, a.knowsDirect = h.session.Direct()
 	}
-	return encodeReceived(h.session.Received(q.nodes))
+	return a
 }
 
-// receivedRequest asks what an offered session has received of the messages that were published at some nodes.
+// receivedRequest asks what an offered session has received, and of the messages of some nodes which.
 type receivedRequest struct {
 	id    uint64 // of the transfer
 	nodes []int
@@ -56,23 +70,39 @@ func decodeReceivedRequest(r *reader) (q receivedRequest, err error) {
 	return q, r.finish()
 }
 
-// encodeReceived encodes the stamps of messages.
-func encodeReceived(stamps []uint64) []byte {
+func (a received) encode() []byte {
 	w := newWriter(kindReceived)
-	w.number(uint64(len(stamps)))
-	for _, stamp := range stamps {
+	w.number(uint64(len(a.stamps)))
+	for _, stamp := range a.stamps {
 		w.b = binary.BigEndian.AppendUint64(w.b, stamp)
+	}
+	w.bool(a.knowsDirect)
+	w.number(uint64(len(a.direct)))
+	for _, m := range a.direct {
+		w.number(uint64(m.Node))
+		w.text(m.Topic)
+		w.number(m.Stamp)
 	}
 	return w.b
 }
 
-func decodeReceived(b []byte) (stamps []uint64, err error) {
+// minDirectSize is the minimum encoded size of a direct message.
+const minDirectSize = 3
+
+func decodeReceived(b []byte) (a received, err error) {
 	r, kind := newReader(b)
 	for range r.Count(8) {
-		stamps = append(stamps, r.Uint64())
+		a.stamps = append(a.stamps, r.Uint64())
+	}
+	a.knowsDirect = r.Bool()
+	for range r.Count(minDirectSize) {
+		a.direct = append(a.direct, engine.DirectMessage{Node: uint16(r.NumberUpTo(math.MaxUint16)), Topic: r.Text(), Stamp: r.Number()})
 	}
 	if kind != kindReceived {
-		return nil, errFormat
+		return received{}, errFormat
 	}
-	return stamps, r.finish()
+	if err := r.finish(); err != nil {
+		return received{}, err
+	}
+	return a, nil
 }

@@ -204,12 +204,12 @@ func inherits(current, older engine.Ownership) bool {
 
 // inherited returns the messages of an older session that the client gets in its current one, which
 // has a creation time: those above QoS 0 that it may not have. If it is not known what that one
-// has received, everything that came from another node since then may have been sent to both, and is
+// has received, everything that came from another node later may have been sent to both, and is
 // left out at QoS 2.
 func inherited(queue []engine.QueueRecord, created int64, received func(*engine.QueueRecord) bool) []engine.QueueRecord {
 	if received == nil {
 		received = func(r *engine.QueueRecord) bool {
-			return r.QoS == 2 && r.Message.Stamp != 0 && r.Message.CreatedAt >= created
+			return r.QoS == 2 && r.Message.Stamp != 0 && r.Message.CreatedAt > created
 		}
 	}
 	return slices.DeleteFunc(slices.Clone(queue), func(r engine.QueueRecord) bool {

@@ -226,9 +226,9 @@ func (c *Coordinator) serveReceived(from int, q receivedRequest) []byte {
 	h := c.handoffs[q.id]
 	c.mu.Unlock()
 	if h == nil || h.to != from {
-		return encodeReceived(nil)
+		return received{}.encode()
 	}
-	return h.received(q)
+	return h.received(q.nodes).encode()
 }
 
 // status reports whether a session offered by another node was imported here.
