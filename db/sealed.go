@@ -34,6 +34,13 @@ var updateSealed = map[sealedKind]string{
 	sealedKey:    "UPDATE shared_keys SET key = ? WHERE id = ?",
 }
 
+// selectSealed are the queries of one secret, as sealedQuery selects all.
+var selectSealed = map[sealedKind]string{
+	sealedBroker: "SELECT id, secrets, 0 FROM brokers WHERE id = ? AND length(secrets) > 0",
+	sealedNode:   "SELECT id, secrets, 1 FROM cluster_nodes WHERE id = ? AND length(secrets) > 0",
+	sealedAudit:  "SELECT id, secrets, 2 FROM audit_keys WHERE id = ? AND length(secrets) > 0",
+}
+
 // sealedQuery selects the secrets of all rows.
 const sealedQuery = `
 	SELECT id, secrets, 0 FROM brokers WHERE length(secrets) > 0

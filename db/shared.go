@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"time"
 
 	"signalbox/broker/storage"
 )
@@ -22,7 +21,7 @@ func (d *DB) openShared(ctx context.Context) (err error) {
 		return err
 	}
 	d.schema.note(version)
-	if err := errors.Join(d.removeStaged(), d.DropSharedKeys(ctx, time.Now())); err != nil {
+	if err := d.removeStaged(); err != nil {
 		return err
 	}
 	if d.origin, err = d.readShared(ctx, d.rw); err != nil {

@@ -41,11 +41,6 @@ func (d *DB) SharedContent(ctx context.Context) (map[string][]string, error) {
 	return content, nil
 }
 
-func scanText(row scanner) (s string, err error) {
-	err = row.Scan(&s)
-	return s, err
-}
-
 // LocalContent returns the rows of tables that are not shared.
 func (d *DB) LocalContent(ctx context.Context) (rows []string, err error) {
 	return collect(ctx, d.ro, scanText, `

@@ -1,10 +1,13 @@
 package db
 
 import (
+	"bytes"
 	"context"
 	"database/sql"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 )
 
@@ -28,6 +31,8 @@ var ErrNoKey = errors.New("this node has not received the key of the cluster's s
 type SecretKeys interface {
 	// Reseal returns a secret of a row sealed with a key, whatever it was sealed with.
 	Reseal(key string, secret, row []byte) ([]byte, error)
+	// KeyOf returns the ID of the key with which a secret is sealed, "" for none of the database.
+	KeyOf(secret []byte) string
 }
 
 // SharedKey is a key of the database: its ID, and the key sealed by the caller.
@@ -77,6 +82,11 @@ func scanSharedKey(row scanner) (k SharedKey, err error) {
 	return k, err
 }
 
+func scanText(row scanner) (s string, err error) {
+	err = row.Scan(&s)
+	return s, err
+}
+
 // hasSharedKeys reports whether the schema has keys; that of a View may be older.
 func hasSharedKeys(ctx context.Context, q queryer) (bool, error) {
 	return exists(ctx, q, "SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE name = 'shared_keys')")
@@ -97,8 +107,8 @@ func (d *DB) StoreSharedKey(ctx context.Context, k SharedKey) error {
 	})
 }
 
-// DropSharedKeys deletes keys of this copy that nothing needs any more at that time of this machine. It
-// writes nothing if there are none.
+// DropSharedKeys deletes keys of this copy that nothing needs any more at that time of this machine: no secret
+// is sealed with them. It writes nothing if there are none. SetSecretKeys comes before.
 func (d *DB) DropSharedKeys(ctx context.Context, now time.Time) error {
 	const unused = "FROM shared_keys WHERE since < ? AND id <> (SELECT key_id FROM shared_state)"
 	before := millis(now.Add(-sharedKeyTime))
@@ -106,9 +116,54 @@ func (d *DB) DropSharedKeys(ctx context.Context, now time.Time) error {
 		return wrap("look for former keys of the database", err)
 	}
 	return d.writeLocal(ctx, "delete former keys of the database", func(tx *sql.Tx) error {
-		_, err := tx.ExecContext(ctx, "DELETE "+unused, before)
+		inUse, err := d.keysInUse(ctx, tx)
+		if err != nil {
+			return err
+		}
+		ids, err := collect(ctx, tx, scanText, "SELECT id "+unused, before)
+		for _, id := range ids {
+			if !inUse[id] && err == nil {
+				_, err = tx.ExecContext(ctx, "DELETE FROM shared_keys WHERE id = ?", id)
+			}
+		}
 		return err
 	})
+}
+
+// sealedRow is a secret without itself.
+type sealedRow struct {
+	kind sealedKind
+	id   string
+	key  string // with which it is sealed, "" for none of the database
+	size int    // in bytes
+}
+
+func (d *DB) scanSealedRow(row scanner) (sealedRow, error) {
+	s, err := scanSealed(row)
+	return sealedRow{s.kind, s.ID, d.keys.KeyOf(s.Secrets), len(s.Secrets)}, err
+}
+
+// keysInUse returns the IDs of the keys with which secrets are sealed.
+func (d *DB) keysInUse(ctx context.Context, q queryer) (map[string]bool, error) {
+	inUse := map[string]bool{}
+	all, err := collect(ctx, q, d.scanSealedRow, sealedQuery)
+	for _, s := range all {
+		if s.key != "" {
+			inUse[s.key] = true
+		}
+	}
+	return inUse, err
+}
+
+// KeysInUse returns the IDs of the keys with which secrets of the content are sealed, in order. Former ones are
+// among them until ResealSecrets was completed.
+func (d *DB) KeysInUse(ctx context.Context) (ids []string, err error) {
+	err = d.read(ctx, "list the keys of the secrets", func(tx *sql.Tx) error {
+		inUse, err := d.keysInUse(ctx, tx)
+		ids = slices.Sorted(maps.Keys(inUse))
+		return err
+	})
+	return ids, err
 }
 
 // BeginSharedKey seals all secrets of a database that is not shared yet with a key, which
@@ -129,9 +184,9 @@ func (d *DB) BeginSharedKey(ctx context.Context, id string) error {
 	return err
 }
 
-// ChangeSharedKey seals all secrets of the shared content with another key, which all nodes should have
-// stored, and reports whether it has done so: not if the present key was made after the removal of
-// a member at that index of the log, as by another node.
+// ChangeSharedKey has secrets of the shared content sealed with another key from now on, which all nodes
+// should have stored, and reports whether it has done so: not if the present key was made after the
+// removal of a member at that index of the log, as by another node. ResealSecrets comes next.
 func (d *DB) ChangeSharedKey(ctx context.Context, id string, removal int64) (changed bool, err error) {
 	err = d.write(ctx, "seal the secrets with a new key", func(tx *writeTx) error {
 		changed = false
@@ -140,7 +195,8 @@ func (d *DB) ChangeSharedKey(ctx context.Context, id string, removal int64) (cha
 			return err
 		}
 		changed = true
-		return d.changeKey(ctx, tx, id, removal)
+		_, err = tx.ExecContext(ctx, changeKeyQuery, id, removal)
+		return err
 	})
 	return changed && err == nil, err
 }
@@ -159,9 +215,18 @@ func (d *DB) changeKey(ctx context.Context, tx *writeTx, id string, since int64)
 	if err != nil {
 		return err
 	}
+	if err := d.resealAll(ctx, tx, id, all); err != nil {
+		return err
+	}
+	_, err = tx.ExecContext(ctx, changeKeyQuery, id, since)
+	return err
+}
+
+// resealAll seals secrets with a key, except those whose key is lost.
+func (d *DB) resealAll(ctx context.Context, tx *writeTx, id string, all []Sealed) error {
 	for _, s := range all {
 		secrets, err := d.reseal(id, s.Secrets, s.ID)
-		if errors.Is(err, ErrNoKey) {
+		if errors.Is(err, ErrNoKey) || bytes.Equal(secrets, s.Secrets) {
 			continue
 		}
 		if err != nil {
@@ -171,8 +236,55 @@ func (d *DB) changeKey(ctx context.Context, tx *writeTx, id string, since int64)
 			return err
 		}
 	}
-	_, err = tx.ExecContext(ctx, changeKeyQuery, id, since)
+	return nil
+}
+
+// Bounds of the secrets that are sealed anew in one change: their bytes, of which one more secret may exceed them, and
+// their number.
+const (
+	resealBytes = 1 << 20
+	resealRows  = 1000
+)
+
+// ResealSecrets seals secrets of the shared content with its present key that are sealed with former ones, in as
+// many changes as are needed. Those whose key this copy does not have stay as they are.
+func (d *DB) ResealSecrets(ctx context.Context) error {
+	var all []sealedRow
+	err := d.read(ctx, "list secrets", func(tx *sql.Tx) (err error) {
+		all, err = collect(ctx, tx, d.scanSealedRow, sealedQuery)
+		return err
+	})
+	key := d.KeyState().ID
+	all = slices.DeleteFunc(all, func(s sealedRow) bool { return s.key == key })
+	for err == nil && len(all) > 0 {
+		n, size := 0, 0
+		for ; n < len(all) && n < resealRows && size < resealBytes; n++ {
+			size += all[n].size
+		}
+		err = d.resealPart(ctx, all[:n])
+		all = all[n:]
+	}
 	return err
+}
+
+// resealPart is ResealSecrets for some secrets, in one change. They may have changed since they were read.
+func (d *DB) resealPart(ctx context.Context, part []sealedRow) error {
+	return d.write(ctx, "seal secrets with a new key", func(tx *writeTx) error {
+		key, err := readKeyState(ctx, tx)
+		if err != nil {
+			return err
+		}
+		for _, s := range part {
+			now, err := collect(ctx, tx, scanSealed, selectSealed[s.kind], s.id)
+			if err == nil {
+				err = d.resealAll(ctx, tx, key.ID, now)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 func (d *DB) reseal(key string, secret []byte, row string) ([]byte, error) {

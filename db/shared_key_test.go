@@ -38,6 +38,13 @@ func (k *testKeys) Reseal(to string, secret, _ []byte) ([]byte, error) {
 	return sealedWith(to, plain), nil
 }
 
+func (*testKeys) KeyOf(secret []byte) (key string) {
+	if len(secret) > 0 && secret[0] == 2 {
+		key, _, _ = strings.Cut(string(secret[1:]), ":")
+	}
+	return key
+}
+
 // receive has a machine know a key and store it.
 func (k *testKeys) receive(t *testing.T, d *db.DB, machine, id string) {
 	t.Helper()
@@ -161,7 +168,7 @@ func TestChangeSharedKey(t *testing.T) {
 		}
 	}
 	changed, err := f.nodes[0].d.ChangeSharedKey(ctx, "one", 5)
-	must(t, err)
+	must(t, err, f.nodes[0].d.ResealSecrets(ctx))
 	wantEqual(t, changed, true)
 	f.settle()
 	b := connection("second", "p")
@@ -192,6 +199,8 @@ func TestChangeSharedKey(t *testing.T) {
 				var err error
 				if results[i], err = n.d.ChangeSharedKey(ctx, fmt.Sprint("two", i), 7); err != nil {
 					t.Error(err)
+				} else if err := n.d.ResealSecrets(ctx); err != nil {
+					t.Error(err)
 				}
 			})
 		}
@@ -218,6 +227,62 @@ func TestChangeSharedKey(t *testing.T) {
 	changed, err = f.nodes[2].d.ChangeSharedKey(ctx, "two0", 7)
 	must(t, err)
 	wantEqual(t, changed, false)
+}
+
+// TestManySecretsAreResealed changes the key of more secrets than fit into an entry of the log, while one is deleted. The
+// copy that has begun loses the log: the former key stays until another copy has sealed all anew.
+func TestManySecretsAreResealed(t *testing.T) {
+	t.Parallel()
+	const rows, size = 160, 64 << 10
+	f := newFleet(t, 2)
+	ctx := t.Context()
+	first, second := f.nodes[0].d, f.nodes[1].d
+	for _, n := range f.nodes {
+		k := withKeys(n.d)
+		k.receive(t, n.d, "", "one")
+		k.receive(t, n.d, "", "two")
+	}
+	changed, err := first.ChangeSharedKey(ctx, "one", 5)
+	must(t, err)
+	wantEqual(t, changed, true)
+	for i := range rows {
+		b := connection(fmt.Sprint("b", i), "p")
+		b.Secrets = sealedWith("one", strings.Repeat("x", size))
+		must(t, first.CreateBroker(ctx, b))
+	}
+	must(t, first.ResealSecrets(ctx))
+	f.settle()
+	changed, err = first.ChangeSharedKey(ctx, "two", 6)
+	must(t, err)
+	wantEqual(t, changed, true)
+	f.settle()
+	f.set(func() {
+		left := 4
+		f.fault = func() fault {
+			if left--; left < 0 {
+				return unavailable
+			}
+			return none
+		}
+	})
+	wantErr(t, first.ResealSecrets(ctx), db.ErrUnavailable)
+	f.set(func() { f.fault = nil })
+	f.settle()
+	for _, d := range []*db.DB{first, second} {
+		ids, err := d.KeysInUse(ctx)
+		must(t, err, d.DropSharedKeys(ctx, time.Now().Add(3*time.Hour)))
+		wantEqual(t, ids, []string{"one", "two"})
+		wantKeys(t, d, db.KeyState{ID: "two", Since: 6}, "one", "two")
+	}
+	must(t, second.DeleteBroker(ctx, "p", "b1"), second.ResealSecrets(ctx))
+	f.settle()
+	for _, d := range []*db.DB{first, second} {
+		ids, err := d.KeysInUse(ctx)
+		must(t, err, d.DropSharedKeys(ctx, time.Now().Add(3*time.Hour)))
+		wantEqual(t, ids, []string{"two"})
+		wantKeys(t, d, db.KeyState{ID: "two", Since: 6}, "two")
+		wantSecrets(t, d, "b159", sealedWith("two", strings.Repeat("x", size)))
+	}
 }
 
 // TestSharedKeyIsLost changes a key that no copy has: what it has sealed stays as it is.

@@ -147,7 +147,7 @@ func (key databaseKey) seal(id string, plain, aad []byte) []byte {
 
 // Unseal returns what was sealed for aad, as [Vault.Unseal] does. ErrNoKey: the key is missing.
 func (k *Keyring) Unseal(sealed, aad []byte) ([]byte, error) {
-	id := keyOf(sealed)
+	id := KeyOf(sealed)
 	if id == "" {
 		return k.machine.Unseal(sealed, aad)
 	}
@@ -158,8 +158,8 @@ func (k *Keyring) Unseal(sealed, aad []byte) ([]byte, error) {
 	return key.vault.Unseal(append([]byte{version}, sealed[1+keyIDSize:]...), aad)
 }
 
-// keyOf returns the ID of the key of a database with which a secret is sealed, "" for none.
-func keyOf(sealed []byte) string {
+// KeyOf returns the ID of the key of a database with which a secret is sealed, "" for none.
+func KeyOf(sealed []byte) string {
 	if len(sealed) < 1+keyIDSize || sealed[0] != keyedVersion {
 		return ""
 	}
@@ -169,7 +169,7 @@ func keyOf(sealed []byte) string {
 // Reseal returns a secret sealed with the key that has the ID to, whatever it was sealed with.
 // ErrNoKey: one of both is missing.
 func (k *Keyring) Reseal(to string, sealed, aad []byte) ([]byte, error) {
-	if keyOf(sealed) == to {
+	if KeyOf(sealed) == to {
 		return sealed, nil
 	}
 	plain, err := k.Unseal(sealed, aad)

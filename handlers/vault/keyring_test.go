@@ -94,8 +94,8 @@ func TestKeyringReseals(t *testing.T) {
 	for i, s := range secrets {
 		wantSecret(t, k, s, nil)
 		resealed, err := k.Reseal(second, s, []byte("row"))
-		if err != nil || keyOf(resealed) != second {
-			t.Fatalf("got %v, sealed with %q", err, keyOf(resealed))
+		if err != nil || KeyOf(resealed) != second {
+			t.Fatalf("got %v, sealed with %q", err, KeyOf(resealed))
 		}
 		secrets[i] = resealed
 	}

@@ -213,6 +213,9 @@ func (a *Appliance) openData(ctx context.Context) error {
 		return err
 	}
 	a.machine, a.shared = v, sharedDatabase{d, keys}
+	if err := a.shared.dropFormer(ctx); err != nil {
+		return err
+	}
 	if err := a.openBridges(ctx, in(bridgesFile), v); err != nil {
 		return err
 	}

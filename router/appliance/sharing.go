@@ -56,6 +56,7 @@ func (s sharedDatabase) Restore(ctx context.Context, index uint64, r io.Reader) 
 		return err
 	}
 	defer s.ContentReplaced()
+	s.replaced()
 	return s.use(ctx, s.DB)
 }
 

@@ -22,6 +22,8 @@ type sharedKeys struct {
 	mu      sync.Mutex // held while keys are stored; guards the fields below
 	next    nextKey
 	dropped time.Time // when former keys were looked for last
+	missing time.Time // when former keys that are missing are asked for next; zero if none are
+	sealed  string    // the key with which all secrets are sealed, as far as this node can seal them
 
 	absence absence // of Maintain
 }
@@ -34,7 +36,7 @@ type nextKey struct {
 
 // openKeys returns the keys of the secrets in the database.
 func openKeys(ctx context.Context, d *db.DB, machine *vault.Vault) (*sharedKeys, error) {
-	k := &sharedKeys{ring: vault.NewKeyring(machine, db.SharedKeyID)}
+	k := &sharedKeys{ring: vault.NewKeyring(machine, db.SharedKeyID), missing: time.Now()}
 	d.SetSecretKeys(k)
 	return k, k.use(ctx, d)
 }
@@ -66,6 +68,9 @@ func (k *sharedKeys) Reseal(key string, secret, row []byte) ([]byte, error) {
 	resealed, err := k.ring.Reseal(key, secret, row)
 	return resealed, keyError(err)
 }
+
+// KeyOf implements db.SecretKeys.
+func (*sharedKeys) KeyOf(secret []byte) string { return vault.KeyOf(secret) }
 
 // keyError returns an error of the keyring as one of the database.
 func keyError(err error) error {
@@ -173,9 +178,6 @@ func (s sharedDatabase) receive(ctx context.Context, id string, key []byte) erro
 	return s.store(ctx, id, sealed)
 }
 
-// formerKeysInterval is how often former keys are looked for.
-const formerKeysInterval = 10 * time.Minute
-
 // Maintain implements embedded.Shared: it maintains the keys, and brings an older schema up to date.
 func (s sharedDatabase) Maintain(ctx context.Context, members embedded.SharedMembers) error {
 	err := s.maintainKeys(ctx, members)
@@ -201,55 +203,60 @@ func (s sharedDatabase) maintainKeys(ctx context.Context, members embedded.Share
 	leads := members.Leads() && !s.IsOutdated()
 	removal := int64(members.Removal()) //nolint:gosec // an index does not become that great
 	if !s.ring.Has(key.ID) {
-		lost, err := s.askForKey(ctx, members, key.ID)
-		if !lost || !leads {
+		lost, err := s.receiveKey(ctx, members, key.ID)
+		switch {
+		case lost && leads:
+			removal = max(removal, key.Since+1)
+		case err != nil:
 			return err
 		}
-		removal = max(removal, key.Since+1)
+	}
+	if err := s.receiveFormer(ctx, members); err != nil {
+		return err
 	}
 	if leads && removal > key.Since {
-		return s.replaceKey(ctx, members, removal)
+		if err := s.replaceKey(ctx, members, removal); err != nil {
+			return err
+		}
+	}
+	if leads {
+		if err := s.reseal(ctx); err != nil {
+			return err
+		}
 	}
 	return s.dropFormer(ctx)
 }
 
-// dropFormer deletes former keys from time to time.
-func (s sharedDatabase) dropFormer(ctx context.Context) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	now := time.Now()
-	if now.Sub(s.dropped) < formerKeysInterval {
-		return nil
-	}
-	s.dropped = now
-	if err := s.DropSharedKeys(ctx, now); err != nil {
-		return err
-	}
-	return s.use(ctx, s.DB)
-}
-
-// askForKey asks the other nodes for a key, one after the other. The key is lost if all have answered
-// that they do not have it.
-func (s sharedDatabase) askForKey(ctx context.Context, members embedded.SharedMembers, id string) (lost bool, err error) {
-	_, others := members.Others()
-	var errs []error
-	for _, node := range others {
-		key, err := askKey(ctx, members, node, keyRequest{ID: id})
-		if err == nil && key != nil {
-			return false, s.receive(ctx, id, key)
-		}
-		if err != nil {
-			errs = append(errs, fmt.Errorf("node %d: %w", node, err))
-		}
+// receiveKey asks the other nodes for the present key. It is lost if all have answered that they do not have it.
+func (s sharedDatabase) receiveKey(ctx context.Context, members embedded.SharedMembers, id string) (lost bool, err error) {
+	found, away, err := s.askForKey(ctx, members, id)
+	if found || err != nil {
+		return false, err
 	}
 	const missing = "the node has not received the key of the cluster's secrets, so it cannot use or store passwords of connections until a node answers that has the key"
-	if len(errs) > 0 {
-		return false, fmt.Errorf(missing+": %w", errors.Join(errs...))
+	if len(away) > 0 {
+		return false, fmt.Errorf(missing+": %w", errors.Join(away...))
 	}
 	return true, errors.New(missing)
 }
 
-// replaceKey seals the secrets with a new key, which a removed node does not have. A majority of the
+// askForKey asks the other nodes for a key, one after the other until one has it, and stores it. away are the errors of those that
+// do not answer.
+func (s sharedDatabase) askForKey(ctx context.Context, members embedded.SharedMembers, id string) (found bool, away []error, err error) {
+	_, others := members.Others()
+	for _, node := range others {
+		key, err := askKey(ctx, members, node, keyRequest{ID: id})
+		if err == nil && key != nil {
+			return true, nil, s.receive(ctx, id, key)
+		}
+		if err != nil {
+			away = append(away, fmt.Errorf("node %d: %w", node, err))
+		}
+	}
+	return false, away, nil
+}
+
+// replaceKey has secrets sealed with a new key from now on, which a removed node does not have. A majority of the
 // voters has stored the key before, so that it is not lost if what is sealed with it is not.
 func (s sharedDatabase) replaceKey(ctx context.Context, members embedded.SharedMembers, removal int64) error {
 	id, err := s.nextKey(ctx, removal)

@@ -43,6 +43,7 @@ type keyFleet struct {
 	mu       sync.Mutex // guards what follows
 	log      [][]byte
 	refuse   bool // changes
+	allowed  int  // changes before they are refused; 0 for any number
 	members  []int
 	readable [][]byte // keys that must be in no file
 }
@@ -113,6 +114,9 @@ func (n *keyNode) Propose(ctx context.Context, entry []byte) (result []byte, err
 	if f.refuse {
 		return nil, fmt.Errorf("%w: there is no leader", db.ErrUnavailable)
 	}
+	if f.allowed--; f.allowed == 0 {
+		f.refuse = true
+	}
 	f.log = append(f.log, entry)
 	for _, id := range f.members {
 		of := f.nodes[id-1]
@@ -155,6 +159,23 @@ func (n *keyNode) create(id string) {
 	n.of.t.Helper()
 	must(n.of.t, n.CreateBroker(n.of.t.Context(), db.Broker{ID: id, ProjectID: "p", Type: "self-hosted", Name: id, URL: "mqtt://x",
 		Secrets: n.Seal([]byte("password of "+id), []byte(id)), CreatedAt: time.Now(), UpdatedAt: time.Now()}))
+}
+
+// createLong stores a connection with a secret of a size in bytes.
+func (n *keyNode) createLong(id string, size int) {
+	n.of.t.Helper()
+	must(n.of.t, n.CreateBroker(n.of.t.Context(), db.Broker{ID: id, ProjectID: "p", Type: "self-hosted", Name: id, URL: "mqtt://x",
+		Secrets: n.Seal(bytes.Repeat([]byte("x"), size), []byte(id)), CreatedAt: time.Now(), UpdatedAt: time.Now()}))
+}
+
+func (n *keyNode) wantKeysInUse(want ...string) {
+	n.of.t.Helper()
+	got, err := n.KeysInUse(n.of.t.Context())
+	must(n.of.t, err)
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		n.of.t.Errorf("node %d: secrets are sealed with the keys %v, want %v", n.id, got, want)
+	}
 }
 
 // secret reads the password of a connection.
@@ -349,6 +370,55 @@ func TestKeyIsReplaced(t *testing.T) {
 	}
 	gone.wantSecret("first", "alone")
 	f.check()
+}
+
+// TestManySecretsAreResealed has a leader end while it seals secrets with a new key, which takes several changes. A node that
+// joins then receives both keys, and seals the rest when it leads.
+func TestManySecretsAreResealed(t *testing.T) {
+	t.Parallel()
+	f := newKeyFleet(t, 4)
+	first, second, third, last := f.nodes[0], f.nodes[1], f.nodes[2], f.nodes[3]
+	f.join(second)
+	must(t, second.maintain())
+	const size = 300 << 10 // bytes
+	for i := range 10 {
+		first.createLong(fmt.Sprint("long", i), size)
+	}
+	before := first.KeyState().ID
+	first.leads, first.removal, second.removal = true, 7, 7
+	f.allowed = 2
+	if err := first.maintain(); !errors.Is(err, db.ErrUnavailable) || !strings.Contains(err.Error(), "has left the cluster") {
+		t.Errorf("got %v", err)
+	}
+	f.refuse, first.leads, first.away = false, false, true
+	after := second.KeyState().ID
+	if after == before {
+		t.Fatal("the key was not replaced")
+	}
+	second.wantKeysInUse(before, after)
+	f.join(third)
+	second.away = true
+	if err := third.maintain(); err == nil {
+		t.Error("a node has keys that none has sent")
+	}
+	second.away = false
+	must(t, third.maintain())
+	third.wantSecret("first")
+	third.wantKeysInUse(before, after)
+	second.away, third.leads = true, true
+	must(t, third.maintain())
+	for _, n := range []*keyNode{first, second, third} {
+		n.wantKeysInUse(after)
+		n.wantSecret("first")
+		if got, err := n.secret("long9"); err != nil || len(got) != size {
+			t.Errorf("node %d: got a secret of %d bytes, %v", n.id, len(got), err)
+		}
+	}
+	f.join(last)
+	must(t, last.maintain())
+	if _, err := last.ring.Export(before); !errors.Is(err, vault.ErrNoKey) {
+		t.Errorf("a node has received a former key that it does not need: %v", err)
+	}
 }
 
 // TestKeyIsLost has a key that no node has any more. New secrets can be stored as soon as all have

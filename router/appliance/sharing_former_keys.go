@@ -1,0 +1,97 @@
+package appliance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"signalbox/broker/embedded"
+)
+
+// formerKeysInterval is how often former keys are looked for, to be deleted or because they are missing.
+const formerKeysInterval = 10 * time.Minute
+
+// receiveFormer asks the other nodes for former keys, with which secrets may be sealed that the leader has yet to seal
+// with the present one. With those that no node has that answers, it does without.
+func (s sharedDatabase) receiveFormer(ctx context.Context, members embedded.SharedMembers) error {
+	s.mu.Lock()
+	due := s.missing
+	s.mu.Unlock()
+	if due.IsZero() || time.Now().Before(due) {
+		return nil
+	}
+	ids, err := s.KeysInUse(ctx)
+	if err != nil {
+		return err
+	}
+	_, others := members.Others()
+	var next time.Time
+	for _, id := range ids {
+		if _, err := s.ring.Export(id); err == nil {
+			continue
+		}
+		found, away, err := s.askForKey(ctx, members, id)
+		switch {
+		case err != nil:
+			return err
+		case found:
+			s.setSealed("")
+		case len(away) == len(others) && len(others) > 0:
+			return fmt.Errorf("the node has not received a former key of the cluster's secrets, so it cannot use passwords of connections that are still sealed with it until a node answers that has the key: %w", errors.Join(away...))
+		case len(away) > 0:
+			next = time.Now().Add(formerKeysInterval)
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.missing.Equal(due) { // otherwise the content was replaced meanwhile
+		s.missing = next
+	}
+	return nil
+}
+
+// replaced notes that the content was replaced, whose secrets may be sealed with any keys.
+func (k *sharedKeys) replaced() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.missing, k.sealed = time.Now(), ""
+}
+
+func (k *sharedKeys) setSealed(key string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.sealed = key
+}
+
+// reseal seals secrets that are sealed with former keys with the present one, which this node or another leader
+// has begun.
+func (s sharedDatabase) reseal(ctx context.Context) error {
+	key := s.KeyState().ID
+	s.mu.Lock()
+	sealed := s.sealed
+	s.mu.Unlock()
+	if sealed == key {
+		return nil
+	}
+	if err := s.ResealSecrets(ctx); err != nil {
+		return fmt.Errorf("secrets are still sealed with a key that a node which has left the cluster knows: %w", err)
+	}
+	s.setSealed(key)
+	return nil
+}
+
+// dropFormer deletes former keys from time to time.
+func (s sharedDatabase) dropFormer(ctx context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	if now.Sub(s.dropped) < formerKeysInterval {
+		return nil
+	}
+	s.dropped = now
+	if err := s.DropSharedKeys(ctx, now); err != nil {
+		return err
+	}
+	return s.use(ctx, s.DB)
+}
