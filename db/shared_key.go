@@ -41,7 +41,7 @@ type SharedKey struct {
 	Sealed []byte
 }
 
-// KeyState is the key with which the secrets of the content are sealed.
+// KeyState is the key with which secrets of the content are sealed from now on. Some may still be sealed with former ones.
 type KeyState struct {
 	ID    string // "" if the caller seals them with its own key, as in a database that was never shared
 	Since int64  // the index of the log with which ChangeSharedKey was called; below 0 if nodes of a former cluster know the key
@@ -140,7 +140,11 @@ type sealedRow struct {
 
 func (d *DB) scanSealedRow(row scanner) (sealedRow, error) {
 	s, err := scanSealed(row)
-	return sealedRow{s.kind, s.ID, d.keys.KeyOf(s.Secrets), len(s.Secrets)}, err
+	r := sealedRow{kind: s.kind, id: s.ID, size: len(s.Secrets)}
+	if d.keys != nil {
+		r.key = d.keys.KeyOf(s.Secrets)
+	}
+	return r, err
 }
 
 // keysInUse returns the IDs of the keys with which secrets are sealed.
@@ -156,7 +160,7 @@ func (d *DB) keysInUse(ctx context.Context, q queryer) (map[string]bool, error) 
 }
 
 // KeysInUse returns the IDs of the keys with which secrets of the content are sealed, in order. Former ones are
-// among them until ResealSecrets was completed.
+// among them until ResealSecrets has completed, and those that are lost.
 func (d *DB) KeysInUse(ctx context.Context) (ids []string, err error) {
 	err = d.read(ctx, "list the keys of the secrets", func(tx *sql.Tx) error {
 		inUse, err := d.keysInUse(ctx, tx)
@@ -185,17 +189,18 @@ func (d *DB) BeginSharedKey(ctx context.Context, id string) error {
 }
 
 // ChangeSharedKey has secrets of the shared content sealed with another key from now on, which all nodes
-// should have stored, and reports whether it has done so: not if the present key was made after the
-// removal of a member at that index of the log, as by another node. ResealSecrets comes next.
-func (d *DB) ChangeSharedKey(ctx context.Context, id string, removal int64) (changed bool, err error) {
+// should have stored, and reports whether it has done so. It has a reason: the removal of a member at that index of the
+// log, unless the present key was made after it, as by another node, or a key that is lost, unless it is not the present
+// one any more ("" for none). ResealSecrets comes next.
+func (d *DB) ChangeSharedKey(ctx context.Context, id string, removal int64, lost string) (changed bool, err error) {
 	err = d.write(ctx, "seal the secrets with a new key", func(tx *writeTx) error {
 		changed = false
 		s, err := readKeyState(ctx, tx)
-		if err != nil || s.Since >= removal || s.ID == id {
+		if err != nil || s.Since >= removal && (s.ID != lost || lost == "") || s.ID == id {
 			return err
 		}
 		changed = true
-		_, err = tx.ExecContext(ctx, changeKeyQuery, id, removal)
+		_, err = tx.ExecContext(ctx, changeKeyQuery, id, max(removal, s.Since))
 		return err
 	})
 	return changed && err == nil, err
@@ -215,42 +220,44 @@ func (d *DB) changeKey(ctx context.Context, tx *writeTx, id string, since int64)
 	if err != nil {
 		return err
 	}
-	if err := d.resealAll(ctx, tx, id, all); err != nil {
+	broken, err := d.resealAll(ctx, tx, id, all)
+	if err := errors.Join(append(broken, err)...); err != nil {
 		return err
 	}
 	_, err = tx.ExecContext(ctx, changeKeyQuery, id, since)
 	return err
 }
 
-// resealAll seals secrets with a key, except those whose key is lost.
-func (d *DB) resealAll(ctx context.Context, tx *writeTx, id string, all []Sealed) error {
+// resealAll seals secrets with a key, except those whose key is lost. It returns errors about those that cannot be unsealed.
+func (d *DB) resealAll(ctx context.Context, tx *writeTx, id string, all []Sealed) (broken []error, err error) {
 	for _, s := range all {
 		secrets, err := d.reseal(id, s.Secrets, s.ID)
-		if errors.Is(err, ErrNoKey) || bytes.Equal(secrets, s.Secrets) {
+		switch {
+		case errors.Is(err, ErrNoKey) || bytes.Equal(secrets, s.Secrets):
+			continue
+		case err != nil:
+			broken = append(broken, fmt.Errorf("the secret of %s: %w", s.ID, err))
 			continue
 		}
-		if err != nil {
-			return fmt.Errorf("the secret of %s: %w", s.ID, err)
-		}
 		if err := affected(tx.ExecContext(ctx, updateSealed[s.kind], secrets, s.ID)); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	return nil
+	return broken, nil
 }
 
-// Bounds of the secrets that are sealed anew in one change: their bytes, of which one more secret may exceed them, and
-// their number.
+// Bounds of the secrets that are sealed anew in one change: their bytes, which the last one may exceed, and their number.
 const (
 	resealBytes = 1 << 20
 	resealRows  = 1000
 )
 
 // ResealSecrets seals secrets of the shared content with its present key that are sealed with former ones, in as
-// many changes as are needed. Those whose key this copy does not have stay as they are.
-func (d *DB) ResealSecrets(ctx context.Context) error {
+// many changes as are needed. Those whose key this copy does not have stay as they are, as do those that cannot be
+// unsealed, about which it returns errors.
+func (d *DB) ResealSecrets(ctx context.Context) (broken []error, err error) {
 	var all []sealedRow
-	err := d.read(ctx, "list secrets", func(tx *sql.Tx) (err error) {
+	err = d.read(ctx, "list secrets", func(tx *sql.Tx) (err error) {
 		all, err = collect(ctx, tx, d.scanSealedRow, sealedQuery)
 		return err
 	})
@@ -261,30 +268,35 @@ func (d *DB) ResealSecrets(ctx context.Context) error {
 		for ; n < len(all) && n < resealRows && size < resealBytes; n++ {
 			size += all[n].size
 		}
-		err = d.resealPart(ctx, all[:n])
-		all = all[n:]
+		var more []error
+		more, err = d.resealPart(ctx, all[:n])
+		broken, all = append(broken, more...), all[n:]
 	}
-	return err
+	return broken, err
 }
 
 // resealPart is ResealSecrets for some secrets, in one change. They may have changed since they were read.
-func (d *DB) resealPart(ctx context.Context, part []sealedRow) error {
-	return d.write(ctx, "seal secrets with a new key", func(tx *writeTx) error {
+func (d *DB) resealPart(ctx context.Context, part []sealedRow) (broken []error, err error) {
+	err = d.write(ctx, "seal secrets with a new key", func(tx *writeTx) error {
+		broken = nil
 		key, err := readKeyState(ctx, tx)
 		if err != nil {
 			return err
 		}
 		for _, s := range part {
 			now, err := collect(ctx, tx, scanSealed, selectSealed[s.kind], s.id)
-			if err == nil {
-				err = d.resealAll(ctx, tx, key.ID, now)
-			}
 			if err != nil {
 				return err
 			}
+			more, err := d.resealAll(ctx, tx, key.ID, now)
+			if err != nil {
+				return err
+			}
+			broken = append(broken, more...)
 		}
 		return nil
 	})
+	return broken, err
 }
 
 func (d *DB) reseal(key string, secret []byte, row string) ([]byte, error) {

@@ -25,6 +25,11 @@ type testKeys struct {
 // sealedWith returns a secret as a key of the database seals it.
 func sealedWith(key, plain string) []byte { return []byte("\x02" + key + ":" + plain) }
 
+// brokenSecret is a secret that cannot be unsealed.
+const brokenSecret = "broken"
+
+var errBroken = errors.New("it cannot be unsealed")
+
 func (k *testKeys) Reseal(to string, secret, _ []byte) ([]byte, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -34,6 +39,12 @@ func (k *testKeys) Reseal(to string, secret, _ []byte) ([]byte, error) {
 	}
 	if from != "" && !k.has[from] || !k.has[to] {
 		return nil, db.ErrNoKey
+	}
+	if from == to {
+		return secret, nil
+	}
+	if plain == brokenSecret {
+		return nil, errBroken
 	}
 	return sealedWith(to, plain), nil
 }
@@ -58,6 +69,12 @@ func withKeys(d *db.DB) *testKeys {
 	k := &testKeys{has: map[string]bool{}}
 	d.SetSecretKeys(k)
 	return k
+}
+
+// reseal seals all secrets with the present key.
+func reseal(ctx context.Context, d *db.DB) error {
+	broken, err := d.ResealSecrets(ctx)
+	return errors.Join(append(broken, err)...)
 }
 
 func wantSecrets(t *testing.T, d *db.DB, broker string, want []byte) {
@@ -167,8 +184,8 @@ func TestChangeSharedKey(t *testing.T) {
 			}
 		}
 	}
-	changed, err := f.nodes[0].d.ChangeSharedKey(ctx, "one", 5)
-	must(t, err, f.nodes[0].d.ResealSecrets(ctx))
+	changed, err := f.nodes[0].d.ChangeSharedKey(ctx, "one", 5, "")
+	must(t, err, reseal(ctx, f.nodes[0].d))
 	wantEqual(t, changed, true)
 	f.settle()
 	b := connection("second", "p")
@@ -197,9 +214,9 @@ func TestChangeSharedKey(t *testing.T) {
 		if i < len(results) {
 			writes.Go(func() {
 				var err error
-				if results[i], err = n.d.ChangeSharedKey(ctx, fmt.Sprint("two", i), 7); err != nil {
+				if results[i], err = n.d.ChangeSharedKey(ctx, fmt.Sprint("two", i), 7, ""); err != nil {
 					t.Error(err)
-				} else if err := n.d.ResealSecrets(ctx); err != nil {
+				} else if err := reseal(ctx, n.d); err != nil {
 					t.Error(err)
 				}
 			})
@@ -224,7 +241,7 @@ func TestChangeSharedKey(t *testing.T) {
 		must(t, n.d.DropSharedKeys(ctx, time.Now().Add(3*time.Hour)))
 		wantKeys(t, n.d, now, now.ID)
 	}
-	changed, err = f.nodes[2].d.ChangeSharedKey(ctx, "two0", 7)
+	changed, err = f.nodes[2].d.ChangeSharedKey(ctx, "two0", 7, "")
 	must(t, err)
 	wantEqual(t, changed, false)
 }
@@ -242,7 +259,7 @@ func TestManySecretsAreResealed(t *testing.T) {
 		k.receive(t, n.d, "", "one")
 		k.receive(t, n.d, "", "two")
 	}
-	changed, err := first.ChangeSharedKey(ctx, "one", 5)
+	changed, err := first.ChangeSharedKey(ctx, "one", 5, "")
 	must(t, err)
 	wantEqual(t, changed, true)
 	for i := range rows {
@@ -250,9 +267,9 @@ func TestManySecretsAreResealed(t *testing.T) {
 		b.Secrets = sealedWith("one", strings.Repeat("x", size))
 		must(t, first.CreateBroker(ctx, b))
 	}
-	must(t, first.ResealSecrets(ctx))
+	must(t, reseal(ctx, first))
 	f.settle()
-	changed, err = first.ChangeSharedKey(ctx, "two", 6)
+	changed, err = first.ChangeSharedKey(ctx, "two", 6, "")
 	must(t, err)
 	wantEqual(t, changed, true)
 	f.settle()
@@ -265,7 +282,7 @@ func TestManySecretsAreResealed(t *testing.T) {
 			return none
 		}
 	})
-	wantErr(t, first.ResealSecrets(ctx), db.ErrUnavailable)
+	wantErr(t, reseal(ctx, first), db.ErrUnavailable)
 	f.set(func() { f.fault = nil })
 	f.settle()
 	for _, d := range []*db.DB{first, second} {
@@ -274,7 +291,7 @@ func TestManySecretsAreResealed(t *testing.T) {
 		wantEqual(t, ids, []string{"one", "two"})
 		wantKeys(t, d, db.KeyState{ID: "two", Since: 6}, "one", "two")
 	}
-	must(t, second.DeleteBroker(ctx, "p", "b1"), second.ResealSecrets(ctx))
+	must(t, second.DeleteBroker(ctx, "p", "b1"), reseal(ctx, second))
 	f.settle()
 	for _, d := range []*db.DB{first, second} {
 		ids, err := d.KeysInUse(ctx)
@@ -283,6 +300,34 @@ func TestManySecretsAreResealed(t *testing.T) {
 		wantKeys(t, d, db.KeyState{ID: "two", Since: 6}, "two")
 		wantSecrets(t, d, "b159", sealedWith("two", strings.Repeat("x", size)))
 	}
+}
+
+// TestBrokenSecretStays seals all secrets anew but one that cannot be unsealed.
+func TestBrokenSecretStays(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 1)
+	d, ctx := f.nodes[0].d, t.Context()
+	k := withKeys(d)
+	k.receive(t, d, "", "one")
+	k.receive(t, d, "", "two")
+	_, err := d.ChangeSharedKey(ctx, "one", 5, "")
+	must(t, err, reseal(ctx, d))
+	for _, plain := range []string{"a", brokenSecret, "z"} {
+		b := connection(plain, "p")
+		b.Secrets = sealedWith("one", plain)
+		must(t, d.CreateBroker(ctx, b))
+	}
+	for i, lost := range []string{"other", "one", "one"} { // replaced if it is the present one
+		changed, err := d.ChangeSharedKey(ctx, "two", 5, lost)
+		must(t, err)
+		wantEqual(t, changed, i == 1)
+	}
+	wantErr(t, reseal(ctx, d), errBroken)
+	wantSecrets(t, d, "a", sealedWith("two", "a"))
+	wantSecrets(t, d, "z", sealedWith("two", "z"))
+	wantSecrets(t, d, brokenSecret, sealedWith("one", brokenSecret))
+	must(t, d.DropSharedKeys(ctx, time.Now().Add(3*time.Hour)))
+	wantKeys(t, d, db.KeyState{ID: "two", Since: 5}, "one", "two")
 }
 
 // TestSharedKeyIsLost changes a key that no copy has: what it has sealed stays as it is.

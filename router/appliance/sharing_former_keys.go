@@ -10,7 +10,7 @@ import (
 )
 
 // formerKeysInterval is how often former keys are looked for, to be deleted or because they are missing.
-const formerKeysInterval = 10 * time.Minute
+const formerKeysInterval = time.Minute
 
 // receiveFormer asks the other nodes for former keys, with which secrets may be sealed that the leader has yet to seal
 // with the present one. With those that no node has that answers, it does without.
@@ -36,10 +36,9 @@ func (s sharedDatabase) receiveFormer(ctx context.Context, members embedded.Shar
 		case err != nil:
 			return err
 		case found:
-			s.setSealed("")
 		case len(away) == len(others) && len(others) > 0:
 			return fmt.Errorf("the node has not received a former key of the cluster's secrets, so it cannot use passwords of connections that are still sealed with it until a node answers that has the key: %w", errors.Join(away...))
-		case len(away) > 0:
+		case len(away) > 0, len(others) == 0:
 			next = time.Now().Add(formerKeysInterval)
 		}
 	}
@@ -55,13 +54,13 @@ func (s sharedDatabase) receiveFormer(ctx context.Context, members embedded.Shar
 func (k *sharedKeys) replaced() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.missing, k.sealed = time.Now(), ""
+	k.missing, k.sealed = time.Now(), sealedWith{}
 }
 
-func (k *sharedKeys) setSealed(key string) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.sealed = key
+// sealedWith is the key with which all secrets are sealed that this node could seal, and what it could not.
+type sealedWith struct {
+	key    string // "" if that is not known
+	broken error  // secrets that cannot be unsealed
 }
 
 // reseal seals secrets that are sealed with former keys with the present one, which this node or another leader
@@ -71,14 +70,24 @@ func (s sharedDatabase) reseal(ctx context.Context) error {
 	s.mu.Lock()
 	sealed := s.sealed
 	s.mu.Unlock()
-	if sealed == key {
-		return nil
+	if sealed.key == key || !s.ring.Has(key) {
+		return sealed.broken
 	}
-	if err := s.ResealSecrets(ctx); err != nil {
-		return fmt.Errorf("secrets are still sealed with a key that a node which has left the cluster knows: %w", err)
+	broken, err := s.ResealSecrets(ctx)
+	const text = "not all secrets can be sealed with the present key of the cluster"
+	if err != nil {
+		return fmt.Errorf(text+": %w", err)
 	}
-	s.setSealed(key)
-	return nil
+	now := sealedWith{key: key}
+	if len(broken) > 0 {
+		now.broken = fmt.Errorf(text+": %w", errors.Join(broken...))
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.sealed == sealed { // otherwise a key was received, or the content was replaced, meanwhile
+		s.sealed = now
+	}
+	return now.broken
 }
 
 // dropFormer deletes former keys from time to time.

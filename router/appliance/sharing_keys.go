@@ -23,7 +23,7 @@ type sharedKeys struct {
 	next    nextKey
 	dropped time.Time // when former keys were looked for last
 	missing time.Time // when former keys that are missing are asked for next; zero if none are
-	sealed  string    // the key with which all secrets are sealed, as far as this node can seal them
+	sealed  sealedWith
 
 	absence absence // of Maintain
 }
@@ -152,7 +152,7 @@ func (s sharedDatabase) Answer(ctx context.Context, members embedded.SharedMembe
 	if err := json.Unmarshal(request, &r); err != nil {
 		return nil, fmt.Errorf("read the request about a key: %w", err)
 	}
-	if key := s.KeyState(); members.Removal() < r.Removal || key.ID == r.ID && int64(members.Removal()) < key.Since { //nolint:gosec // an index does not become that great
+	if key := s.KeyState(); members.Removal() < r.Removal || r.Key == nil && int64(members.Removal()) < key.Since { //nolint:gosec // an index does not become that great
 		return nil, errors.New("the node has yet to apply the removal of a member")
 	}
 	var response keyResponse
@@ -175,6 +175,7 @@ func (s sharedDatabase) receive(ctx context.Context, id string, key []byte) erro
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	defer s.ContentReplaced() // connections are made that the key was missing for
+	s.sealed = sealedWith{}   // more can be
 	return s.store(ctx, id, sealed)
 }
 
@@ -202,29 +203,25 @@ func (s sharedDatabase) maintainKeys(ctx context.Context, members embedded.Share
 	}
 	leads := members.Leads() && !s.IsOutdated()
 	removal := int64(members.Removal()) //nolint:gosec // an index does not become that great
+	lost := ""
 	if !s.ring.Has(key.ID) {
-		lost, err := s.receiveKey(ctx, members, key.ID)
+		isLost, err := s.receiveKey(ctx, members, key.ID)
 		switch {
-		case lost && leads:
-			removal = max(removal, key.Since+1)
+		case isLost && leads:
+			lost = key.ID
 		case err != nil:
 			return err
 		}
 	}
-	if err := s.receiveFormer(ctx, members); err != nil {
-		return err
-	}
-	if leads && removal > key.Since {
-		if err := s.replaceKey(ctx, members, removal); err != nil {
-			return err
-		}
-	}
+	errs := []error{s.receiveFormer(ctx, members)}
 	if leads {
-		if err := s.reseal(ctx); err != nil {
-			return err
+		err := s.replaceKey(ctx, members, removal, lost)
+		if err == nil {
+			err = s.reseal(ctx)
 		}
+		errs = append(errs, err)
 	}
-	return s.dropFormer(ctx)
+	return errors.Join(append(errs, s.dropFormer(ctx))...)
 }
 
 // receiveKey asks the other nodes for the present key. It is lost if all have answered that they do not have it.
@@ -256,9 +253,12 @@ func (s sharedDatabase) askForKey(ctx context.Context, members embedded.SharedMe
 	return false, away, nil
 }
 
-// replaceKey has secrets sealed with a new key from now on, which a removed node does not have. A majority of the
-// voters has stored the key before, so that it is not lost if what is sealed with it is not.
-func (s sharedDatabase) replaceKey(ctx context.Context, members embedded.SharedMembers, removal int64) error {
+// replaceKey has secrets sealed with a new key from now on, if the present one is lost or a removed node has it. A
+// majority of the voters has stored the key before, so that it is not lost if what is sealed with it is not.
+func (s sharedDatabase) replaceKey(ctx context.Context, members embedded.SharedMembers, removal int64, lost string) error {
+	if lost == "" && removal <= s.KeyState().Since {
+		return nil
+	}
 	id, err := s.nextKey(ctx, removal)
 	if err != nil {
 		return err
@@ -266,7 +266,7 @@ func (s sharedDatabase) replaceKey(ctx context.Context, members embedded.SharedM
 	if err := s.distribute(ctx, members, keyRequest{ID: id, Removal: members.Removal()}); err != nil {
 		return err
 	}
-	if _, err := s.ChangeSharedKey(ctx, id, removal); err != nil {
+	if _, err := s.ChangeSharedKey(ctx, id, removal, lost); err != nil {
 		return fmt.Errorf("a node has left the cluster, and the secrets cannot be sealed with a new key: %w", err)
 	}
 	return s.use(ctx, s.DB)

@@ -387,7 +387,7 @@ func TestManySecretsAreResealed(t *testing.T) {
 	before := first.KeyState().ID
 	first.leads, first.removal, second.removal = true, 7, 7
 	f.allowed = 2
-	if err := first.maintain(); !errors.Is(err, db.ErrUnavailable) || !strings.Contains(err.Error(), "has left the cluster") {
+	if err := first.maintain(); !errors.Is(err, db.ErrUnavailable) || !strings.Contains(err.Error(), "not all secrets") {
 		t.Errorf("got %v", err)
 	}
 	f.refuse, first.leads, first.away = false, false, true
@@ -425,8 +425,8 @@ func TestManySecretsAreResealed(t *testing.T) {
 // answered.
 func TestKeyIsLost(t *testing.T) {
 	t.Parallel()
-	f := newKeyFleet(t, 2)
-	first, second := f.nodes[0], f.nodes[1]
+	f := newKeyFleet(t, 3)
+	first, second, third := f.nodes[0], f.nodes[1], f.nodes[2]
 	f.join(second)
 	must(t, first.ring.Use(first.KeyState().ID, nil))
 	file, err := sql.Open("sqlite", filepath.Join(first.dir, databaseFile))
@@ -446,8 +446,11 @@ func TestKeyIsLost(t *testing.T) {
 	first.create("new")
 	must(t, second.maintain())
 	second.wantSecret("new")
+	f.join(third)
+	must(t, third.maintain())
+	third.wantSecret("new")
 	removal := first.KeyState().Since + 1
-	first.removal, second.removal = uint64(removal), uint64(removal)
+	first.removal, second.removal, third.removal = uint64(removal), uint64(removal), uint64(removal)
 	must(t, first.maintain())
 	second.wantSecret("new")
 	if first.KeyState().Since != removal {

@@ -37,15 +37,15 @@ type console struct {
 const nodeCount = 3
 
 // newThreeNodes creates a cluster of fresh products with one access-control
-// configuration.
-func (b *bench) newThreeNodes(ctx context.Context, mode string, a access) (*threeNodes, error) {
+// configuration, and with more settings.
+func (b *bench) newThreeNodes(ctx context.Context, mode string, a access, settings ...string) (*threeNodes, error) {
 	c, err := b.newConsole(ctx)
 	if err != nil {
 		return nil, err
 	}
 	t := &threeNodes{console: c}
 	for range nodeCount {
-		if err := b.addNode(ctx, t, a); err != nil {
+		if err := b.addNode(ctx, t, a, settings); err != nil {
 			return nil, err
 		}
 	}
@@ -70,7 +70,7 @@ func (b *bench) newConsole(ctx context.Context) (*console, error) {
 }
 
 // addNode starts a product that can become a node, with an API listener of its own.
-func (b *bench) addNode(ctx context.Context, t *threeNodes, a access) error {
+func (b *bench) addNode(ctx context.Context, t *threeNodes, a access, settings []string) error {
 	p, err := b.emptyProduct()
 	if err != nil {
 		return err
@@ -81,7 +81,7 @@ func (b *bench) addNode(ctx context.Context, t *threeNodes, a access) error {
 	}
 	t.mqtt, t.admin = append(t.mqtt, ports[0]), append(t.admin, ports[1])
 	p.access, p.config = a, p.dir+".yaml"
-	p.settings = []string{"SIGNALBOX_BROKER_LISTEN=" + ports[0], "SIGNALBOX_CLUSTER_LISTEN=" + ports[2]}
+	p.settings = append([]string{"SIGNALBOX_BROKER_LISTEN=" + ports[0], "SIGNALBOX_CLUSTER_LISTEN=" + ports[2]}, settings...)
 	text := fmt.Sprintf("broker:\n  listeners:\n    - {protocol: mqtt, address: %q, admin_only: true}\n", ports[1])
 	if err := os.WriteFile(p.config, []byte(text), 0o600); err != nil {
 		return err

@@ -78,6 +78,7 @@ var measurements = []measurement{
 	{streams, "replay", (*bench).measureReplay},
 	{streams, "bystanders", (*bench).measureBystanders},
 	{clusters, "agreement", (*bench).measureAgreement},
+	{clusters, "shared", (*bench).measureShared},
 	{clusters, "failover", (*bench).measureFailover},
 	{clusters, "replicated", (*bench).measureReplicated},
 	{clusters, "takeover", (*bench).measureTakeover},
@@ -215,6 +216,7 @@ type scale struct {
 	pages       int
 	creations   int
 	bulk        int // creations in a round with 16 callers
+	projects    int // created in such a round
 	hashed      int // the same with passwords
 	peerChanges int // creations in a round with Mosquitto, which rewrites its file for each
 	checks      int
@@ -233,10 +235,10 @@ type scale struct {
 
 var (
 	full = scale{rounds: 5, few: 1_000, many: 100_000, reads: 20_000, pages: 3_000, creations: 1_000,
-		bulk: 5_000, hashed: 600, peerChanges: turns, checks: 2_000_000, devices: 5_000, share: 1, idle: 10_000, connects: 10_000,
+		bulk: 5_000, projects: 1_000, hashed: 600, peerChanges: turns, checks: 2_000_000, devices: 5_000, share: 1, idle: 10_000, connects: 10_000,
 		waiting: 1_000_000, drained: 200_000, retained: 1_000_000, mostRetained: 1_000_000, backupSeconds: 15}
 	smoke = scale{rounds: 1, few: 100, many: 2_000, reads: 500, pages: 100, creations: 50,
-		bulk: 200, hashed: 32, peerChanges: turns, checks: 100_000, devices: 100, share: 20, idle: 500, connects: 200,
+		bulk: 200, projects: 64, hashed: 32, peerChanges: turns, checks: 100_000, devices: 100, share: 20, idle: 500, connects: 200,
 		waiting: 20_000, drained: 5_000, retained: 10_000, mostRetained: 1_000_000, backupSeconds: 1}
 )
 

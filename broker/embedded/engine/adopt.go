@@ -85,7 +85,7 @@ func (e *Engine) findOrCreateSession(state *StoredSession, timestamp uint64) (s 
 	s.client.version, s.client.clean, s.client.keepAlive, s.expiry = state.Version, state.Clean, state.KeepAlive, state.ExpiryInterval
 	s.client.timestamp, s.client.connectedAt, s.client.goneAt, s.client.address = timestamp, state.ConnectedAt, state.DisconnectedAt, state.Address
 	s.sending.window, s.transfer.moving = int(e.config.MaxInflight), true
-	s.transfer.direct = &directMessages{first: map[directKey]uint64{}} // until Adoption.Direct
+	s.transfer.direct = &directMessages{first: map[directKey]uint64{}, pending: true} // until AddDirect
 	if s.client.goneAt == 0 {
 		s.client.goneAt = e.now()
 	}

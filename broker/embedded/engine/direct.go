@@ -7,7 +7,9 @@ import "maps"
 // message. It has received the later ones, too.
 type directMessages struct {
 	first      map[directKey]uint64
+	bytes      int  // of the topics
 	incomplete bool // there were too many
+	pending    bool // the session has come from other engines, and what it has received there is not known yet
 }
 
 type directKey struct {
@@ -15,14 +17,17 @@ type directKey struct {
 	topic string
 }
 
-// maxDirect bounds the topics of a session that are remembered.
-const maxDirect = 256
+// Bounds of the topics of a session that are remembered: their number and their bytes.
+const (
+	maxDirect      = 256
+	maxDirectBytes = 64 << 10
+)
 
 func directKeyOf(m *Message) directKey { return directKey{uint16(m.Stamp >> 48), m.Topic} }
 
-// add records a message that is queued for the session.
+// add records a message that is queued for the session. d may be nil.
 func (d *directMessages) add(o *outgoingMessage) {
-	if o.message.Stamp == 0 || o.extra != nil && o.extra.share != "" {
+	if d == nil || o.earlier || o.message.Stamp == 0 || o.extra != nil && o.extra.share != "" {
 		return
 	}
 	d.addFirst(directKeyOf(o.message), o.message.Stamp)
@@ -34,12 +39,16 @@ func (d *directMessages) addFirst(k directKey, stamp uint64) {
 	switch {
 	case had:
 		d.first[k] = min(first, stamp)
-	case len(d.first) >= maxDirect:
+	case len(d.first) >= maxDirect || d.bytes+len(k.topic) > maxDirectBytes:
 		d.incomplete = true
 	default:
 		d.first[k] = stamp
+		d.bytes += len(k.topic)
 	}
 }
+
+// known reports whether all is there that the session has received. d may be nil.
+func (d *directMessages) known() bool { return d != nil && !d.incomplete && !d.pending }
 
 // RememberDirect makes the session of a client id remember what it receives, if it has no
 // subscriptions yet: an older session of its client may be at a node that is away. One that has just
@@ -94,7 +103,7 @@ func (h *Handover) Direct() (first []DirectMessage, known bool) {
 	h.session.mu.Lock()
 	defer h.session.mu.Unlock()
 	d := h.session.transfer.direct
-	if d == nil || d.incomplete {
+	if !d.known() {
 		return nil, false
 	}
 	for k, stamp := range d.first {
@@ -103,22 +112,27 @@ func (h *Handover) Direct() (first []DirectMessage, known bool) {
 	return first, true
 }
 
-// Direct adds what the session has received at the engines that it comes from to what it has received here
-// since Adopt. If that is not known of all of them, it is not known at all.
-func (a *Adoption) Direct(first []DirectMessage, known bool) {
-	a.session.mu.Lock()
-	defer a.session.mu.Unlock()
-	d := a.session.transfer.direct
+// AddDirect adds what the session of a client id has received at the engines that it, or a part of it, has come from
+// to what it has received here. If that is not known of all of them, it is not known at all.
+func (e *Engine) AddDirect(clientID string, first []DirectMessage, known bool) {
+	s := e.session(clientID)
+	if s == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	d := s.transfer.direct
 	if !known {
-		a.session.transfer.direct = nil
+		s.transfer.direct = nil
 	} else if d != nil {
+		d.pending = false
 		for _, m := range first {
 			d.addFirst(directKey{m.Node, m.Topic}, m.Stamp)
 		}
 	}
 }
 
-// ForgetDirect ends what RememberDirect, Adoption.Direct and Adoption.Received began, for all sessions.
+// ForgetDirect ends what RememberDirect, AddDirect and Adoption.Received began, for all sessions.
 func (e *Engine) ForgetDirect() {
 	e.received.brought.Store(0)
 	for _, s := range e.all() {
@@ -138,7 +152,7 @@ func (e *Engine) ReceivedDirectly(clientID string) (received func(r *QueueRecord
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	d := s.transfer.direct
-	if d == nil || d.incomplete {
+	if !d.known() {
 		return nil
 	}
 	first := maps.Clone(d.first)

@@ -326,7 +326,7 @@ func (e *Engine) Append(clientID string, queue []QueueRecord) error {
 		pub := e.newPublication()
 		done := make(chan error, 1)
 		pub.done = done
-		o := outgoingMessage{message: r.Message, extra: newExtra(r.SubscriptionIDs, r.Share), qos: r.QoS, retain: r.Retain, unbounded: true, uncharged: true}
+		o := outgoingMessage{message: r.Message, extra: newExtra(r.SubscriptionIDs, r.Share), qos: r.QoS, retain: r.Retain, unbounded: true, uncharged: true, earlier: true}
 		e.enqueue(s, o, pub, &touched)
 		if pub.storeAny() {
 			outcomes = append(outcomes, done)

@@ -447,6 +447,9 @@ func TestAdoptOnFullDisk(t *testing.T) {
 	disk.work()
 	a, err := b.Adopt(state, 1, 1)
 	check(t, err)
+	if b.ReceivedDirectly("c") != nil {
+		t.Error("it is known what the session has received, although the other engine was not asked")
+	}
 	disk.fail()
 	state.Queue = []engine.QueueRecord{{Seq: 1, QoS: 1, Message: &engine.Message{Topic: "a", QoS: 1}}}
 	if err := a.Fill(state); !errors.Is(err, errDisk) {

@@ -11,6 +11,7 @@ type outgoingMessage struct {
 
 	unbounded bool // accepted even above the bounds of the queue
 	uncharged bool // accepted even above the quota of stored messages
+	earlier   bool // not published just now: it was retained, or waited in another session
 }
 
 // acceptance is the outcome of accept.
@@ -33,9 +34,7 @@ func (s *Session) accept(o outgoingMessage) acceptance {
 	if s.conn == nil && !s.keeps() || s.isDuplicate(o) || s.hasReceived(o) || s.overfull(o) {
 		return acceptance{}
 	}
-	if s.transfer.direct != nil {
-		s.transfer.direct.add(&o)
-	}
+	s.transfer.direct.add(&o)
 	e := newEntry(o.message, o.extra, o.qos, o.retain)
 	if s.stored && !s.charge(&e, o.uncharged) {
 		return acceptance{over: true}

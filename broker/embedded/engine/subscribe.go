@@ -174,7 +174,7 @@ func (e *Engine) sendRetained(s *Session, g grant) {
 	if g.options.ID != 0 {
 		ids = []uint32{g.options.ID}
 	}
-	o := outgoingMessage{extra: newExtra(ids, ""), retain: true, unbounded: s.accepts()}
+	o := outgoingMessage{extra: newExtra(ids, ""), retain: true, unbounded: s.accepts(), earlier: true}
 	now, n := e.now(), 0
 	for topic, m := range e.retained.index.Match(g.filter) {
 		if m.expired(now) || !s.isAllowed(Receive, topic) || g.options.NoLocal && m.Publisher == s.clientID {

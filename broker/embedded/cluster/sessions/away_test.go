@@ -159,6 +159,58 @@ func testReplacedAndReceivedUnknown(t *testing.T) {
 	wantPayloads(t, s, 0, 1, 2, 3, 4, 6)
 }
 
+// TestReplacedAndRetainedWhileAway is TestReplacedWhileAway with a retained message that the client is sent when it
+// subscribes, and has had before: the client gets what was published since.
+func TestReplacedAndRetainedWhileAway(t *testing.T) {
+	inVirtualTime(t, testReplacedAndRetainedWhileAway)
+}
+
+func testReplacedAndRetainedWhileAway(t *testing.T) {
+	c := newCluster(t, 3)
+	node, away := c.nodes[0], c.nodes[2]
+	old := away.Connect(keeps("c"))
+	old.Subscribe("a", 2)
+	check(t, node.Publish(&engine.Message{Topic: "a", QoS: 1, Retain: true, Payload: []byte("0"), CreatedAt: time.Now().UnixMilli()}))
+	wantPayloads(t, old, 0)
+	old.Close()
+	away.setAway(true)
+	<-time.After(20 * time.Second)
+	node.publishRange("a", 1, 5)
+	s := node.Connect(keeps("c"))
+	s.Subscribe("a", 2)
+	wantPayloads(t, s, 0)
+	node.publishRange("a", 5, 7)
+	wantPayloads(t, s, 5, 6)
+	away.setAway(false)
+	wantPayloads(t, s, 1, 2, 3, 4)
+}
+
+// TestReplacedAndBackWhileAway is TestReplacedWhileAway with a client that connects to the node that was away, before
+// that is compared with the others.
+func TestReplacedAndBackWhileAway(t *testing.T) { inVirtualTime(t, testReplacedAndBackWhileAway) }
+
+func testReplacedAndBackWhileAway(t *testing.T) {
+	c := newCluster(t, 3)
+	first, second, away := c.nodes[0], c.nodes[1], c.nodes[2]
+	old := away.Connect(keeps("c"))
+	old.Subscribe("a", 2)
+	old.Close()
+	away.setAway(true)
+	<-time.After(20 * time.Second)
+	first.publishRange("a", 0, 4)
+	s := second.Connect(keeps("c"))
+	s.Subscribe("a", 2)
+	first.publishRange("a", 4, 8)
+	wantPayloads(t, s, 4, 5, 6, 7)
+	s.Close()
+	away.setAway(false)
+	s = away.Connect(keeps("c"))
+	wantPayloads(t, s, 0, 1, 2, 3)
+	until(t, "one session is left", func() bool { return len(c.owners("c")) == 1 })
+	first.publishRange("a", 8, 10)
+	wantPayloads(t, s, 8, 9)
+}
+
 // TestLostConnack has a client begin new sessions while the node with its session is away, and never learn of
 // them: it is told of no session that it does not know. When the node is back it gets its own one.
 func TestLostConnack(t *testing.T) { inVirtualTime(t, testLostConnack) }

@@ -78,11 +78,15 @@ func (c *Coordinator) collect(t *lease, claim engine.Claim) (*importedSession, e
 		c.cancelOffers(offers)
 		return nil, err
 	}
+	t.carries = len(carried) > 0
+	created := offers[0].state.CreatedAt
 	imported, err := c.takeOver(t, offers)
-	if err == nil {
-		err = c.o.Engine.Append(claim.ClientID, carried)
-	}
 	if err != nil {
+		c.o.Discarded(c.o.Self, len(inherited(carried, created, nil)))
+		return imported, err
+	}
+	carried = inherited(carried, created, c.o.Engine.ReceivedDirectly(claim.ClientID))
+	if err = c.o.Engine.Append(claim.ClientID, carried); err != nil {
 		c.o.Discarded(c.o.Self, len(carried))
 	}
 	return imported, err
@@ -180,7 +184,7 @@ func (c *Coordinator) settle(ctx context.Context, local *engine.Handover, latest
 	case ok && here.CreatedAt == latest.CreatedAt:
 		local.Keep()
 	case ok && inherits(latest, here):
-		if carried, err = c.carry(ctx, local, latest); err != nil {
+		if carried, err = c.carry(ctx, local); err != nil {
 			local.Keep()
 		}
 	default:
@@ -189,9 +193,9 @@ func (c *Coordinator) settle(ctx context.Context, local *engine.Handover, latest
 	return carried, err
 }
 
-// carry ends a session of this node and returns what the client's current one, which is about to be
-// moved here, inherits. It is in memory only until then.
-func (c *Coordinator) carry(ctx context.Context, older *engine.Handover, latest engine.Ownership) ([]engine.QueueRecord, error) {
+// carry ends a session of this node and returns what waits in it, of which the client's current one, which is about to
+// be moved here, inherits some. It is in memory only until then.
+func (c *Coordinator) carry(ctx context.Context, older *engine.Handover) ([]engine.QueueRecord, error) {
 	if err := c.barrier(ctx, []int{c.o.Self}); err != nil { // what waits for it must be in it
 		return nil, err
 	}
@@ -205,7 +209,7 @@ func (c *Coordinator) carry(ctx context.Context, older *engine.Handover, latest 
 	}
 	older.End(allMessages)
 	c.counts.reconciled.Add(1)
-	return inherited(queue, latest.CreatedAt, nil), nil
+	return queue, nil
 }
 
 // current returns the session that a client had last. It returns false if the client has alternated

@@ -26,7 +26,7 @@ const (
 	kindStop                   // do not wait for the node: it stops
 	kindClaimWill              // claim that is not a client's: the Will is part of the offer; nodes of older releases refuse it
 	kindReceiveWill            // receive with kindClaimWill; refused by the same nodes
-	kindReceived               // what has the offered session received of some nodes? Refused by nodes of older releases
+	kindReceived               // what has the offered session received, and which messages of some nodes? Refused by nodes of older releases
 )
 
 // errFormat means that a request or response cannot be decoded.

@@ -30,7 +30,8 @@ type lease struct {
 	leases   *leases
 	once     sync.Once
 
-	skipped []int         // nodes that did not respond to a local client's claim
+	skipped []int         // nodes that did not respond to a local client's claim, or have an older session of it
+	carries bool          // what waits in an older session of this node, which has ended, for the imported one
 	offers  []transferKey // of sessions that are being imported; guarded by leases.mu
 }
 

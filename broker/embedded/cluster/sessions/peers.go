@@ -42,6 +42,19 @@ func (c *Coordinator) reachablePeers() (reachable, unreachable []int) {
 	return reachable, unreachable
 }
 
+// unsettledPeers returns some nodes, and the peers that do not respond or may have sessions that are also here.
+func (c *Coordinator) unsettledPeers(some []int) (found []int) {
+	nodes, _ := c.o.Net.Peers()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, n := range nodes {
+		if p := c.peerState(n); p.unreachable || p.unreconciled || slices.Contains(some, n) {
+			found = append(found, n)
+		}
+	}
+	return found
+}
+
 // Bounds of the delay between attempts of a request.
 const (
 	minRetryDelay = 10 * time.Millisecond
@@ -86,6 +99,21 @@ func (c *Coordinator) ask(ctx context.Context, to int, request []byte) ([]byte, 
 			return nil, err
 		}
 	}
+}
+
+// askNew is ask for a request that nodes of older releases do not know. They refuse it, which is not repeated: the
+// error is ErrRefused.
+func (c *Coordinator) askNew(ctx context.Context, to int, request []byte) ([]byte, error) {
+	bounded, cancel := context.WithTimeout(ctx, c.o.RequestTimeout)
+	b, err := c.o.Net.Ask(bounded, to, request)
+	cancel()
+	switch {
+	case err == nil:
+		c.noteResponse(to)
+	case !errors.Is(err, ErrRefused):
+		return c.ask(ctx, to, request)
+	}
+	return b, err
 }
 
 // noteResponse records a response of a node.

@@ -10,22 +10,35 @@ import (
 // A node that this one cannot reach may store messages for it that a session has received elsewhere, and may
 // have an older session of the same client. So a session that comes meanwhile brings what it has received.
 
-// bringReceived asks the nodes of offers, whose sessions were fetched, for what they have received. Nodes of
-// older releases do not know: such messages come twice.
+// bringReceived asks the nodes of offers, whose sessions were fetched, for what they have received, if there may be
+// something that must not come again.
 func (c *Coordinator) bringReceived(t *lease, imported *importedSession, offers []peerOffer) {
+	nodes := c.unsettledPeers(t.skipped)
+	if len(nodes) == 0 && !t.carries {
+		c.o.Engine.AddDirect(t.clientID, nil, false)
+		return
+	}
 	var direct []engine.DirectMessage
-	known := len(t.skipped) > 0
+	known := true
 	for i, o := range offers {
-		var has received
-		if len(t.skipped) > 0 {
-			if b, err := c.ask(t.ctx, o.from, receivedRequest{o.transferID, t.skipped}.encode()); err == nil {
-				has, _ = decodeReceived(b) //nolint:errcheck // without what cannot be decoded
-			}
-		}
+		has := c.askReceived(t, o, nodes)
 		imported.parts[i].Received(has.stamps)
 		known, direct = known && has.knowsDirect, append(direct, has.direct...)
 	}
-	imported.first.Direct(direct, known)
+	c.o.Engine.AddDirect(t.clientID, direct, known)
+}
+
+// askReceived asks the node of an offer, whose session was fetched, for what that has received, and which of the messages
+// of some nodes. Nodes of older releases do not know: such messages come twice.
+func (c *Coordinator) askReceived(t *lease, o peerOffer, nodes []int) (has received) {
+	b, err := c.askNew(t.ctx, o.from, receivedRequest{o.transferID, nodes}.encode())
+	if err == nil {
+		has, err = decodeReceived(b)
+	}
+	if err != nil {
+		c.o.Log.Debug("what a session has received is not known", "node", o.from, "error", err)
+	}
+	return has
 }
 
 // received is what a session has received.
@@ -35,7 +48,7 @@ type received struct {
 	knowsDirect bool
 }
 
-// received returns what a session that was fetched has received, and of the messages of some nodes which.
+// received returns what a session that was fetched has received, and which of the messages of some nodes.
 func (h *handoff) received(nodes []int) (a received) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -46,7 +59,7 @@ func (h *handoff) received(nodes []int) (a received) {
 	return a
 }
 
-// receivedRequest asks what an offered session has received, and of the messages of some nodes which.
+// receivedRequest asks what an offered session has received, and which of the messages of some nodes.
 type receivedRequest struct {
 	id    uint64 // of the transfer
 	nodes []int

@@ -234,13 +234,9 @@ func (c *Coordinator) endLocal(ctx context.Context, local engine.Ownership) erro
 // claimAt claims a client id at one node. A node of an older release does not know claims with
 // KeepWill: its session comes without the Will.
 func (c *Coordinator) claimAt(ctx context.Context, node int, q claimRequest) (peerOffer, error) {
-	bounded, cancel := context.WithTimeout(ctx, c.o.RequestTimeout)
-	b, err := c.o.Net.Ask(bounded, node, q.encode())
-	cancel()
-	if err == nil {
-		c.noteResponse(node)
-	} else {
-		q.KeepWill = !errors.Is(err, ErrRefused)
+	b, err := c.askNew(ctx, node, q.encode())
+	if errors.Is(err, ErrRefused) {
+		q.KeepWill = false
 		b, err = c.ask(ctx, node, q.encode())
 	}
 	if err != nil {
@@ -272,6 +268,8 @@ func (c *Coordinator) merge(t *lease, local engine.Ownership, o peerOffer) error
 		c.o.Engine.Disconnect(local.ClientID) //nolint:errcheck // it may have disconnected
 		return errors.New("the client has to reconnect, since messages for it are in flight")
 	}
+	has := c.askReceived(t, o, nil)
+	c.o.Engine.AddDirect(local.ClientID, has.direct, has.knowsDirect)
 	return c.appendQueue(local.ClientID, part.Queue, o, part)
 }
 
