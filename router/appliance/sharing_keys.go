@@ -175,7 +175,7 @@ func (s sharedDatabase) receive(ctx context.Context, id string, key []byte) erro
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	defer s.ContentReplaced() // connections are made that the key was missing for
-	s.sealed = sealedWith{}   // more can be
+	s.resealSoon()
 	return s.store(ctx, id, sealed)
 }
 

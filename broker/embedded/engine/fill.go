@@ -316,6 +316,15 @@ func (o *outgoingQueue) close(floor uint64) {
 // except those that are queued here already or that the client has confirmed, and waits
 // until they are stored.
 func (e *Engine) Append(clientID string, queue []QueueRecord) error {
+	return e.appendQueue(clientID, queue, false)
+}
+
+// Inherit is Append for messages of another session of the client that the caller knows this one has not received.
+func (e *Engine) Inherit(clientID string, queue []QueueRecord) error {
+	return e.appendQueue(clientID, queue, true)
+}
+
+func (e *Engine) appendQueue(clientID string, queue []QueueRecord, inherited bool) error {
 	s := e.session(clientID)
 	if s == nil {
 		return ErrNoClient
@@ -326,7 +335,7 @@ func (e *Engine) Append(clientID string, queue []QueueRecord) error {
 		pub := e.newPublication()
 		done := make(chan error, 1)
 		pub.done = done
-		o := outgoingMessage{message: r.Message, extra: newExtra(r.SubscriptionIDs, r.Share), qos: r.QoS, retain: r.Retain, unbounded: true, uncharged: true, earlier: true}
+		o := outgoingMessage{message: r.Message, extra: newExtra(r.SubscriptionIDs, r.Share), qos: r.QoS, retain: r.Retain, unbounded: true, uncharged: true, earlier: true, inherited: inherited}
 		e.enqueue(s, o, pub, &touched)
 		if pub.storeAny() {
 			outcomes = append(outcomes, done)

@@ -431,6 +431,27 @@ func TestAppendTwice(t *testing.T) {
 	receive("3")
 }
 
+// TestInherit has a session drop what it has received elsewhere, and not what it inherits.
+func TestInherit(t *testing.T) {
+	t.Parallel()
+	b := start(t, t.TempDir())
+	a, err := b.Adopt(&engine.StoredSession{SessionRecord: engine.SessionRecord{ClientID: "c", ExpiryInterval: 60, CreatedAt: 1}}, 1, 1)
+	check(t, err)
+	a.Received([]uint64{7, 8})
+	queue := func(stamp uint64) []engine.QueueRecord {
+		return []engine.QueueRecord{{QoS: 1, Message: &engine.Message{Topic: "a", QoS: 1, Stamp: stamp}}}
+	}
+	check(t, b.Append("c", queue(7)))
+	if n := b.queue("c"); n != 0 {
+		t.Errorf("%d messages that the session has received are queued again", n)
+	}
+	check(t, b.Inherit("c", queue(8)))
+	if n := b.queue("c"); n != 1 {
+		t.Errorf("%d inherited messages are queued, want 1", n)
+	}
+	a.Close()
+}
+
 // TestAdoptOnFullDisk leaves nothing behind if the session cannot be stored.
 func TestAdoptOnFullDisk(t *testing.T) {
 	t.Parallel()

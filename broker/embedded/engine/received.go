@@ -101,7 +101,7 @@ func (a *Adoption) Received(stamps []uint64) {
 
 // hasReceived reports whether the session has received a message elsewhere. mu is held.
 func (s *Session) hasReceived(o outgoingMessage) bool {
-	if len(s.transfer.received) == 0 || o.retain || o.extra != nil && o.extra.share != "" {
+	if len(s.transfer.received) == 0 || o.inherited || o.retain || o.extra != nil && o.extra.share != "" {
 		return false
 	}
 	_, has := slices.BinarySearch(s.transfer.received, o.message.Stamp)

@@ -80,7 +80,7 @@ type transferState struct {
 	watches   int             // of duplicates, that have not ended; see WatchDuplicates
 	keys      messageKeys     // messages that moved with the session, or have arrived during a watch, and may arrive again until the adoptions are closed
 	direct    *directMessages // nil if it need not be known
-	arrived   uint64          // when it came here, an event of receivedLog; 0 if it has always been here
+	arrived   uint64          // when it began here or came, an event of receivedLog
 	left      uint64          // when it was frozen, likewise; 0 if it is not
 	received  []uint64        // what it has received elsewhere and may be sent here again, by stamp, in order
 	untold    bool            // its client may not know that it began; see Session.isUntold
@@ -96,7 +96,8 @@ type counts struct {
 func newSession(e *Engine, clientID string) *Session {
 	s := &Session{
 		engine: e, clientID: clientID, id: e.lastSession.Add(1), created: e.now(),
-		out: newOutgoingQueue(), client: lastConnect{version: 4},
+		transfer: transferState{arrived: e.received.event()},
+		out:      newOutgoingQueue(), client: lastConnect{version: 4},
 	}
 	s.out.memory.total = &e.queuedMemory
 	return s

@@ -12,6 +12,7 @@ type outgoingMessage struct {
 	unbounded bool // accepted even above the bounds of the queue
 	uncharged bool // accepted even above the quota of stored messages
 	earlier   bool // not published just now: it was retained, or waited in another session
+	inherited bool // of another session: it is known that this one has not received it
 }
 
 // acceptance is the outcome of accept.

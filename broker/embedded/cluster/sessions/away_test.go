@@ -191,23 +191,25 @@ func TestReplacedAndBackWhileAway(t *testing.T) { inVirtualTime(t, testReplacedA
 
 func testReplacedAndBackWhileAway(t *testing.T) {
 	c := newCluster(t, 3)
-	first, second, away := c.nodes[0], c.nodes[1], c.nodes[2]
+	second, away := c.nodes[1], c.nodes[2]
 	old := away.Connect(keeps("c"))
 	old.Subscribe("a", 2)
 	old.Close()
+	another := second.Connect(keeps("another"))
+	another.Subscribe("a", 1)
 	away.setAway(true)
 	<-time.After(20 * time.Second)
-	first.publishRange("a", 0, 4)
+	second.publishRange("a", 0, 4)
 	s := second.Connect(keeps("c"))
 	s.Subscribe("a", 2)
-	first.publishRange("a", 4, 8)
+	second.publishRange("a", 4, 8)
 	wantPayloads(t, s, 4, 5, 6, 7)
 	s.Close()
 	away.setAway(false)
 	s = away.Connect(keeps("c"))
 	wantPayloads(t, s, 0, 1, 2, 3)
 	until(t, "one session is left", func() bool { return len(c.owners("c")) == 1 })
-	first.publishRange("a", 8, 10)
+	second.publishRange("a", 8, 10)
 	wantPayloads(t, s, 8, 9)
 }
 

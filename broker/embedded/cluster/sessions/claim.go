@@ -86,7 +86,7 @@ func (c *Coordinator) collect(t *lease, claim engine.Claim) (*importedSession, e
 		return imported, err
 	}
 	carried = inherited(carried, created, c.o.Engine.ReceivedDirectly(claim.ClientID))
-	if err = c.o.Engine.Append(claim.ClientID, carried); err != nil {
+	if err = c.o.Engine.Inherit(claim.ClientID, carried); err != nil {
 		c.o.Discarded(c.o.Self, len(carried))
 	}
 	return imported, err

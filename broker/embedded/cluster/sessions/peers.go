@@ -42,17 +42,21 @@ func (c *Coordinator) reachablePeers() (reachable, unreachable []int) {
 	return reachable, unreachable
 }
 
-// unsettledPeers returns some nodes, and the peers that do not respond or may have sessions that are also here.
-func (c *Coordinator) unsettledPeers(some []int) (found []int) {
+// awayPeers returns the peers that do not respond and those of some nodes, and reports whether the others are settled:
+// none has sessions that are also here.
+func (c *Coordinator) awayPeers(some []int) (away []int, settled bool) {
 	nodes, _ := c.o.Net.Peers()
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	settled = true
 	for _, n := range nodes {
-		if p := c.peerState(n); p.unreachable || p.unreconciled || slices.Contains(some, n) {
-			found = append(found, n)
+		p := c.peerState(n)
+		if p.unreachable || slices.Contains(some, n) {
+			away = append(away, n)
 		}
+		settled = settled && !p.unreconciled
 	}
-	return found
+	return away, settled
 }
 
 // Bounds of the delay between attempts of a request.
@@ -69,6 +73,17 @@ const refusedTimeout = 250 * time.Millisecond
 // ask sends a request to a node, and repeats it until the timeout: all requests are
 // idempotent. A node that does not respond in time counts as unreachable, unless ctx ended.
 func (c *Coordinator) ask(ctx context.Context, to int, request []byte) ([]byte, error) {
+	return c.repeat(ctx, to, request, nil)
+}
+
+// askNew is ask for a request that nodes of older releases do not know. They refuse it, which is not repeated: the
+// error is ErrRefused.
+func (c *Coordinator) askNew(ctx context.Context, to int, request []byte) ([]byte, error) {
+	return c.repeat(ctx, to, request, ErrRefused)
+}
+
+// repeat is ask that ends with an error, too.
+func (c *Coordinator) repeat(ctx context.Context, to int, request []byte, final error) ([]byte, error) {
 	bounded, cancel := context.WithTimeout(ctx, c.o.RequestTimeout)
 	defer cancel()
 	wasReachable := c.isReachable(to)
@@ -78,7 +93,7 @@ func (c *Coordinator) ask(ctx context.Context, to int, request []byte) ([]byte, 
 		if err == nil {
 			c.noteResponse(to)
 		}
-		if err == nil || wasReachable && !c.isReachable(to) { // it has just announced that it stops
+		if err == nil || final != nil && errors.Is(err, final) || wasReachable && !c.isReachable(to) { // it has just announced that it stops
 			return b, err
 		}
 		switch {
@@ -99,21 +114,6 @@ func (c *Coordinator) ask(ctx context.Context, to int, request []byte) ([]byte, 
 			return nil, err
 		}
 	}
-}
-
-// askNew is ask for a request that nodes of older releases do not know. They refuse it, which is not repeated: the
-// error is ErrRefused.
-func (c *Coordinator) askNew(ctx context.Context, to int, request []byte) ([]byte, error) {
-	bounded, cancel := context.WithTimeout(ctx, c.o.RequestTimeout)
-	b, err := c.o.Net.Ask(bounded, to, request)
-	cancel()
-	switch {
-	case err == nil:
-		c.noteResponse(to)
-	case !errors.Is(err, ErrRefused):
-		return c.ask(ctx, to, request)
-	}
-	return b, err
 }
 
 // noteResponse records a response of a node.

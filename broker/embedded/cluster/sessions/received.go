@@ -11,17 +11,17 @@ import (
 // have an older session of the same client. So a session that comes meanwhile brings what it has received.
 
 // bringReceived asks the nodes of offers, whose sessions were fetched, for what they have received, if there may be
-// something that must not come again.
+// something that must not come again: from a node that does not respond, or from an older session.
 func (c *Coordinator) bringReceived(t *lease, imported *importedSession, offers []peerOffer) {
-	nodes := c.unsettledPeers(t.skipped)
-	if len(nodes) == 0 && !t.carries {
+	away, settled := c.awayPeers(t.skipped)
+	if settled && len(away) == 0 && !t.carries {
 		c.o.Engine.AddDirect(t.clientID, nil, false)
 		return
 	}
 	var direct []engine.DirectMessage
 	known := true
 	for i, o := range offers {
-		has := c.askReceived(t, o, nodes)
+		has := c.askReceived(t, o, away)
 		imported.parts[i].Received(has.stamps)
 		known, direct = known && has.knowsDirect, append(direct, has.direct...)
 	}

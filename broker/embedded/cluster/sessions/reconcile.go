@@ -188,7 +188,7 @@ func (c *Coordinator) replace(t *lease, local engine.Ownership, o peerOffer) err
 			return err
 		}
 		received := c.o.Engine.ReceivedDirectly(local.ClientID)
-		return c.appendQueue(local.ClientID, inherited(part.Queue, local.CreatedAt, received), o, part)
+		return c.appendQueue(c.o.Engine.Inherit, local.ClientID, inherited(part.Queue, local.CreatedAt, received), o, part)
 	}
 	if c.confirm(o, allMessages) == replyUnknown { // without a response, the node asks for the status
 		return errTransferEnded
@@ -270,13 +270,13 @@ func (c *Coordinator) merge(t *lease, local engine.Ownership, o peerOffer) error
 	}
 	has := c.askReceived(t, o, nil)
 	c.o.Engine.AddDirect(local.ClientID, has.direct, has.knowsDirect)
-	return c.appendQueue(local.ClientID, part.Queue, o, part)
+	return c.appendQueue(c.o.Engine.Append, local.ClientID, part.Queue, o, part)
 }
 
-// appendQueue appends messages of a part of an offered session to the queue of the session here, and
-// confirms all of the part.
-func (c *Coordinator) appendQueue(clientID string, messages []engine.QueueRecord, o peerOffer, part *engine.StoredSession) error {
-	if err := c.o.Engine.Append(clientID, messages); err != nil {
+// appendQueue appends messages of a part of an offered session to the queue of the session here, by a method of the
+// engine, and confirms all of the part.
+func (c *Coordinator) appendQueue(do func(string, []engine.QueueRecord) error, clientID string, messages []engine.QueueRecord, o peerOffer, part *engine.StoredSession) error {
+	if err := do(clientID, messages); err != nil {
 		return err
 	}
 	upTo := uint64(allMessages)
