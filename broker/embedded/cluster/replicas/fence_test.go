@@ -132,7 +132,7 @@ func simulateFencing(t *testing.T) (rounds int) {
 		acks: acknowledged{seqs: map[string][]uint64{}},
 	}
 	f.log = &simulatedLog{random: f.random, cut: map[int]bool{}, count: map[byte]int{}}
-	f.rig = newRig(t, 2, func(o *Options) { o.Self, o.Agreer, o.Superseded = 1, f.log.at(1), f.superseded })
+	f.rig = newRig(t, 2, productTimes, func(o *Options) { o.Self, o.Agreer, o.Superseded = 1, f.log.at(1), f.superseded })
 	for _, n := range f.nodes() {
 		f.stopReceiver(n)
 		f.startReceiver(n, f.agreed(n))

@@ -120,7 +120,8 @@ type rig struct {
 	dirs map[int]string
 }
 
-// newRig starts node 1 and others with consecutive numbers, which do not have replicas before SetPeers.
+// newRig starts node 1 and others with consecutive numbers, which do not have replicas before SetPeers. One that is
+// slow, as the machine may be, is not given up, unless change is productTimes.
 func newRig(t testing.TB, others int, change ...func(*Options)) *rig {
 	t.Helper()
 	r := &rig{t: t, net: &network{receivers: map[int]*Receiver{}}, dirs: map[int]string{}}
@@ -128,7 +129,7 @@ func newRig(t testing.TB, others int, change ...func(*Options)) *rig {
 		r.dirs[n] = t.TempDir()
 		r.startReceiver(n)
 	}
-	o := Options{Net: r.net}
+	o := Options{Net: r.net, Timeout: suite.HangLimit, RefusedTimeout: suite.HangLimit}
 	for _, f := range change {
 		f(&o)
 	}
@@ -144,6 +145,9 @@ func newRig(t testing.TB, others int, change ...func(*Options)) *rig {
 	})
 	return r
 }
+
+// productTimes sets the times that the product has, for tests in virtual time.
+func productTimes(o *Options) { o.Timeout, o.RefusedTimeout = 0, 0 }
 
 func (r *rig) startReceiver(node int, change ...func(*ReceiverOptions)) {
 	r.t.Helper()

@@ -164,7 +164,7 @@ func TestNodeThatIsAwayIsGivenUp(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				r := newRig(t, 1)
+				r := newRig(t, 1, productTimes)
 				r.change(50)
 				r.SetPeers(r.nodes())
 				r.awaitComplete()
