@@ -27,6 +27,15 @@ func (n *node) setAway(away bool) {
 	}
 }
 
+// leaveWithSession has a client begin a session at a node, which is then away for longer than the grace period.
+func (n *node) leaveWithSession(filter string) {
+	c := n.Connect(keeps("c"))
+	c.Subscribe(filter, 2)
+	c.Close()
+	n.setAway(true)
+	<-time.After(20 * time.Second)
+}
+
 // publishRange publishes messages of QoS 1 and 2 in turn, which must be acknowledged.
 func (n *node) publishRange(topic string, from, to int) {
 	n.T.Helper()
@@ -105,11 +114,7 @@ func TestReplacedAndMovedWhileAway(t *testing.T) { inVirtualTime(t, testReplaced
 func testReplacedAndMovedWhileAway(t *testing.T) {
 	c := newCluster(t, 3)
 	first, away := c.nodes[0], c.nodes[2]
-	old := away.Connect(keeps("c"))
-	old.Subscribe("a", 2)
-	old.Close()
-	away.setAway(true)
-	<-time.After(20 * time.Second)
+	away.leaveWithSession("a")
 	first.publishRange("a", 0, 4)
 	s := c.nodes[1].Connect(keeps("c"))
 	s.Subscribe("a", 2)
@@ -138,11 +143,7 @@ func TestReplacedAndReceivedUnknown(t *testing.T) { inVirtualTime(t, testReplace
 func testReplacedAndReceivedUnknown(t *testing.T) {
 	c := newCluster(t, 3)
 	first, away := c.nodes[0], c.nodes[2]
-	old := away.Connect(keeps("c"))
-	old.Subscribe("a", 2)
-	old.Close()
-	away.setAway(true)
-	<-time.After(20 * time.Second)
+	away.leaveWithSession("a")
 	first.publishRange("a", 0, 4)
 	s := c.nodes[1].Connect(keeps("c"))
 	s.Subscribe("#", 2)
@@ -192,13 +193,8 @@ func TestReplacedAndBackWhileAway(t *testing.T) { inVirtualTime(t, testReplacedA
 func testReplacedAndBackWhileAway(t *testing.T) {
 	c := newCluster(t, 3)
 	second, away := c.nodes[1], c.nodes[2]
-	old := away.Connect(keeps("c"))
-	old.Subscribe("a", 2)
-	old.Close()
-	another := second.Connect(keeps("another"))
-	another.Subscribe("a", 1)
-	away.setAway(true)
-	<-time.After(20 * time.Second)
+	second.Connect(keeps("another")).Subscribe("a", 1)
+	away.leaveWithSession("a")
 	second.publishRange("a", 0, 4)
 	s := second.Connect(keeps("c"))
 	s.Subscribe("a", 2)
@@ -220,11 +216,7 @@ func TestLostConnack(t *testing.T) { inVirtualTime(t, testLostConnack) }
 func testLostConnack(t *testing.T) {
 	c := newCluster(t, 3)
 	first, second, away := c.nodes[0], c.nodes[1], c.nodes[2]
-	old := away.Connect(keeps("c"))
-	old.Subscribe("a", 2)
-	old.Close()
-	away.setAway(true)
-	<-time.After(20 * time.Second)
+	away.leaveWithSession("a")
 	for _, n := range []*node{second, second, first, second} {
 		s := n.Connect(keeps("c"))
 		if s.Present {
