@@ -7,12 +7,15 @@ package packagetest
 import (
 	"bytes"
 	"context"
+	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"signalbox/scripts/suite"
 )
@@ -33,26 +36,39 @@ func run(t *testing.T, env []string, name string, args ...string) string {
 	return out
 }
 
-// endLimit is how long a program may run. It only ends those that would not end: a whole release
-// takes some minutes where nothing else runs.
-const endLimit = 10 * suite.HangLimit
+// silenceLimit is how long a program may print nothing. It only ends those that would not end: how long
+// a whole release takes, which prints the platform that it has come to, depends on the machine.
+const silenceLimit = 10 * suite.HangLimit
+
+// output is what a program has printed. Each write starts silenceLimit anew.
+type output struct {
+	text   bytes.Buffer
+	silent *time.Timer
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.silent.Reset(silenceLimit)
+	return o.text.Write(p)
+}
 
 // try is run for a program that may fail. Of one that succeeds it returns the standard
 // output only.
 func try(t *testing.T, env []string, name string, args ...string) (string, error) {
 	t.Helper()
-	var out, errs bytes.Buffer
-	ctx, cancel := context.WithTimeout(t.Context(), endLimit)
-	defer cancel()
+	ctx, cancel := context.WithCancelCause(t.Context())
+	defer cancel(nil)
+	silent := time.AfterFunc(silenceLimit, func() { cancel(fmt.Errorf("it printed nothing for %s", silenceLimit)) })
+	defer silent.Stop()
+	out, errs := output{silent: silent}, output{silent: silent}
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Env = append(suite.Environment(), env...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) } // what it has started, too
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	if err := cmd.Run(); err != nil {
-		return out.String() + errs.String(), err
+		return out.text.String() + errs.text.String(), errors.Join(err, context.Cause(ctx))
 	}
-	return out.String(), nil
+	return out.text.String(), nil
 }
 
 // need skips the test, but not in CI, if a program is missing, or no namespace can be
