@@ -81,12 +81,18 @@ func testPartition(t *testing.T, name string, n *node, reader *device) {
 	p.publishAll("news/parted", 1)
 	waited := time.Since(began) // for the grace period
 	reader.wantTopic("news/parted")
-	began = time.Now()
-	p.publishAll("news/gone", 2)
-	if took := time.Since(began); name == "near" && took > waited/2 { // the far side has waited meanwhile
-		t.Errorf("with the others given up a message is acknowledged after %v, and before after %v", took, waited)
+	var fastest time.Duration // of some messages, as the machine may be busy during one
+	for attempt := 0; attempt == 0 || attempt < 5 && name == "near" && fastest > waited/2; attempt++ {
+		began = time.Now()
+		p.publishAll("news/gone", 2)
+		if took := time.Since(began); attempt == 0 || took < fastest {
+			fastest = took
+		}
+		reader.wantTopic("news/gone")
 	}
-	reader.wantTopic("news/gone")
+	if name == "near" && fastest > waited/2 { // the far side has waited meanwhile
+		t.Errorf("with the others given up a message is acknowledged after %v, and before after %v", fastest, waited)
+	}
 
 	if name == "near" {
 		p.retain("kept/near", "x") // once the remaining nodes have a leader

@@ -86,8 +86,9 @@ type SharedMembers interface {
 	// Removal returns the index of the log at which a member was removed last, 0 if none was.
 	Removal() uint64
 
-	// Others returns the numbers of the other members, and which of them have a vote.
-	Others() (voters, others []int)
+	// Others returns the numbers of the other members, and which of them have a vote. The error means that this
+	// node is no member at present.
+	Others() (voters, others []int, err error)
 
 	// Ask sends a request to the Answer of another member. What is sent is encrypted, and neither
 	// stored nor logged.

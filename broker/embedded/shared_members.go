@@ -127,10 +127,10 @@ func (s sharedMembers) Leads() bool { return s.node.IsLeader() }
 func (s sharedMembers) Removal() uint64 { return s.node.LastRemoval() }
 
 // Others implements SharedMembers.
-func (s sharedMembers) Others() (voters, others []int) {
+func (s sharedMembers) Others() (voters, others []int, err error) {
 	info, err := s.node.Info()
 	if err != nil {
-		return nil, nil
+		return nil, nil, err
 	}
 	for _, n := range s.node.Status().Nodes {
 		if n.NodeID == info.Self {
@@ -141,7 +141,7 @@ func (s sharedMembers) Others() (voters, others []int) {
 			voters = append(voters, int(n.NodeID))
 		}
 	}
-	return voters, others
+	return voters, others, nil
 }
 
 // Ask implements SharedMembers.

@@ -39,8 +39,8 @@ func TestSharedMembers(t *testing.T) {
 		t.Errorf("got %q, %v", got, err)
 	}
 	eventually(t, "a node knows the others, and that they have a vote", func() bool { // it may hear of the last one late
-		voters, known := (sharedMembers{second.cluster}).Others()
-		return len(voters) == 2 && len(known) == 2 && !(sharedMembers{second.cluster}).Leads()
+		voters, known, err := (sharedMembers{second.cluster}).Others()
+		return err == nil && len(voters) == 2 && len(known) == 2 && !(sharedMembers{second.cluster}).Leads()
 	})
 	second.list().warn(errors.New("a key is missing"))
 	warned := func() bool {

@@ -85,7 +85,12 @@ func formCluster(t *testing.T, all []*site, mode string) (path string) {
 	}
 	path = "/api/projects/" + first.Project + "/clusters"
 	var made struct{ ID, Info string }
+	again := false
 	inTime(t, func() *apitest.Response {
+		if again {
+			first.deleteClusters(t, path)
+		}
+		again = true
 		return first.Root.Post(path, object{"clustername": "plant", "syncmode": mode, "nodes": nodes})
 	}).Want(200).Decode(&made)
 	if len(all) >= 3 && made.Info != "" {
@@ -94,6 +99,16 @@ func formCluster(t *testing.T, all []*site, mode string) (path string) {
 	path += "/" + made.ID
 	waitState(t, first, path, "active", len(all))
 	return path
+}
+
+// deleteClusters deletes what a creation that failed has left, if it could not be undone.
+func (s *site) deleteClusters(t *testing.T, path string) {
+	t.Helper()
+	waitFor(t, "nothing is left of the cluster", func() bool {
+		var outcomes []struct{ Status int }
+		s.Root.Delete(path).Want(207).Decode(&outcomes)
+		return len(outcomes) == 0
+	})
 }
 
 // shortestStep is the shortest time limit of the service for a step of a change.

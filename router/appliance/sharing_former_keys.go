@@ -29,7 +29,10 @@ func (s sharedDatabase) receiveFormer(ctx context.Context, members embedded.Shar
 	if err != nil {
 		return err
 	}
-	_, others := members.Others()
+	_, others, err := members.Others()
+	if err != nil {
+		return err
+	}
 	var next time.Time
 	for _, id := range ids {
 		if _, err := s.ring.Export(id); err == nil {

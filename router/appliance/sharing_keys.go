@@ -240,7 +240,10 @@ func (s sharedDatabase) receiveKey(ctx context.Context, members embedded.SharedM
 // askForKey asks the other nodes for a key, one after the other until one has it, and stores it. away are the errors of those that
 // do not answer.
 func (s sharedDatabase) askForKey(ctx context.Context, members embedded.SharedMembers, id string) (found bool, away []error, err error) {
-	_, others := members.Others()
+	_, others, err := members.Others()
+	if err != nil {
+		return false, nil, err
+	}
 	for _, node := range others {
 		key, err := askKey(ctx, members, node, keyRequest{ID: id})
 		if err == nil && key != nil {
@@ -294,7 +297,10 @@ func (s sharedDatabase) distribute(ctx context.Context, members embedded.SharedM
 	if r.Key, err = s.ring.Export(r.ID); err != nil {
 		return err
 	}
-	voters, others := members.Others()
+	voters, others, err := members.Others()
+	if err != nil {
+		return err
+	}
 	var asked sync.WaitGroup
 	errs := make([]error, len(others))
 	for i, node := range others {

@@ -33,6 +33,7 @@ type keyNode struct {
 	leads   bool
 	removal uint64 // as far as it has applied the cluster's own state
 	away    bool   // it does not answer
+	ended   bool   // it is in no cluster any more
 }
 
 // keyFleet are nodes that share a log, which is in memory.
@@ -139,11 +140,14 @@ func (n *keyNode) Leads() bool { return n.leads }
 
 func (n *keyNode) Removal() uint64 { return n.removal }
 
-func (n *keyNode) Others() (voters, others []int) {
+func (n *keyNode) Others() (voters, others []int, err error) {
 	n.of.mu.Lock()
 	defer n.of.mu.Unlock()
+	if n.ended {
+		return nil, nil, errors.New("the node is in no cluster")
+	}
 	others = slices.DeleteFunc(slices.Clone(n.of.members), func(id int) bool { return id == n.id })
-	return others, others
+	return others, others, nil
 }
 
 func (n *keyNode) Ask(ctx context.Context, nodeID int, request []byte) ([]byte, error) {
@@ -438,7 +442,11 @@ func TestKeyIsLost(t *testing.T) {
 		t.Error("a key is replaced that another node may have")
 	}
 	first.wantNoKey("first")
-	second.away = false
+	first.ended = true
+	if err := first.maintain(); err == nil {
+		t.Error("a key is replaced by a node that does not know the others")
+	}
+	first.ended, second.away = false, false
 	must(t, first.maintain())
 	if got, err := first.secret("first"); !errors.Is(err, db.ErrNoKey) {
 		t.Errorf("got %q, %v", got, err)

@@ -37,7 +37,11 @@ func (s sharedDatabase) upgrade(ctx context.Context, members embedded.SharedMemb
 		s.absence = absence{}
 		return fmt.Errorf("the node was upgraded, and serves neither API nor console until all nodes run its release (schema %d of the shared data instead of %d)", release, stored)
 	}
-	voters, others := members.Others()
+	voters, others, err := members.Others()
+	if err != nil {
+		s.absence = absence{}
+		return err
+	}
 	known := askSchemas(ctx, members, others)
 	if !members.Leads() { // it may have left the cluster before it knew the others
 		s.absence = absence{}

@@ -134,6 +134,10 @@ func (c *Client) Send(p []byte) {
 
 // TrySend is Send that returns an error.
 func (c *Client) TrySend(p []byte) error {
+	if err := c.SetWriteDeadline(time.Now().Add(c.timeout)); err != nil {
+		return err
+	}
+	defer c.SetWriteDeadline(time.Time{}) //nolint:errcheck // what is closed has none
 	_, err := c.Write(p)
 	return err
 }

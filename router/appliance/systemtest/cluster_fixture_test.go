@@ -211,7 +211,20 @@ func (c *cluster) create(t testing.TB) {
 	t.Helper()
 	var made struct{ ID string }
 	began := time.Now()
-	status, answer := c.ask(t, "POST", c.console.inProject("/clusters"), c.body(cmp.Or(c.mode, "dynsec")))
+	path, status, answer := c.console.inProject("/clusters"), 0, []byte(nil)
+	waitLong(t, "the nodes are reached", func() bool {
+		if status == 503 {
+			var left []struct{} // of the attempt before, if it could not be undone
+			if c.console.must(t, "DELETE", path, nil, &left); len(left) > 0 {
+				return false
+			}
+		}
+		var err error
+		if status, answer, err = c.console.do(t.Context(), "POST", path, c.body(cmp.Or(c.mode, "dynsec"))); err != nil {
+			t.Fatalf("POST %s: %v", path, err)
+		}
+		return status != 503
+	})
 	if err := json.Unmarshal(answer, &made); err != nil || status >= 300 {
 		t.Fatalf("create a cluster: %d %s %v", status, answer, err)
 	}
