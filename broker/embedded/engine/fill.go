@@ -9,11 +9,12 @@ import (
 
 // Fill adds what is queued for the session at other engines: Queue, Incoming and SentSeq
 // of each part. It waits until that is stored. Messages keep their sequence numbers if
-// these are free, and so their packet identifiers. An unsent message that is queued here
-// already is left out.
+// these are free, and so their packet identifiers. A message that is queued here already by
+// another number is left out, and of QoS 2 the one that was sent stays; if both were, the client may wait
+// for the release of both identifiers, and one of them is only released.
 func (a *Adoption) Fill(parts ...*StoredSession) error {
 	s := a.session
-	added, err := a.choose(parts)
+	added, outdone, err := a.choose(parts)
 	if err != nil {
 		return fmt.Errorf("read what waits for a session that comes from another node: %w", err)
 	}
@@ -27,7 +28,7 @@ func (a *Adoption) Fill(parts ...*StoredSession) error {
 		s.withdraw(added, incoming)
 		return fmt.Errorf("store what waits for a session that comes from another node: %w", err)
 	}
-	if !a.include(added, incoming) {
+	if !a.include(added, outdone, incoming) {
 		s.withdraw(added, incoming)
 		return ErrNoClient
 	}
@@ -82,27 +83,33 @@ func (s *Session) messageKeys() messageKeys {
 
 // selection is the state of choose.
 type selection struct {
-	here  map[uint64]*Message // messages that were read from the store, by sequence number
-	own   messageKeys         // queued here before
-	known messageKeys         // own, and those chosen
-	taken map[uint64]*Message // chosen, by sequence number
-	late  map[string]bool     // publishers whose further messages go behind those queued here
+	here  map[uint64]*Message   // messages that were read from the store, by sequence number
+	own   map[messageKey]uint64 // queued here before, by sequence number; 0 if it was outdone
+	known messageKeys           // own, and those chosen
+	taken map[uint64]*Message   // chosen, by sequence number
+	late  map[string]bool       // publishers whose further messages go behind those queued here
 
 	released []QueueRecord // queued here, for which the other engine received PUBREC
+	outdone  []uint64      // queued here and not sent, while the other engine has sent them by another number
 }
 
 // choose returns the messages that the session does not have yet, in the order of the
 // sequence numbers that they get. Sent messages are numbered first, because they must keep
-// their numbers.
-func (a *Adoption) choose(parts []*StoredSession) (added []entry, err error) {
+// their numbers. Outdone are the sequence numbers of messages here that these replace.
+func (a *Adoption) choose(parts []*StoredSession) (added []entry, outdone []uint64, err error) {
 	s := a.session
 	here, err := s.loadSame(parts)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	x := &selection{here: here, own: s.messageKeys(), known: s.messageKeys(), taken: map[uint64]*Message{}}
+	x := &selection{here: here, own: map[messageKey]uint64{}, known: messageKeys{}, taken: map[uint64]*Message{}}
+	for e := range s.out.all() {
+		if x.known.add(e) && e.stamp != 0 {
+			x.own[messageKeyOf(e.stamp, e.extra, e.retain)] = e.seq
+		}
+	}
 	for _, progress := range []state{sent | released, sent, 0} {
 		for _, p := range parts {
 			x.late = map[string]bool{}
@@ -118,7 +125,7 @@ func (a *Adoption) choose(parts []*StoredSession) (added []entry, err error) {
 		s.put(&Changes{Owed: true, Released: x.released})
 	}
 	slices.SortFunc(added, func(a, b entry) int { return cmp.Compare(a.seq, b.seq) })
-	return added, nil
+	return added, x.outdone, nil
 }
 
 // number assigns a sequence number to a message of another engine. It returns false if the
@@ -126,7 +133,8 @@ func (a *Adoption) choose(parts []*StoredSession) (added []entry, err error) {
 // here goes behind that message.
 func (a *Adoption) number(e *entry, x *selection) bool {
 	s := a.session
-	if x.own.has(messageKeyOf(e.stamp, e.extra, e.retain)) {
+	key := messageKeyOf(e.stamp, e.extra, e.retain)
+	if _, queued := x.own[key]; queued {
 		x.late[e.message.Publisher] = true
 	}
 	own := s.out.get(e.seq)
@@ -135,7 +143,7 @@ func (a *Adoption) number(e *entry, x *selection) bool {
 		s.advance(own, e.state, x)
 		return false
 	}
-	if !x.known.add(e) && e.state&released == 0 {
+	if !x.known.add(e) && !a.isBegun(e, key, x) {
 		return false
 	}
 	s.transfer.keys.add(e) // it may also arrive by a link
@@ -150,6 +158,25 @@ func (a *Adoption) number(e *entry, x *selection) bool {
 		s.out.tail++
 	}
 	x.taken[e.seq] = e.message
+	return true
+}
+
+// isBegun reports whether the client may wait for the release of the identifier of a message that is known by
+// another number. It is only released then, or takes the place of the one here, if that was not sent. mu is held.
+func (a *Adoption) isBegun(e *entry, key messageKey, x *selection) bool {
+	if e.qos < 2 || e.state&sent == 0 {
+		return false
+	}
+	own := a.session.out.get(x.own[key])
+	switch {
+	case own != nil && own.state&sent == 0:
+		x.outdone = append(x.outdone, own.seq)
+		x.own[key] = 0
+		return true
+	case own != nil && e.state&released != 0:
+		a.session.advance(own, released, x) // the client has the message
+	}
+	e.state |= released
 	return true
 }
 
@@ -250,9 +277,9 @@ func (s *Session) withdraw(added []entry, incoming []IncomingRecord) {
 	s.generation.submit(c)
 }
 
-// include adds to the session what was stored for it. It returns false if the session has
-// ended, or its client has connected, meanwhile.
-func (a *Adoption) include(added []entry, incoming []IncomingRecord) bool {
+// include adds to the session what was stored for it, and deletes what that has outdone. It returns false if the
+// session has ended, or its client has connected, meanwhile.
+func (a *Adoption) include(added []entry, outdone []uint64, incoming []IncomingRecord) bool {
 	s := a.session
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -271,7 +298,13 @@ func (a *Adoption) include(added []entry, incoming []IncomingRecord) bool {
 	for _, r := range incoming {
 		s.noteIncoming(r.PacketID)
 	}
-	s.put(&Changes{Owed: true}) // for SentSeq
+	c := &Changes{Owed: true}
+	for _, seq := range outdone {
+		if e := s.out.get(seq); e != nil {
+			c.Dequeued = append(c.Dequeued, s.abandon(e))
+		}
+	}
+	s.put(c) // also for SentSeq
 	return true
 }
 

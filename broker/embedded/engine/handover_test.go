@@ -342,6 +342,84 @@ func testMergeOfCopy(t *testing.T, stamp uint64, elsewhere bool) {
 	}
 }
 
+// TestMergeByOtherNumbers merges a session with a part that has the same messages by other packet identifiers, and in other
+// states: the client gets each message once, and all that it has begun is ended.
+func TestMergeByOtherNumbers(t *testing.T) {
+	t.Parallel()
+	for _, restarts := range []bool{false, true} {
+		t.Run(fmt.Sprintf("restarted %t", restarts), func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			b := start(t, dir)
+			c := b.Connect(keeps("c"))
+			c.Subscribe("a", 2)
+			own := map[string]uint16{}
+			publish := func(payload string) {
+				check(t, b.Publish(&engine.Message{Topic: "a", QoS: 2, Payload: []byte(payload), Stamp: uint64(len(own) + 1)}))
+				own[payload] = uint16(len(own) + 1)
+			}
+			for _, payload := range []string{"sent, sent", "sent, released", "released, sent"} {
+				publish(payload)
+				if m := c.WantMessage(); m.Payload != payload || m.ID != own[payload] {
+					t.Fatalf("got %+v", m)
+				}
+			}
+			c.Send(packet.AppendAck(nil, packet.V5, packet.TypePubrec, own["released, sent"], 0, ""))
+			c.WantAck(packet.TypePubrel)
+			c.Disconnect()
+			for _, payload := range []string{"unsent, sent", "unsent, released", "unsent, unsent"} {
+				publish(payload)
+			}
+			h, err := b.Yield(t.Context(), engine.Claim{ClientID: "c", Timestamp: 1 << 62})
+			check(t, err)
+			part, _ := h.State()
+			queue, _, err := h.Queue(0, 1000)
+			check(t, err)
+			h.Keep()
+			part.Queue = nil
+			for _, i := range []int{3, 4, 0, 1, 2, 5} {
+				r := queue[i]
+				r.Seq, r.Released = uint64(1001+len(part.Queue)), i == 4 || i == 1
+				part.Queue = append(part.Queue, r)
+			}
+			part.SentSeq = 1005
+			a, err := b.Adopt(&part, 2000, h.Ownership().Timestamp)
+			check(t, err)
+			check(t, a.Fill(&part))
+			a.Activate()
+			a.Close()
+			if restarts {
+				b.close()
+				b = start(t, dir)
+			}
+			c = b.Connect(keeps("c"))
+			wantMessage := func(payload string, id uint16, dup bool) {
+				t.Helper()
+				if m, want := c.WantMessage(), (message{Topic: "a", Payload: payload, QoS: 2, ID: id, Dup: dup}); m != want {
+					t.Errorf("got %+v, want %+v", m, want)
+				}
+			}
+			wantRelease := func(ids ...uint16) {
+				t.Helper()
+				for _, id := range ids {
+					if r := c.WantAck(packet.TypePubrel); r.PacketID != id {
+						t.Errorf("got PUBREL for %d, want %d", r.PacketID, id)
+					}
+				}
+			}
+			wantMessage("sent, sent", own["sent, sent"], true)
+			wantRelease(own["sent, released"], own["released, sent"])
+			wantMessage("unsent, unsent", own["unsent, unsent"], restarts) // the store has the last number that was sent only
+			wantMessage("unsent, sent", 1001, true)
+			wantRelease(1002, 1003, 1004, 1005)
+			check(t, b.Publish(&engine.Message{Topic: "a", QoS: 1, Payload: []byte("last")}))
+			if m := c.WantMessage(); m.Payload != "last" {
+				t.Errorf("got %+v", m)
+			}
+		})
+	}
+}
+
 // TestMergeKeepsLaterConnect merges sessions whose clients connected at different times: the
 // later CONNECT decides from then on which part has the valid packet identifiers of the client.
 func TestMergeKeepsLaterConnect(t *testing.T) {
