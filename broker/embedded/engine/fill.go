@@ -35,52 +35,6 @@ func (a *Adoption) Fill(parts ...*StoredSession) error {
 	return nil
 }
 
-// messageKey identifies a message of a queue. The same message can be queued by a
-// subscription, as a retained message, and by shared subscriptions.
-type messageKey struct {
-	stamp  uint64
-	retain bool
-	share  string
-}
-
-// messageKeys is a set of messages that were forwarded from node to node. Only those can
-// arrive twice.
-type messageKeys map[messageKey]struct{}
-
-// add adds a message and reports whether it is new.
-func (k messageKeys) add(e *entry) bool {
-	m := messageKeyOf(e.stamp, e.extra, e.retain)
-	if m.stamp == 0 {
-		return true
-	}
-	before := len(k)
-	k[m] = struct{}{}
-	return len(k) > before
-}
-
-func messageKeyOf(stamp uint64, x *extra, retain bool) messageKey {
-	k := messageKey{stamp: stamp, retain: retain}
-	if x != nil {
-		k.share = x.share
-	}
-	return k
-}
-
-// has reports whether a message is in the set.
-func (k messageKeys) has(m messageKey) bool {
-	_, there := k[m]
-	return there
-}
-
-// messageKeys returns the queued messages of the session. mu is held.
-func (s *Session) messageKeys() messageKeys {
-	known := messageKeys{}
-	for e := range s.out.all() {
-		known.add(e)
-	}
-	return known
-}
-
 // selection is the state of choose.
 type selection struct {
 	here  map[uint64]*Message   // messages that were read from the store, by sequence number
@@ -151,7 +105,9 @@ func (a *Adoption) number(e *entry, x *selection) bool {
 	if other.equals(e.message) { // it is in two parts
 		return false
 	}
-	occupied = occupied || own != nil
+	if occupied = occupied || own != nil; occupied && e.state&released != 0 {
+		return false // by another number nothing waits for its release
+	}
 	late := e.state&sent == 0 && x.late[e.message.Publisher]
 	if occupied || late || e.seq == 0 || e.seq >= s.out.tail {
 		e.seq = s.out.tail
@@ -195,7 +151,7 @@ func (s *Session) advance(own *entry, to state, x *selection) {
 		own.state |= sent
 		s.out.upTo = max(s.out.upTo, own.seq)
 	}
-	if to&released != 0 && own.state&released == 0 {
+	if to&released != 0 && own.qos == 2 && own.state&released == 0 {
 		s.out.release(own)
 		x.released = append(x.released, QueueRecord{SessionID: s.id, Seq: own.seq, Released: true})
 	}
@@ -300,7 +256,12 @@ func (a *Adoption) include(added []entry, outdone []uint64, incoming []IncomingR
 	}
 	c := &Changes{Owed: true}
 	for _, seq := range outdone {
-		if e := s.out.get(seq); e != nil {
+		switch e := s.out.get(seq); {
+		case e == nil || e.state&released != 0:
+		case e.state&sent != 0: // by a third engine
+			s.out.release(e)
+			c.Released = append(c.Released, QueueRecord{SessionID: s.id, Seq: seq, Released: true})
+		default:
 			c.Dequeued = append(c.Dequeued, s.abandon(e))
 		}
 	}

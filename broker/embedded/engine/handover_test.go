@@ -370,12 +370,8 @@ func TestMergeByOtherNumbers(t *testing.T) {
 			for _, payload := range []string{"unsent, sent", "unsent, released", "unsent, unsent"} {
 				publish(payload)
 			}
-			h, err := b.Yield(t.Context(), engine.Claim{ClientID: "c", Timestamp: 1 << 62})
-			check(t, err)
-			part, _ := h.State()
-			queue, _, err := h.Queue(0, 1000)
-			check(t, err)
-			h.Keep()
+			part, timestamp := partOf(t, b, "c")
+			queue := part.Queue
 			part.Queue = nil
 			for _, i := range []int{3, 4, 0, 1, 2, 5} {
 				r := queue[i]
@@ -383,11 +379,7 @@ func TestMergeByOtherNumbers(t *testing.T) {
 				part.Queue = append(part.Queue, r)
 			}
 			part.SentSeq = 1005
-			a, err := b.Adopt(&part, 2000, h.Ownership().Timestamp)
-			check(t, err)
-			check(t, a.Fill(&part))
-			a.Activate()
-			a.Close()
+			merge(t, b, timestamp, &part)
 			if restarts {
 				b.close()
 				b = start(t, dir)
@@ -412,12 +404,156 @@ func TestMergeByOtherNumbers(t *testing.T) {
 			wantMessage("unsent, unsent", own["unsent, unsent"], restarts) // the store has the last number that was sent only
 			wantMessage("unsent, sent", 1001, true)
 			wantRelease(1002, 1003, 1004, 1005)
-			check(t, b.Publish(&engine.Message{Topic: "a", QoS: 1, Payload: []byte("last")}))
-			if m := c.WantMessage(); m.Payload != "last" {
-				t.Errorf("got %+v", m)
-			}
+			wantLast(t, b, c)
 		})
 	}
+}
+
+// partOf returns a part of a client's session that is at another node, with what is queued here.
+func partOf(t *testing.T, b *broker, id string) (part engine.StoredSession, timestamp uint64) {
+	t.Helper()
+	h, err := b.Yield(t.Context(), engine.Claim{ClientID: id, Timestamp: 1 << 62})
+	check(t, err)
+	part, _ = h.State()
+	queue, _, err := h.Queue(0, 1000)
+	check(t, err)
+	part.Queue, timestamp = copied(queue), h.Ownership().Timestamp
+	h.Keep()
+	return part, timestamp
+}
+
+// merge merges a client's session with parts of it.
+func merge(t *testing.T, b *broker, timestamp uint64, parts ...*engine.StoredSession) {
+	t.Helper()
+	a, err := b.Adopt(parts[0], 2000, timestamp)
+	check(t, err)
+	check(t, a.Fill(parts...))
+	a.Activate()
+	a.Close()
+}
+
+// wantLast checks that a client gets nothing before a message that is published now.
+func wantLast(t *testing.T, b *broker, c *client) {
+	t.Helper()
+	check(t, b.Publish(&engine.Message{Topic: "a", QoS: 1, Payload: []byte("last")}))
+	if m := c.WantMessage(); m.Payload != "last" {
+		t.Errorf("got %+v", m)
+	}
+}
+
+// TestMergeOfThree merges a session with two parts, of which one has a message by the number here.
+func TestMergeOfThree(t *testing.T) {
+	t.Parallel()
+	b := start(t, t.TempDir())
+	c := b.Connect(keeps("c"))
+	c.Subscribe("a", 2)
+	c.Disconnect()
+	check(t, b.Publish(&engine.Message{Topic: "a", QoS: 2, Payload: []byte("x"), Stamp: 1}))
+	same, timestamp := partOf(t, b, "c")
+	other := same
+	other.Queue = copied(same.Queue)
+	other.Queue[0].Seq, other.Queue[0].Released = 1001, true
+	same.Queue[0].Released, same.SentSeq = true, same.Queue[0].Seq
+	merge(t, b, timestamp, &other, &same)
+	c = b.Connect(keeps("c"))
+	for _, want := range []uint16{1, 1001} {
+		if r := c.WantAck(packet.TypePubrel); r.PacketID != want {
+			t.Errorf("got PUBREL for %d, want %d", r.PacketID, want)
+		}
+	}
+	wantLast(t, b, c)
+}
+
+// TestMergeOfOtherQoS merges a session that was sent a message at QoS 1 with a part where it was sent and released at QoS 2,
+// by another number, or by that of another message here.
+func TestMergeOfOtherQoS(t *testing.T) {
+	t.Parallel()
+	for _, number := range []uint64{1001, 2} {
+		t.Run(fmt.Sprint(number), func(t *testing.T) {
+			t.Parallel()
+			b := start(t, t.TempDir())
+			c := b.Connect(keeps("c"))
+			c.Subscribe("a", 1)
+			for n := range uint64(2) {
+				check(t, b.Publish(&engine.Message{Topic: "a", QoS: 2, Payload: fmt.Append(nil, n), Stamp: n + 1}))
+				c.WantMessage()
+			}
+			c.Disconnect()
+			part, timestamp := partOf(t, b, "c")
+			part.Queue = part.Queue[:1]
+			part.Queue[0].Seq, part.Queue[0].QoS, part.Queue[0].Released = number, 2, true
+			merge(t, b, timestamp, &part)
+			c = b.Connect(keeps("c"))
+			for n := range 2 {
+				if m, want := c.WantMessage(), (message{Topic: "a", Payload: fmt.Sprint(n), QoS: 1, ID: uint16(n + 1), Dup: true}); m != want {
+					t.Errorf("got %+v, want %+v", m, want)
+				}
+			}
+			if number > 2 {
+				if r := c.WantAck(packet.TypePubrel); r.PacketID != uint16(number) {
+					t.Errorf("got PUBREL for %d, want %d", r.PacketID, number)
+				}
+			}
+			wantLast(t, b, c)
+		})
+	}
+}
+
+// slowStore keeps what is queued back while it is slow.
+type slowStore struct {
+	engine.Store
+	mu   sync.Mutex // guards what follows
+	slow bool
+	kept []*engine.Changes
+}
+
+func (s *slowStore) Submit(c *engine.Changes) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.slow && len(c.Enqueued) > 0 {
+		s.kept = append(s.kept, c)
+		return
+	}
+	s.Store.Submit(c)
+}
+
+// set begins or ends that the store is slow. It returns how much it keeps back.
+func (s *slowStore) set(slow bool) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.slow = slow
+	return len(s.kept)
+}
+
+// TestMergeBeforeStored merges a session while a message is being stored that another part has sent.
+func TestMergeBeforeStored(t *testing.T) {
+	t.Parallel()
+	dir, slow := t.TempDir(), &slowStore{}
+	b := start(t, dir, func(_ *engine.Config, p *engine.Parts) { slow.Store = p.Store; p.Store = slow })
+	c := b.Connect(keeps("c"))
+	c.Subscribe("a", 2)
+	c.Disconnect()
+	slow.set(true)
+	published := make(chan error, 1)
+	go func() {
+		published <- b.Publish(&engine.Message{Topic: "a", QoS: 2, Payload: []byte("x"), Stamp: 1})
+	}()
+	until(t, "the message is queued", func() bool { return slow.set(true) > 0 })
+	part, timestamp := partOf(t, b, "c")
+	part.Queue[0].Seq, part.SentSeq = 1001, 1001
+	slow.set(false)
+	merge(t, b, timestamp, &part)
+	for _, c := range slow.kept {
+		slow.Store.Submit(c)
+	}
+	check(t, <-published)
+	b.close()
+	b = start(t, dir)
+	c = b.Connect(keeps("c"))
+	if m, want := c.WantMessage(), (message{Topic: "a", Payload: "x", QoS: 2, ID: 1001, Dup: true}); m != want {
+		t.Errorf("got %+v, want %+v", m, want)
+	}
+	wantLast(t, b, c)
 }
 
 // TestMergeKeepsLaterConnect merges sessions whose clients connected at different times: the
