@@ -132,7 +132,11 @@ func (s sharedMembers) Others() (voters, others []int, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	for _, n := range s.node.Status().Nodes {
+	nodes := s.node.Status().Nodes
+	if len(nodes) == 0 { // it has left the cluster meanwhile
+		return nil, nil, cluster.ErrNotClustered
+	}
+	for _, n := range nodes {
 		if n.NodeID == info.Self {
 			continue
 		}

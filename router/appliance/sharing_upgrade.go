@@ -37,15 +37,10 @@ func (s sharedDatabase) upgrade(ctx context.Context, members embedded.SharedMemb
 		s.absence = absence{}
 		return fmt.Errorf("the node was upgraded, and serves neither API nor console until all nodes run its release (schema %d of the shared data instead of %d)", release, stored)
 	}
-	voters, others, err := members.Others()
+	voters, others, known, err := askSchemas(ctx, members)
 	if err != nil {
 		s.absence = absence{}
 		return err
-	}
-	known := askSchemas(ctx, members, others)
-	if !members.Leads() { // it may have left the cluster before it knew the others
-		s.absence = absence{}
-		return errors.New("the cluster has another leader now")
 	}
 	target, knowing := release, 1
 	var former, absent []string
@@ -85,11 +80,15 @@ func (s sharedDatabase) upgrade(ctx context.Context, members embedded.SharedMemb
 // noResponse is the schema of a node that does not respond.
 const noResponse = -1
 
-// askSchemas returns the schema that each node knows, 0 if its release does not know the question.
-func askSchemas(ctx context.Context, members embedded.SharedMembers, nodes []int) []int64 {
-	known := make([]int64, len(nodes))
+// askSchemas returns the other nodes, those of them that have a vote, and the schema that each knows, 0 if its release does not
+// know the question. The error means that this node does not lead any more.
+func askSchemas(ctx context.Context, members embedded.SharedMembers) (voters, others []int, known []int64, err error) {
+	if voters, others, err = members.Others(); err != nil {
+		return nil, nil, nil, err
+	}
+	known = make([]int64, len(others))
 	var asked sync.WaitGroup
-	for i, node := range nodes {
+	for i, node := range others {
 		asked.Go(func() {
 			var r schemaResponse
 			if err := ask(ctx, members, node, schemaRequest{true}, &r); err != nil {
@@ -99,7 +98,10 @@ func askSchemas(ctx context.Context, members embedded.SharedMembers, nodes []int
 		})
 	}
 	asked.Wait()
-	return known
+	if !members.Leads() { // it may have left the cluster before it knew the others
+		return nil, nil, nil, errors.New("the cluster has another leader now")
+	}
+	return voters, others, known, nil
 }
 
 // absence is how long the same nodes have not responded.

@@ -97,15 +97,16 @@ func (a *Adoption) number(e *entry, x *selection) bool {
 		s.advance(own, e.state, x)
 		return false
 	}
-	if !x.known.add(e) && !a.isBegun(e, key, x) {
-		return false
-	}
-	s.transfer.keys.add(e) // it may also arrive by a link
 	other, occupied := x.taken[e.seq]
 	if other.equals(e.message) { // it is in two parts
 		return false
 	}
-	if occupied = occupied || own != nil; occupied && e.state&released != 0 {
+	occupied = occupied || own != nil
+	if !x.known.add(e) && !a.isBegun(e, key, occupied, x) {
+		return false
+	}
+	s.transfer.keys.add(e) // it may also arrive by a link
+	if occupied && e.state&released != 0 {
 		return false // by another number nothing waits for its release
 	}
 	late := e.state&sent == 0 && x.late[e.message.Publisher]
@@ -118,14 +119,15 @@ func (a *Adoption) number(e *entry, x *selection) bool {
 }
 
 // isBegun reports whether the client may wait for the release of the identifier of a message that is known by
-// another number. It is only released then, or takes the place of the one here, if that was not sent. mu is held.
-func (a *Adoption) isBegun(e *entry, key messageKey, x *selection) bool {
-	if e.qos < 2 || e.state&sent == 0 {
+// another number. It is only released then, or takes the place of the one here, if that is stored and was not sent. An
+// unreleased one that cannot keep its number is left out. mu is held.
+func (a *Adoption) isBegun(e *entry, key messageKey, occupied bool, x *selection) bool {
+	if e.qos < 2 || e.state&sent == 0 || occupied && e.state&released == 0 {
 		return false
 	}
 	own := a.session.out.get(x.own[key])
 	switch {
-	case own != nil && own.state&sent == 0:
+	case own != nil && own.state&(sent|committed) == committed:
 		x.outdone = append(x.outdone, own.seq)
 		x.own[key] = 0
 		return true

@@ -499,6 +499,29 @@ func TestMergeOfOtherQoS(t *testing.T) {
 	}
 }
 
+// TestMergeOfOccupiedNumber merges a session with a part that has sent a message by the number that another one has here.
+func TestMergeOfOccupiedNumber(t *testing.T) {
+	t.Parallel()
+	b := start(t, t.TempDir())
+	c := b.Connect(keeps("c"))
+	c.Subscribe("a", 2)
+	c.Disconnect()
+	for n := range uint64(3) {
+		check(t, b.Publish(&engine.Message{Topic: "a", QoS: 2, Payload: fmt.Append(nil, n), Stamp: n + 1}))
+	}
+	part, timestamp := partOf(t, b, "c")
+	part.Queue = part.Queue[1:2]
+	part.Queue[0].Seq, part.SentSeq = 1, 1
+	merge(t, b, timestamp, &part)
+	c = b.Connect(keeps("c"))
+	for n := range 3 {
+		if m := c.WantMessage(); m.Payload != fmt.Sprint(n) {
+			t.Errorf("got %+v, want the message %d", m, n)
+		}
+	}
+	wantLast(t, b, c)
+}
+
 // slowStore keeps what is queued back while it is slow.
 type slowStore struct {
 	engine.Store
@@ -525,7 +548,8 @@ func (s *slowStore) set(slow bool) int {
 	return len(s.kept)
 }
 
-// TestMergeBeforeStored merges a session while a message is being stored that another part has sent.
+// TestMergeBeforeStored merges a session while a message is being stored that another part has sent: it stays here, and the
+// other identifier is released.
 func TestMergeBeforeStored(t *testing.T) {
 	t.Parallel()
 	dir, slow := t.TempDir(), &slowStore{}
@@ -550,8 +574,11 @@ func TestMergeBeforeStored(t *testing.T) {
 	b.close()
 	b = start(t, dir)
 	c = b.Connect(keeps("c"))
-	if m, want := c.WantMessage(), (message{Topic: "a", Payload: "x", QoS: 2, ID: 1001, Dup: true}); m != want {
+	if m, want := c.WantMessage(), (message{Topic: "a", Payload: "x", QoS: 2, ID: 1, Dup: true}); m != want {
 		t.Errorf("got %+v, want %+v", m, want)
+	}
+	if r := c.WantAck(packet.TypePubrel); r.PacketID != 1001 {
+		t.Errorf("got PUBREL for %d", r.PacketID)
 	}
 	wantLast(t, b, c)
 }

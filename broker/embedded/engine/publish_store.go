@@ -178,7 +178,7 @@ func (p *publication) Committed(_ *Changes, err error) {
 	for i, r := range p.Enqueued {
 		s := p.sessions[i]
 		flush, left := s.messageCommitted(r.Seq, err == nil && s.generation == p.generation)
-		if left { // what ended that may have been committed before the message
+		if left { // the end of the session may have been committed before the message
 			p.generation.submit(&Changes{Owed: true, Dequeued: []QueueRecord{r}})
 		}
 		e.flushDeferred(flush)

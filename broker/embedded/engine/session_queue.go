@@ -144,14 +144,14 @@ func (s *Session) drop(why DropReason, n int) {
 }
 
 // messageCommitted handles the outcome of storing a message: it may be sent now, or is
-// dropped. It returns the connection to be flushed, and reports whether the message has left the queue meanwhile,
-// so that it must be deleted from the store.
+// dropped. It returns the connection to be flushed, and reports whether the session has ended,
+// so that the message must be deleted from the store.
 func (s *Session) messageCommitted(seq uint64, stored bool) (flush *Conn, left bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e := s.out.get(seq)
 	if e == nil {
-		return nil, stored
+		return nil, stored && s.ended
 	}
 	if !stored {
 		s.out.finish(e)
