@@ -52,6 +52,8 @@ func testHPOptions(t *testing.T, all nodes) {
 	other := join(t, all[1].Broker, 5, as("dev", "pw"))
 	plain := join(t, all[2].Broker, 5, as("dev", "pw"))
 	plain.subscribeWith(0, packet.Filter{Filter: "o/#", QoS: 0})
+	sure := join(t, all[2].Broker, 5, as("dev", "pw")) // for whom the message is sent again if the link changes its key meanwhile
+	sure.subscribeWith(0, packet.Filter{Filter: "o/#", QoS: 2})
 	m := other.Message("o/2", "x", 2, true)
 	other.Send(m)
 	other.Want(packet.Pubrec)
@@ -60,6 +62,9 @@ func testHPOptions(t *testing.T, all nodes) {
 		t.Errorf("got %s, QoS %d, retain %v, identifiers %v", pk.Topic, pk.QoS, pk.Retain, pk.Properties.SubscriptionIDs)
 	}
 	if pk := plain.take(); pk.Topic != "o/2" || pk.QoS != 0 || pk.Retain {
+		t.Errorf("got %s, QoS %d, retain %v", pk.Topic, pk.QoS, pk.Retain)
+	}
+	if pk := sure.take(); pk.Topic != "o/2" || pk.QoS != 2 || pk.Retain {
 		t.Errorf("got %s, QoS %d, retain %v", pk.Topic, pk.QoS, pk.Retain)
 	}
 	if rest := d.Settled(); len(rest) > 0 {
