@@ -102,7 +102,7 @@ func (a *Adoption) number(e *entry, x *selection) bool {
 		return false
 	}
 	occupied = occupied || own != nil
-	if !x.known.add(e) && !a.isBegun(e, key, occupied, x) {
+	if !x.known.add(e) && !a.settle(e, key, occupied, x) {
 		return false
 	}
 	s.transfer.keys.add(e) // it may also arrive by a link
@@ -118,10 +118,10 @@ func (a *Adoption) number(e *entry, x *selection) bool {
 	return true
 }
 
-// isBegun reports whether the client may wait for the release of the identifier of a message that is known by
-// another number. It is only released then, or takes the place of the one here, if that is stored and was not sent. An
-// unreleased one that cannot keep its number is left out. mu is held.
-func (a *Adoption) isBegun(e *entry, key messageKey, occupied bool, x *selection) bool {
+// settle decides about a message that is known by another number. If the client may wait for the release of
+// its identifier, it is only released, or takes the place of the one here, if that is stored and was not sent. It
+// returns false if the message is left out: others, and an unreleased one that cannot keep its number. mu is held.
+func (a *Adoption) settle(e *entry, key messageKey, occupied bool, x *selection) bool {
 	if e.qos < 2 || e.state&sent == 0 || occupied && e.state&released == 0 {
 		return false
 	}

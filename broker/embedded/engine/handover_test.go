@@ -303,12 +303,7 @@ func testMergeOfCopy(t *testing.T, stamp uint64, elsewhere bool) {
 	for n := range uint64(4) {
 		check(t, b.Publish(&engine.Message{Topic: "a", QoS: 2, Payload: fmt.Append(nil, n), Stamp: stamp * (n + 1)}))
 	}
-	h, err := b.Yield(t.Context(), engine.Claim{ClientID: "c", Timestamp: 1 << 62})
-	check(t, err)
-	old, next := h.State()
-	old.Queue, _, err = h.Queue(0, 1000)
-	check(t, err)
-	h.Keep()
+	old, timestamp := partOf(t, b, "c")
 	state := old
 	state.Queue = slices.Clone(old.Queue[1:]) // the first one is complete
 	state.Queue[0].Released = true
@@ -320,11 +315,7 @@ func testMergeOfCopy(t *testing.T, stamp uint64, elsewhere bool) {
 		parts, dir = []*engine.StoredSession{&old, &state}, dirs[1]
 		b = start(t, dir)
 	}
-	a, err := b.Adopt(&state, next, h.Ownership().Timestamp)
-	check(t, err)
-	check(t, a.Fill(parts...))
-	a.Activate()
-	a.Close()
+	merge(t, b, timestamp, parts...)
 	b.close()
 	b = start(t, dir)
 	c = b.Connect(keeps("c"))

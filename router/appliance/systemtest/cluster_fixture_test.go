@@ -211,19 +211,11 @@ func (c *cluster) create(t testing.TB) {
 	t.Helper()
 	var made struct{ ID string }
 	began := time.Now()
-	path, status, answer := c.console.inProject("/clusters"), 0, []byte(nil)
-	waitLong(t, "the nodes are reached", func() bool {
-		if status == 503 {
-			var left []struct{} // of the attempt before, if it could not be undone
-			if c.console.must(t, "DELETE", path, nil, &left); len(left) > 0 {
-				return false
-			}
-		}
-		var err error
-		if status, answer, err = c.console.do(t.Context(), "POST", path, c.body(cmp.Or(c.mode, "dynsec"))); err != nil {
-			t.Fatalf("POST %s: %v", path, err)
-		}
-		return status != 503
+	path := c.console.inProject("/clusters")
+	status, answer := c.askAgain(t, "POST", path, c.body(cmp.Or(c.mode, "dynsec")), func() bool {
+		var left []struct{} // of the attempt before, if it could not be undone
+		c.console.must(t, "DELETE", path, nil, &left)
+		return len(left) == 0
 	})
 	if err := json.Unmarshal(answer, &made); err != nil || status >= 300 {
 		t.Fatalf("create a cluster: %d %s %v", status, answer, err)
@@ -238,7 +230,16 @@ func (c *cluster) create(t testing.TB) {
 // or there is no leader at that moment, it is safe to repeat the request.
 func (c *cluster) ask(t testing.TB, method, path string, body any) (status int, answer []byte) {
 	t.Helper()
+	return c.askAgain(t, method, path, body, func() bool { return true })
+}
+
+// askAgain is ask that calls a function before it repeats the request, until that returns true.
+func (c *cluster) askAgain(t testing.TB, method, path string, body any, isReady func() bool) (status int, answer []byte) {
+	t.Helper()
 	waitLong(t, "the nodes are reached", func() bool {
+		if status == 503 && !isReady() {
+			return false
+		}
 		var err error
 		if status, answer, err = c.console.do(t.Context(), method, path, body); err != nil {
 			t.Fatalf("%s %s: %v", method, path, err)
