@@ -77,6 +77,9 @@ func (d *DB) Apply(ctx context.Context, index uint64, proposal []byte) (result [
 		if e.changesConnections() {
 			d.follow.notify()
 		}
+		if e.changesDefinitions() {
+			d.defined.notify()
+		}
 	}
 	return []byte{outcome}, nil
 }
@@ -120,6 +123,11 @@ func (e *entry) changesConnections() bool {
 	return slices.ContainsFunc(e.statements, func(s statement) bool {
 		return strings.Contains(s.text, "brokers") || strings.Contains(s.text, "projects")
 	})
+}
+
+// changesDefinitions reports whether definitions may have changed, or the secrets with which they are sealed.
+func (e *entry) changesDefinitions() bool {
+	return slices.ContainsFunc(e.statements, func(s statement) bool { return strings.Contains(s.text, "definitions") })
 }
 
 // changedKey returns the state of the key after the entry, if that changes it.

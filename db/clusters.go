@@ -168,6 +168,7 @@ func (d *DB) HasSecrets(ctx context.Context) (bool, error) {
 		SELECT EXISTS (
 			SELECT 1 FROM brokers WHERE length(secrets) > 0
 			UNION ALL SELECT 1 FROM cluster_nodes WHERE length(secrets) > 0
+			UNION ALL SELECT 1 FROM definitions WHERE kind = 'bridge'
 			UNION ALL SELECT 1 FROM shared_keys)`
 	found, err := exists(ctx, d.ro, q)
 	return found, wrap("look for secrets", err)

@@ -44,6 +44,8 @@ type DB struct {
 	applied  atomic.Uint64           // index of the last entry of the log whose effect is durable; if not 0, no write is local
 	changed  changeSignal            // of any content, by the log
 	follow   changeSignal            // of broker connections, by the log
+	defined  changeSignal            // of definitions, by the log
+	imported atomic.Bool             // definitions are stored here
 	replaced atomic.Uint64           // how often the content was replaced
 	keys     SecretKeys              // nil for none
 	keyState atomic.Pointer[KeyState]

@@ -249,7 +249,7 @@ CREATE TABLE shared_state (
 
 CREATE TABLE local_state (
 	id     INTEGER PRIMARY KEY CHECK (id = 1),
-	origin TEXT NOT NULL) STRICT;
+	origin TEXT NOT NULL, imported INTEGER NOT NULL DEFAULT 0 CHECK (imported IN (0, 1))) STRICT;
 
 CREATE TABLE shared_keys (
 	id    TEXT PRIMARY KEY, -- made from the hash of the key
@@ -261,6 +261,17 @@ CREATE TABLE shared_entries (
 	version INTEGER PRIMARY KEY, -- of the content after the entry
 	id      TEXT NOT NULL UNIQUE
 ) STRICT;
+
+CREATE TABLE definitions (
+	id        TEXT PRIMARY KEY NOT NULL, -- kind/broker_id/name
+	kind      TEXT NOT NULL CHECK (kind IN ('stream', 'bridge')),
+	broker_id TEXT NOT NULL REFERENCES brokers (id) ON DELETE CASCADE,
+	name      TEXT NOT NULL,    -- of the stream, or the id of the bridge
+	rev       INTEGER NOT NULL, -- another one after each change
+	document  BLOB NOT NULL     -- of a bridge: sealed by the caller
+) STRICT;
+
+CREATE INDEX definitions_broker ON definitions (broker_id, kind, name);
 
 INSERT INTO goose_db_version (id, version_id, is_applied) VALUES (1, 0, 1);
 
@@ -278,6 +289,8 @@ INSERT INTO goose_db_version (id, version_id, is_applied) VALUES (15, 14, 1);
 
 INSERT INTO goose_db_version (id, version_id, is_applied) VALUES (16, 15, 1);
 
+INSERT INTO goose_db_version (id, version_id, is_applied) VALUES (17, 16, 1);
+
 INSERT INTO goose_db_version (id, version_id, is_applied) VALUES (2, 1, 1);
 
 INSERT INTO goose_db_version (id, version_id, is_applied) VALUES (3, 2, 1);
@@ -294,7 +307,7 @@ INSERT INTO goose_db_version (id, version_id, is_applied) VALUES (8, 7, 1);
 
 INSERT INTO goose_db_version (id, version_id, is_applied) VALUES (9, 8, 1);
 
-INSERT INTO local_state (id, origin) VALUES (1, '');
+INSERT INTO local_state (id, origin, imported) VALUES (1, '', 0);
 
 INSERT INTO probe (id, writes) VALUES (1, 0);
 

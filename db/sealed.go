@@ -24,6 +24,7 @@ const (
 	sealedNode              // of a cluster
 	sealedAudit             // a key of the audit log
 	sealedKey               // a key of the others, if the database is or was shared
+	sealedBridge            // the configuration of a bridge
 )
 
 // updateSealed are the statements that replace a secret.
@@ -32,6 +33,7 @@ var updateSealed = map[sealedKind]string{
 	sealedNode:   "UPDATE cluster_nodes SET secrets = ? WHERE id = ?",
 	sealedAudit:  "UPDATE audit_keys SET secrets = ? WHERE id = ?",
 	sealedKey:    "UPDATE shared_keys SET key = ? WHERE id = ?",
+	sealedBridge: "UPDATE definitions SET document = ? WHERE id = ?",
 }
 
 // selectSealed are the queries of one secret, as sealedQuery selects all.
@@ -39,13 +41,27 @@ var selectSealed = map[sealedKind]string{
 	sealedBroker: "SELECT id, secrets, 0 FROM brokers WHERE id = ? AND length(secrets) > 0",
 	sealedNode:   "SELECT id, secrets, 1 FROM cluster_nodes WHERE id = ? AND length(secrets) > 0",
 	sealedAudit:  "SELECT id, secrets, 2 FROM audit_keys WHERE id = ? AND length(secrets) > 0",
+	sealedBridge: "SELECT id, document, 4 FROM definitions WHERE id = ? AND kind = 'bridge'",
 }
 
-// sealedQuery selects the secrets of all rows.
+// sealedQuery selects the secrets of all rows of a database with the schema before definitions.
 const sealedQuery = `
 	SELECT id, secrets, 0 FROM brokers WHERE length(secrets) > 0
 	UNION ALL SELECT id, secrets, 1 FROM cluster_nodes WHERE length(secrets) > 0
 	UNION ALL SELECT id, secrets, 2 FROM audit_keys WHERE length(secrets) > 0`
+
+// collectSealed reads the secrets of all rows. The database may have the schema of the release before.
+func collectSealed[T any](ctx context.Context, q queryer, scan func(scanner) (T, error)) ([]T, error) {
+	query := sealedQuery
+	has, err := exists(ctx, q, "SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE name = 'definitions')")
+	if has {
+		query += " UNION ALL SELECT id, document, 4 FROM definitions WHERE kind = 'bridge'"
+	}
+	if err != nil {
+		return nil, err
+	}
+	return collect(ctx, q, scan, query)
+}
 
 // keyedSecret is the first byte of a secret that is sealed with a key of the database.
 const keyedSecret = 2
@@ -65,7 +81,7 @@ func (d *DB) ListSealed(ctx context.Context) (all []Sealed, err error) {
 // ListSecrets returns all secrets, and the keys of the database, if it has any.
 func (d *DB) ListSecrets(ctx context.Context) (all []Sealed, err error) {
 	err = d.read(ctx, "list secrets", func(tx *sql.Tx) error {
-		if all, err = collect(ctx, tx, scanSealed, sealedQuery); err != nil {
+		if all, err = collectSealed(ctx, tx, scanSealed); err != nil {
 			return err
 		}
 		if has, err := hasSharedKeys(ctx, tx); err != nil || !has {

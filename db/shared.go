@@ -44,6 +44,9 @@ func (d *DB) readShared(ctx context.Context, q queryer) (origin string, err erro
 	if err := q.QueryRowContext(ctx, state).Scan(&applied, &key.ID, &key.Since, &origin); err != nil {
 		return "", fmt.Errorf("read the state of sharing: %w", err)
 	}
+	if err := d.readImported(ctx, q); err != nil {
+		return "", fmt.Errorf("read the state of sharing: %w", err)
+	}
 	d.applied.Store(applied)
 	d.keyState.Store(&key)
 	return origin, nil
@@ -151,7 +154,10 @@ func (d *DB) Replaced() uint64 { return d.replaced.Load() }
 
 // ContentReplaced has those who wait for Changed read the content that Restore has stored, when its
 // secrets can be read.
-func (d *DB) ContentReplaced() { d.follow.notify() }
+func (d *DB) ContentReplaced() {
+	d.follow.notify()
+	d.defined.notify()
+}
 
 // AppliedIndex returns the index of the last entry of the log that was applied here, 0 if there is
 // none.

@@ -64,7 +64,7 @@ func (d *DB) Synchronous(ctx context.Context) (level int, err error) {
 // DropSharing removes what the last migrations have added.
 func (d *DB) DropSharing(ctx context.Context) error {
 	_, err := d.rw.ExecContext(ctx, `
-		DROP TABLE shared_state; DROP TABLE local_state; DROP TABLE shared_keys; DROP TABLE shared_entries; ALTER TABLE audit_open DROP COLUMN origin;
+		DROP TABLE shared_state; DROP TABLE local_state; DROP TABLE shared_keys; DROP TABLE shared_entries; DROP TABLE definitions; ALTER TABLE audit_open DROP COLUMN origin;
 		DELETE FROM goose_db_version WHERE version_id >= 13`)
 	return err
 }

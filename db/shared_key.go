@@ -150,7 +150,7 @@ func (d *DB) scanSealedRow(row scanner) (sealedRow, error) {
 // keysInUse returns the IDs of the keys with which secrets are sealed.
 func (d *DB) keysInUse(ctx context.Context, q queryer) (map[string]bool, error) {
 	inUse := map[string]bool{}
-	all, err := collect(ctx, q, d.scanSealedRow, sealedQuery)
+	all, err := collectSealed(ctx, q, d.scanSealedRow)
 	for _, s := range all {
 		if s.key != "" {
 			inUse[s.key] = true
@@ -216,7 +216,7 @@ const changeKeyQuery = "UPDATE shared_state SET key_id = ?, key_since = ?"
 
 // changeKey seals all secrets with another key. Those whose key is lost stay as they are.
 func (d *DB) changeKey(ctx context.Context, tx *writeTx, id string, since int64) error {
-	all, err := collect(ctx, tx, scanSealed, sealedQuery)
+	all, err := collectSealed(ctx, tx, scanSealed)
 	if err != nil {
 		return err
 	}
@@ -258,7 +258,7 @@ const (
 func (d *DB) ResealSecrets(ctx context.Context) (broken []error, err error) {
 	var all []sealedRow
 	err = d.read(ctx, "list secrets", func(tx *sql.Tx) (err error) {
-		all, err = collect(ctx, tx, d.scanSealedRow, sealedQuery)
+		all, err = collectSealed(ctx, tx, d.scanSealedRow)
 		return err
 	})
 	key := d.KeyState().ID

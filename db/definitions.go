@@ -1,0 +1,129 @@
+package db
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+)
+
+// DefinitionKind is what a [Definition] defines.
+type DefinitionKind string
+
+// The kinds of definitions.
+const (
+	StreamDefinition DefinitionKind = "stream"
+	BridgeDefinition DefinitionKind = "bridge"
+)
+
+// Definition is a stream, or the configuration of a bridge, that the program runs for a broker
+// connection. The document of a bridge is sealed by the caller for [Definition.ID].
+type Definition struct {
+	Kind     DefinitionKind
+	BrokerID string
+	Name     string // of the stream, or the id of the bridge
+	Rev      int64  // not 0, and another one after each change
+	Document []byte
+}
+
+// ID returns the id of the row.
+func (f Definition) ID() string { return string(f.Kind) + "/" + f.BrokerID + "/" + f.Name }
+
+func scanDefinition(row scanner) (f Definition, err error) {
+	err = row.Scan(&f.Kind, &f.BrokerID, &f.Name, &f.Rev, &f.Document)
+	return f, err
+}
+
+// ListDefinitions lists the definitions of a kind of a broker connection, by name.
+func (d *DB) ListDefinitions(ctx context.Context, kind DefinitionKind, brokerID string) ([]Definition, error) {
+	const q = "SELECT kind, broker_id, name, rev, document FROM definitions WHERE broker_id = ? AND kind = ? ORDER BY name"
+	all, err := collect(ctx, d.ro, scanDefinition, q, brokerID, kind)
+	return all, wrap("list definitions", err)
+}
+
+// AllDefinitions lists the definitions of all broker connections.
+func (d *DB) AllDefinitions(ctx context.Context) ([]Definition, error) {
+	all, err := collect(ctx, d.ro, scanDefinition, "SELECT kind, broker_id, name, rev, document FROM definitions ORDER BY id")
+	return all, wrap("list definitions", err)
+}
+
+// DefinitionsChanged returns a channel that is closed when definitions may have changed by Apply, and by
+// ContentReplaced.
+func (d *DB) DefinitionsChanged() <-chan struct{} { return d.defined.wait() }
+
+// HasImported reports whether Imported was called: definitions are stored here, and not in files of this machine alone.
+func (d *DB) HasImported() bool { return d.imported.Load() }
+
+// Imported notes, durably, that all definitions are stored here from now on.
+func (d *DB) Imported(ctx context.Context) error {
+	err := d.writeLocal(ctx, "note that definitions are imported", func(tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, "UPDATE local_state SET imported = 1")
+		return err
+	})
+	if err == nil {
+		d.imported.Store(true)
+	}
+	return err
+}
+
+// readImported reads whether definitions are stored here. The database may have the schema of the release before.
+func (d *DB) readImported(ctx context.Context, q queryer) error {
+	has, err := exists(ctx, q, "SELECT EXISTS (SELECT 1 FROM pragma_table_info('local_state') WHERE name = 'imported')")
+	if has {
+		has, err = exists(ctx, q, "SELECT imported FROM local_state")
+	}
+	d.imported.Store(has)
+	return err
+}
+
+// PutDefinition stores a definition, provided that the stored one has the revision rev; 0 means that there is none.
+// ErrNotFound: no such broker connection. ErrConflict: another revision.
+func (d *DB) PutDefinition(ctx context.Context, f Definition, rev int64) error {
+	const (
+		insert = "INSERT INTO definitions (id, kind, broker_id, name, rev, document) VALUES (?, ?, ?, ?, ?, ?)"
+		update = "UPDATE definitions SET rev = ?, document = ? WHERE id = ?"
+	)
+	return d.write(ctx, "store a definition", func(tx *writeTx) error {
+		stored, err := definitionRev(ctx, tx, f)
+		if err == nil && stored != rev {
+			err = ErrConflict
+		}
+		document := f.Document
+		if err == nil && f.Kind == BridgeDefinition {
+			document, err = d.current(ctx, tx, document, f.ID())
+		}
+		switch {
+		case err != nil:
+			return err
+		case rev == 0:
+			_, err = tx.ExecContext(ctx, insert, f.ID(), string(f.Kind), f.BrokerID, f.Name, f.Rev, document)
+		default:
+			_, err = tx.ExecContext(ctx, update, f.Rev, document, f.ID())
+		}
+		return err
+	})
+}
+
+// DeleteDefinition deletes a definition, provided that it has its revision. ErrConflict: another revision, or
+// none is stored.
+func (d *DB) DeleteDefinition(ctx context.Context, f Definition) error {
+	return d.write(ctx, "delete a definition", func(tx *writeTx) error {
+		stored, err := definitionRev(ctx, tx, f)
+		if err == nil && stored != f.Rev {
+			err = ErrConflict
+		}
+		if err != nil {
+			return err
+		}
+		_, err = tx.ExecContext(ctx, "DELETE FROM definitions WHERE id = ?", f.ID())
+		return err
+	})
+}
+
+// definitionRev returns the revision of the stored definition, 0 if there is none.
+func definitionRev(ctx context.Context, tx *writeTx, f Definition) (rev int64, err error) {
+	const q = "SELECT coalesce(max(rev), 0) FROM definitions WHERE id = ?"
+	if err = tx.QueryRowContext(ctx, q, f.ID()).Scan(&rev); err != nil {
+		return 0, fmt.Errorf("read the revision: %w", err)
+	}
+	return rev, nil
+}

@@ -1,0 +1,15 @@
+-- +goose Up
+
+-- The streams and bridges that the program runs for broker connections. Their messages are in other files.
+CREATE TABLE definitions (
+	id        TEXT PRIMARY KEY NOT NULL, -- kind/broker_id/name
+	kind      TEXT NOT NULL CHECK (kind IN ('stream', 'bridge')),
+	broker_id TEXT NOT NULL REFERENCES brokers (id) ON DELETE CASCADE,
+	name      TEXT NOT NULL,    -- of the stream, or the id of the bridge
+	rev       INTEGER NOT NULL, -- another one after each change
+	document  BLOB NOT NULL     -- of a bridge: sealed by the caller
+) STRICT;
+CREATE INDEX definitions_broker ON definitions (broker_id, kind, name);
+
+-- Whether what this machine stored of them elsewhere is among them.
+ALTER TABLE local_state ADD COLUMN imported INTEGER NOT NULL DEFAULT 0 CHECK (imported IN (0, 1));
