@@ -59,12 +59,11 @@ func (c *Connections) embedded() embeddedRecord {
 	return embeddedRecord{}
 }
 
-// NodeID returns what distinguishes this node from others with the same connections: "" for the node
-// whose connections they were when the others began to share them, so that its sessions at brokers
-// remain, and for one that never shared any.
+// NodeID returns what distinguishes this node, in the client ids with which streams and bridges connect to brokers, from
+// others with the same connections: "" while it shares them, as one node after the other takes over the sessions
+// of these clients, for one that never shared any, and for the one whose connections they were before.
 func (c *Connections) NodeID() string {
-	own := c.embedded()
-	if own.added || own.id == "" && c.DB.IsShared() {
+	if c.embedded().added && !c.DB.IsShared() {
 		return c.DB.Origin()
 	}
 	return ""

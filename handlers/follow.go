@@ -16,12 +16,13 @@ const followInterval = time.Second
 type followed struct {
 	known    map[string]struct{} // ids of the connections
 	replaced uint64              // how often the content was replaced
+	node     string              // with which NodeID
 }
 
 // PrepareFollow notes which connections there are, before the content can change.
 func (c *Connections) PrepareFollow(ctx context.Context) error {
 	rows, replaced, err := c.connections(ctx)
-	c.followed = followed{known: idsOf(rows), replaced: replaced}
+	c.followed = followed{known: idsOf(rows), replaced: replaced, node: c.NodeID()}
 	return err
 }
 
@@ -42,6 +43,7 @@ func idsOf(rows []db.Broker) map[string]struct{} {
 // ConnectAll connects every stored broker in the background.
 func (c *Connections) ConnectAll(ctx context.Context) error {
 	rows, err := c.DB.AllBrokers(ctx)
+	c.followed.node = c.NodeID()
 	c.connectEach(rows)
 	return err
 }
@@ -91,17 +93,20 @@ func (a *API) follow(ctx context.Context) error {
 	if err != nil {
 		return errors.Join(failed, err)
 	}
-	now := idsOf(rows)
+	now, node := idsOf(rows), a.NodeID()
 	for id := range a.followed.known {
 		switch _, stored := now[id]; {
-		case stored || id == a.Embedded():
+		case id == a.Embedded():
+		case stored && node != a.followed.node: // with other client ids from now on
+			a.release(ctx, id)
+		case stored:
 		case replaced != a.followed.replaced: // what is stored for it may be needed when the node leaves the cluster
 			a.release(ctx, id)
 		default:
 			a.drop(ctx, id)
 		}
 	}
-	a.followed = followed{known: now, replaced: replaced}
+	a.followed = followed{known: now, replaced: replaced, node: node}
 	a.connectEach(rows)
 	return failed
 }

@@ -14,6 +14,7 @@ type bridge struct {
 	engine *Engine
 	kind   *kind
 	log    *slog.Logger
+	rev    int64 // of the document in the registry, 0 for none
 
 	mu       sync.RWMutex // guards the fields below
 	document *document    // nil for none
@@ -119,7 +120,15 @@ func (b *bridge) set(ctx context.Context, op string, text json.RawMessage) error
 		s.closeUnused(b)
 		return nil
 	}
-	return b.commit(ctx, op, d, s)
+	rev := int64(0)
+	err := b.commit(ctx, op, d, s, nil, func(store func() error) (err error) {
+		rev, err = b.engine.host.Registry.Put(ctx, b.engine.brokerID, b.kind.ID(), d.text, b.rev, store)
+		return err
+	})
+	if err == nil {
+		b.rev = rev
+	}
+	return err
 }
 
 func storedText(d *document) json.RawMessage {
@@ -166,14 +175,14 @@ func (s changes) closeUnused(b *bridge) {
 	}
 }
 
-// commit stores a document and puts it in force. Deleted connections end before, so that their
+// commit stores a document, by put, which calls store, and puts it in force. Deleted connections end before, so that their
 // queues are not in use when they are deleted.
-func (b *bridge) commit(ctx context.Context, op string, d *document, s changes) error {
+func (b *bridge) commit(ctx context.Context, op string, d *document, s changes, problems Problems, put func(store func() error) error) error {
 	deleted := slices.DeleteFunc(slices.Clone(b.allLinks()), func(l *link) bool {
 		return slices.ContainsFunc(s, func(s *connectionChange) bool { return s.link == l })
 	})
 	lost := closeAll(deleted)
-	if err := b.engine.host.store.PutConfig(ctx, b.engine.brokerID, b.kind.ID(), d.text, d.names()); err != nil {
+	if err := put(func() error { return b.store(ctx, d) }); err != nil {
 		s.closeUnused(b)
 		b.restart(ctx, deleted)
 		return b.engine.StoreFailed(op, err)
@@ -183,21 +192,26 @@ func (b *bridge) commit(ctx context.Context, op string, d *document, s changes) 
 	}
 	links := make([]*link, 0, len(s))
 	for _, s := range s {
-		links = append(links, b.apply(ctx, s))
+		links = append(links, b.apply(ctx, s, unusableReason(problems, s.connection)))
 	}
 	b.setCurrent(d, links)
 	return nil
 }
 
-// apply puts one connection in force.
-func (b *bridge) apply(ctx context.Context, s *connectionChange) *link {
+// store stores a document here, with the queues of its connections.
+func (b *bridge) store(ctx context.Context, d *document) error {
+	return b.engine.host.store.PutConfig(ctx, b.engine.brokerID, b.kind.ID(), d.text, d.names())
+}
+
+// apply puts one connection in force, which cannot be used for the reason in problem.
+func (b *bridge) apply(ctx context.Context, s *connectionChange, problem string) *link {
 	switch {
 	case s.link == nil:
 		s.link = newLink(b.engine, b.kind.ID(), s.name, s.meter)
 		s.link.start(ctx, s.connection)
-		s.link.configure(s.connection, s.connector, "", true)
+		s.link.configure(s.connection, s.connector, problem, true)
 	case !s.unchanged:
-		s.link.configure(s.connection, s.connector, "", true)
+		s.link.configure(s.connection, s.connector, problem, true)
 	}
 	return s.link
 }

@@ -61,14 +61,37 @@ func (e *Engine) load(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, b := range e.bridges {
-		if text, ok := documents[b.kind.ID()]; ok {
-			b.load(ctx, text)
-		}
-		delete(documents, b.kind.ID())
+	defined, _, err := e.host.Registry.Definitions(ctx, e.brokerID)
+	if err != nil {
+		return err
 	}
 	for id := range documents {
-		e.log.Warn("a bridge is configured that this service does not have; it is left alone", "bridge", id)
+		if e.bridge(id) == nil {
+			e.log.Warn("a bridge is configured that this service does not have; it is left alone", "bridge", id)
+		}
+	}
+	for _, b := range e.bridges {
+		id := b.kind.ID()
+		if d, ok := defined[id]; ok {
+			if err := b.adopt(ctx, documents[id], d); err != nil {
+				e.stopBridges()
+				return err
+			}
+			documents[id] = d.Document
+		}
+		if text, ok := documents[id]; ok {
+			b.load(ctx, text)
+		}
+	}
+	return nil
+}
+
+// bridge returns a bridge by its id, nil for none.
+func (e *Engine) bridge(id string) *bridge {
+	for _, b := range e.bridges {
+		if b.kind.ID() == id {
+			return b
+		}
 	}
 	return nil
 }
@@ -78,15 +101,19 @@ func (e *Engine) stopAll() {
 	e.mu.Lock()
 	e.closed = true
 	e.mu.Unlock()
+	e.stopBridges()
+	e.trials.Wait()
+	for _, end := range slices.Backward(e.closeKinds) {
+		end()
+	}
+}
+
+func (e *Engine) stopBridges() {
 	var stopping sync.WaitGroup
 	for _, b := range e.bridges {
 		stopping.Go(b.close)
 	}
 	stopping.Wait()
-	e.trials.Wait()
-	for _, end := range slices.Backward(e.closeKinds) {
-		end()
-	}
 }
 
 // finishDeliveries has all workers finish.
@@ -115,10 +142,8 @@ func (e *Engine) find(ctx context.Context, op, id string) (*bridge, error) {
 	if err := e.Await(ctx, op); err != nil {
 		return nil, err
 	}
-	for _, b := range e.bridges {
-		if b.kind.ID() == id {
-			return b, nil
-		}
+	if b := e.bridge(id); b != nil {
+		return b, nil
 	}
 	return nil, &broker.Error{Kind: broker.NotFound, Op: op, Msg: "Bridge not found"}
 }

@@ -35,6 +35,9 @@ func (c Config) Validate() error {
 type Host struct {
 	*messaging.Host[*Engine]
 
+	// Registry has the configurations, if several services share them. It must be set before the
+	// first Open. The default has none.
+	Registry messaging.Registry
 	// Dial, if set, is the Dial of every Connection. It must be set before the first Open.
 	Dial Dial
 	// Now is the clock of messages' times and their expiry; it must not be a clock that can be
@@ -48,7 +51,7 @@ type Host struct {
 
 // NewHost returns a Host with a store. The ids of the kinds must be unique.
 func NewHost(s Store, kinds []Kind, log *slog.Logger) *Host {
-	h := &Host{Host: messaging.NewHost[*Engine](s), Now: time.Now, store: s, log: log}
+	h := &Host{Host: messaging.NewHost[*Engine](s), Registry: messaging.LocalRegistry{}, Now: time.Now, store: s, log: log}
 	for _, k := range kinds {
 		h.kinds = append(h.kinds, newKind(k))
 	}
@@ -73,6 +76,7 @@ func (h *Host) Kinds() []string {
 func (h *Host) Open(brokerID, identity string, local messaging.Broker) *Engine {
 	e := newEngine(h, brokerID, identity, local)
 	h.Start(e, e.Lifecycle, e.load, e.stopAll)
+	e.Follow(h.Registry, opFollow, e.follow)
 	return e
 }
 

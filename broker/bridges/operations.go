@@ -22,6 +22,7 @@ const (
 	opDead   = "listDeadLetters"
 	opRetry  = "retryDeadLetters"
 	opDelete = "deleteDeadLetters"
+	opFollow = "followBridges"
 )
 
 // ListBridges returns the kinds, active if they have connections.

@@ -9,7 +9,7 @@ import (
 // takeRetained queues retained messages for new routes, if the connector wants them.
 func (l *link) takeRetained(connector Connector, added []route) {
 	selective, ok := connector.(Selective)
-	if !ok {
+	if !ok || !l.takesRetained() {
 		return
 	}
 	for _, r := range added {
@@ -17,6 +17,14 @@ func (l *link) takeRetained(connector Connector, added []route) {
 			l.tasks.Go(func() { l.queueRetained(r) })
 		}
 	}
+}
+
+// takesRetained reports whether this node takes retained messages: of a broker that is not in this process, only the node
+// that takes its other messages.
+func (l *link) takesRetained() bool {
+	b, ok := l.engine.local.(messaging.ServingBroker)
+	_, inProcess := b.(messaging.StoringBroker)
+	return !ok || inProcess || messaging.IsServing(b)
 }
 
 // queueRetained queues the retained messages of a route, each once. It retries while the broker

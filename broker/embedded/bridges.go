@@ -10,9 +10,6 @@ import (
 	"signalbox/broker/embedded/engine"
 )
 
-// bridgesID is the id under which the bridges of this broker are stored.
-const bridgesID = "embedded"
-
 // bridgesOpenTimeout bounds the reading of the stored configurations.
 const bridgesOpenTimeout = 10 * time.Second
 
@@ -26,7 +23,7 @@ func (b *Broker) openBridges(ctx context.Context) error {
 	if host == nil {
 		return nil
 	}
-	b.bridges = host.Open(bridgesID, host.Identity(), b.messaging())
+	b.bridges = host.Open(StoreID, host.Identity(), b.messaging())
 	b.Bridges = b.bridges
 	ctx, cancel := context.WithTimeout(ctx, bridgesOpenTimeout)
 	defer cancel()

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// streamsID is the id under which the streams of this broker are stored.
-const streamsID = "embedded"
+// StoreID is the id under which the streams and bridges of this broker are stored.
+const StoreID = "embedded"
 
 // streamsOpenTimeout bounds the reading of the stored streams.
 const streamsOpenTimeout = 10 * time.Second
@@ -17,7 +17,7 @@ func (b *Broker) openStreams(ctx context.Context) error {
 	if b.config.Streams == nil {
 		return nil
 	}
-	b.streams = b.config.Streams.Open(streamsID, streamAdapter{b.messaging(), b})
+	b.streams = b.config.Streams.Open(StoreID, streamAdapter{b.messaging(), b})
 	b.Streams = b.streams
 	ctx, cancel := context.WithTimeout(ctx, streamsOpenTimeout)
 	defer cancel()

@@ -19,6 +19,8 @@ type Engine interface {
 	Ready(ctx context.Context) error
 	// Len waits until the definitions are read, and returns their number.
 	Len(ctx context.Context) (int, error)
+	// Refresh puts in force what a [Registry] has, after the definitions were read.
+	Refresh(ctx context.Context) error
 	// Close closes the engine and waits until what it has taken is stored, or
 	// until the context ends.
 	Close(ctx context.Context) error
@@ -49,6 +51,8 @@ type Lifecycle struct {
 	ready    chan struct{} // closed when the definitions are read
 	changing chan struct{} // has an element while a definition changes, and after the engine has ended
 	done     chan struct{} // closed when the engine has ended
+
+	follow func(context.Context) error // puts in force what a Registry has; nil without one
 }
 
 // NewLifecycle returns the Lifecycle of a broker's engine. The noun is used in

@@ -80,17 +80,22 @@ type Broker interface {
 	Reached() error
 }
 
-// StoringBroker is a Broker in this process: it reports when messages are stored, and
-// whether it serves clients.
-type StoringBroker interface {
+// ServingBroker is a Broker whose messages only one node of a cluster takes at a time.
+type ServingBroker interface {
 	Broker
+	// Serving waits until this node takes them: until an embedded broker serves clients, or
+	// this service is the one that takes the messages of a remote broker. The context that it
+	// returns ends when another node is to. The error is the context's, or that the broker
+	// is being closed.
+	Serving(ctx context.Context) (serving context.Context, err error)
+}
+
+// StoringBroker is a Broker in this process: it reports when messages are stored.
+type StoringBroker interface {
+	ServingBroker
 	// PublishStored publishes messages in order and waits until each is stored for
 	// all its subscribers. It sets in errs, which is as long as messages, why the broker
 	// did not take one. The error is the context's; the outcome of the messages is not
 	// known then.
 	PublishStored(ctx context.Context, messages []Message, errs []error) error
-	// Serving waits until the broker serves clients, which another node of its
-	// cluster may do instead. The context that it returns ends when it no longer
-	// does. The error is the context's, or that the broker is being closed.
-	Serving(ctx context.Context) (serving context.Context, err error)
 }

@@ -23,6 +23,8 @@ type hostedFeatures struct {
 	streams *hostedStreams // nil if only the broker itself may have streams
 	bridges *hostedBridges // like streams
 
+	serving func(context.Context) (context.Context, error) // Dialer.Serving
+
 	started chan struct{} // closed when there is something to do
 	once    sync.Once     // guards the closing of started
 }
@@ -35,11 +37,11 @@ func (b *Broker) openHosted(ctx context.Context, d *Dialer, id string) {
 		return
 	}
 	if d.Streams != nil {
-		h.streams = &hostedStreams{d.Streams(id, b.flow), h}
+		h.streams = &hostedStreams{d.Streams(id, hostedBroker{b.flow, h}), h}
 		h.engines = append(h.engines, h.streams)
 	}
 	if d.Bridges != nil {
-		h.bridges = &hostedBridges{d.Bridges(id, b.endpoint.Addr, b.flow), h}
+		h.bridges = &hostedBridges{d.Bridges(id, b.endpoint.Addr, hostedBroker{b.flow, h}), h}
 		h.engines = append(h.engines, h.bridges)
 	}
 	b.wg.Go(func() { h.run(ctx) })
@@ -67,6 +69,41 @@ func (o *hostedFeatures) run(ctx context.Context) {
 
 func (o *hostedFeatures) start() { o.once.Do(func() { close(o.started) }) }
 
+// Serving waits until this service takes the messages of the broker; see [messaging.ServingBroker].
+func (o *hostedFeatures) Serving(ctx context.Context) (context.Context, error) {
+	if o.serving == nil {
+		return context.Background(), nil
+	}
+	return o.serving(ctx)
+}
+
+// hostedBroker is the broker of the features.
+type hostedBroker struct {
+	*client.Client
+	hosted *hostedFeatures
+}
+
+var _ messaging.ServingBroker = hostedBroker{}
+
+// Serving waits until this service takes the messages.
+func (b hostedBroker) Serving(ctx context.Context) (context.Context, error) {
+	return b.hosted.Serving(ctx)
+}
+
+// Subscribe subscribes; see [messaging.Broker].
+func (b hostedBroker) Subscribe(filter string, t messaging.Tap) (cancel func()) {
+	b.hosted.start()
+	return b.Client.Subscribe(filter, t)
+}
+
+// Reached returns nil if messages can be published now.
+func (b hostedBroker) Reached() error {
+	if !messaging.IsServing(b) {
+		return &broker.Error{Kind: broker.Unavailable, Msg: "another node of the cluster, its leader, takes and publishes the messages of this broker's streams and bridges: use that one"}
+	}
+	return b.Client.Reached()
+}
+
 // close ends the features. Received messages are stored and acknowledged; the sessions stay
 // for the next run.
 func (o *hostedFeatures) close(ctx context.Context) error {
@@ -89,7 +126,7 @@ func (o *hostedFeatures) waitSubscribed(ctx context.Context, e messaging.Engine)
 		return
 	}
 	o.start()
-	if !o.broker.link.status().Connected {
+	if !o.broker.link.status().Connected || !messaging.IsServing(hostedBroker{o.broker.flow, o}) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, o.broker.timing.responseTimeout)
@@ -123,9 +160,8 @@ func (o *hostedFeatures) serves(ctx context.Context, e messaging.Engine, feature
 	return true, b.singleConnectionError(op, feature)
 }
 
-// flowOptions returns the options of the client of message flow, which connects like the session
-// and only after it.
-func (b *Broker) flowOptions(id string) client.Options {
+// receiverOptions returns the options of a client that connects like the session and only after it.
+func (b *Broker) receiverOptions() client.Options {
 	t := b.timing
 	return client.Options{
 		Open: func(ctx context.Context) (net.Conn, error) {
@@ -142,12 +178,39 @@ func (b *Broker) flowOptions(id string) client.Options {
 			_, err := b.link.wait(ctx, connecting, waitingToRetry, retrying)
 			return err
 		},
-		Explain:  b.explainFlow,
-		ClientID: hostedClientID(id), Username: b.username, Password: b.password,
+		Explain: b.explainFlow, Username: b.username, Password: b.password,
 		Timing: client.Timing{Connect: t.connectTimeout, ResumeTimeout: t.responseTimeout, Write: t.writeTimeout, MinDelay: t.minDelay, MaxDelay: t.maxDelay,
 			Stable: t.stable, Ping: t.pingInterval, ReadTimeout: t.readTimeout, Retry: time.Minute, IdleTimeout: time.Second},
 		Now: b.messageTime, Log: b.log,
 	}
+}
+
+// flowOptions returns the options of the client of streams and bridges, which is connected only while this service takes
+// their messages. It connects when their definitions are those that the other nodes of a cluster know: what waits in a
+// session arrives at once.
+func (b *Broker) flowOptions(id string) client.Options {
+	o := b.receiverOptions()
+	o.ClientID = hostedClientID(id)
+	await, open := o.Await, o.Open
+	o.Await = func(ctx context.Context) error {
+		if _, err := b.hosted.Serving(ctx); err != nil {
+			return err
+		}
+		return await(ctx)
+	}
+	o.Open = func(ctx context.Context) (net.Conn, error) {
+		for _, e := range b.hosted.engines {
+			if err := e.Refresh(ctx); err != nil {
+				return nil, err
+			}
+		}
+		conn, err := open(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return messaging.CloseWhenNotServing(ctx, &b.hosted, conn)
+	}
+	return o
 }
 
 // hostedClientID returns a client id that is the same in every run, two characters shorter

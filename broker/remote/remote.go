@@ -41,6 +41,9 @@ type Dialer struct {
 	// bridges.
 	Bridges func(brokerID, identity string, m messaging.Broker) messaging.BridgeEngine
 
+	// Serving, if set, waits until this service is to take the messages for streams and bridges, as
+	// [messaging.ServingBroker] does. It must be set before the first Dial. By default it always is.
+	Serving func(ctx context.Context) (context.Context, error)
 	// Node, if set, returns what distinguishes this service from others that have the same brokers,
 	// in the client id with which streams and bridges connect. It must be set before the first Dial.
 	Node func() string
@@ -141,6 +144,8 @@ func (d *Dialer) dial(t broker.Target) (*Broker, error) {
 	if d.Node != nil {
 		name += d.Node()
 	}
+	b.hosted.serving = d.Serving
+	b.receiver = client.New(b.receiverOptions())
 	b.flow = client.New(b.flowOptions(name))
 	if t.TopicTree {
 		b.startTree(ctx)
@@ -174,7 +179,8 @@ type Broker struct {
 	link       *link
 	sys        *sysTree
 	tree       *topictree.Follower               // for a broker without a topic tree; nil if none is to be emulated
-	flow       *client.Client                    // of streams, bridges and all that receives what is published
+	receiver   *client.Client                    // of all else that receives what is published
+	flow       *client.Client                    // of streams and bridges
 	hosted     hostedFeatures                    // streams and bridges of this service
 	shortConns chan struct{}                     // semaphore of short connections
 	rankings   ranking.Shared[broker.TopClients] // of clients

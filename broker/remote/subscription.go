@@ -28,7 +28,7 @@ func (b *Broker) subscribe(ctx context.Context, filters []string, take func(mess
 	if _, err := b.link.current(ctx); err != nil {
 		return nil, b.unavailable(opListTopics, err)
 	}
-	f, err := b.flow.Listen(ctx, clientID(), filters, take)
+	f, err := b.receiver.Listen(ctx, clientID(), filters, take)
 	if err != nil {
 		return nil, b.subscribeError(err)
 	}

@@ -36,6 +36,7 @@ func define(op string, old *Definition, spec broker.StreamSpec, replace bool) (D
 		d.Replaying, d.Replay, d.Stats = false, nil, nil // they are not stored
 		if replace {
 			d = defaultDefinition(old.ID, old.StreamName)
+			d.Rev = old.Rev
 		}
 	}
 	d.apply(spec)

@@ -2,6 +2,7 @@ package streams
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"maps"
 	"slices"
@@ -30,7 +31,10 @@ var _ broker.Streams = (*Engine)(nil)
 // subscribes those that are active; otherwise it closes them again. Some
 // streams may miss messages that are published before Ready.
 func (e *Engine) load(ctx context.Context) error {
-	definitions, err := e.host.store.Definitions(ctx, e.brokerID)
+	definitions, undefined, err := e.definitions(ctx)
+	for _, d := range undefined {
+		err = errors.Join(err, e.discard(ctx, d))
+	}
 	if err != nil {
 		return err
 	}

@@ -22,6 +22,7 @@ const (
 	opStop    = "stopStreamReplay"
 	opPreview = "previewStream"
 	opTimes   = "getStreamTimeline"
+	opFollow  = "followStreams"
 )
 
 // ListStreams returns the streams, sorted by name.
@@ -111,13 +112,20 @@ func (e *Engine) CreateStream(ctx context.Context, spec broker.StreamSpec) error
 }
 
 func (e *Engine) create(ctx context.Context, d Definition) (err error) {
-	if d.ID, err = e.host.store.Put(ctx, e.brokerID, d); err != nil {
+	var s *stream
+	d.Rev, err = e.put(ctx, d, func() (err error) {
+		if d.ID, err = e.host.store.Put(ctx, e.brokerID, d); err != nil {
+			return err
+		}
+		if s, err = e.open(ctx, d); err != nil {
+			return errors.Join(err, e.host.store.Delete(ctx, d.ID))
+		}
+		return nil
+	})
+	if err != nil {
 		return e.StoreFailed(opCreate, err)
 	}
-	s, err := e.open(ctx, d)
-	if err != nil {
-		return e.StoreFailed(opCreate, errors.Join(err, e.host.store.Delete(ctx, d.ID)))
-	}
+	s.plan.Load().Rev = d.Rev // no other goroutine has it yet
 	e.add(s)
 	return nil
 }
@@ -147,7 +155,11 @@ func (e *Engine) ModifyStream(ctx context.Context, spec broker.StreamSpec, repla
 		if err := e.checkLoop(ctx, opModify, d); err != nil {
 			return err
 		}
-		if _, err := e.host.store.Put(ctx, e.brokerID, d); err != nil {
+		d.Rev, err = e.put(ctx, d, func() error {
+			_, err := e.host.store.Put(ctx, e.brokerID, d)
+			return err
+		})
+		if err != nil {
 			return e.StoreFailed(opModify, err)
 		}
 		s.modify(d, q)
@@ -162,16 +174,27 @@ func (e *Engine) DeleteStream(ctx context.Context, streamname string) error {
 		if err != nil {
 			return err
 		}
-		s.detach()
-		s.close(ctx)
-		if err := e.host.store.Delete(ctx, s.plan.Load().ID); err != nil {
-			return e.StoreFailed(opDelete, e.reopen(ctx, s, err))
+		d := s.plan.Load().Definition
+		_, err = e.host.Registry.Put(ctx, e.brokerID, streamname, nil, d.Rev, func() error { return e.delete(ctx, s) })
+		if err != nil {
+			return e.StoreFailed(opDelete, err)
 		}
-		e.mu.Lock()
-		delete(e.streams, streamname)
-		e.mu.Unlock()
 		return nil
 	})
+}
+
+// delete ends a stream and deletes what is stored of it. If that fails, the stream goes on.
+func (e *Engine) delete(ctx context.Context, s *stream) error {
+	d := s.plan.Load().Definition
+	s.detach()
+	s.close(ctx)
+	if err := e.host.store.Delete(ctx, d.ID); err != nil {
+		return e.reopen(ctx, s, err)
+	}
+	e.mu.Lock()
+	delete(e.streams, d.StreamName)
+	e.mu.Unlock()
+	return nil
 }
 
 // reopen opens a stream again that could not be deleted. It returns the cause.

@@ -8,9 +8,11 @@ import (
 )
 
 // Definition is a stream as stored. ID is its number in the store, which is
-// never reused. Replaying, Replay and Stats of the record are not stored.
+// never reused; Rev is its revision in a messaging.Registry, 0 without one.
+// Replaying, Replay and Stats of the record are not stored, nor is Rev in the store.
 type Definition struct {
-	ID int64
+	ID  int64
+	Rev int64
 	broker.Stream
 }
 

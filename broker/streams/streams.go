@@ -55,6 +55,11 @@ func (c Config) Validate() error {
 // concurrent use.
 type Host struct {
 	*messaging.Host[*Engine]
+
+	// Registry has the definitions of streams, if several services share them. It must be set before
+	// the first Open. The default has none.
+	Registry messaging.Registry
+
 	config Config
 	store  Store
 	log    *slog.Logger
@@ -63,7 +68,7 @@ type Host struct {
 
 // NewHost returns a Host on a store.
 func NewHost(c Config, s Store, log *slog.Logger) *Host {
-	return &Host{Host: messaging.NewHost[*Engine](s), config: c, store: s, log: log, clock: realClock{}}
+	return &Host{Host: messaging.NewHost[*Engine](s), Registry: messaging.LocalRegistry{}, config: c, store: s, log: log, clock: realClock{}}
 }
 
 // Open returns the stream engine of a broker at once. The engine reads the
@@ -73,5 +78,6 @@ func (h *Host) Open(brokerID string, m messaging.Broker) *Engine {
 	log := h.log.With("broker", brokerID)
 	e := &Engine{Lifecycle: messaging.NewLifecycle(brokerID, "stream", log), host: h, brokerID: brokerID, messaging: m, log: log, streams: map[string]*stream{}}
 	h.Start(e, e.Lifecycle, e.load, e.stopAll)
+	e.Follow(h.Registry, opFollow, e.follow)
 	return e
 }

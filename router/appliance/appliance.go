@@ -212,7 +212,7 @@ func (a *Appliance) openData(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	a.machine, a.shared = v, sharedDatabase{d, keys}
+	a.machine, a.shared = v, sharedDatabase{d, keys, &definitions{db: d, keys: keys, log: a.log}, newLeading(d)}
 	if err := a.shared.dropFormer(ctx); err != nil {
 		return err
 	}
@@ -225,6 +225,7 @@ func (a *Appliance) openData(ctx context.Context) error {
 	if err := a.openStreams(ctx, in(streamsFile)); err != nil {
 		return err
 	}
+	a.startLeading(ctx)
 	a.history = monitor.Open(ctx, in(historyFile), monitor.Options{Log: a.log, Now: time.Now})
 	a.undo.addBounded(a.history.Close)
 	return nil
@@ -247,6 +248,7 @@ func (a *Appliance) openAPI(ctx context.Context) error {
 	dialer.Bridges = func(id, identity string, m messaging.Broker) messaging.BridgeEngine {
 		return a.bridges.Open(id, identity, m)
 	}
+	dialer.Serving = a.shared.leading.Serving
 	dialer.Node = func() string { return a.API.NodeID() }
 	dialer.DialNode = a.dialNode
 	pool := broker.NewPool(dialer.Dial)
@@ -279,7 +281,9 @@ func (a *Appliance) openStreams(ctx context.Context, path string) error {
 		return err
 	}
 	a.undo.addBounded(s.Close)
+	a.shared.definitions.streams = s
 	a.streams = streams.NewHost(c, s, a.log)
+	a.streams.Registry = registry{a.shared.definitions, db.StreamDefinition}
 	a.addPart("streams", a.streams.Healthy)
 	a.metrics = append(a.metrics, streamMetrics{a.streams})
 	return nil

@@ -7,6 +7,7 @@ import (
 	"signalbox/broker/bridges"
 	bridgestore "signalbox/broker/bridges/store"
 	"signalbox/broker/storage"
+	"signalbox/db"
 	"signalbox/handlers"
 	"signalbox/handlers/vault"
 )
@@ -22,7 +23,9 @@ func (a *Appliance) openBridges(ctx context.Context, path string, v *vault.Vault
 		return err
 	}
 	a.undo.addBounded(s.Close)
+	a.shared.definitions.bridges = s
 	a.bridges = bridges.NewHost(s, bridgeKinds(), a.log)
+	a.bridges.Registry = registry{a.shared.definitions, db.BridgeDefinition}
 	a.bridges.Dial, a.bridges.Now = a.outbound.DialContext, a.clock.Now
 	a.addPart("bridges", a.bridges.Healthy)
 	a.metrics = append(a.metrics, bridgeMetrics{a.bridges})

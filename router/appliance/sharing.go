@@ -18,6 +18,8 @@ import (
 type sharedDatabase struct {
 	*db.DB
 	*sharedKeys
+	definitions *definitions
+	leading     *leading
 }
 
 var _ embedded.Shared = sharedDatabase{}
@@ -36,11 +38,23 @@ func (s sharedDatabase) Begin(ctx context.Context, log embedded.SharedLog) error
 			return err
 		}
 	}
-	return s.Share(ctx, databaseLog{log})
+	defer s.leading.notify()
+	if s.IsShared() {
+		return s.Share(ctx, databaseLog{log})
+	}
+	s.definitions.follows.Store(false)
+	return s.definitions.move(ctx, func() error { return s.Share(ctx, databaseLog{log}) })
 }
 
 // End implements embedded.Shared.
-func (s sharedDatabase) End(ctx context.Context) error { return s.Unshare(ctx) }
+func (s sharedDatabase) End(ctx context.Context) error {
+	defer s.leading.notify()
+	err := s.Unshare(ctx)
+	if err == nil {
+		err = s.definitions.switchOff(ctx)
+	}
+	return err
+}
 
 // Applied implements embedded.Shared.
 func (s sharedDatabase) Applied() uint64 { return s.AppliedIndex() }

@@ -8,18 +8,21 @@ import (
 	"signalbox/broker/messaging"
 )
 
-// errNotServing is why a connection that takes messages is not made.
-var errNotServing = errors.New("this broker does not serve clients at present, as another node of its cluster does: " +
+// errNotServing is why a connection is not made.
+var errNotServing = errors.New("this node does not take the messages of the broker at present, as another node of its cluster does: " +
 	"the connection waits until it does")
 
-// servingBroker returns the broker if the connection must exist only while that serves clients,
-// otherwise nil. That applies to connections that receive messages: else each node of a cluster
-// in mode full would collect them, and publish them again after a fail-over.
-func (c *connector) servingBroker() messaging.StoringBroker {
-	if b, ok := c.local.(messaging.StoringBroker); ok && len(c.inRoutes) > 0 && !c.trial {
-		return b
+// servingBroker returns the broker if the connection must exist only while this node takes the messages of
+// that, otherwise nil. That applies to connections that receive messages: else each node of a cluster
+// would collect them, and publish them again after a fail-over. It applies to all connections of a broker
+// that is not in this process, as all nodes have them with the same client ids.
+func (c *connector) servingBroker() messaging.ServingBroker {
+	b, ok := c.local.(messaging.ServingBroker)
+	_, inProcess := b.(messaging.StoringBroker)
+	if !ok || c.trial || inProcess && len(c.inRoutes) == 0 {
+		return nil
 	}
-	return nil
+	return b
 }
 
 // awaitServing waits until the connection may be made.
@@ -31,28 +34,10 @@ func (c *connector) awaitServing(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// closeWhenNotServing returns a connection that is closed when the broker stops serving.
+// closeWhenNotServing returns a connection that is closed when this node takes no more messages.
 func (c *connector) closeWhenNotServing(ctx context.Context, conn net.Conn) (net.Conn, error) {
-	b := c.servingBroker()
-	if b == nil {
-		return conn, nil
+	if b := c.servingBroker(); b != nil {
+		return messaging.CloseWhenNotServing(ctx, b, conn)
 	}
-	serving, err := b.Serving(ctx)
-	if err != nil {
-		conn.Close()
-		return nil, err
-	}
-	return &boundConn{conn, context.AfterFunc(serving, func() { conn.Close() })}, nil
-}
-
-// boundConn is a connection that closes with a context.
-type boundConn struct {
-	net.Conn
-	stop func() bool
-}
-
-// Close closes the connection.
-func (b *boundConn) Close() error {
-	b.stop()
-	return b.Conn.Close()
+	return conn, nil
 }

@@ -1,0 +1,51 @@
+package bridges
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"signalbox/broker/messaging"
+)
+
+// adopt stores a configuration of the registry here, in place of the one that is stored here, nil for none. No
+// connection of the bridge may be open.
+func (b *bridge) adopt(ctx context.Context, here json.RawMessage, d messaging.Definition) error {
+	b.rev = d.Rev
+	if string(here) == string(d.Document) {
+		return nil
+	}
+	read, problems := b.kind.schema().read(d.Document, nil)
+	if read == nil {
+		b.log.Error("the stored configuration of a bridge cannot be read", "problem", problems[0].Msg)
+		return nil
+	}
+	return b.store(ctx, read)
+}
+
+// follow puts in force what has changed in the registry.
+func (e *Engine) follow(ctx context.Context) error {
+	defined, _, err := e.host.Registry.Definitions(ctx, e.brokerID)
+	for id, d := range defined {
+		if b := e.bridge(id); b != nil && b.rev != d.Rev {
+			err = errors.Join(err, b.follow(ctx, d))
+		}
+	}
+	return err
+}
+
+// follow puts a configuration of the registry in force. Its problems, if this version requires more than the one
+// that stored it, are shown as problems of the connections.
+func (b *bridge) follow(ctx context.Context, d messaging.Definition) error {
+	read, problems := b.kind.schema().read(d.Document, nil)
+	if read == nil {
+		return fmt.Errorf("read the configuration of %s: %s", b.kind.ID(), problems[0].Msg)
+	}
+	s := b.planChanges(read, &problems)
+	err := b.commit(ctx, opFollow, read, s, problems, func(store func() error) error { return store() })
+	if err == nil {
+		b.rev = d.Rev
+	}
+	return err
+}

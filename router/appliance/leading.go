@@ -1,0 +1,120 @@
+package appliance
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"signalbox/db"
+)
+
+// leadingInterval is how often a node that shares its database checks whether it leads.
+const leadingInterval = 50 * time.Millisecond
+
+// leading is whether this node takes the messages for the streams and bridges of connected brokers: always, but if
+// the nodes of a cluster share the database. Then only the leader does, once it has everything that was acknowledged.
+type leading struct {
+	db   *db.DB
+	wake chan struct{} // buffered by one: the database has become shared, or the node's own
+
+	mu      sync.Mutex // guards the fields below
+	serving context.Context
+	end     context.CancelFunc // nil while another node takes them
+	changed chan struct{}      // closed when the fields above change
+}
+
+func newLeading(d *db.DB) *leading {
+	return &leading{db: d, wake: make(chan struct{}, 1), changed: make(chan struct{})}
+}
+
+// Serving waits until this node takes the messages. The context that it returns ends when another node is to.
+func (l *leading) Serving(ctx context.Context) (context.Context, error) {
+	for {
+		l.mu.Lock()
+		serving, end, changed := l.serving, l.end, l.changed
+		l.mu.Unlock()
+		if end != nil {
+			return serving, nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// notify has run look at once.
+func (l *leading) notify() {
+	select {
+	case l.wake <- struct{}{}:
+	default:
+	}
+}
+
+// run keeps it up to date until ctx ends.
+func (l *leading) run(ctx context.Context) {
+	ticks := time.NewTicker(leadingInterval)
+	defer ticks.Stop()
+	defer l.set(ctx, false)
+	for ctx.Err() == nil {
+		shared := l.db.IsShared()
+		l.set(ctx, l.db.Leads() && (l.isSet() || !shared || l.catchUp(ctx) == nil))
+		if shared {
+			select {
+			case <-ticks.C:
+			case <-l.wake:
+			case <-ctx.Done():
+			}
+			continue
+		}
+		select {
+		case <-l.wake:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// catchUp waits until this node has everything that was acknowledged.
+func (l *leading) catchUp(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	return l.db.CatchUp(ctx)
+}
+
+func (l *leading) isSet() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.end != nil
+}
+
+func (l *leading) set(ctx context.Context, serving bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if serving == (l.end != nil) {
+		return
+	}
+	if serving {
+		l.serving, l.end = context.WithCancel(context.WithoutCancel(ctx))
+	} else {
+		l.end()
+		l.serving, l.end = nil, nil
+	}
+	close(l.changed)
+	l.changed = make(chan struct{})
+}
+
+// startLeading begins to find out whether this node takes the messages for the streams and bridges of connected brokers.
+func (a *Appliance) startLeading(ctx context.Context) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		a.shared.leading.run(ctx)
+	}()
+	a.undo.add(func() error {
+		cancel()
+		<-done
+		return nil
+	})
+}

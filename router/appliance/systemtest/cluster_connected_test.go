@@ -1,0 +1,131 @@
+package systemtest
+
+import (
+	"fmt"
+	"testing"
+
+	"signalbox/broker/brokertest"
+	"signalbox/scripts/suite"
+)
+
+// TestClusterRunsConnectedStreams has a cluster that shares the data of the platform run a stream and a bridge of a
+// connected broker. They were made before the cluster; one node at a time takes their messages, and when that is killed
+// another one continues: no acknowledged message is lost, and until then none is delivered twice. What the killed node had
+// not delivered is delivered when it is back.
+func TestClusterRunsConnectedStreams(t *testing.T) {
+	t.Parallel()
+	const phase = 400 // messages
+	c := &cluster{}
+	for id := range 3 {
+		m := newMachine(t, id+1)
+		m.shareData = true
+		c.machines = append(c.machines, m)
+	}
+	startAll(t, c.machines...)
+	first := c.machines[0]
+	c.manageFrom(t, first, c.machines[1:]...)
+	source := brokertest.Mosquitto(t, brokertest.WithoutPlugin(), brokertest.WithConfig(
+		"persistence true", "persistence_location "+t.TempDir()+"/", "max_queued_messages 0"))
+	var connected struct{ ID string }
+	first.api.must(t, "POST", first.api.inProject("/brokers"), object{"name": "source", "url": source.URL}, &connected)
+	suite.WaitFor(t, "the broker is connected", func() bool { return first.api.connected(t, connected.ID) })
+	at := first.api.inProject("/brokers/" + connected.ID)
+	first.api.must(t, "POST", at+"/streams", object{"streamname": "before", "sourcetopic": "plant/#", "persist": true}, nil)
+
+	target, ok := newHTTPPeer(t, endpoint{}).(*httpPeer)
+	if !ok {
+		t.Fatal("the peer is another one")
+	}
+	bridge, document := target.bridge()
+	config := at + "/bridges/" + bridge + "/config"
+	first.api.must(t, "PUT", config, document, nil)
+	c.create(t)
+	for _, m := range c.machines {
+		suite.WaitFor(t, fmt.Sprintf("node %d has the connection", m.id), func() bool { return m.reads(t, first.api.token, first.api.project) })
+		m.api.token, m.api.project = first.api.token, first.api.project
+		suite.WaitFor(t, fmt.Sprintf("node %d has the stream and the bridge", m.id), func() bool {
+			return m.hasStream(t, at, "before", true) && m.hasBridge(t, at, bridge)
+		})
+	}
+
+	publishers := newPublishers(t, endpoint{address: source.Addr})
+	suite.WaitFor(t, "messages come", func() bool { return target.count(t) >= phase })
+	_, others := c.leading(t)
+	others[0].change(t, "POST", at+"/streams", object{"streamname": "meanwhile", "sourcetopic": "plant/#", "persist": true, "active": false})
+	for _, m := range c.machines {
+		suite.WaitFor(t, fmt.Sprintf("node %d has the new stream", m.id), func() bool { return m.hasStream(t, at, "meanwhile", false) })
+	}
+	others[1].change(t, "PUT", at+"/streams", object{"streamname": "meanwhile", "active": true})
+	for _, m := range c.machines {
+		suite.WaitFor(t, fmt.Sprintf("node %d has the change", m.id), func() bool { return m.hasStream(t, at, "meanwhile", true) })
+	}
+	if twice := repeated(target.all(t)); twice > 0 {
+		t.Errorf("%d messages were delivered twice, and no node has failed", twice)
+	}
+
+	leader, others := c.leading(t)
+	came := target.count(t)
+	leader.run.Kill()
+	began := target.count(t)
+	suite.WaitFor(t, "another node continues", func() bool { return target.count(t) >= began+phase })
+	others[0].change(t, "DELETE", at+"/streams?streamname=before", nil)
+	leader.start(t)
+	t.Logf("killed after %d deliveries, of %d acknowledged messages", came, publishers.acknowledged())
+	suite.WaitFor(t, "the killed node deletes the stream that was deleted meanwhile", func() bool { return !leader.hasStream(t, at, "before", true) })
+	last := publishers.finish(t, came+3*phase)
+	suite.WaitFor(t, "all messages have come", func() bool { return len(missing(target.all(t), last)) == 0 })
+	t.Logf("%d deliveries, %d of them repeated", target.count(t), repeated(target.all(t)))
+}
+
+// hasStream reports whether a machine has a stream of the broker with that path, and whether that is active.
+func (m *machine) hasStream(t testing.TB, at, name string, active bool) bool {
+	t.Helper()
+	var all []struct {
+		StreamName string
+		Active     bool
+	}
+	m.api.must(t, "GET", at+"/streams", nil, &all)
+	for _, s := range all {
+		if s.StreamName == name {
+			return s.Active == active
+		}
+	}
+	return false
+}
+
+// hasBridge reports whether a machine has connections of a bridge of the broker with that path.
+func (m *machine) hasBridge(t testing.TB, at, id string) bool {
+	t.Helper()
+	var config struct{ Connections []object }
+	m.api.must(t, "GET", at+"/bridges/"+id+"/config", nil, &config)
+	return len(config.Connections) > 0
+}
+
+// repeated returns how many deliveries were of messages that had been delivered as they were sent.
+func repeated(list []arrival) (n int) {
+	seen := map[arrival]bool{}
+	for _, a := range list {
+		a.ID = ""
+		if seen[a] {
+			n++
+		}
+		seen[a] = true
+	}
+	return n
+}
+
+// missing returns messages that have not come, of each topic those up to its last number.
+func missing(list []arrival, last map[string]int) (left []string) {
+	came := map[arrival]bool{}
+	for _, a := range list {
+		came[arrival{Topic: a.Topic, N: a.N}] = true
+	}
+	for topic, end := range last {
+		for n := 1; n <= end; n++ {
+			if !came[arrival{Topic: topic, N: n}] {
+				left = append(left, fmt.Sprint(topic, " ", n))
+			}
+		}
+	}
+	return left
+}
