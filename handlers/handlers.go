@@ -36,7 +36,7 @@ import (
 	"signalbox/handlers/vault"
 )
 
-// API has the dependencies of the operations. All exported fields but Backups are required.
+// API has the dependencies of the operations. All exported fields but Backups and Nodes are required.
 type API struct {
 	*Connections
 	Clusters broker.Clusters
@@ -56,6 +56,8 @@ type API struct {
 	// not known.
 	DiskFree func() int64
 	System   System
+	// Nodes are the other nodes of a cluster that shares the data of the platform; nil if there can be none.
+	Nodes Nodes
 
 	searches searches
 }

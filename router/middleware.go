@@ -64,11 +64,18 @@ func (rt *router) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func setHeaders(h http.Header, id string) {
 	h.Set("X-Request-Id", id)
-	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("X-Frame-Options", "DENY")
-	h.Set("Referrer-Policy", "no-referrer")
-	h.Set("Cache-Control", "no-store")
-	h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
+	for name, value := range responseHeaders {
+		h.Set(name, value)
+	}
+}
+
+// responseHeaders are the headers of every response but for X-Request-Id.
+var responseHeaders = map[string]string{
+	"X-Content-Type-Options":  "nosniff",
+	"X-Frame-Options":         "DENY",
+	"Referrer-Policy":         "no-referrer",
+	"Cache-Control":           "no-store",
+	"Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
 }
 
 // serveSafely turns a panic into an error response. On http.ErrAbortHandler, and on a

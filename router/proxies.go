@@ -71,8 +71,8 @@ func (ps proxies) address(r *http.Request) netip.Addr {
 	return at
 }
 
-// forwarding are the headers that proxies add.
-var forwarding = []string{"X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Real-Ip", "Forwarded", "Via"}
+// forwardingHeaders are the headers that proxies add.
+var forwardingHeaders = []string{"X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Real-Ip", "Forwarded", "Via"}
 
 // caller returns the caller's address for limits, which is loopback only for a caller
 // on this machine. All other requests from loopback were forwarded by an untrusted
@@ -92,7 +92,7 @@ func isDirect(r *http.Request) bool {
 	if !r.ProtoAtLeast(1, 1) {
 		return false
 	}
-	for _, name := range forwarding {
+	for _, name := range forwardingHeaders {
 		if r.Header.Get(name) != "" {
 			return false
 		}
@@ -106,7 +106,7 @@ func isDirect(r *http.Request) bool {
 
 // cameThrough reports whether a request has headers of a proxy that is not trusted.
 func (ps proxies) cameThrough(r *http.Request) bool {
-	for _, name := range forwarding {
+	for _, name := range forwardingHeaders {
 		if r.Header.Get(name) != "" {
 			return !ps.trust(peer(r))
 		}

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/http/httputil"
 	"slices"
 	"strings"
 	"sync"
@@ -37,6 +38,8 @@ type router struct {
 	times   eventTimes
 
 	stopping <-chan struct{} // closed when the server begins to stop
+
+	forwarder *httputil.ReverseProxy
 
 	rows     []*route
 	mux      *httprouter.Router
@@ -106,6 +109,13 @@ func (rt *router) serve(w http.ResponseWriter, r *http.Request, row *route, para
 		return
 	}
 	allowTime(w, row)
+	if done, err := rt.forward(w, r, row, params); done || err != nil {
+		if err != nil {
+			audited.end(r.Context(), r, err)
+			rt.refuse(w, r, row, err)
+		}
+		return
+	}
 	answer, err := rt.call(ctx, w, r, row, audited)
 	audited.end(ctx, r, err)
 	if events, ok := answer.(eventStream); ok && err == nil {

@@ -29,6 +29,9 @@ type Server struct {
 	bounds *connections
 	log    *slog.Logger
 
+	fromNodes *nodeListener
+	nodes     *http.Server // of the connections of other nodes
+
 	serving atomic.Bool // the API
 
 	mu       sync.Mutex // protects listener and done
@@ -67,6 +70,9 @@ func New(cfg Config, ready func(context.Context) error, program Program, log *sl
 		ErrorLog:  slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
 	s.http.RegisterOnShutdown(stop)
+	s.fromNodes = newNodeListener()
+	s.nodes = &http.Server{Handler: http.HandlerFunc(s.serveForwarded), ReadHeaderTimeout: headerTimeout, ReadTimeout: cfg.ReadTimeout,
+		WriteTimeout: cfg.WriteTimeout, IdleTimeout: cfg.IdleTimeout, ErrorLog: s.http.ErrorLog}
 	return s, nil
 }
 
@@ -83,6 +89,8 @@ func (s *Server) Serve(api *handlers.API, a *auth.Auth, more ...prometheus.Colle
 	if err := rt.registerConsole(); err != nil {
 		return fmt.Errorf("build the console: %w", err)
 	}
+	rt.forwarder = rt.newForwarder()
+	go s.nodes.Serve(s.fromNodes) //nolint:errcheck // it ends with Close
 	s.serving.Store(true)
 	return nil
 }
@@ -178,6 +186,10 @@ func (s *Server) Close(ctx context.Context) error {
 	err := s.http.Shutdown(ctx)
 	if err != nil {
 		err = fmt.Errorf("finish requests in flight: %w", errors.Join(err, s.http.Close()))
+	}
+	s.fromNodes.Close()
+	if e := s.nodes.Shutdown(ctx); e != nil {
+		err = errors.Join(err, fmt.Errorf("finish requests of other nodes: %w", errors.Join(e, s.nodes.Close())))
 	}
 	s.mu.Lock()
 	done := s.done

@@ -100,7 +100,7 @@ func (b *Broker) openCluster(ctx context.Context, dataDir string) (err error) {
 	}
 	m.node, err = cluster.Open(ctx, cluster.Options{
 		Dir: m.dir, Listen: b.config.Cluster.Listen, Version: b.config.Version,
-		Machine: machine{m}, Shared: b.config.Shared, Serve: m.serve, Answer: m.answer, Data: m.accept, MQTT: m.acceptMQTT, Changed: m.changed, Log: b.log, Now: b.now,
+		Machine: machine{m}, Shared: b.config.Shared, Serve: m.serve, Answer: m.answer, Data: m.accept, MQTT: m.acceptMQTT, HTTP: m.acceptHTTP, Changed: m.changed, Log: b.log, Now: b.now,
 		MaxLag: uint64(b.config.Cluster.MaxLag), MinFreeDisk: b.config.Cluster.MinFreeDisk,
 		Timing: cluster.Timing{Heartbeat: b.config.Cluster.ElectionTimeout},
 		Seal:   b.config.Cluster.Seal, Allowed: b.config.Cluster.Allowed, Warning: m.warning, Incomplete: m.isIncomplete,

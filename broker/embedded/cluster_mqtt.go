@@ -62,14 +62,7 @@ func (b *Broker) DialNode(ctx context.Context, membership string) (net.Conn, err
 // and none may manage the broker of another one.
 func (m *member) acceptMQTT(from cluster.NodeID, conn net.Conn) {
 	b := m.broker
-	select {
-	case <-m.ready:
-	default: // the other node retries, as below
-		conn.Close()
-		return
-	}
-	if info, err := m.node.Info(); err != nil || !info.Shared || !m.sharesData.Load() {
-		b.log.Warn("a node was refused that asks for this broker, because the cluster does not share the data of the platform", "node", int(from))
+	if !m.isPlatform(from) {
 		conn.Close()
 		return
 	}
@@ -86,4 +79,20 @@ func (m *member) acceptMQTT(from cluster.NodeID, conn net.Conn) {
 	}
 	s.Address = shownAddress(s.IP)
 	b.engine.Serve(s)
+}
+
+// isPlatform reports whether the platform of another node is this one's, too: if the nodes share the data of the
+// platform. While this node is starting it is not; the other node retries.
+func (m *member) isPlatform(from cluster.NodeID) bool {
+	select {
+	case <-m.ready:
+	default:
+		return false
+	}
+	info, err := m.node.Info()
+	if err == nil && info.Shared && m.sharesData.Load() {
+		return true
+	}
+	m.broker.log.Warn("a node was refused that asks for this one's platform, because the cluster does not share the data of the platform", "node", int(from))
+	return false
 }

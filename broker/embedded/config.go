@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"net"
 	"slices"
 	"strings"
 	"time"
@@ -96,6 +97,10 @@ type Config struct {
 	// Shared is shared by the nodes of clusters that this broker creates, or that were created with
 	// it; nil for a broker whose clusters share no data of the program.
 	Shared Shared `mapstructure:"-"`
+
+	// AcceptHTTP takes the connections over which the platforms of other nodes forward requests, if the nodes
+	// share the data of the platform. It must not block.
+	AcceptHTTP func(conn net.Conn) `mapstructure:"-"`
 	// Clock is the service time of the process, which cannot be set; nil for one of the
 	// broker's own.
 	Clock *clock.Clock `mapstructure:"-"`

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -67,6 +68,9 @@ type Appliance struct {
 	machine  *vault.Vault     // seals what belongs to this machine
 	shared   sharedDatabase
 	adoption adoption
+
+	forwarded atomic.Pointer[router.Server] // serves requests that other nodes forward; nil until it can
+
 	outdated outdated
 	undo     cleanup
 }
@@ -262,7 +266,7 @@ func (a *Appliance) openAPI(ctx context.Context) error {
 	a.metrics = append(a.metrics, auditMetrics{copies})
 	a.API = &handlers.API{Connections: connections, Clusters: clusters.New(connections.ClusterRows(), a.log), Auth: users, Audit: trail, AuditSinks: copies,
 		Jobs: jobs.New(jobs.DefaultLimits(), time.Now, a.log), SearchTime: handlers.DefaultSearchTime, History: a.history,
-		Events: a.openEvents(pool), LogLevel: level, DiskFree: func() int64 { return DiskFree(a.cfg) }, System: system{a}}
+		Nodes: nodes{a}, Events: a.openEvents(pool), LogLevel: level, DiskFree: func() int64 { return DiskFree(a.cfg) }, System: system{a}}
 	if a.backups.isSet() {
 		a.API.Backups = servedBackups{a.backups}
 	}
@@ -334,7 +338,11 @@ func (a *Appliance) openServer(context.Context) (err error) {
 
 // serveAPI has the server serve the API.
 func (a *Appliance) serveAPI(context.Context) error {
-	return a.server.Serve(a.API, a.API.Auth, a.metrics...)
+	if err := a.server.Serve(a.API, a.API.Auth, a.metrics...); err != nil {
+		return err
+	}
+	a.forwarded.Store(a.server)
+	return nil
 }
 
 // startServer binds the address of the server.

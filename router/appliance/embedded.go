@@ -26,7 +26,7 @@ func (a *Appliance) startBroker(ctx context.Context) error {
 	c.KeepPassword = func(password broker.Secret) error {
 		return a.first.keep("MQTT administrator", c.AdminUsername, string(password))
 	}
-	c.ControlAudit = a.auditControl
+	c.ControlAudit, c.AcceptHTTP = a.auditControl, a.acceptNode
 	b, err := embedded.New(ctx, c, a.cfg.DataDir, a.log)
 	if err != nil {
 		return err

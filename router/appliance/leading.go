@@ -2,6 +2,7 @@ package appliance
 
 import (
 	"context"
+	"net"
 	"sync"
 	"time"
 
@@ -102,6 +103,31 @@ func (l *leading) set(ctx context.Context, serving bool) {
 	}
 	close(l.changed)
 	l.changed = make(chan struct{})
+}
+
+// nodes are the other nodes of a cluster that shares the database.
+type nodes struct{ *Appliance }
+
+// Hosting implements handlers.Nodes.
+func (n nodes) Hosting() int {
+	if n.broker == nil || !n.shared.IsShared() || n.shared.leading.isSet() || n.shared.Leads() {
+		return 0
+	}
+	return n.broker.Leader()
+}
+
+// Dial implements handlers.Nodes.
+func (n nodes) Dial(ctx context.Context, node int) (net.Conn, error) {
+	return n.broker.DialPlatform(ctx, node)
+}
+
+// acceptNode serves a connection over which another node forwards requests.
+func (a *Appliance) acceptNode(conn net.Conn) {
+	if s := a.forwarded.Load(); s != nil {
+		s.AcceptNode(conn)
+		return
+	}
+	conn.Close()
 }
 
 // startLeading begins to find out whether this node takes the messages for the streams and bridges of connected brokers.

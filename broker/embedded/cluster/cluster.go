@@ -90,6 +90,9 @@ type Options struct {
 	// them.
 	MQTT func(from NodeID, conn net.Conn)
 
+	// HTTP is MQTT for connections that another node has opened with DialHTTP.
+	HTTP func(from NodeID, conn net.Conn)
+
 	// Changed is called after the node has joined or left a cluster, and when the leader or
 	// the members have changed; several changes may be one call. It may be called with the
 	// transition lock, so it must not block, nor change the membership.

@@ -234,12 +234,13 @@ const (
 	protocolRPC  = "rpc"
 	protocolData = "data"
 	protocolMQTT = "mqtt"
+	protocolHTTP = "http"
 )
 
 // server returns the TLS configuration for inbound connections. A removed member is accepted,
 // so that it can be notified of its removal.
 func (b *credentials) server() *tls.Config {
-	c := b.config(protocolRaft, protocolRPC, protocolData, protocolMQTT)
+	c := b.config(protocolRaft, protocolRPC, protocolData, protocolMQTT, protocolHTTP)
 	c.GetCertificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return b.show() }
 	c.ClientAuth = tls.RequireAnyClientCert // VerifyConnection checks it
 	c.VerifyConnection = func(cs tls.ConnectionState) error {

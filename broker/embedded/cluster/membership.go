@@ -31,7 +31,7 @@ type membership struct {
 	streamLayer *streamLayer
 	conns       *connPool // for the cluster's own requests
 	askConns    *connPool // for requests of Ask, which may take long
-	streams     *outbound // connections for data and MQTT
+	streams     *outbound // connections for data, MQTT and HTTP
 	pending     *pendingProposals
 	log         *watchedLog
 	observed    atomic.Pointer[observedLeader]
@@ -170,7 +170,7 @@ func (n *Node) openPort(ctx context.Context) error {
 	if n.port != nil {
 		return nil
 	}
-	p := &port{log: n.log, refusals: &n.figures.refused, handshake: n.options.handshake, credentials: n.credentialsOf, consensus: n.consensus, data: n.data, mqtt: n.mqtt, answer: n.answer}
+	p := &port{log: n.log, refusals: &n.figures.refused, handshake: n.options.handshake, credentials: n.credentialsOf, consensus: n.consensus, data: n.data, mqtt: n.mqtt, http: n.http, answer: n.answer}
 	if err := p.open(context.WithoutCancel(ctx), n.options.Listen); err != nil {
 		return err
 	}
@@ -215,6 +215,11 @@ func (n *Node) data(b *credentials, from *presented, conn net.Conn) bool {
 // mqtt passes a connection of a member to Options.MQTT.
 func (n *Node) mqtt(b *credentials, from *presented, conn net.Conn) bool {
 	return n.pass(b, from, conn, n.options.MQTT)
+}
+
+// http passes a connection of a member to Options.HTTP.
+func (n *Node) http(b *credentials, from *presented, conn net.Conn) bool {
+	return n.pass(b, from, conn, n.options.HTTP)
 }
 
 func (n *Node) pass(b *credentials, from *presented, conn net.Conn, to func(NodeID, net.Conn)) bool {

@@ -90,7 +90,17 @@ func (n *Node) Dial(ctx context.Context, to NodeID) (net.Conn, error) {
 	return n.open(ctx, s, m, protocolData)
 }
 
-// open opens a connection for data or MQTT.
+// DialHTTP is Dial for a connection for HTTP, which the HTTP of the other node gets. A node accepts 32 of these from
+// each other node, and none if it has no HTTP.
+func (n *Node) DialHTTP(ctx context.Context, to NodeID) (net.Conn, error) {
+	s, m, err := n.peer(to)
+	if err != nil {
+		return nil, err
+	}
+	return n.open(ctx, s, m, protocolHTTP)
+}
+
+// open opens a connection for data, MQTT or HTTP.
 func (n *Node) open(ctx context.Context, s *membership, to Member, protocol string) (net.Conn, error) {
 	if to.NodeID == s.id.Self.NodeID {
 		return nil, fmt.Errorf("%w: it is this node", ErrUnknownNode)

@@ -23,6 +23,7 @@ const (
 	maxServing = 64 // on one connection
 	maxData    = 16 // of one node, for data
 	maxMQTT    = 32 // of one node, for MQTT
+	maxHTTP    = 32 // of one node, for HTTP
 )
 
 // handshakeTime is the default time limit of a handshake.
@@ -45,6 +46,7 @@ type port struct {
 	consensus   func(b *credentials, from *presented, conn net.Conn) bool                       // accepts a connection of protocolRaft; false refuses it
 	data        func(b *credentials, from *presented, conn net.Conn) bool                       // accepts a connection of protocolData; false refuses it
 	mqtt        func(b *credentials, from *presented, conn net.Conn) bool                       // accepts a connection of protocolMQTT; false refuses it
+	http        func(b *credentials, from *presented, conn net.Conn) bool                       // accepts a connection of protocolHTTP; false refuses it
 	answer      func(ctx context.Context, b *credentials, from *presented, request frame) frame // handles one request of protocolRPC
 
 	refusals  *refusals
@@ -221,6 +223,8 @@ func (p *port) handle(g *inboundConn) {
 		p.accepted(b, g, maxData, p.data)
 	case protocolMQTT:
 		p.accepted(b, g, maxMQTT, p.mqtt)
+	case protocolHTTP:
+		p.accepted(b, g, maxHTTP, p.http)
 	case protocolRPC:
 		if p.admitted(b, g) {
 			p.serve(b, from, g)

@@ -28,7 +28,7 @@ func (p *port) finish(uuid string) {
 		case g.uuid != uuid:
 		case g.protocol == protocolRPC:
 			g.raw.SetReadDeadline(time.Unix(1, 0)) // ends the reading of requests
-		case g.protocol == protocolMQTT:
+		case g.isDetached():
 			ended = append(ended, g)
 		default:
 			g.raw.Close() // its user closes it
@@ -38,15 +38,18 @@ func (p *port) finish(uuid string) {
 	closeAll(ended)
 }
 
-// closeAll closes connections for MQTT. Their users are not waited for: one may be handling the
+// isDetached reports whether the user of a connection is not waited for: one of MQTT or HTTP may be handling the
 // request because of which this node leaves.
+func (g *inboundConn) isDetached() bool { return g.protocol == protocolMQTT || g.protocol == protocolHTTP }
+
+// closeAll closes connections whose users are not waited for.
 func closeAll(ended []*inboundConn) {
 	for _, g := range ended {
 		g.Close()
 	}
 }
 
-// close closes all connections, and waits for the requests that were begun, except those of MQTT.
+// close closes all connections, and waits for the requests that were begun, except those of MQTT and HTTP.
 func (p *port) close() error {
 	err := p.listener.Close()
 	p.stop()
@@ -54,7 +57,7 @@ func (p *port) close() error {
 	p.closed = true
 	var ended []*inboundConn
 	for g := range p.conns {
-		if g.raw.Close(); g.protocol == protocolMQTT {
+		if g.raw.Close(); g.isDetached() {
 			ended = append(ended, g)
 		}
 	}

@@ -1,7 +1,9 @@
 package systemtest
 
 import (
+	"encoding/json"
 	"fmt"
+	"net/http"
 	"testing"
 
 	"signalbox/broker/brokertest"
@@ -44,7 +46,7 @@ func TestClusterRunsConnectedStreams(t *testing.T) {
 		suite.WaitFor(t, fmt.Sprintf("node %d has the connection", m.id), func() bool { return m.reads(t, first.api.token, first.api.project) })
 		m.api.token, m.api.project = first.api.token, first.api.project
 		suite.WaitFor(t, fmt.Sprintf("node %d has the stream and the bridge", m.id), func() bool {
-			return m.hasStream(t, at, "before", true) && m.hasBridge(t, at, bridge)
+			return m.streamState(t, at, "before") == "active" && m.hasBridge(t, at, bridge)
 		})
 	}
 
@@ -53,11 +55,16 @@ func TestClusterRunsConnectedStreams(t *testing.T) {
 	_, others := c.leading(t)
 	others[0].change(t, "POST", at+"/streams", object{"streamname": "meanwhile", "sourcetopic": "plant/#", "persist": true, "active": false})
 	for _, m := range c.machines {
-		suite.WaitFor(t, fmt.Sprintf("node %d has the new stream", m.id), func() bool { return m.hasStream(t, at, "meanwhile", false) })
+		suite.WaitFor(t, fmt.Sprintf("node %d has the new stream", m.id), func() bool { return m.streamState(t, at, "meanwhile") == "inactive" })
 	}
 	others[1].change(t, "PUT", at+"/streams", object{"streamname": "meanwhile", "active": true})
 	for _, m := range c.machines {
-		suite.WaitFor(t, fmt.Sprintf("node %d has the change", m.id), func() bool { return m.hasStream(t, at, "meanwhile", true) })
+		suite.WaitFor(t, fmt.Sprintf("node %d has the change", m.id), func() bool { return m.streamState(t, at, "meanwhile") == "active" })
+	}
+	for _, m := range c.machines {
+		if n := m.stored(t, at, "before"); n < phase {
+			t.Errorf("node %d reports that the stream has stored %d messages, want %d at least", m.id, n, phase)
+		}
 	}
 	if twice := repeated(target.all(t)); twice > 0 {
 		t.Errorf("%d messages were delivered twice, and no node has failed", twice)
@@ -71,26 +78,41 @@ func TestClusterRunsConnectedStreams(t *testing.T) {
 	others[0].change(t, "DELETE", at+"/streams?streamname=before", nil)
 	leader.start(t)
 	t.Logf("killed after %d deliveries, of %d acknowledged messages", came, publishers.acknowledged())
-	suite.WaitFor(t, "the killed node deletes the stream that was deleted meanwhile", func() bool { return !leader.hasStream(t, at, "before", true) })
+	suite.WaitFor(t, "the killed node shows that the stream was deleted meanwhile", func() bool { return leader.streamState(t, at, "before") == "absent" })
 	last := publishers.finish(t, came+3*phase)
 	suite.WaitFor(t, "all messages have come", func() bool { return len(missing(target.all(t), last)) == 0 })
 	t.Logf("%d deliveries, %d of them repeated", target.count(t), repeated(target.all(t)))
 }
 
-// hasStream reports whether a machine has a stream of the broker with that path, and whether that is active.
-func (m *machine) hasStream(t testing.TB, at, name string, active bool) bool {
+// streamState returns whether a machine shows a stream of the broker with that path: "active", "inactive", "absent", or
+// "" while it cannot tell.
+func (m *machine) streamState(t testing.TB, at, name string) string {
 	t.Helper()
 	var all []struct {
 		StreamName string
 		Active     bool
 	}
-	m.api.must(t, "GET", at+"/streams", nil, &all)
+	status, answer, err := m.api.do(t.Context(), "GET", at+"/streams", nil)
+	if err != nil || status != http.StatusOK || json.Unmarshal(answer, &all) != nil {
+		return ""
+	}
 	for _, s := range all {
-		if s.StreamName == name {
-			return s.Active == active
+		switch {
+		case s.StreamName == name && s.Active:
+			return "active"
+		case s.StreamName == name:
+			return "inactive"
 		}
 	}
-	return false
+	return "absent"
+}
+
+// stored returns how many messages a stream has stored, as a machine reports it.
+func (m *machine) stored(t testing.TB, at, name string) int {
+	t.Helper()
+	var stored struct{ Count int }
+	m.api.must(t, "GET", at+"/streams/messages/count?streamname="+name, nil, &stored)
+	return stored.Count
 }
 
 // hasBridge reports whether a machine has connections of a bridge of the broker with that path.

@@ -1,0 +1,109 @@
+package streams_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"testing"
+
+	"signalbox/broker"
+	"signalbox/broker/messaging/messagingtest"
+	"signalbox/broker/streams"
+)
+
+// startShared opens the streams of broker "b" at a node, whose definitions are those of a registry.
+func startShared(t *testing.T, registry *messagingtest.Registry) *fixture {
+	t.Helper()
+	s := open(t, t.TempDir())
+	t.Cleanup(func() { must(t, s.Close(context.Background())) })
+	f := &fixture{tb: t, host: streams.NewHost(streams.DefaultConfig(), s, slog.New(slog.DiscardHandler)), store: s, broker: &fakeBroker{}}
+	f.host.Registry = registry
+	f.Engine = f.host.Open("b", f.broker)
+	t.Cleanup(f.stop)
+	must(t, f.Ready(t.Context()))
+	return f
+}
+
+// wantStream waits until a node has a stream with that source.
+func (r *fixture) wantStream(name, source string) {
+	r.tb.Helper()
+	await(r.tb, func() error {
+		s, err := r.GetStream(context.Background(), name)
+		if err == nil && s.SourceTopic != source {
+			err = errors.New("the source is " + s.SourceTopic)
+		}
+		return err
+	})
+}
+
+// wantNoStream waits until a node does not have a stream, nor anything stored of it.
+func (r *fixture) wantNoStream(name string) {
+	r.tb.Helper()
+	await(r.tb, func() error {
+		all, err := r.store.Definitions(context.Background(), "b")
+		for _, d := range all {
+			if d.StreamName == name {
+				err = errors.New("it is stored")
+			}
+		}
+		if _, found := r.GetStream(context.Background(), name); found == nil {
+			err = errors.New("it is there")
+		}
+		return err
+	})
+}
+
+// TestSharedDefinitions has two nodes follow each other's changes, also those that were made while one was away.
+func TestSharedDefinitions(t *testing.T) {
+	t.Parallel()
+	ctx, registry := t.Context(), messagingtest.New()
+	one, two := startShared(t, registry), startShared(t, registry)
+	one.create(persist)
+	two.wantStream("s", "in")
+	must(t, two.ModifyStream(ctx, broker.StreamSpec{StreamName: "s", SourceTopic: new("other")}, false))
+	one.wantStream("s", "other")
+	must(t, one.ModifyStream(ctx, spec(from("third")), true)) // it has the revision of the change
+	two.wantStream("s", "third")
+
+	two.stop()
+	must(t, one.DeleteStream(ctx, "s"))
+	one.create(named("new"), from("new"))
+	two.Engine = two.host.Open("b", two.broker)
+	must(t, two.Ready(ctx))
+	two.wantStream("new", "new")
+	two.wantNoStream("s")
+	must(t, two.DeleteStream(ctx, "new"))
+	one.wantNoStream("new")
+}
+
+// TestSharedConflict refuses a change of a definition that was changed at another node, and changes nothing.
+func TestSharedConflict(t *testing.T) {
+	t.Parallel()
+	ctx, registry := t.Context(), messagingtest.New()
+	node := startShared(t, registry)
+	node.create()
+	failed := &broker.Error{Kind: broker.Unavailable, Msg: "there is no majority"}
+	registry.Fail(failed)
+	wantKind(t, node.ModifyStream(ctx, broker.StreamSpec{StreamName: "s", SourceTopic: new("other")}, false), broker.Unavailable)
+	wantKind(t, node.CreateStream(ctx, spec(named("more"), from("more"))), broker.Unavailable)
+	wantKind(t, node.DeleteStream(ctx, "s"), broker.Unavailable)
+	registry.Fail(nil)
+	node.wantStream("s", "in")
+	node.wantNoStream("more")
+}
+
+// TestRefreshAwaitsNothing checks that a change is in force when Refresh returns.
+func TestRefreshAwaitsNothing(t *testing.T) {
+	t.Parallel()
+	registry := messagingtest.New()
+	node := startShared(t, registry)
+	node.create()
+	s, err := node.GetStream(t.Context(), "s")
+	must(t, err)
+	s.SourceTopic = "other"
+	registry.Set("s", streams.Encode(s))
+	must(t, node.Refresh(t.Context()))
+	if s, err = node.GetStream(t.Context(), "s"); err != nil || s.SourceTopic != "other" {
+		t.Errorf("got %+v %v", s, err)
+	}
+}
