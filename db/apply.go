@@ -66,6 +66,9 @@ func (d *DB) Apply(ctx context.Context, index uint64, proposal []byte) (result [
 		if s, changed := e.changedKey(); changed {
 			d.keyState.Store(&s)
 		}
+		if host, changed := e.changedHost(); changed {
+			d.host.Store(&host)
+		}
 		if to := e.upgradesTo(); to > 0 {
 			d.schema.note(to)
 			d.log.Info("the schema of the shared database was changed on all nodes", slog.Int64("schema", to))

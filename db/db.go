@@ -46,6 +46,7 @@ type DB struct {
 	follow   changeSignal            // of broker connections, by the log
 	defined  changeSignal            // of definitions, by the log
 	imported atomic.Bool             // definitions are stored here
+	host     atomic.Pointer[string]  // where they run
 	replaced atomic.Uint64           // how often the content was replaced
 	keys     SecretKeys              // nil for none
 	keyState atomic.Pointer[KeyState]

@@ -33,12 +33,24 @@ func scanDefinition(row scanner) (f Definition, err error) {
 	return f, err
 }
 
-// ListDefinitions lists the definitions of a kind of a broker connection, by name.
-func (d *DB) ListDefinitions(ctx context.Context, kind DefinitionKind, brokerID string) ([]Definition, error) {
+// ListDefinitions lists the definitions of a kind of a broker connection, by name. ErrNotFound: no such broker connection.
+func (d *DB) ListDefinitions(ctx context.Context, kind DefinitionKind, brokerID string) (all []Definition, err error) {
 	const q = "SELECT kind, broker_id, name, rev, document FROM definitions WHERE broker_id = ? AND kind = ? ORDER BY name"
-	all, err := collect(ctx, d.ro, scanDefinition, q, brokerID, kind)
-	return all, wrap("list definitions", err)
+	err = d.read(ctx, "list definitions", func(tx *sql.Tx) error {
+		found, err := exists(ctx, tx, connectionExistsQuery, brokerID)
+		if err == nil && !found {
+			err = ErrNotFound
+		}
+		if err != nil {
+			return err
+		}
+		all, err = collect(ctx, tx, scanDefinition, q, brokerID, string(kind))
+		return err
+	})
+	return all, err
 }
+
+const connectionExistsQuery = "SELECT EXISTS (SELECT 1 FROM brokers WHERE id = ?)"
 
 // AllDefinitions lists the definitions of all broker connections.
 func (d *DB) AllDefinitions(ctx context.Context) ([]Definition, error) {
@@ -47,60 +59,111 @@ func (d *DB) AllDefinitions(ctx context.Context) ([]Definition, error) {
 }
 
 // DefinitionsChanged returns a channel that is closed when definitions may have changed by Apply, and by
-// ContentReplaced.
+// ContentReplaced, ImportDefinitions and NotifyDefinitions.
 func (d *DB) DefinitionsChanged() <-chan struct{} { return d.defined.wait() }
 
-// HasImported reports whether Imported was called: definitions are stored here, and not in files of this machine alone.
+// NotifyDefinitions has those who wait for DefinitionsChanged read the definitions again.
+func (d *DB) NotifyDefinitions() { d.defined.notify() }
+
+// HasImported reports whether definitions are stored here, and not in files of this machine alone: since ImportDefinitions.
 func (d *DB) HasImported() bool { return d.imported.Load() }
 
-// Imported notes, durably, that all definitions are stored here from now on.
-func (d *DB) Imported(ctx context.Context) error {
-	err := d.writeLocal(ctx, "note that definitions are imported", func(tx *sql.Tx) error {
-		_, err := tx.ExecContext(ctx, "UPDATE local_state SET imported = 1")
-		return err
+// ImportDefinitions stores the definitions of this machine, and notes, durably, that definitions are stored here from
+// now on. Those of broker connections that do not exist are left out. If the database is this node's own, they replace
+// those that are stored; else they are added to what other nodes have stored, and those that had been defined there are
+// returned.
+func (d *DB) ImportDefinitions(ctx context.Context, all []Definition) (defined []Definition, err error) {
+	err = d.write(ctx, "import definitions", func(tx *writeTx) error {
+		defined = nil
+		if tx.recorded == nil {
+			if _, err := tx.ExecContext(ctx, "DELETE FROM definitions"); err != nil {
+				return err
+			}
+			if _, err := tx.ExecContext(ctx, importedQuery); err != nil {
+				return err
+			}
+		}
+		for _, f := range all {
+			had, err := d.importOne(ctx, tx, f)
+			if err != nil {
+				return err
+			}
+			if had {
+				defined = append(defined, f)
+			}
+		}
+		return nil
 	})
 	if err == nil {
-		d.imported.Store(true)
+		err = d.writeLocal(ctx, "note that definitions are imported", func(tx *sql.Tx) error {
+			_, err := tx.ExecContext(ctx, importedQuery)
+			return err
+		})
 	}
-	return err
+	if err == nil {
+		d.imported.Store(true)
+		d.defined.notify()
+	}
+	return defined, err
+}
+
+const importedQuery = "UPDATE local_state SET imported = 1"
+
+// importOne stores a definition, unless one is stored, which it reports, or there is no such broker connection.
+func (d *DB) importOne(ctx context.Context, tx *writeTx, f Definition) (had bool, err error) {
+	rev, err := definitionRev(ctx, tx, f)
+	if err != nil || rev != 0 {
+		return rev != 0, err
+	}
+	found, err := exists(ctx, tx, connectionExistsQuery, f.BrokerID)
+	if err != nil || !found {
+		return false, err
+	}
+	return false, d.putDefinition(ctx, tx, f, 0)
 }
 
 // readImported reads whether definitions are stored here. The database may have the schema of the release before.
-func (d *DB) readImported(ctx context.Context, q queryer) error {
+func readImported(ctx context.Context, q queryer) (imported bool, err error) {
 	has, err := exists(ctx, q, "SELECT EXISTS (SELECT 1 FROM pragma_table_info('local_state') WHERE name = 'imported')")
 	if has {
 		has, err = exists(ctx, q, "SELECT imported FROM local_state")
 	}
-	d.imported.Store(has)
-	return err
+	return has, err
 }
 
 // PutDefinition stores a definition, provided that the stored one has the revision rev; 0 means that there is none.
 // ErrNotFound: no such broker connection. ErrConflict: another revision.
 func (d *DB) PutDefinition(ctx context.Context, f Definition, rev int64) error {
-	const (
-		insert = "INSERT INTO definitions (id, kind, broker_id, name, rev, document) VALUES (?, ?, ?, ?, ?, ?)"
-		update = "UPDATE definitions SET rev = ?, document = ? WHERE id = ?"
-	)
 	return d.write(ctx, "store a definition", func(tx *writeTx) error {
 		stored, err := definitionRev(ctx, tx, f)
 		if err == nil && stored != rev {
 			err = ErrConflict
 		}
-		document := f.Document
-		if err == nil && f.Kind == BridgeDefinition {
-			document, err = d.current(ctx, tx, document, f.ID())
-		}
-		switch {
-		case err != nil:
+		if err != nil {
 			return err
-		case rev == 0:
-			_, err = tx.ExecContext(ctx, insert, f.ID(), string(f.Kind), f.BrokerID, f.Name, f.Rev, document)
-		default:
-			_, err = tx.ExecContext(ctx, update, f.Rev, document, f.ID())
 		}
-		return err
+		return d.putDefinition(ctx, tx, f, rev)
 	})
+}
+
+// putDefinition stores a definition, a new one if rev is 0.
+func (d *DB) putDefinition(ctx context.Context, tx *writeTx, f Definition, rev int64) (err error) {
+	const (
+		insert = "INSERT INTO definitions (id, kind, broker_id, name, rev, document) VALUES (?, ?, ?, ?, ?, ?)"
+		update = "UPDATE definitions SET rev = ?, document = ? WHERE id = ?"
+	)
+	document := f.Document
+	if f.Kind == BridgeDefinition {
+		if document, err = d.current(ctx, tx, document, f.ID()); err != nil {
+			return err
+		}
+	}
+	if rev == 0 {
+		_, err = tx.ExecContext(ctx, insert, f.ID(), string(f.Kind), f.BrokerID, f.Name, f.Rev, document)
+	} else {
+		_, err = tx.ExecContext(ctx, update, f.Rev, document, f.ID())
+	}
+	return err
 }
 
 // DeleteDefinition deletes a definition, provided that it has its revision. ErrConflict: another revision, or

@@ -35,15 +35,53 @@ func TestDefinitions(t *testing.T) {
 	all, err = d.AllDefinitions(ctx)
 	wantErr(t, err, nil)
 	wantEqual(t, all, []db.Definition{})
+	_, err = d.ListDefinitions(ctx, db.StreamDefinition, "b")
+	wantErr(t, err, db.ErrNotFound)
 }
 
-// TestImported checks that what was noted is there after the next opening.
-func TestImported(t *testing.T) {
+// TestImportDefinitions replaces what a node of its own has stored, and leaves out what belongs to no connection.
+func TestImportDefinitions(t *testing.T) {
 	t.Parallel()
 	d, ctx := world(t), t.Context()
 	wantEqual(t, d.HasImported(), false)
-	must(t, d.Imported(ctx))
+	stream := db.Definition{Kind: db.StreamDefinition, BrokerID: "b", Name: "levels", Rev: 3, Document: []byte("{}")}
+	other, missing := stream, stream
+	other.Name, missing.BrokerID = "other", "none"
+	must(t, d.PutDefinition(ctx, other, 0))
+	changed := d.DefinitionsChanged()
+	defined, err := d.ImportDefinitions(ctx, []db.Definition{stream, missing})
+	wantErr(t, err, nil)
+	wantEqual(t, len(defined), 0)
 	wantEqual(t, d.HasImported(), true)
+	all, err := d.AllDefinitions(ctx)
+	wantErr(t, err, nil)
+	wantEqual(t, all, []db.Definition{stream})
+	select {
+	case <-changed:
+	default:
+		t.Error("who waits for a change does not know of it")
+	}
+}
+
+// TestHost checks who runs streams and bridges: a node of its own, and none that has left others.
+func TestHost(t *testing.T) {
+	t.Parallel()
+	d, ctx := world(t), t.Context()
+	wantEqual(t, d.Hosts(), true)
+	must(t, d.BecomeHost(ctx), d.Unshare(ctx))
+	wantEqual(t, d.Hosts(), true)
+	stream := db.Definition{Kind: db.StreamDefinition, BrokerID: "b", Name: "levels", Rev: 3, Document: []byte("{}")}
+	must(t, d.PutDefinition(ctx, stream, 0))
+	stream.Rev, stream.Document = 4, []byte(`{"active":false}`)
+	must(t, d.UnshareLeft(ctx, []db.Definition{stream}))
+	wantEqual(t, d.Hosts(), false)
+	all, err := d.AllDefinitions(ctx)
+	wantErr(t, err, nil)
+	wantEqual(t, all, []db.Definition{stream})
+	must(t, d.RestoreHost(ctx, false))
+	wantEqual(t, d.Hosts(), true)
+	must(t, d.RestoreHost(ctx, true))
+	wantEqual(t, d.Hosts(), false)
 }
 
 // TestConfigurationsAreSecrets checks that configurations of bridges are among the secrets, and streams are not.
@@ -74,5 +112,33 @@ func TestConfigurationsAreSecrets(t *testing.T) {
 	wantErr(t, err, nil)
 	if len(stored) != 1 || string(stored[0].Document) != "sealed anew" || stored[0].Rev != 1 {
 		t.Fatalf("stored: %+v", stored)
+	}
+}
+
+// TestDefinitionsAreShared has two nodes that share a database import what each of them has defined, and run them in turn.
+func TestDefinitionsAreShared(t *testing.T) {
+	t.Parallel()
+	f, ctx := newFleet(t, 2), t.Context()
+	one, two := f.nodes[0].d, f.nodes[1].d
+	of := func(name string, rev int64) db.Definition {
+		return db.Definition{Kind: db.StreamDefinition, BrokerID: "b", Name: name, Rev: rev, Document: []byte("{}")}
+	}
+	defined, err := one.ImportDefinitions(ctx, []db.Definition{of("both", 1), of("one", 2)})
+	wantErr(t, err, nil)
+	wantEqual(t, len(defined), 0)
+	must(t, two.CatchUp(ctx))
+	wantEqual(t, two.HasImported(), false)
+	defined, err = two.ImportDefinitions(ctx, []db.Definition{of("both", 3), of("two", 4)})
+	wantErr(t, err, nil)
+	wantEqual(t, defined, []db.Definition{of("both", 3)})
+	must(t, one.CatchUp(ctx))
+	all, err := one.AllDefinitions(ctx)
+	wantErr(t, err, nil)
+	wantEqual(t, all, []db.Definition{of("both", 1), of("one", 2), of("two", 4)})
+
+	for _, n := range []struct{ host, other *db.DB }{{one, two}, {two, one}, {one, two}} {
+		must(t, n.host.BecomeHost(ctx), n.other.CatchUp(ctx))
+		wantEqual(t, n.host.Hosts(), true)
+		wantEqual(t, n.other.Hosts(), false)
 	}
 }

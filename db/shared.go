@@ -44,9 +44,16 @@ func (d *DB) readShared(ctx context.Context, q queryer) (origin string, err erro
 	if err := q.QueryRowContext(ctx, state).Scan(&applied, &key.ID, &key.Since, &origin); err != nil {
 		return "", fmt.Errorf("read the state of sharing: %w", err)
 	}
-	if err := d.readImported(ctx, q); err != nil {
+	imported, err := readImported(ctx, q)
+	if err != nil {
 		return "", fmt.Errorf("read the state of sharing: %w", err)
 	}
+	host, err := readHost(ctx, q)
+	if err != nil {
+		return "", fmt.Errorf("read the state of sharing: %w", err)
+	}
+	d.imported.Store(imported)
+	d.host.Store(&host)
 	d.applied.Store(applied)
 	d.keyState.Store(&key)
 	return origin, nil
@@ -83,16 +90,29 @@ func (d *DB) Share(ctx context.Context, log Log) error {
 // Unshare makes the content this node's own: all writes from now on are local, and the log that was
 // applied is forgotten. Writes that wait fail with ErrUnavailable or ErrUnconfirmed. The secrets stay
 // sealed with the key that other nodes know. An older schema is brought up to date.
-func (d *DB) Unshare(ctx context.Context) error {
+func (d *DB) Unshare(ctx context.Context) error { return d.unshare(ctx, false, nil) }
+
+// UnshareLeft is Unshare of a node that has left the others, which go on with the streams and bridges. Their definitions
+// here are replaced by off.
+func (d *DB) UnshareLeft(ctx context.Context, off []Definition) error {
+	return d.unshare(ctx, true, off)
+}
+
+func (d *DB) unshare(ctx context.Context, left bool, off []Definition) error {
 	d.endSharing()
 	err := d.holdingWriter(ctx, func(w *sql.Conn) error {
 		err := d.upgradeOwn(ctx, w, func(tx *sql.Tx) error {
-			const q = "UPDATE shared_state SET applied = 0, reserved_by = '', reserved_left = 0, key_since = ?"
-			_, err := tx.ExecContext(ctx, q, knownByOthers)
-			return err
+			const q = "UPDATE shared_state SET applied = 0, reserved_by = '', reserved_left = 0, key_since = ?, host = iif(?, ?, host)"
+			if _, err := tx.ExecContext(ctx, q, knownByOthers, left, hostLeft); err != nil {
+				return err
+			}
+			return replaceDefinitions(ctx, tx, off)
 		})
 		if err != nil {
 			return err
+		}
+		if left {
+			d.host.Store(new(hostLeft))
 		}
 		d.sharing.Store(nil)
 		d.applied.Store(0)

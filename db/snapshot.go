@@ -242,6 +242,9 @@ func (d *DB) adopt(ctx context.Context, staged string, index uint64) (err error)
 		if _, err := tx.ExecContext(ctx, own); err != nil {
 			return err
 		}
+		if err := adoptImported(ctx, tx, index); err != nil {
+			return err
+		}
 		const replaced = "UPDATE main.shared_keys SET since = ? WHERE id = (SELECT key_id FROM own.shared_state)"
 		if _, err := tx.ExecContext(ctx, replaced, millis(time.Now())); err != nil {
 			return err
@@ -250,4 +253,25 @@ func (d *DB) adopt(ctx context.Context, staged string, index uint64) (err error)
 		_, err := tx.ExecContext(ctx, state, int64(index)) //nolint:gosec // an index does not become that great
 		return err
 	})
+}
+
+// adoptImported stores whether definitions of this machine are among those of the content: if they were among those of
+// the former one. Of content that is put back (index 0), that is what it says.
+func adoptImported(ctx context.Context, tx *sql.Tx, index uint64) error {
+	has := func(schema string) (bool, error) {
+		return exists(ctx, tx, "SELECT EXISTS (SELECT 1 FROM pragma_table_info('local_state', ?) WHERE name = 'imported')", schema)
+	}
+	known, err := has("main")
+	if err != nil || !known || index == 0 {
+		return err
+	}
+	former, err := has("own")
+	if former {
+		former, err = exists(ctx, tx, "SELECT imported FROM own.local_state")
+	}
+	if err != nil {
+		return err
+	}
+	_, err = tx.ExecContext(ctx, "UPDATE main.local_state SET imported = ?", former)
+	return err
 }

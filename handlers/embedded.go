@@ -61,9 +61,9 @@ func (c *Connections) embedded() embeddedRecord {
 
 // NodeID returns what distinguishes this node, in the client ids with which streams and bridges connect to brokers, from
 // others with the same connections: "" while it shares them, as one node after the other takes over the sessions
-// of these clients, for one that never shared any, and for the one whose connections they were before.
+// of these clients, and otherwise unless it has left a cluster, which has these sessions now.
 func (c *Connections) NodeID() string {
-	if c.embedded().added && !c.DB.IsShared() {
+	if !c.DB.IsShared() && !c.DB.Hosts() {
 		return c.DB.Origin()
 	}
 	return ""

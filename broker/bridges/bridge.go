@@ -116,7 +116,7 @@ func (b *bridge) set(ctx context.Context, op string, text json.RawMessage) error
 		s.closeUnused(b)
 		return invalidError(op, sorted(problems))
 	}
-	if old != nil && string(old.text) == string(d.text) {
+	if b.rev == 0 && old != nil && string(old.text) == string(d.text) {
 		s.closeUnused(b)
 		return nil
 	}
@@ -175,8 +175,8 @@ func (s changes) closeUnused(b *bridge) {
 	}
 }
 
-// commit stores a document, by put, which calls store, and puts it in force. Deleted connections end before, so that their
-// queues are not in use when they are deleted.
+// commit has put store the document, which calls store, and then puts the document in force. Deleted connections end before,
+// so that their queues are not in use when they are deleted.
 func (b *bridge) commit(ctx context.Context, op string, d *document, s changes, problems Problems, put func(store func() error) error) error {
 	deleted := slices.DeleteFunc(slices.Clone(b.allLinks()), func(l *link) bool {
 		return slices.ContainsFunc(s, func(s *connectionChange) bool { return s.link == l })
@@ -203,7 +203,7 @@ func (b *bridge) store(ctx context.Context, d *document) error {
 	return b.engine.host.store.PutConfig(ctx, b.engine.brokerID, b.kind.ID(), d.text, d.names())
 }
 
-// apply puts one connection in force, which cannot be used for the reason in problem.
+// apply puts one connection in force. It cannot be used if problem is not empty, which is the reason.
 func (b *bridge) apply(ctx context.Context, s *connectionChange, problem string) *link {
 	switch {
 	case s.link == nil:

@@ -77,7 +77,9 @@ func (e *Engine) load(ctx context.Context) error {
 				e.stopBridges()
 				return err
 			}
-			documents[id] = d.Document
+			if d.Document != nil {
+				documents[id] = d.Document
+			}
 		}
 		if text, ok := documents[id]; ok {
 			b.load(ctx, text)

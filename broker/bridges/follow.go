@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 
 	"signalbox/broker/messaging"
 )
@@ -13,7 +12,7 @@ import (
 // connection of the bridge may be open.
 func (b *bridge) adopt(ctx context.Context, here json.RawMessage, d messaging.Definition) error {
 	b.rev = d.Rev
-	if string(here) == string(d.Document) {
+	if d.Document == nil || string(here) == string(d.Document) {
 		return nil
 	}
 	read, problems := b.kind.schema().read(d.Document, nil)
@@ -38,9 +37,14 @@ func (e *Engine) follow(ctx context.Context) error {
 // follow puts a configuration of the registry in force. Its problems, if this version requires more than the one
 // that stored it, are shown as problems of the connections.
 func (b *bridge) follow(ctx context.Context, d messaging.Definition) error {
+	if d.Document == nil { // it may be replaced
+		b.rev = d.Rev
+		return nil
+	}
 	read, problems := b.kind.schema().read(d.Document, nil)
 	if read == nil {
-		return fmt.Errorf("read the configuration of %s: %s", b.kind.ID(), problems[0].Msg)
+		b.log.Error("the configuration of a bridge cannot be read; the former one stays in force", "problem", problems[0].Msg)
+		return nil
 	}
 	s := b.planChanges(read, &problems)
 	err := b.commit(ctx, opFollow, read, s, problems, func(store func() error) error { return store() })

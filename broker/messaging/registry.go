@@ -15,17 +15,17 @@ type Registry interface {
 	// Put stores a definition, or deletes it if the document is nil, and then calls store, which does
 	// so in the Store. Where the registry does not have the definitions of the broker it calls store only.
 	// The revision is that of the definition which the caller has seen, 0 for none; Put returns the new one.
-	// Errors are a [*broker.Error]: of kind Conflict if another revision is stored, of kind Exists if
-	// the caller has seen none; and that of store, after which the registry may have the definition.
+	// Errors are a [*broker.Error]: of kind Conflict if another revision is stored; and of kind Unconfirmed if store
+	// failed, after which the registry has the definition.
 	Put(ctx context.Context, brokerID, name string, document []byte, rev int64, store func() error) (int64, error)
-	// Changed returns a channel that is closed when definitions may have changed by other nodes.
+	// Changed returns a channel that is closed when definitions may have changed by Put, of this node or another one.
 	Changed() <-chan struct{}
 }
 
 // Definition is a definition in a [Registry].
 type Definition struct {
-	Rev      int64 // never 0; another one after each change
-	Document []byte
+	Rev      int64  // never 0; another one after each change
+	Document []byte // nil if it cannot be read at present
 }
 
 // LocalRegistry is the Registry of a service on its own: it has no definitions.
@@ -55,12 +55,19 @@ func (l *Lifecycle) Follow(r Registry, op string, apply func(context.Context) er
 	}
 	l.follow = func(ctx context.Context) error { return l.Change(ctx, op, apply) }
 	go func() {
-		for l.Ready(l.ctx) == nil {
+		for logged := ""; l.Ready(l.ctx) == nil; {
 			changed := r.Changed()
 			var again <-chan time.Time
-			if err := l.Refresh(l.ctx); err != nil && l.ctx.Err() == nil {
-				l.log.Warn("the "+l.noun+"s are not yet as the cluster has them; trying again", "error", err)
+			err := l.Refresh(l.ctx)
+			switch {
+			case err == nil:
+				logged = ""
+			case l.ctx.Err() == nil:
 				again = time.After(retryFollow)
+				if text := err.Error(); text != logged {
+					logged = text
+					l.log.Warn("the "+l.noun+"s are not yet as the cluster has them; trying again", "error", err)
+				}
 			}
 			select {
 			case <-changed:

@@ -77,6 +77,18 @@ func (o *hostedFeatures) Serving(ctx context.Context) (context.Context, error) {
 	return o.serving(ctx)
 }
 
+// refresh waits until the definitions are those that the nodes of a cluster know.
+func (o *hostedFeatures) refresh(ctx context.Context) error {
+	for _, e := range o.engines {
+		for e.Refresh(ctx) != nil { // its engine logs why
+			if !messaging.Sleep(ctx, time.Second) {
+				return ctx.Err()
+			}
+		}
+	}
+	return nil
+}
+
 // hostedBroker is the broker of the features.
 type hostedBroker struct {
 	*client.Client
@@ -94,6 +106,12 @@ func (b hostedBroker) Serving(ctx context.Context) (context.Context, error) {
 func (b hostedBroker) Subscribe(filter string, t messaging.Tap) (cancel func()) {
 	b.hosted.start()
 	return b.Client.Subscribe(filter, t)
+}
+
+// Publish publishes messages; see [messaging.Broker].
+func (b hostedBroker) Publish(ctx context.Context, messages []messaging.Message) (done, refused int, err error) {
+	b.hosted.start()
+	return b.Client.Publish(ctx, messages)
 }
 
 // Reached returns nil if messages can be published now.
@@ -196,14 +214,12 @@ func (b *Broker) flowOptions(id string) client.Options {
 		if _, err := b.hosted.Serving(ctx); err != nil {
 			return err
 		}
-		return await(ctx)
+		if err := await(ctx); err != nil {
+			return err
+		}
+		return b.hosted.refresh(ctx)
 	}
 	o.Open = func(ctx context.Context) (net.Conn, error) {
-		for _, e := range b.hosted.engines {
-			if err := e.Refresh(ctx); err != nil {
-				return nil, err
-			}
-		}
 		conn, err := open(ctx)
 		if err != nil {
 			return nil, err
@@ -232,7 +248,7 @@ func (b *Broker) explainFlow(err error) *broker.Error {
 		return b.explain(f)
 	case isDisconnect && ended.TakenOver():
 		return &broker.Error{Kind: broker.Unavailable, Op: "connect", Err: err,
-			Msg: "another client connects with the client id of this service's streams; make sure that the service runs only once"}
+			Msg: "another client connects with the client id of this service's streams; make sure that the service runs only once, or that its node has left no cluster that goes on with them"}
 	}
 	return b.explain(&failure{Stage: serving, Err: err})
 }

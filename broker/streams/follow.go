@@ -13,11 +13,11 @@ import (
 // definitions returns the definitions of the streams, each stored here, and those that are stored here
 // and not defined any more.
 func (e *Engine) definitions(ctx context.Context) (all, undefined []Definition, err error) {
-	here, err := e.host.store.Definitions(ctx, e.brokerID)
+	defined, ok, err := e.host.Registry.Definitions(ctx, e.brokerID)
 	if err != nil {
 		return nil, nil, err
 	}
-	defined, ok, err := e.host.Registry.Definitions(ctx, e.brokerID)
+	here, err := e.host.store.Definitions(ctx, e.brokerID)
 	if err != nil || !ok {
 		return here, nil, err
 	}
@@ -82,6 +82,9 @@ func (e *Engine) discard(ctx context.Context, d Definition) error {
 
 // follow puts in force what has changed in the registry.
 func (e *Engine) follow(ctx context.Context) error {
+	if _, ok, err := e.host.Registry.Definitions(ctx, e.brokerID); err != nil || !ok {
+		return err
+	}
 	all, undefined, err := e.definitions(ctx)
 	for _, d := range undefined {
 		if s := e.stream(d.StreamName); s != nil {
@@ -110,8 +113,10 @@ func (e *Engine) followOne(ctx context.Context, d Definition) error {
 		return nil
 	}
 	q, err := query.Compile(d.Query)
-	if err == nil {
-		s.modify(d, q)
+	if err != nil {
+		s.log.Error("the definition of a stream cannot be used; the former one stays in force", "error", err)
+		return nil
 	}
-	return err
+	s.modify(d, q)
+	return nil
 }

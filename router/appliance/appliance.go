@@ -216,7 +216,10 @@ func (a *Appliance) openData(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	a.machine, a.shared = v, sharedDatabase{d, keys, &definitions{db: d, keys: keys, log: a.log}, newLeading(d)}
+	a.machine, a.shared = v, sharedDatabase{d, keys, &definitions{db: d, keys: keys, log: a.log}, newLeading(d), a.cfg.DataDir}
+	if err := a.endShared(ctx); err != nil {
+		return err
+	}
 	if err := a.shared.dropFormer(ctx); err != nil {
 		return err
 	}

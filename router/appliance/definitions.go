@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"sync"
-	"sync/atomic"
 
 	"signalbox/broker"
 	"signalbox/broker/bridges"
@@ -27,9 +26,9 @@ type definitions struct {
 	streams streams.Store
 	bridges bridges.Store
 	log     *slog.Logger
-	follows atomic.Bool // another node takes the messages
 
-	mu sync.RWMutex // held for writing while definitions are moved to the database
+	mu        sync.RWMutex // held for writing while the database becomes that of several nodes
+	importing sync.Mutex
 }
 
 // registry is the messaging.Registry for one kind of definitions.
@@ -52,11 +51,14 @@ func (r registry) Definitions(ctx context.Context, brokerID string) (map[string]
 		if !r.db.IsShared() {
 			return nil, false, nil
 		}
-		if err := r.move(ctx, func() error { return nil }); err != nil { // the former release stored none in the database
+		if err := r.importShared(ctx); err != nil { // the former release stored none in the database
 			return nil, false, err
 		}
 	}
 	rows, err := r.db.ListDefinitions(ctx, r.kind, brokerID)
+	if errors.Is(err, db.ErrNotFound) { // the connection is about to be closed; what is stored may be needed again
+		return nil, false, nil
+	}
 	if err != nil {
 		return nil, false, err
 	}
@@ -64,7 +66,8 @@ func (r registry) Definitions(ctx context.Context, brokerID string) (map[string]
 	for _, row := range rows {
 		document, err := r.open(row)
 		if err != nil {
-			return nil, false, fmt.Errorf("open the definition of %s: %w", row.Name, err)
+			r.log.Warn("a definition cannot be opened; define it again if that stays so", "kind", string(row.Kind), "broker", brokerID, "name", row.Name, "error", err)
+			document = nil
 		}
 		all[row.Name] = messaging.Definition{Rev: row.Rev, Document: document}
 	}
@@ -101,9 +104,10 @@ func (r registry) Put(ctx context.Context, brokerID, name string, document []byt
 		err = r.db.PutDefinition(ctx, row, rev)
 	}
 	if err != nil {
-		return 0, definitionError(err, r.kind, rev)
+		return 0, definitionError(err, r.kind)
 	}
 	if err := store(); err != nil {
+		r.db.NotifyDefinitions() // so that it is tried again
 		return 0, &broker.Error{Kind: broker.Unconfirmed, Err: err,
 			Msg: "the change is stored, and is not in force at this node yet, which tries again: " + err.Error()}
 	}
@@ -112,22 +116,25 @@ func (r registry) Put(ctx context.Context, brokerID, name string, document []byt
 
 // putLocal calls store if the database does not have the definitions of a broker, and reports whether it did.
 func (r registry) putLocal(brokerID string, store func() error) (bool, error) {
+	if brokerID == embedded.StoreID {
+		return true, store()
+	}
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	if brokerID != embedded.StoreID && r.db.HasImported() {
+	if r.db.HasImported() {
 		return false, nil
 	}
 	return true, store()
 }
 
 // definitionError returns an error of the database as one for users.
-func definitionError(err error, kind db.DefinitionKind, rev int64) error {
+func definitionError(err error, kind db.DefinitionKind) error {
 	e := &broker.Error{Kind: broker.Internal, Err: err, Msg: "the database failed; see the service's log"}
 	switch {
-	case errors.Is(err, db.ErrConflict) && rev == 0:
-		e.Kind, e.Msg = broker.Exists, "another node of the cluster has just created this "+string(kind)
 	case errors.Is(err, db.ErrConflict):
-		e.Kind, e.Msg = broker.Conflict, "this "+string(kind)+" was changed at another node of the cluster meanwhile: look at it, and repeat the change if it is still wanted"
+		e.Kind, e.Msg = broker.Conflict, "this "+string(kind)+" was just changed at another node of the cluster: look at it, and repeat the change if it is still wanted"
+	case errors.Is(err, db.ErrTooLarge):
+		e.Kind, e.Msg = broker.Invalid, "this "+string(kind)+" is larger than a cluster can store: divide it"
 	case errors.Is(err, db.ErrNotFound):
 		e.Kind, e.Msg = broker.NotFound, "the broker connection was deleted meanwhile"
 	case errors.Is(err, db.ErrUnavailable), errors.Is(err, db.ErrNoKey):
@@ -138,83 +145,89 @@ func definitionError(err error, kind db.DefinitionKind, rev int64) error {
 	return e
 }
 
-// move stores the definitions of all connected brokers in the database, unless that has them, and calls then before one
-// can be changed in the other stores.
-func (d *definitions) move(ctx context.Context, then func() error) error {
+// begin has then make the database that of several nodes. Before, the definitions of this machine are stored in it,
+// unless it has them, and none of them changes meanwhile.
+func (d *definitions) begin(ctx context.Context, then func() error) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if !d.db.HasImported() {
-		rows, err := d.db.AllBrokers(ctx)
-		for _, row := range rows {
-			err = errors.Join(err, d.moveStreams(ctx, row.ID), d.moveBridges(ctx, row.ID))
-		}
-		if err == nil {
-			err = d.db.Imported(ctx)
-		}
-		if err != nil {
-			return fmt.Errorf("share the streams and bridges of connected brokers: %w", err)
+		if err := d.importAll(ctx); err != nil {
+			return err
 		}
 	}
 	return then()
 }
 
-func (d *definitions) moveStreams(ctx context.Context, brokerID string) error {
-	all, err := d.streams.Definitions(ctx, brokerID)
-	for _, s := range all {
-		err = errors.Join(err, d.moveOne(ctx, db.StreamDefinition, brokerID, s.StreamName, streams.Encode(s.Stream)))
+// importShared stores the definitions of this machine, of the time before the nodes shared them, in the database.
+func (d *definitions) importShared(ctx context.Context) error {
+	if !d.importing.TryLock() {
+		return errors.New("the streams and bridges are being moved to the data of the cluster")
 	}
-	return err
-}
-
-func (d *definitions) moveBridges(ctx context.Context, brokerID string) error {
-	all, err := d.bridges.Configs(ctx, brokerID)
-	for id, document := range all {
-		err = errors.Join(err, d.moveOne(ctx, db.BridgeDefinition, brokerID, id, document))
-	}
-	return err
-}
-
-func (d *definitions) moveOne(ctx context.Context, kind db.DefinitionKind, brokerID, name string, document []byte) error {
-	err := d.db.PutDefinition(ctx, d.newDefinition(kind, brokerID, name, document), 0)
-	switch {
-	case errors.Is(err, db.ErrConflict):
-		d.log.Warn("another node of the cluster has defined it, too, and that definition counts from now on", "kind", string(kind), "broker", brokerID, "name", name)
-		return nil
-	case errors.Is(err, db.ErrNotFound): // the connection was deleted meanwhile
+	defer d.importing.Unlock()
+	if d.db.HasImported() {
 		return nil
 	}
-	return err
+	return d.importAll(ctx)
 }
 
-// switchOff switches off all streams and bridges in the database, which is this node's own again, if the nodes of its
-// former cluster go on with them.
-func (d *definitions) switchOff(ctx context.Context) error {
-	if !d.follows.Load() || !d.db.HasImported() {
-		return nil
-	}
-	rows, err := d.db.AllDefinitions(ctx)
-	for _, row := range rows {
-		err = errors.Join(err, d.switchOffOne(ctx, row))
-	}
-	if err != nil {
-		return fmt.Errorf("switch off the streams and bridges of connected brokers: %w", err)
-	}
-	d.db.ContentReplaced()
-	return nil
-}
-
-func (d *definitions) switchOffOne(ctx context.Context, row db.Definition) error {
-	document, err := d.open(row)
-	if errors.Is(err, db.ErrNoKey) {
-		return nil // nobody can use it
-	}
-	if err == nil {
-		document, err = inactive(row.Kind, document)
-	}
+// importAll stores the definitions of all connected brokers in the database.
+func (d *definitions) importAll(ctx context.Context) error {
+	rows, err := d.db.AllBrokers(ctx)
 	if err != nil {
 		return err
 	}
-	return d.db.PutDefinition(ctx, d.newDefinition(row.Kind, row.BrokerID, row.Name, document), row.Rev)
+	var all []db.Definition
+	for _, row := range rows {
+		own, err := d.ofMachine(ctx, row.ID)
+		if err != nil {
+			return fmt.Errorf("share the streams and bridges of connected brokers: %w", err)
+		}
+		all = append(all, own...)
+	}
+	defined, err := d.db.ImportDefinitions(ctx, all)
+	for _, row := range defined {
+		d.log.Warn("another node of the cluster has defined it, too, and that definition counts from now on", "kind", string(row.Kind), "broker", row.BrokerID, "name", row.Name)
+	}
+	if err != nil {
+		return fmt.Errorf("share the streams and bridges of connected brokers: %w", err)
+	}
+	return nil
+}
+
+// ofMachine returns the definitions of a connected broker that the stores of this machine have.
+func (d *definitions) ofMachine(ctx context.Context, brokerID string) (all []db.Definition, err error) {
+	defined, err := d.streams.Definitions(ctx, brokerID)
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range defined {
+		all = append(all, d.newDefinition(db.StreamDefinition, brokerID, s.StreamName, streams.Encode(s.Stream)))
+	}
+	configs, err := d.bridges.Configs(ctx, brokerID)
+	for id, document := range configs {
+		all = append(all, d.newDefinition(db.BridgeDefinition, brokerID, id, document))
+	}
+	return all, err
+}
+
+// switchedOff returns all definitions, whose streams are not active and whose connections are not enabled.
+func (d *definitions) switchedOff(ctx context.Context) (all []db.Definition, err error) {
+	rows, err := d.db.AllDefinitions(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, row := range rows {
+		document, err := d.open(row)
+		if err == nil {
+			document, err = inactive(row.Kind, document)
+		}
+		if err != nil { // nobody can use it
+			d.log.Warn("a definition cannot be switched off", "kind", string(row.Kind), "broker", row.BrokerID, "name", row.Name, "error", err)
+			continue
+		}
+		all = append(all, d.newDefinition(row.Kind, row.BrokerID, row.Name, document))
+	}
+	return all, nil
 }
 
 // inactive returns a document whose stream is not active, or whose connections are not enabled.

@@ -1,14 +1,19 @@
 package appliance
 
 import (
+	"bytes"
 	"context"
 	"log/slog"
 	"path/filepath"
 	"testing"
+	"time"
 
+	"signalbox/broker"
 	bridgestore "signalbox/broker/bridges/store"
+	"signalbox/broker/streams"
 	"signalbox/broker/streams/store"
 	"signalbox/db"
+	"signalbox/db/dbtest"
 	"signalbox/handlers/vault"
 )
 
@@ -23,3 +28,84 @@ func openDefinitions(t *testing.T, dir string, d *db.DB, keys *sharedKeys, machi
 	t.Cleanup(func() { must(t, b.Close(context.Background())) })
 	return &definitions{db: d, keys: keys, streams: s, bridges: b, log: slog.New(slog.DiscardHandler)}
 }
+
+// TestRegistry has the definitions of a machine move to the database when that becomes the one of several nodes, refuses a
+// change of an older revision, and switches all off when the node has left the others.
+func TestRegistry(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	f := newKeyFleet(t, 1)
+	s := f.nodes[0].sharedDatabase
+	must(t, s.CreateBroker(ctx, db.Broker{ID: "b", ProjectID: "p", Name: "b", Type: "self-hosted", CreatedAt: time.Now(), UpdatedAt: time.Now()}))
+	streams, bridges := registry{s.definitions, db.StreamDefinition}, registry{s.definitions, db.BridgeDefinition}
+	stored := 0
+	store := func() error { stored++; return nil }
+
+	rev, err := streams.Put(ctx, "b", "levels", []byte(`{"sourcetopic":"in","active":true}`), 0, store)
+	must(t, err)
+	_, err = bridges.Put(ctx, "b", "http-bridge", []byte(`{"version":"v1","connections":[{"name":"c","password":"secret"}]}`), 0, store)
+	must(t, err)
+	if _, err := streams.Put(ctx, "b", "levels", []byte(`{}`), rev+1, store); broker.KindOf(err) != broker.Conflict || stored != 2 {
+		t.Errorf("a change of another revision: %v, stored %d times", err, stored)
+	}
+	if _, ok, err := streams.Definitions(ctx, "none"); ok || err != nil {
+		t.Errorf("definitions of a connection that does not exist: %t %v", ok, err)
+	}
+	rows, err := s.AllDefinitions(ctx)
+	must(t, err)
+	for _, row := range rows {
+		if bytes.Contains(row.Document, []byte("secret")) {
+			t.Errorf("%s has a secret in plain text", row.ID())
+		}
+	}
+
+	must(t, s.unshare(ctx, true))
+	for _, tt := range []struct {
+		registry
+		name, want string
+	}{
+		{streams, "levels", `{"active":false,"sourcetopic":"in"}`},
+		{bridges, "http-bridge", `{"connections":[{"enabled":false,"name":"c","password":"secret"}],"version":"v1"}`},
+	} {
+		all, ok, err := tt.Definitions(ctx, "b")
+		if got := string(all[tt.name].Document); err != nil || !ok || got != tt.want {
+			t.Errorf("got %s %t %v, want %s", got, ok, err, tt.want)
+		}
+	}
+}
+
+// TestDefinitionsMove has what a machine has defined be in the database when that becomes the one of several nodes.
+func TestDefinitionsMove(t *testing.T) {
+	t.Parallel()
+	ctx, dir := t.Context(), t.TempDir()
+	d := dbtest.Open(t, filepath.Join(dir, databaseFile))
+	machine, err := vault.Open(filepath.Join(dir, keyFile), true)
+	must(t, err)
+	keys, err := openKeys(ctx, d, machine)
+	must(t, err)
+	must(t, d.CreateUser(ctx, db.User{ID: "u", Email: "u", CreatedAt: time.Now()}),
+		d.CreateProject(ctx, db.Project{ID: "p", OwnerID: "u", CreatedAt: time.Now()}),
+		d.CreateBroker(ctx, db.Broker{ID: "b", ProjectID: "p", Name: "b", Type: "self-hosted", CreatedAt: time.Now(), UpdatedAt: time.Now()}))
+	all := openDefinitions(t, dir, d, keys, machine)
+	streams := registry{all, db.StreamDefinition}
+	rev, err := streams.Put(ctx, "b", "levels", []byte(`{}`), 0, func() error {
+		_, err := all.streams.Put(ctx, "b", levels)
+		return err
+	})
+	if _, ok, failed := streams.Definitions(ctx, "b"); ok || failed != nil || err != nil || rev != 0 {
+		t.Errorf("a machine of its own has them in its store: %t %v %v %d", ok, failed, err, rev)
+	}
+	must(t, all.bridges.PutConfig(ctx, "b", "http-bridge", []byte(`{"connections":[]}`), nil))
+	begun := false
+	must(t, all.begin(ctx, func() error { begun = true; return nil }))
+	moved, ok, err := streams.Definitions(ctx, "b")
+	if err != nil || !ok || !begun || moved["levels"].Rev == 0 {
+		t.Errorf("got %v %t %v", moved, ok, err)
+	}
+	moved, _, err = registry{all, db.BridgeDefinition}.Definitions(ctx, "b")
+	if got := string(moved["http-bridge"].Document); err != nil || got != `{"connections":[]}` {
+		t.Errorf("got %s %v", got, err)
+	}
+}
+
+var levels = streams.Definition{Stream: broker.Stream{StreamName: "levels", SourceTopic: "in", Query: []byte("{}")}}

@@ -13,7 +13,7 @@ import (
 const leadingInterval = 50 * time.Millisecond
 
 // leading is whether this node takes the messages for the streams and bridges of connected brokers: always, but if
-// the nodes of a cluster share the database. Then only the leader does, once it has everything that was acknowledged.
+// the nodes of a cluster share the database. Then only the leader does, once the content names it as the host.
 type leading struct {
 	db   *db.DB
 	wake chan struct{} // buffered by one: the database has become shared, or the node's own
@@ -60,7 +60,7 @@ func (l *leading) run(ctx context.Context) {
 	defer l.set(ctx, false)
 	for ctx.Err() == nil {
 		shared := l.db.IsShared()
-		l.set(ctx, l.db.Leads() && (l.isSet() || !shared || l.catchUp(ctx) == nil))
+		l.set(ctx, l.db.Leads() && (!shared || l.host(ctx)))
 		if shared {
 			select {
 			case <-ticks.C:
@@ -76,11 +76,19 @@ func (l *leading) run(ctx context.Context) {
 	}
 }
 
-// catchUp waits until this node has everything that was acknowledged.
-func (l *leading) catchUp(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, time.Second)
+// hostTime bounds an attempt to become the host.
+const hostTime = 5 * time.Second
+
+// host becomes the host, and so applies everything that was acknowledged before, unless this node is the host. It
+// reports whether it is.
+func (l *leading) host(ctx context.Context) bool {
+	if l.isSet() && l.db.Hosts() {
+		return true
+	}
+	l.set(ctx, false)
+	ctx, cancel := context.WithTimeout(ctx, hostTime)
 	defer cancel()
-	return l.db.CatchUp(ctx)
+	return l.db.BecomeHost(ctx) == nil
 }
 
 func (l *leading) isSet() bool {

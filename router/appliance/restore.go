@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"signalbox/broker/storage"
+	"signalbox/db"
 	"signalbox/router/appliance/backup"
 )
 
@@ -232,6 +234,11 @@ func (r *restore) extract(ctx context.Context, partial string) error {
 			return err
 		}
 	}
+	if r.options.Cluster != "" {
+		if err := restoreHost(ctx, partial, r.options.Cluster == RestoreRejoin); err != nil {
+			return err
+		}
+	}
 	if !m.Has(backup.KeyName) && r.sameDirectory() {
 		text, err := os.ReadFile(filepath.Join(r.dir, keyFile))
 		if err == nil {
@@ -243,6 +250,16 @@ func (r *restore) extract(ctx context.Context, partial string) error {
 		}
 	}
 	return storage.SyncDir(partial)
+}
+
+// restoreHost has the streams and bridges of connected brokers rest at the restored node, if other nodes go on with them
+// (left), and run there if not.
+func restoreHost(ctx context.Context, dir string, left bool) error {
+	d, err := db.Open(ctx, filepath.Join(dir, databaseFile), slog.New(slog.DiscardHandler))
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.RestoreHost(ctx, left), d.Close(ctx))
 }
 
 // leaveBrokerOut makes the next start create the broker's database anew.

@@ -20,6 +20,7 @@ type sharedDatabase struct {
 	*sharedKeys
 	definitions *definitions
 	leading     *leading
+	dataDir     string
 }
 
 var _ embedded.Shared = sharedDatabase{}
@@ -42,16 +43,32 @@ func (s sharedDatabase) Begin(ctx context.Context, log embedded.SharedLog) error
 	if s.IsShared() {
 		return s.Share(ctx, databaseLog{log})
 	}
-	s.definitions.follows.Store(false)
-	return s.definitions.move(ctx, func() error { return s.Share(ctx, databaseLog{log}) })
+	return s.definitions.begin(ctx, func() error { return s.Share(ctx, databaseLog{log}) })
 }
 
 // End implements embedded.Shared.
 func (s sharedDatabase) End(ctx context.Context) error {
+	stored, err := embedded.ReadCluster(ctx, s.dataDir)
+	if err != nil {
+		return err
+	}
+	return s.unshare(ctx, stored.Left)
+}
+
+// unshare makes the content this node's own. If other nodes go on with the streams and bridges, these are switched off
+// here: if this node has left them, or was not the one that ran these.
+func (s sharedDatabase) unshare(ctx context.Context, left bool) (err error) {
 	defer s.leading.notify()
-	err := s.Unshare(ctx)
+	if outdated := s.IsOutdated(); outdated || s.Hosts() && !left {
+		err = s.Unshare(ctx)
+	} else {
+		var off []db.Definition
+		if off, err = s.definitions.switchedOff(ctx); err == nil {
+			err = s.UnshareLeft(ctx, off)
+		}
+	}
 	if err == nil {
-		err = s.definitions.switchOff(ctx)
+		s.ContentReplaced() // so that brokers connect with other client ids
 	}
 	return err
 }
@@ -105,26 +122,37 @@ func (a *Appliance) lastWrites(stop func(context.Context) error) func(context.Co
 	}
 }
 
-// checkShared refuses to start with shared data, which could not be changed, unless the node takes part in
-// the sharing. Those of a node that has left its cluster, or was restored without it, become its own.
-func (a *Appliance) checkShared(ctx context.Context, d *db.DB) error {
+// mayShare reports whether the node is configured to take part in the sharing of the database.
+func (a *Appliance) mayShare() bool {
 	c := a.cfg
-	if !d.IsShared() || c.Broker.Enabled && c.Cluster.Listen != "" && c.Cluster.ShareData {
+	return c.Broker.Enabled && c.Cluster.Listen != "" && c.Cluster.ShareData
+}
+
+// checkShared refuses to start with shared data, which could not be changed, unless the node takes part in
+// the sharing.
+func (a *Appliance) checkShared(ctx context.Context, d *db.DB) error {
+	if !d.IsShared() || a.mayShare() {
 		return nil
 	}
-	stored, err := embedded.ReadCluster(ctx, c.DataDir)
-	switch {
-	case err != nil:
-		return err
-	case stored.Shared:
-		return errors.New("the data of the platform (users, projects, connections) are shared with a cluster: " +
+	stored, err := embedded.ReadCluster(ctx, a.cfg.DataDir)
+	if err == nil && stored.Shared {
+		err = errors.New("the data of the platform (users, projects, connections) are shared with a cluster: " +
 			"set cluster.share_data to true again, with cluster.listen and broker.enabled, and let the node leave the cluster first")
 	}
-	outdated := d.IsOutdated()
-	if err := d.Unshare(ctx); err != nil || !outdated {
+	return err
+}
+
+// endShared makes the shared data of a node that has left its cluster, or was restored without it, its own, unless its
+// broker does so.
+func (a *Appliance) endShared(ctx context.Context) error {
+	if !a.shared.IsShared() || a.mayShare() {
+		return nil
+	}
+	outdated := a.shared.IsOutdated()
+	if err := a.shared.End(ctx); err != nil || !outdated {
 		return err
 	}
-	return d.AwaitSchema(ctx)
+	return a.shared.AwaitSchema(ctx)
 }
 
 // connectBrokers connects every stored broker, and then those that other nodes of a cluster store.

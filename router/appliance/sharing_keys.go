@@ -181,7 +181,6 @@ func (s sharedDatabase) receive(ctx context.Context, id string, key []byte) erro
 
 // Maintain implements embedded.Shared: it maintains the keys, and brings an older schema up to date.
 func (s sharedDatabase) Maintain(ctx context.Context, members embedded.SharedMembers) error {
-	s.definitions.follows.Store(!members.Leads())
 	err := s.maintainKeys(ctx, members)
 	if s.IsOutdated() {
 		err = errors.Join(err, s.upgrade(ctx, members))

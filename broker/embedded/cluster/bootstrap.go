@@ -104,7 +104,7 @@ func (n *Node) rollBack(cause error) error {
 
 // clearedValues are the changes that delete what a node has stored about its cluster.
 func clearedValues() raftlog.Changes {
-	return raftlog.Changes{nameIdentity: nil, nameState: nil, nameDeparture: nil, nameAcknowledged: nil}
+	return raftlog.Changes{nameIdentity: nil, nameState: nil, nameDeparture: nil, nameAcknowledged: nil, nameLeft: nil}
 }
 
 // newClusterState returns the initial state of a cluster.

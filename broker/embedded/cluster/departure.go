@@ -202,6 +202,9 @@ func (n *Node) finishDeparture(ctx context.Context, s *membership, why string, g
 	n.stopMembership(ctx)
 	changes := clearedValues()
 	changes[nameTombstones] = encodeTombstones(all, n.options.Seal)
+	if why != reasonDissolved {
+		changes[nameLeft] = []byte{1}
+	}
 	err := s.fsm.flushShared(ctx)
 	if err == nil {
 		err = n.store.Clear(changes)

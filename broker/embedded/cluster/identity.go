@@ -19,6 +19,7 @@ const (
 	nameState      = "cluster/state"
 	nameTombstones = "cluster/graves"
 	nameDeparture  = "cluster/ending"
+	nameLeft       = "cluster/left" // the last cluster goes on without this node
 	nameClock      = "cluster/clock"
 )
 

@@ -40,7 +40,9 @@ func (p *port) finish(uuid string) {
 
 // isDetached reports whether the user of a connection is not waited for: one of MQTT or HTTP may be handling the
 // request because of which this node leaves.
-func (g *inboundConn) isDetached() bool { return g.protocol == protocolMQTT || g.protocol == protocolHTTP }
+func (g *inboundConn) isDetached() bool {
+	return g.protocol == protocolMQTT || g.protocol == protocolHTTP
+}
 
 // closeAll closes connections whose users are not waited for.
 func closeAll(ended []*inboundConn) {

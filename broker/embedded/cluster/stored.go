@@ -15,15 +15,17 @@ type Stored struct {
 	Self    NodeID
 	Members []Member
 	Shared  bool // the cluster has a Shared
+	Left    bool // the node is in no cluster, as it has left one or was removed
 	ids     []*identity
 }
 
 // ReadStored reads the files of the node in a folder, which may be open.
 func ReadStored(ctx context.Context, dir string) (s Stored, err error) {
-	values, err := raftlog.ReadValues(ctx, dir, nameIdentity, nameTombstones, nameState)
+	values, err := raftlog.ReadValues(ctx, dir, nameIdentity, nameTombstones, nameState, nameLeft)
 	if err != nil {
 		return s, err
 	}
+	s.Left = values[nameLeft] != nil
 	if text := values[nameTombstones]; text != nil {
 		var dissolved []storedTombstone
 		if err := json.Unmarshal(text, &dissolved); err != nil {
@@ -44,6 +46,7 @@ func ReadStored(ctx context.Context, dir string) (s Stored, err error) {
 	if id == nil {
 		return s, nil
 	}
+	s.Left = false
 	s.ids, s.Self, s.Members, s.Shared = append(s.ids, id), id.Self.NodeID, id.Known, id.Shared
 	if text := values[nameState]; text != nil {
 		now, err := decodeState(text)

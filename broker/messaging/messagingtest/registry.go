@@ -65,8 +65,6 @@ func (r *Registry) put(name string, document []byte, rev int64) (int64, error) {
 	switch {
 	case r.err != nil:
 		return 0, r.err
-	case r.all[name].Rev != rev && rev == 0:
-		return 0, &broker.Error{Kind: broker.Exists, Msg: "it exists"}
 	case r.all[name].Rev != rev:
 		return 0, &broker.Error{Kind: broker.Conflict, Msg: "it was changed meanwhile"}
 	}

@@ -77,11 +77,27 @@ func TestClusterRunsConnectedStreams(t *testing.T) {
 	suite.WaitFor(t, "another node continues", func() bool { return target.count(t) >= began+phase })
 	others[0].change(t, "DELETE", at+"/streams?streamname=before", nil)
 	leader.start(t)
+	c.console = first.api // which has another address if it was the leader
 	t.Logf("killed after %d deliveries, of %d acknowledged messages", came, publishers.acknowledged())
 	suite.WaitFor(t, "the killed node shows that the stream was deleted meanwhile", func() bool { return leader.streamState(t, at, "before") == "absent" })
 	last := publishers.finish(t, came+3*phase)
 	suite.WaitFor(t, "all messages have come", func() bool { return len(missing(target.all(t), last)) == 0 })
 	t.Logf("%d deliveries, %d of them repeated", target.count(t), repeated(target.all(t)))
+
+	_, others = c.leading(t)
+	gone := others[0]
+	if gone == first { // which would have to leave through another node's console
+		gone = others[1]
+	}
+	if status, answer := c.ask(t, "PUT", c.at("/leave"), gone.node(c.brokers[gone.id])); status != http.StatusNoContent {
+		t.Fatalf("leave of node %d: %d %s", gone.id, status, answer)
+	}
+	suite.WaitFor(t, "what the node that has left keeps is switched off", func() bool {
+		return gone.streamState(t, at, "meanwhile") == "inactive" && !gone.hasBridge(t, at, bridge)
+	})
+	if first.streamState(t, at, "meanwhile") != "active" || !first.hasBridge(t, at, bridge) {
+		t.Error("the cluster does not go on with them")
+	}
 }
 
 // streamState returns whether a machine shows a stream of the broker with that path: "active", "inactive", "absent", or
@@ -115,12 +131,17 @@ func (m *machine) stored(t testing.TB, at, name string) int {
 	return stored.Count
 }
 
-// hasBridge reports whether a machine has connections of a bridge of the broker with that path.
+// hasBridge reports whether a machine has connections of a bridge of the broker with that path that are enabled.
 func (m *machine) hasBridge(t testing.TB, at, id string) bool {
 	t.Helper()
-	var config struct{ Connections []object }
+	var config struct{ Connections []struct{ Enabled *bool } }
 	m.api.must(t, "GET", at+"/bridges/"+id+"/config", nil, &config)
-	return len(config.Connections) > 0
+	for _, c := range config.Connections {
+		if c.Enabled == nil || *c.Enabled {
+			return true
+		}
+	}
+	return false
 }
 
 // repeated returns how many deliveries were of messages that had been delivered as they were sent.
