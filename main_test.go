@@ -92,6 +92,7 @@ var mayImport = map[string][]string{
 	"broker/mqtt/packet":                   {},
 	"broker/mqtt/topics":                   {},
 	"broker/messaging":                     {"broker", "broker/mqtt/packet"},
+	"broker/messaging/messagingtest":       {"broker", "broker/messaging"},
 	"broker/bridges":                       {"broker", "broker/bridges/mapping", "broker/messaging", "broker/panics"},
 	"broker/bridges/mapping":               {"broker/messaging", "broker/mqtt/packet"},
 	"broker/bridges/target":                {"broker/bridges", "broker/outbound"},

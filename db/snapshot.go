@@ -256,7 +256,7 @@ func (d *DB) adopt(ctx context.Context, staged string, index uint64) (err error)
 }
 
 // adoptImported stores whether definitions of this machine are among those of the content: if they were among those of
-// the former one. Of content that is put back (index 0), that is what it says.
+// the former one. Content that is put back (index 0) states it itself.
 func adoptImported(ctx context.Context, tx *sql.Tx, index uint64) error {
 	has := func(schema string) (bool, error) {
 		return exists(ctx, tx, "SELECT EXISTS (SELECT 1 FROM pragma_table_info('local_state', ?) WHERE name = 'imported')", schema)

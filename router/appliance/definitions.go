@@ -221,7 +221,7 @@ func (d *definitions) switchedOff(ctx context.Context) (all []db.Definition, err
 		if err == nil {
 			document, err = inactive(row.Kind, document)
 		}
-		if err != nil { // nobody can use it
+		if err != nil { // it cannot run either
 			d.log.Warn("a definition cannot be switched off", "kind", string(row.Kind), "broker", row.BrokerID, "name", row.Name, "error", err)
 			continue
 		}
