@@ -66,8 +66,8 @@ func (d *DB) Apply(ctx context.Context, index uint64, proposal []byte) (result [
 		if s, changed := e.changedKey(); changed {
 			d.keyState.Store(&s)
 		}
-		if host, changed := e.changedHost(); changed {
-			d.host.Store(&host)
+		if err := d.followHost(ctx, &e); err != nil {
+			return nil, fmt.Errorf("apply entry %d of the cluster's log to the database: %w", index, err)
 		}
 		if to := e.upgradesTo(); to > 0 {
 			d.schema.note(to)

@@ -71,10 +71,13 @@ func (d *DB) HasImported() bool { return d.imported.Load() }
 // ImportDefinitions stores the definitions of this machine, and notes, durably, that definitions are stored here from
 // now on. Those of broker connections that do not exist are left out. If the database is this node's own, they replace
 // those that are stored; else they are added to what other nodes have stored, and those that had been defined there are
-// returned.
-func (d *DB) ImportDefinitions(ctx context.Context, all []Definition) (defined []Definition, err error) {
+// returned. The owner is BridgeOwner from now on, unless there is one.
+func (d *DB) ImportDefinitions(ctx context.Context, owner string, all []Definition) (defined []Definition, err error) {
 	err = d.write(ctx, "import definitions", func(tx *writeTx) error {
 		defined = nil
+		if _, err := tx.ExecContext(ctx, "UPDATE shared_state SET bridge_owner = ? WHERE bridge_owner = ''", owner); err != nil {
+			return err
+		}
 		if tx.recorded == nil {
 			if _, err := tx.ExecContext(ctx, "DELETE FROM definitions"); err != nil {
 				return err
@@ -105,6 +108,16 @@ func (d *DB) ImportDefinitions(ctx context.Context, all []Definition) (defined [
 		d.defined.notify()
 	}
 	return defined, err
+}
+
+// BridgeOwner returns the name with which the bridges of broker connections connect to other brokers, "" if it is that of
+// the node: nodes that share the database have one, as one node continues the sessions of another.
+func (d *DB) BridgeOwner(ctx context.Context) (owner string, err error) {
+	if !d.IsShared() && !d.Hosts() {
+		return "", nil
+	}
+	err = d.ro.QueryRowContext(ctx, "SELECT bridge_owner FROM shared_state").Scan(&owner)
+	return owner, wrap("read the owner of bridges", err)
 }
 
 const importedQuery = "UPDATE local_state SET imported = 1"

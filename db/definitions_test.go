@@ -49,7 +49,7 @@ func TestImportDefinitions(t *testing.T) {
 	other.Name, missing.BrokerID = "other", "none"
 	must(t, d.PutDefinition(ctx, other, 0))
 	changed := d.DefinitionsChanged()
-	defined, err := d.ImportDefinitions(ctx, []db.Definition{stream, missing})
+	defined, err := d.ImportDefinitions(ctx, "me", []db.Definition{stream, missing})
 	wantErr(t, err, nil)
 	wantEqual(t, len(defined), 0)
 	wantEqual(t, d.HasImported(), true)
@@ -123,18 +123,24 @@ func TestDefinitionsAreShared(t *testing.T) {
 	of := func(name string, rev int64) db.Definition {
 		return db.Definition{Kind: db.StreamDefinition, BrokerID: "b", Name: name, Rev: rev, Document: []byte("{}")}
 	}
-	defined, err := one.ImportDefinitions(ctx, []db.Definition{of("both", 1), of("one", 2)})
+	defined, err := one.ImportDefinitions(ctx, "one", []db.Definition{of("both", 1), of("one", 2)})
 	wantErr(t, err, nil)
 	wantEqual(t, len(defined), 0)
 	must(t, two.CatchUp(ctx))
 	wantEqual(t, two.HasImported(), false)
-	defined, err = two.ImportDefinitions(ctx, []db.Definition{of("both", 3), of("two", 4)})
+	defined, err = two.ImportDefinitions(ctx, "two", []db.Definition{of("both", 3), of("two", 4)})
 	wantErr(t, err, nil)
 	wantEqual(t, defined, []db.Definition{of("both", 3)})
 	must(t, one.CatchUp(ctx))
 	all, err := one.AllDefinitions(ctx)
 	wantErr(t, err, nil)
 	wantEqual(t, all, []db.Definition{of("both", 1), of("one", 2), of("two", 4)})
+
+	for _, d := range []*db.DB{one, two} {
+		owner, err := d.BridgeOwner(ctx)
+		wantErr(t, err, nil)
+		wantEqual(t, owner, "one")
+	}
 
 	for _, n := range []struct{ host, other *db.DB }{{one, two}, {two, one}, {one, two}} {
 		must(t, n.host.BecomeHost(ctx), n.other.CatchUp(ctx))

@@ -3,9 +3,10 @@ package db
 import (
 	"context"
 	"database/sql"
+	"slices"
 )
 
-// hostLeft is the host in the content of a node that has left a cluster, which goes on with the definitions.
+// hostLeft is the host in the content of a node with which others have shared it, and go on with the definitions.
 const hostLeft = "left"
 
 // changeHostQuery is the statement that Apply recognises.
@@ -16,6 +17,18 @@ const changeHostQuery = "UPDATE shared_state SET host = ?"
 func (d *DB) Hosts() bool {
 	host := d.host.Load()
 	return host == nil || *host == "" || *host == d.origin
+}
+
+// IsHost reports whether this node was the last to call BecomeHost.
+func (d *DB) IsHost() bool {
+	host := d.host.Load()
+	return host != nil && *host == d.origin
+}
+
+// IsHostedElsewhere reports whether another node was the last to call BecomeHost.
+func (d *DB) IsHostedElsewhere() bool {
+	host := d.host.Load()
+	return !d.Hosts() && *host != hostLeft
 }
 
 // BecomeHost has the streams and bridges of broker connections run at this node from now on. When it returns nil, this
@@ -56,14 +69,16 @@ func readHost(ctx context.Context, q queryer) (host string, err error) {
 	return host, err
 }
 
-// changedHost returns the host after the entry, if that changes it.
-func (e *entry) changedHost() (host string, changed bool) {
-	for _, c := range e.statements {
-		if c.text == changeHostQuery && len(c.args) == 1 {
-			host, changed = c.args[0].(string)
-		}
+// followHost reads the host after an entry, if that may have changed it: an entry that had been applied before has not.
+func (d *DB) followHost(ctx context.Context, e *entry) error {
+	if !slices.ContainsFunc(e.statements, func(c statement) bool { return c.text == changeHostQuery }) {
+		return nil
 	}
-	return host, changed
+	host, err := readHost(ctx, d.rw)
+	if err == nil {
+		d.host.Store(&host)
+	}
+	return err
 }
 
 // replaceDefinitions stores definitions in place of those with the same ids.

@@ -92,8 +92,8 @@ func (d *DB) Share(ctx context.Context, log Log) error {
 // sealed with the key that other nodes know. An older schema is brought up to date.
 func (d *DB) Unshare(ctx context.Context) error { return d.unshare(ctx, false, nil) }
 
-// UnshareLeft is Unshare of a node that has left the others, which go on with the streams and bridges. Their definitions
-// here are replaced by off.
+// UnshareLeft is Unshare of a node with which others have shared the database, and go on with its streams and bridges. Their
+// definitions here are replaced by off.
 func (d *DB) UnshareLeft(ctx context.Context, off []Definition) error {
 	return d.unshare(ctx, true, off)
 }
@@ -172,7 +172,7 @@ func (d *DB) Changed() <-chan struct{} { return d.follow.wait() }
 // was opened. What is read before the call is not newer than that.
 func (d *DB) Replaced() uint64 { return d.replaced.Load() }
 
-// ContentReplaced has those who wait for Changed read the content that Restore has stored, when its
+// ContentReplaced has those who wait for Changed and DefinitionsChanged read the content that Restore has stored, when its
 // secrets can be read.
 func (d *DB) ContentReplaced() {
 	d.follow.notify()

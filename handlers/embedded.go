@@ -61,7 +61,7 @@ func (c *Connections) embedded() embeddedRecord {
 
 // NodeID returns what distinguishes this node, in the client ids with which streams and bridges connect to brokers, from
 // others with the same connections: "" while it shares them, as one node after the other takes over the sessions
-// of these clients, and otherwise unless it has left a cluster, which has these sessions now.
+// of these clients, and for a node that goes on with them; else the name of its copy, as others have the sessions.
 func (c *Connections) NodeID() string {
 	if !c.DB.IsShared() && !c.DB.Hosts() {
 		return c.DB.Origin()

@@ -1,9 +1,11 @@
 package router
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -32,6 +34,9 @@ func (row *route) isHosted() bool {
 	return strings.HasPrefix(row.Path, brokerPath+"/streams") || strings.HasPrefix(row.Path, brokerPath+"/bridges")
 }
 
+// forwardIdleTime is how long a connection to another node is kept for the next request.
+const forwardIdleTime = 30 * time.Second
+
 // forwarding is a request on its way to another node.
 type forwarding struct {
 	node int
@@ -57,14 +62,15 @@ func (rt *router) newForwarder() *httputil.ReverseProxy {
 				}
 				return rt.api.Nodes.Dial(ctx, node)
 			},
-			MaxConnsPerHost: 16, IdleConnTimeout: 30 * time.Second, DisableCompression: true,
+			ResponseHeaderTimeout: rt.cfg.WriteTimeout + forwardIdleTime,
+			MaxConnsPerHost:       24, IdleConnTimeout: forwardIdleTime, DisableCompression: true,
 		},
 		Rewrite: func(p *httputil.ProxyRequest) {
 			f := forwardingOf(p.In.Context())
 			p.Out.URL = &url.URL{Scheme: "http", Host: strconv.Itoa(f.node), RawQuery: p.In.URL.RawQuery}
 			p.Out.URL.Path, p.Out.URL.RawPath = unmarkEscapedSlashes(p.In.URL.Path)
 			p.Out.Host = p.In.Host
-			for _, name := range forwardingHeaders {
+			for _, name := range append(forwardingHeaders, "Expect") {
 				p.Out.Header.Del(name)
 			}
 			p.Out.Header.Set(callerHeader, rt.proxies.address(p.In).String())
@@ -88,29 +94,73 @@ func unmarkEscapedSlashes(path string) (plain, raw string) {
 	return strings.ReplaceAll(path, innerSlash, "/"), strings.Join(segments, "/")
 }
 
-// forward forwards an admitted request, if another node is to serve it, and reports whether it was answered. After an
-// error it was not.
+// errNoHost is why an operation on streams and bridges of a connected broker is refused.
+var errNoHost = &broker.Error{Kind: broker.Unavailable, Msg: "no node of the cluster runs the streams and bridges of this broker at the moment: try again"}
+
+// forward forwards an admitted request, if another node is to serve it, and reports whether it was answered. A request
+// that failed with an error has yet to be.
 func (rt *router) forward(w http.ResponseWriter, r *http.Request, row *route, params httprouter.Params) (done bool, err error) {
-	if !row.isHosted() || rt.api.Nodes == nil || r.Context().Value(forwardedKey{}) != nil {
+	if !row.isHosted() {
 		return false, nil
 	}
-	node := rt.api.HostedAt(r.Context(), params.ByName("projectId"), params.ByName("brokerId"))
-	if node == 0 {
+	node, known := rt.api.HostedAt(r.Context(), params.ByName("projectId"), params.ByName("brokerId"))
+	forwarded := r.Context().Value(forwardedKey{}) != nil
+	switch {
+	case known && node == 0:
 		return false, nil
+	case forwarded, !known && row.writes():
+		return false, errNoHost
+	case !known: // without a majority this node shows what it has
+		w.Header().Set(staleHeader, "true")
+		return false, nil
+	}
+	body, err := readBody(w, r, row.maxBody())
+	if err != nil {
+		return false, err
 	}
 	x := infoOf(r.Context())
 	f := &forwarding{node: node, id: x.id}
+	stale := w.Header().Get(staleHeader)
 	for name := range responseHeaders { // which the other node sets
 		w.Header().Del(name)
 	}
 	w.Header().Del("X-Request-Id")
-	rt.forwarder.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), forwardingKey{}, f)))
+	w.Header().Del(staleHeader)
+	rt.forwarder.ServeHTTP(&slowWriter{w, http.NewResponseController(w), rt.cfg.WriteTimeout}, f.request(r, body))
 	if f.err == nil {
 		return true, nil
 	}
 	setHeaders(w.Header(), x.id)
+	if stale != "" {
+		w.Header().Set(staleHeader, stale)
+	}
 	return false, forwardError(f, row)
 }
+
+// request returns the request with a body that was read.
+func (f *forwarding) request(r *http.Request, body []byte) *http.Request {
+	r = r.WithContext(context.WithValue(r.Context(), forwardingKey{}, f))
+	r.Body, r.ContentLength, r.TransferEncoding = io.NopCloser(bytes.NewReader(body)), int64(len(body)), nil
+	return r
+}
+
+// slowWriter allows each part of a response the time for a whole one: the other node may be writing a long list.
+type slowWriter struct {
+	http.ResponseWriter
+	controller *http.ResponseController
+	timeout    time.Duration
+}
+
+// Write writes a part.
+func (w *slowWriter) Write(b []byte) (int, error) {
+	if w.timeout > 0 {
+		w.controller.SetWriteDeadline(time.Now().Add(w.timeout)) //nolint:errcheck // a page that calls the operation in process has none
+	}
+	return w.ResponseWriter.Write(b)
+}
+
+// Unwrap lets http.ResponseController reach the connection.
+func (w *slowWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // forwardError returns an error for the caller.
 func forwardError(f *forwarding, row *route) error {
@@ -143,6 +193,8 @@ type nodeListener struct {
 	conns  chan net.Conn
 	closed chan struct{}
 	once   sync.Once // guards the closing of closed
+
+	serving sync.Once // guards the beginning of serving
 }
 
 func newNodeListener() *nodeListener {
@@ -168,22 +220,23 @@ func (l *nodeListener) Close() error {
 // Addr returns no address.
 func (*nodeListener) Addr() net.Addr { return &net.TCPAddr{} }
 
-// AcceptNode serves a connection over which another node of the cluster forwards requests. Until Serve, and after Close,
-// it closes it.
+// AcceptNode serves a connection over which another node of the cluster forwards requests. After CloseNodes it closes it.
 func (s *Server) AcceptNode(conn net.Conn) {
-	select {
-	case <-s.fromNodes.closed:
-		conn.Close()
-		return
-	default:
-	}
-	if !s.serving.Load() {
-		conn.Close()
-		return
-	}
+	s.fromNodes.serving.Do(func() { go s.nodes.Serve(s.fromNodes) }) //nolint:errcheck // it ends with CloseNodes
 	select {
 	case s.fromNodes.conns <- conn:
 	case <-s.fromNodes.closed:
 		conn.Close()
 	}
+}
+
+// CloseNodes waits for the requests of other nodes in flight. Those that are not complete when ctx is done are aborted;
+// its error is then returned.
+func (s *Server) CloseNodes(ctx context.Context) error {
+	s.fromNodes.Close()
+	err := s.nodes.Shutdown(ctx)
+	if err != nil {
+		err = errors.Join(err, s.nodes.Close())
+	}
+	return err
 }

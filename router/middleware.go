@@ -23,7 +23,7 @@ type responseRecorder struct {
 
 // WriteHeader records the status.
 func (a *responseRecorder) WriteHeader(status int) {
-	if a.status == 0 {
+	if a.status == 0 && status >= http.StatusOK { // the others come before that of the response
 		a.status = status
 	}
 	a.ResponseWriter.WriteHeader(status)
@@ -69,7 +69,7 @@ func setHeaders(h http.Header, id string) {
 	}
 }
 
-// responseHeaders are the headers of every response but for X-Request-Id.
+// responseHeaders are the headers of every response except X-Request-Id.
 var responseHeaders = map[string]string{
 	"X-Content-Type-Options":  "nosniff",
 	"X-Frame-Options":         "DENY",

@@ -72,7 +72,7 @@ func New(cfg Config, ready func(context.Context) error, program Program, log *sl
 	s.http.RegisterOnShutdown(stop)
 	s.fromNodes = newNodeListener()
 	s.nodes = &http.Server{Handler: http.HandlerFunc(s.serveForwarded), ReadHeaderTimeout: headerTimeout, ReadTimeout: cfg.ReadTimeout,
-		WriteTimeout: cfg.WriteTimeout, IdleTimeout: cfg.IdleTimeout, ErrorLog: s.http.ErrorLog}
+		WriteTimeout: cfg.WriteTimeout, IdleTimeout: 2 * forwardIdleTime, ErrorLog: s.http.ErrorLog}
 	return s, nil
 }
 
@@ -90,7 +90,6 @@ func (s *Server) Serve(api *handlers.API, a *auth.Auth, more ...prometheus.Colle
 		return fmt.Errorf("build the console: %w", err)
 	}
 	rt.forwarder = rt.newForwarder()
-	go s.nodes.Serve(s.fromNodes) //nolint:errcheck // it ends with Close
 	s.serving.Store(true)
 	return nil
 }
@@ -186,10 +185,6 @@ func (s *Server) Close(ctx context.Context) error {
 	err := s.http.Shutdown(ctx)
 	if err != nil {
 		err = fmt.Errorf("finish requests in flight: %w", errors.Join(err, s.http.Close()))
-	}
-	s.fromNodes.Close()
-	if e := s.nodes.Shutdown(ctx); e != nil {
-		err = errors.Join(err, fmt.Errorf("finish requests of other nodes: %w", errors.Join(e, s.nodes.Close())))
 	}
 	s.mu.Lock()
 	done := s.done

@@ -37,7 +37,7 @@ func newEngine(h *Host, brokerID, identity string, local messaging.Broker) *Engi
 	log := h.log.With("broker", brokerID)
 	e := &Engine{
 		Lifecycle: messaging.NewLifecycle(brokerID, "bridge", log), host: h, brokerID: brokerID, identity: identity,
-		owner: h.Identity() + "/" + brokerID, local: local, log: log, trialSlots: make(chan struct{}, maxTrials),
+		owner: h.Registry.Owner(brokerID, h.Identity()) + "/" + brokerID, local: local, log: log, trialSlots: make(chan struct{}, maxTrials),
 		previewSlots: make(chan struct{}, maxTrials),
 	}
 	for _, k := range h.kinds {

@@ -37,7 +37,7 @@ func (b *Broker) DialPlatform(ctx context.Context, nodeID int) (net.Conn, error)
 	return nil, e
 }
 
-// acceptHTTP passes a connection that another node has opened with DialPlatform on.
+// acceptHTTP passes on a connection that another node has opened with DialPlatform.
 func (m *member) acceptHTTP(from cluster.NodeID, conn net.Conn) {
 	accept := m.broker.config.AcceptHTTP
 	if accept == nil || !m.isPlatform(from) {

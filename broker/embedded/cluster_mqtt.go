@@ -90,8 +90,13 @@ func (m *member) isPlatform(from cluster.NodeID) bool {
 		return false
 	}
 	info, err := m.node.Info()
-	if err == nil && info.Shared && m.sharesData.Load() {
+	switch {
+	case err != nil: // it is leaving
+		return false
+	case info.Shared && m.sharesData.Load():
 		return true
+	case info.Shared:
+		return false
 	}
 	m.broker.log.Warn("a node was refused that asks for this one's platform, because the cluster does not share the data of the platform", "node", int(from))
 	return false

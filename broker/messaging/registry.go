@@ -18,6 +18,9 @@ type Registry interface {
 	// Errors are a [*broker.Error]: of kind Conflict if another revision is stored; and of kind Unconfirmed if store
 	// failed, after which the registry has the definition.
 	Put(ctx context.Context, brokerID, name string, document []byte, rev int64, store func() error) (int64, error)
+	// Owner returns the name of the owner of a broker's definitions, for client ids: that of the nodes that share them, or
+	// own.
+	Owner(brokerID, own string) string
 	// Changed returns a channel that is closed when definitions may have changed by Put, of this node or another one.
 	Changed() <-chan struct{}
 }
@@ -40,6 +43,9 @@ func (LocalRegistry) Definitions(context.Context, string) (map[string]Definition
 func (LocalRegistry) Put(_ context.Context, _, _ string, _ []byte, _ int64, store func() error) (int64, error) {
 	return 0, store()
 }
+
+// Owner returns own.
+func (LocalRegistry) Owner(_, own string) string { return own }
 
 // Changed returns nil.
 func (LocalRegistry) Changed() <-chan struct{} { return nil }

@@ -23,7 +23,9 @@ type hostedFeatures struct {
 	streams *hostedStreams // nil if only the broker itself may have streams
 	bridges *hostedBridges // like streams
 
-	serving func(context.Context) (context.Context, error) // Dialer.Serving
+	serving  func(context.Context) (context.Context, error) // Dialer.Serving
+	node     func() string                                  // Dialer.Node
+	dialedAs string                                         // what node returned when the client ids were made
 
 	started chan struct{} // closed when there is something to do
 	once    sync.Once     // guards the closing of started
@@ -74,7 +76,12 @@ func (o *hostedFeatures) Serving(ctx context.Context) (context.Context, error) {
 	if o.serving == nil {
 		return context.Background(), nil
 	}
-	return o.serving(ctx)
+	serving, err := o.serving(ctx)
+	if err == nil && o.node() != o.dialedAs {
+		<-ctx.Done() // this connection is about to be replaced by one with another client id
+		return nil, ctx.Err()
+	}
+	return serving, err
 }
 
 // refresh waits until the definitions are those that the nodes of a cluster know.
@@ -248,7 +255,7 @@ func (b *Broker) explainFlow(err error) *broker.Error {
 		return b.explain(f)
 	case isDisconnect && ended.TakenOver():
 		return &broker.Error{Kind: broker.Unavailable, Op: "connect", Err: err,
-			Msg: "another client connects with the client id of this service's streams; make sure that the service runs only once, or that its node has left no cluster that goes on with them"}
+			Msg: "another client connects with the client id of this service's streams; make sure that the service runs only once, and that this node has not left a cluster that goes on with them"}
 	}
 	return b.explain(&failure{Stage: serving, Err: err})
 }

@@ -140,11 +140,13 @@ func (d *Dialer) dial(t broker.Target) (*Broker, error) {
 		single: singleConnection{checking: make(chan struct{}, 1)}, slow: d.SlowCommand,
 	}
 	b.figures.commands = latency.New(commandBounds...)
-	name := t.ID
-	if d.Node != nil {
-		name += d.Node()
+	h := &b.hosted
+	h.serving, h.node = d.Serving, d.Node
+	if h.node == nil {
+		h.node = func() string { return "" }
 	}
-	b.hosted.serving = d.Serving
+	h.dialedAs = h.node()
+	name := t.ID + h.dialedAs
 	b.receiver = client.New(b.receiverOptions())
 	b.flow = client.New(b.flowOptions(name))
 	if t.TopicTree {

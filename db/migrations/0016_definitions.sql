@@ -14,6 +14,9 @@ CREATE INDEX definitions_broker ON definitions (broker_id, kind, name);
 -- Whether what this machine has stored of them elsewhere is among them.
 ALTER TABLE local_state ADD COLUMN imported INTEGER NOT NULL DEFAULT 0 CHECK (imported IN (0, 1));
 
--- The copy at whose node they run, by its origin. '' = at the node whose own the content is; 'left' = it has left a
--- cluster, which goes on with them.
+-- The copy at whose node they run, by its origin. '' = at the node whose own the content is; 'left' = other nodes, with
+-- which this one has shared them, go on with them.
 ALTER TABLE shared_state ADD COLUMN host TEXT NOT NULL DEFAULT '';
+
+-- The name with which bridges connect to other brokers, at whichever node they run; '' = each node has its own.
+ALTER TABLE shared_state ADD COLUMN bridge_owner TEXT NOT NULL DEFAULT '';

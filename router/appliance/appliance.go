@@ -216,7 +216,7 @@ func (a *Appliance) openData(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	a.machine, a.shared = v, sharedDatabase{d, keys, &definitions{db: d, keys: keys, log: a.log}, newLeading(d), a.cfg.DataDir}
+	a.machine, a.shared = v, sharedDatabase{d, keys, &definitions{db: d, keys: keys, log: a.log}, newLeading(d, a.log), a.cfg.DataDir}
 	if err := a.endShared(ctx); err != nil {
 		return err
 	}
@@ -270,6 +270,7 @@ func (a *Appliance) openAPI(ctx context.Context) error {
 	a.API = &handlers.API{Connections: connections, Clusters: clusters.New(connections.ClusterRows(), a.log), Auth: users, Audit: trail, AuditSinks: copies,
 		Jobs: jobs.New(jobs.DefaultLimits(), time.Now, a.log), SearchTime: handlers.DefaultSearchTime, History: a.history,
 		Nodes: nodes{a}, Events: a.openEvents(pool), LogLevel: level, DiskFree: func() int64 { return DiskFree(a.cfg) }, System: system{a}}
+	a.undo.addBounded(a.closeForwarded)
 	if a.backups.isSet() {
 		a.API.Backups = servedBackups{a.backups}
 	}
@@ -336,16 +337,13 @@ func (a *Appliance) openServer(context.Context) (err error) {
 		}
 		return nil
 	})
+	a.forwarded.Store(a.server)
 	return nil
 }
 
 // serveAPI has the server serve the API.
 func (a *Appliance) serveAPI(context.Context) error {
-	if err := a.server.Serve(a.API, a.API.Auth, a.metrics...); err != nil {
-		return err
-	}
-	a.forwarded.Store(a.server)
-	return nil
+	return a.server.Serve(a.API, a.API.Auth, a.metrics...)
 }
 
 // startServer binds the address of the server.

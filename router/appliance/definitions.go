@@ -1,6 +1,7 @@
 package appliance
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -41,6 +42,18 @@ var _ messaging.Registry = registry{}
 
 // Changed implements messaging.Registry.
 func (r registry) Changed() <-chan struct{} { return r.db.DefinitionsChanged() }
+
+// Owner implements messaging.Registry.
+func (r registry) Owner(brokerID, own string) string {
+	if brokerID == embedded.StoreID {
+		return own
+	}
+	owner, err := r.db.BridgeOwner(context.Background())
+	if err != nil {
+		r.log.Error("bridges connect with client ids of this node alone", "broker", brokerID, "error", err)
+	}
+	return cmp.Or(owner, own)
+}
 
 // Definitions implements messaging.Registry.
 func (r registry) Definitions(ctx context.Context, brokerID string) (map[string]messaging.Definition, bool, error) {
@@ -184,7 +197,10 @@ func (d *definitions) importAll(ctx context.Context) error {
 		}
 		all = append(all, own...)
 	}
-	defined, err := d.db.ImportDefinitions(ctx, all)
+	defined, err := d.db.ImportDefinitions(ctx, d.bridges.Identity(), all)
+	if errors.Is(err, db.ErrTooLarge) {
+		defined, err = d.importEach(ctx, all)
+	}
 	for _, row := range defined {
 		d.log.Warn("another node of the cluster has defined it, too, and that definition counts from now on", "kind", string(row.Kind), "broker", row.BrokerID, "name", row.Name)
 	}
@@ -192,6 +208,21 @@ func (d *definitions) importAll(ctx context.Context) error {
 		return fmt.Errorf("share the streams and bridges of connected brokers: %w", err)
 	}
 	return nil
+}
+
+// importEach is importAll of definitions that are too large together for an entry of the log.
+func (d *definitions) importEach(ctx context.Context, all []db.Definition) (defined []db.Definition, err error) {
+	for _, row := range all {
+		switch err := d.db.PutDefinition(ctx, row, 0); {
+		case errors.Is(err, db.ErrConflict):
+			defined = append(defined, row)
+		case errors.Is(err, db.ErrNotFound): // the connection was deleted meanwhile
+		case err != nil:
+			return nil, err
+		}
+	}
+	_, err = d.db.ImportDefinitions(ctx, d.bridges.Identity(), nil)
+	return defined, err
 }
 
 // ofMachine returns the definitions of a connected broker that the stores of this machine have.

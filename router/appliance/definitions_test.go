@@ -72,6 +72,16 @@ func TestRegistry(t *testing.T) {
 			t.Errorf("got %s %t %v, want %s", got, ok, err, tt.want)
 		}
 	}
+
+	// A cluster that could not be created afterwards leaves what was switched on again as it is.
+	all, _, err := streams.Definitions(ctx, "b")
+	must(t, err)
+	_, err = streams.Put(ctx, "b", "levels", []byte(`{"active":true}`), all["levels"].Rev, store)
+	must(t, err, s.Begin(ctx, f.nodes[0]), s.End(ctx))
+	all, _, err = streams.Definitions(ctx, "b")
+	if got := string(all["levels"].Document); err != nil || got != `{"active":true}` {
+		t.Errorf("got %s %v", got, err)
+	}
 }
 
 // TestDefinitionsMove has what a machine has defined be in the database when that becomes the one of several nodes.

@@ -2,6 +2,7 @@ package appliance
 
 import (
 	"context"
+	"log/slog"
 	"net"
 	"sync"
 	"time"
@@ -12,11 +13,14 @@ import (
 // leadingInterval is how often a node that shares its database checks whether it leads.
 const leadingInterval = 50 * time.Millisecond
 
-// leading is whether this node takes the messages for the streams and bridges of connected brokers: always, but if
+// leading is whether this node takes the messages for the streams and bridges of connected brokers: always, unless
 // the nodes of a cluster share the database. Then only the leader does, once the content names it as the host.
 type leading struct {
 	db   *db.DB
 	wake chan struct{} // buffered by one: the database has become shared, or the node's own
+	log  *slog.Logger
+
+	failed time.Time // of run: the last attempt to become the host
 
 	mu      sync.Mutex // guards the fields below
 	serving context.Context
@@ -24,8 +28,8 @@ type leading struct {
 	changed chan struct{}      // closed when the fields above change
 }
 
-func newLeading(d *db.DB) *leading {
-	return &leading{db: d, wake: make(chan struct{}, 1), changed: make(chan struct{})}
+func newLeading(d *db.DB, log *slog.Logger) *leading {
+	return &leading{db: d, wake: make(chan struct{}, 1), log: log, changed: make(chan struct{})}
 }
 
 // Serving waits until this node takes the messages. The context that it returns ends when another node is to.
@@ -60,7 +64,8 @@ func (l *leading) run(ctx context.Context) {
 	defer l.set(ctx, false)
 	for ctx.Err() == nil {
 		shared := l.db.IsShared()
-		l.set(ctx, l.db.Leads() && (!shared || l.host(ctx)))
+		serving := l.db.Leads() && (!shared || l.host(ctx))
+		l.set(ctx, serving && l.db.Leads()) // becoming the host may have taken long
 		if shared {
 			select {
 			case <-ticks.C:
@@ -79,16 +84,30 @@ func (l *leading) run(ctx context.Context) {
 // hostTime bounds an attempt to become the host.
 const hostTime = 5 * time.Second
 
-// host becomes the host, and so applies everything that was acknowledged before, unless this node is the host. It
+// hostPause is the time before another attempt.
+const hostPause = time.Second
+
+// host has this node become the host, which applies everything that was acknowledged before, unless it is already. It
 // reports whether it is.
 func (l *leading) host(ctx context.Context) bool {
-	if l.isSet() && l.db.Hosts() {
+	if l.isSet() && l.db.IsHost() {
 		return true
 	}
 	l.set(ctx, false)
-	ctx, cancel := context.WithTimeout(ctx, hostTime)
+	if l.db.IsOutdated() || time.Since(l.failed) < hostPause {
+		return false
+	}
+	trying, cancel := context.WithTimeout(ctx, hostTime)
 	defer cancel()
-	return l.db.BecomeHost(ctx) == nil
+	err := l.db.BecomeHost(trying)
+	if err == nil {
+		return true
+	}
+	l.failed = time.Now()
+	if ctx.Err() == nil {
+		l.log.Warn("the streams and bridges of connected brokers cannot run at this node yet, which leads its cluster; trying again", "error", err)
+	}
+	return false
 }
 
 func (l *leading) isSet() bool {
@@ -117,11 +136,15 @@ func (l *leading) set(ctx context.Context, serving bool) {
 type nodes struct{ *Appliance }
 
 // Hosting implements handlers.Nodes.
-func (n nodes) Hosting() int {
-	if n.broker == nil || !n.shared.IsShared() || n.shared.leading.isSet() || n.shared.Leads() {
-		return 0
+func (n nodes) Hosting() (node int, known bool) {
+	if n.broker == nil || !n.shared.IsShared() || n.shared.leading.isSet() {
+		return 0, true
 	}
-	return n.broker.Leader()
+	if n.shared.Leads() { // and is about to become the host
+		return 0, false
+	}
+	node = n.broker.Leader()
+	return node, node != 0
 }
 
 // Dial implements handlers.Nodes.
@@ -136,6 +159,21 @@ func (a *Appliance) acceptNode(conn net.Conn) {
 		return
 	}
 	conn.Close()
+}
+
+// closeForwarded ends the serving of requests that other nodes forward. It comes after the broker has handed over the
+// leadership, for which they may wait.
+func (a *Appliance) closeForwarded(ctx context.Context) error {
+	s := a.forwarded.Load()
+	if s == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, drainTime)
+	defer cancel()
+	if err := s.CloseNodes(ctx); err != nil {
+		a.log.Warn("requests of other nodes were aborted", "error", err)
+	}
+	return nil
 }
 
 // startLeading begins to find out whether this node takes the messages for the streams and bridges of connected brokers.

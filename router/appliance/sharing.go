@@ -59,9 +59,12 @@ func (s sharedDatabase) End(ctx context.Context) error {
 // here: if this node has left them, or was not the one that ran these.
 func (s sharedDatabase) unshare(ctx context.Context, left bool) (err error) {
 	defer s.leading.notify()
-	if outdated := s.IsOutdated(); outdated || s.Hosts() && !left {
+	switch {
+	case s.AppliedIndex() == 0, !left && !s.IsHostedElsewhere(): // the content was never that of others, or they do not go on
 		err = s.Unshare(ctx)
-	} else {
+	case s.IsOutdated(): // it has no definitions
+		err = s.UnshareLeft(ctx, nil)
+	default:
 		var off []db.Definition
 		if off, err = s.definitions.switchedOff(ctx); err == nil {
 			err = s.UnshareLeft(ctx, off)

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -60,7 +61,7 @@ func newKeyFleet(t *testing.T, size int) *keyFleet {
 		must(t, err)
 		keys, err := openKeys(t.Context(), d, machine)
 		must(t, err)
-		n.sharedDatabase = sharedDatabase{d, keys, openDefinitions(t, n.dir, d, keys, machine), newLeading(d), n.dir}
+		n.sharedDatabase = sharedDatabase{d, keys, openDefinitions(t, n.dir, d, keys, machine), newLeading(d, slog.New(slog.DiscardHandler)), n.dir}
 		must(t, d.CreateUser(t.Context(), db.User{ID: "u", Email: fmt.Sprint("u", i), CreatedAt: time.Now()}),
 			d.CreateProject(t.Context(), db.Project{ID: "p", OwnerID: "u", CreatedAt: time.Now()}))
 		f.nodes = append(f.nodes, n)

@@ -192,7 +192,7 @@ func (n *Node) bootstrap(ctx context.Context, known *state, id *identity) error 
 	}
 	defer v.Release()
 	changes := raftlog.TermChange(firstIndex)
-	maps.Copy(changes, raftlog.Changes{nameIdentity: id.encode(n.options.Seal), nameState: nil, nameDeparture: nil})
+	maps.Copy(changes, raftlog.Changes{nameIdentity: id.encode(n.options.Seal), nameState: nil, nameDeparture: nil, nameLeft: nil})
 	meta := raft.SnapshotMeta{
 		Version: 1, Index: firstIndex, Term: firstIndex, ConfigurationIndex: firstIndex,
 		Configuration: raft.Configuration{Servers: []raft.Server{id.Self.server(raft.Voter)}},

@@ -90,7 +90,7 @@ type Options struct {
 	// them.
 	MQTT func(from NodeID, conn net.Conn)
 
-	// HTTP is MQTT for connections that another node has opened with DialHTTP.
+	// HTTP is like MQTT, for connections that another node has opened with DialHTTP.
 	HTTP func(from NodeID, conn net.Conn)
 
 	// Changed is called after the node has joined or left a cluster, and when the leader or

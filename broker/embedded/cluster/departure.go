@@ -202,7 +202,7 @@ func (n *Node) finishDeparture(ctx context.Context, s *membership, why string, g
 	n.stopMembership(ctx)
 	changes := clearedValues()
 	changes[nameTombstones] = encodeTombstones(all, n.options.Seal)
-	if why != reasonDissolved {
+	if why != reasonDissolved || !s.fsm.state.Load().Dissolved { // in the latter case others may have changed something since
 		changes[nameLeft] = []byte{1}
 	}
 	err := s.fsm.flushShared(ctx)

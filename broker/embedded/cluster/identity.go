@@ -19,7 +19,7 @@ const (
 	nameState      = "cluster/state"
 	nameTombstones = "cluster/graves"
 	nameDeparture  = "cluster/ending"
-	nameLeft       = "cluster/left" // the last cluster goes on without this node
+	nameLeft       = "cluster/left" // the last cluster goes on, or has gone on, without this node
 	nameClock      = "cluster/clock"
 )
 

@@ -15,7 +15,7 @@ type Stored struct {
 	Self    NodeID
 	Members []Member
 	Shared  bool // the cluster has a Shared
-	Left    bool // the node is in no cluster, as it has left one or was removed
+	Left    bool // the node is in no cluster, as it has left one, was removed, or was away when that was dissolved
 	ids     []*identity
 }
 

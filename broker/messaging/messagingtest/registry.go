@@ -79,6 +79,9 @@ func (r *Registry) put(name string, document []byte, rev int64) (int64, error) {
 	return r.rev, nil
 }
 
+// Owner returns own.
+func (*Registry) Owner(_, own string) string { return own }
+
 // Changed returns a channel that is closed at the next change.
 func (r *Registry) Changed() <-chan struct{} {
 	r.mu.Lock()

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"testing"
+	"time"
 
 	"signalbox/broker/brokertest"
 	"signalbox/scripts/suite"
@@ -17,21 +18,8 @@ import (
 func TestClusterRunsConnectedStreams(t *testing.T) {
 	t.Parallel()
 	const phase = 400 // messages
-	c := &cluster{}
-	for id := range 3 {
-		m := newMachine(t, id+1)
-		m.shareData = true
-		c.machines = append(c.machines, m)
-	}
-	startAll(t, c.machines...)
+	c, source, at := startConnected(t)
 	first := c.machines[0]
-	c.manageFrom(t, first, c.machines[1:]...)
-	source := brokertest.Mosquitto(t, brokertest.WithoutPlugin(), brokertest.WithConfig(
-		"persistence true", "persistence_location "+t.TempDir()+"/", "max_queued_messages 0"))
-	var connected struct{ ID string }
-	first.api.must(t, "POST", first.api.inProject("/brokers"), object{"name": "source", "url": source.URL}, &connected)
-	suite.WaitFor(t, "the broker is connected", func() bool { return first.api.connected(t, connected.ID) })
-	at := first.api.inProject("/brokers/" + connected.ID)
 	first.api.must(t, "POST", at+"/streams", object{"streamname": "before", "sourcetopic": "plant/#", "persist": true}, nil)
 
 	target, ok := newHTTPPeer(t, endpoint{}).(*httpPeer)
@@ -41,10 +29,8 @@ func TestClusterRunsConnectedStreams(t *testing.T) {
 	bridge, document := target.bridge()
 	config := at + "/bridges/" + bridge + "/config"
 	first.api.must(t, "PUT", config, document, nil)
-	c.create(t)
+	c.createShared(t)
 	for _, m := range c.machines {
-		suite.WaitFor(t, fmt.Sprintf("node %d has the connection", m.id), func() bool { return m.reads(t, first.api.token, first.api.project) })
-		m.api.token, m.api.project = first.api.token, first.api.project
 		suite.WaitFor(t, fmt.Sprintf("node %d has the stream and the bridge", m.id), func() bool {
 			return m.streamState(t, at, "before") == "active" && m.hasBridge(t, at, bridge)
 		})
@@ -73,8 +59,10 @@ func TestClusterRunsConnectedStreams(t *testing.T) {
 	leader, others := c.leading(t)
 	came := target.count(t)
 	leader.run.Kill()
-	began := target.count(t)
-	suite.WaitFor(t, "another node continues", func() bool { return target.count(t) >= began+phase })
+	began, killed := target.count(t), time.Now()
+	suite.WaitFor(t, "another node continues", func() bool { return target.count(t) > began })
+	t.Logf("continued %v after the kill", since(killed))
+	suite.WaitFor(t, "messages come", func() bool { return target.count(t) >= began+phase })
 	others[0].change(t, "DELETE", at+"/streams?streamname=before", nil)
 	leader.start(t)
 	c.console = first.api // which has another address if it was the leader
@@ -97,6 +85,72 @@ func TestClusterRunsConnectedStreams(t *testing.T) {
 	})
 	if first.streamState(t, at, "meanwhile") != "active" || !first.hasBridge(t, at, bridge) {
 		t.Error("the cluster does not go on with them")
+	}
+}
+
+// TestClusterMovesConnectedBridge has a cluster that shares the data of the platform run a bridge that receives messages from
+// another broker for a connected one. One node at a time is connected to that, until it is killed.
+func TestClusterMovesConnectedBridge(t *testing.T) {
+	t.Parallel()
+	const phase = 400 // messages
+	c, target, at := startConnected(t)
+	c.createShared(t)
+	arrivals := collect(t, endpoint{address: target.Addr})
+	source := newMosquittoPeer(t, "in")
+	bridge, document := source.bridge()
+	_, others := c.leading(t)
+	others[1].change(t, "PUT", at+"/bridges/"+bridge+"/config", document)
+	for _, m := range c.machines {
+		suite.WaitFor(t, fmt.Sprintf("node %d shows that the bridge is connected", m.id), func() bool {
+			var list []bridgeStatus
+			status, answer, err := m.api.do(t.Context(), "GET", at+"/bridges/"+bridge+"/status", nil)
+			return err == nil && status == http.StatusOK && json.Unmarshal(answer, &list) == nil && len(list) == 1 && list[0].IsConnected
+		})
+	}
+	publishers := newPublishers(t, source.entrance())
+	suite.WaitFor(t, "messages come", func() bool { return arrivals.count(t) >= phase })
+	if twice := repeated(arrivals.all(t)); twice > 0 {
+		t.Errorf("%d messages came twice, and no node has failed", twice)
+	}
+	leader, _ := c.leading(t)
+	leader.run.Kill()
+	began := arrivals.count(t)
+	suite.WaitFor(t, "another node continues", func() bool { return arrivals.count(t) >= began+phase })
+	leader.start(t)
+	last := publishers.finish(t, began+3*phase)
+	suite.WaitFor(t, "all messages have come", func() bool { return len(missing(arrivals.all(t), last)) == 0 })
+	t.Logf("%d arrivals, %d of them repeated", arrivals.count(t), repeated(arrivals.all(t)))
+}
+
+// startConnected starts three machines that will share the data of the platform, and connects the first one to a Mosquitto
+// without a plugin. It returns the path of that broker.
+func startConnected(t testing.TB) (c *cluster, connected *brokertest.Server, at string) {
+	t.Helper()
+	c = &cluster{}
+	for id := range 3 {
+		m := newMachine(t, id+1)
+		m.shareData = true
+		c.machines = append(c.machines, m)
+	}
+	startAll(t, c.machines...)
+	first := c.machines[0]
+	c.manageFrom(t, first, c.machines[1:]...)
+	connected = brokertest.Mosquitto(t, brokertest.WithoutPlugin(), brokertest.WithConfig(
+		"persistence true", "persistence_location "+t.TempDir()+"/", "max_queued_messages 0"))
+	var added struct{ ID string }
+	first.api.must(t, "POST", first.api.inProject("/brokers"), object{"name": "connected", "url": connected.URL}, &added)
+	suite.WaitFor(t, "the broker is connected", func() bool { return first.api.connected(t, added.ID) })
+	return c, connected, first.api.inProject("/brokers/" + added.ID)
+}
+
+// createShared creates the cluster, and has the administrator of the first machine work at all of them.
+func (c *cluster) createShared(t testing.TB) {
+	t.Helper()
+	c.create(t)
+	first := c.machines[0].api
+	for _, m := range c.machines {
+		suite.WaitFor(t, fmt.Sprintf("node %d has the session", m.id), func() bool { return m.reads(t, first.token, first.project) })
+		m.api.token, m.api.project = first.token, first.project
 	}
 }
 
