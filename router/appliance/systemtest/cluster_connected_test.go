@@ -3,7 +3,9 @@ package systemtest
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -48,6 +50,9 @@ func TestClusterRunsConnectedStreams(t *testing.T) {
 		suite.WaitFor(t, fmt.Sprintf("node %d has the change", m.id), func() bool { return m.streamState(t, at, "meanwhile") == "active" })
 	}
 	for _, m := range c.machines {
+		if page := m.page(t, strings.NewReplacer("/api/projects/", "/ui/p/", "/brokers/", "/b/").Replace(at)+"/streams"); !strings.Contains(page, "meanwhile") {
+			t.Errorf("the console of node %d does not show the stream: %s", m.id, page)
+		}
 		if n := m.stored(t, at, "before"); n < phase {
 			t.Errorf("node %d reports that the stream has stored %d messages, want %d at least", m.id, n, phase)
 		}
@@ -175,6 +180,26 @@ func (m *machine) streamState(t testing.TB, at, name string) string {
 		}
 	}
 	return "absent"
+}
+
+// page returns a page of the console, as the user of the API sees it.
+func (m *machine) page(t testing.TB, path string) string {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, m.api.url+path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.AddCookie(&http.Cookie{Name: "signalbox_session", Value: m.api.token})
+	resp, err := m.api.client.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil || resp.StatusCode != http.StatusOK {
+		t.Fatalf("GET %s: %d %v %s", path, resp.StatusCode, err, text)
+	}
+	return string(text)
 }
 
 // stored returns how many messages a stream has stored, as a machine reports it.
