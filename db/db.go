@@ -47,6 +47,7 @@ type DB struct {
 	defined  changeSignal            // of definitions, by the log
 	imported atomic.Bool             // definitions are stored here
 	host     atomic.Pointer[string]  // where they run
+	suffix   atomic.Pointer[string]  // of their client ids
 	replaced atomic.Uint64           // how often the content was replaced
 	keys     SecretKeys              // nil for none
 	keyState atomic.Pointer[KeyState]

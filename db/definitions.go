@@ -75,7 +75,7 @@ func (d *DB) HasImported() bool { return d.imported.Load() }
 func (d *DB) ImportDefinitions(ctx context.Context, owner string, all []Definition) (defined []Definition, err error) {
 	err = d.write(ctx, "import definitions", func(tx *writeTx) error {
 		defined = nil
-		if _, err := tx.ExecContext(ctx, "UPDATE shared_state SET bridge_owner = ? WHERE bridge_owner = ''", owner); err != nil {
+		if _, err := tx.ExecContext(ctx, bridgeOwnerQuery, owner); err != nil {
 			return err
 		}
 		if tx.recorded == nil {
@@ -97,25 +97,41 @@ func (d *DB) ImportDefinitions(ctx context.Context, owner string, all []Definiti
 		}
 		return nil
 	})
-	if err == nil {
-		err = d.writeLocal(ctx, "note that definitions are imported", func(tx *sql.Tx) error {
-			_, err := tx.ExecContext(ctx, importedQuery)
-			return err
-		})
+	if err != nil {
+		return nil, err
 	}
+	return defined, d.noteImported(ctx)
+}
+
+// AddImported is ImportDefinitions of definitions that PutDefinition has stored, one by one.
+func (d *DB) AddImported(ctx context.Context, owner string) error {
+	err := d.write(ctx, "import definitions", func(tx *writeTx) error {
+		_, err := tx.ExecContext(ctx, bridgeOwnerQuery, owner)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return d.noteImported(ctx)
+}
+
+func (d *DB) noteImported(ctx context.Context) error {
+	err := d.writeLocal(ctx, "note that definitions are imported", func(tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, importedQuery)
+		return err
+	})
 	if err == nil {
 		d.imported.Store(true)
 		d.defined.notify()
 	}
-	return defined, err
+	return err
 }
 
+const bridgeOwnerQuery = "UPDATE shared_state SET bridge_owner = ? WHERE bridge_owner = ''"
+
 // BridgeOwner returns the name with which the bridges of broker connections connect to other brokers, "" if it is that of
-// the node: nodes that share the database have one, as one node continues the sessions of another.
+// the machine: nodes that share the database have one, as one node continues the sessions of another.
 func (d *DB) BridgeOwner(ctx context.Context) (owner string, err error) {
-	if !d.IsShared() && !d.Hosts() {
-		return "", nil
-	}
 	err = d.ro.QueryRowContext(ctx, "SELECT bridge_owner FROM shared_state").Scan(&owner)
 	return owner, wrap("read the owner of bridges", err)
 }

@@ -9,6 +9,9 @@ import (
 // hostLeft is the host in the content of a node with which others have shared it, and go on with the definitions.
 const hostLeft = "left"
 
+// hostOther is the host in a copy that was restored from the backup of a node of a cluster: one of the others.
+const hostOther = "other"
+
 // changeHostQuery is the statement that Apply recognises.
 const changeHostQuery = "UPDATE shared_state SET host = ?"
 
@@ -48,7 +51,7 @@ func (d *DB) RestoreHost(ctx context.Context, left bool) error {
 	}
 	host := ""
 	if left {
-		host = hostLeft
+		host = hostOther
 	}
 	err := d.writeLocal(ctx, "restore the host", func(tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, changeHostQuery, host)
@@ -60,13 +63,22 @@ func (d *DB) RestoreHost(ctx context.Context, left bool) error {
 	return err
 }
 
-// readHost reads the host. The database may have the schema of the release before.
-func readHost(ctx context.Context, q queryer) (host string, err error) {
+// ClientSuffix returns what distinguishes the client ids with which streams and bridges connect to the brokers: "", or a
+// random name if they were those of other nodes before, which go on with them.
+func (d *DB) ClientSuffix() string {
+	if suffix := d.suffix.Load(); suffix != nil {
+		return *suffix
+	}
+	return ""
+}
+
+// readHost reads the host and the suffix. The database may have the schema of the release before.
+func readHost(ctx context.Context, q queryer) (host, suffix string, err error) {
 	has, err := exists(ctx, q, "SELECT EXISTS (SELECT 1 FROM pragma_table_info('shared_state') WHERE name = 'host')")
 	if has {
-		err = q.QueryRowContext(ctx, "SELECT host FROM shared_state").Scan(&host)
+		err = q.QueryRowContext(ctx, "SELECT host, client_suffix FROM shared_state").Scan(&host, &suffix)
 	}
-	return host, err
+	return host, suffix, err
 }
 
 // followHost reads the host after an entry, if that may have changed it: an entry that had been applied before has not.
@@ -74,7 +86,7 @@ func (d *DB) followHost(ctx context.Context, e *entry) error {
 	if !slices.ContainsFunc(e.statements, func(c statement) bool { return c.text == changeHostQuery }) {
 		return nil
 	}
-	host, err := readHost(ctx, d.rw)
+	host, _, err := readHost(ctx, d.rw)
 	if err == nil {
 		d.host.Store(&host)
 	}

@@ -245,7 +245,7 @@ CREATE TABLE shared_state (
 	applied       INTEGER NOT NULL, -- index of the last entry applied; 0 = none, the content is this node's own
 	reserved_by   TEXT NOT NULL,    -- origin that alone may change the content; '' = any
 	reserved_left INTEGER NOT NULL  -- for how many entries
-, key_id TEXT NOT NULL DEFAULT '', key_since INTEGER NOT NULL DEFAULT 0, host TEXT NOT NULL DEFAULT '', bridge_owner TEXT NOT NULL DEFAULT '') STRICT;
+, key_id TEXT NOT NULL DEFAULT '', key_since INTEGER NOT NULL DEFAULT 0, host TEXT NOT NULL DEFAULT '', bridge_owner TEXT NOT NULL DEFAULT '', client_suffix TEXT NOT NULL DEFAULT '') STRICT;
 
 CREATE TABLE local_state (
 	id     INTEGER PRIMARY KEY CHECK (id = 1),
@@ -311,4 +311,4 @@ INSERT INTO local_state (id, origin, imported) VALUES (1, '', 0);
 
 INSERT INTO probe (id, writes) VALUES (1, 0);
 
-INSERT INTO shared_state (id, version, applied, reserved_by, reserved_left, key_id, key_since, host, bridge_owner) VALUES (1, 0, 0, '', 0, '', 0, '', '');
+INSERT INTO shared_state (id, version, applied, reserved_by, reserved_left, key_id, key_since, host, bridge_owner, client_suffix) VALUES (1, 0, 0, '', 0, '', 0, '', '', '');

@@ -48,12 +48,13 @@ func (d *DB) readShared(ctx context.Context, q queryer) (origin string, err erro
 	if err != nil {
 		return "", fmt.Errorf("read the state of sharing: %w", err)
 	}
-	host, err := readHost(ctx, q)
+	host, suffix, err := readHost(ctx, q)
 	if err != nil {
 		return "", fmt.Errorf("read the state of sharing: %w", err)
 	}
 	d.imported.Store(imported)
 	d.host.Store(&host)
+	d.suffix.Store(&suffix)
 	d.applied.Store(applied)
 	d.keyState.Store(&key)
 	return origin, nil
@@ -102,8 +103,12 @@ func (d *DB) unshare(ctx context.Context, left bool, off []Definition) error {
 	d.endSharing()
 	err := d.holdingWriter(ctx, func(w *sql.Conn) error {
 		err := d.upgradeOwn(ctx, w, func(tx *sql.Tx) error {
-			const q = "UPDATE shared_state SET applied = 0, reserved_by = '', reserved_left = 0, key_since = ?, host = iif(?, ?, host)"
-			if _, err := tx.ExecContext(ctx, q, knownByOthers, left, hostLeft); err != nil {
+			const q = "UPDATE shared_state SET applied = 0, reserved_by = '', reserved_left = 0, key_since = ?"
+			if _, err := tx.ExecContext(ctx, q, knownByOthers); err != nil || !left {
+				return err
+			}
+			const others = "UPDATE shared_state SET host = ?1, bridge_owner = ?2, client_suffix = ?2"
+			if _, err := tx.ExecContext(ctx, others, hostLeft, d.origin); err != nil {
 				return err
 			}
 			return replaceDefinitions(ctx, tx, off)
@@ -113,6 +118,7 @@ func (d *DB) unshare(ctx context.Context, left bool, off []Definition) error {
 		}
 		if left {
 			d.host.Store(new(hostLeft))
+			d.suffix.Store(&d.origin)
 		}
 		d.sharing.Store(nil)
 		d.applied.Store(0)

@@ -60,14 +60,8 @@ func (c *Connections) embedded() embeddedRecord {
 }
 
 // NodeID returns what distinguishes this node, in the client ids with which streams and bridges connect to brokers, from
-// others with the same connections: "" while it shares them, as one node after the other takes over the sessions
-// of these clients, and for a node that goes on with them; else the name of its copy, as others have the sessions.
-func (c *Connections) NodeID() string {
-	if !c.DB.IsShared() && !c.DB.Hosts() {
-		return c.DB.Origin()
-	}
-	return ""
-}
+// others with the same connections. Those that share them have the same, as one takes over the sessions of another.
+func (c *Connections) NodeID() string { return c.DB.ClientSuffix() }
 
 // AdoptEmbedded adds the broker in this process to the pool under its record, which it
 // creates in the default project if there is none yet. url is the address for clients. If

@@ -96,14 +96,16 @@ func (a *API) follow(ctx context.Context) error {
 	now, node := idsOf(rows), a.NodeID()
 	for id := range a.followed.known {
 		switch _, stored := now[id]; {
-		case id == a.Embedded():
-		case stored && node != a.followed.node: // with other client ids from now on
-			a.release(ctx, id)
-		case stored:
+		case stored || id == a.Embedded():
 		case replaced != a.followed.replaced: // what is stored for it may be needed when the node leaves the cluster
 			a.release(ctx, id)
 		default:
 			a.drop(ctx, id)
+		}
+	}
+	for id := range now {
+		if node != a.followed.node && id != a.Embedded() { // it has other client ids from now on
+			a.release(ctx, id)
 		}
 	}
 	a.followed = followed{known: now, replaced: replaced, node: node}

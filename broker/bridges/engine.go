@@ -16,7 +16,7 @@ type Engine struct {
 	host     *Host
 	brokerID string
 	identity string
-	owner    string
+	owner    string // set by load
 	local    messaging.Broker
 	log      *slog.Logger
 	bridges  []*bridge // one for each kind, sorted by id
@@ -37,7 +37,7 @@ func newEngine(h *Host, brokerID, identity string, local messaging.Broker) *Engi
 	log := h.log.With("broker", brokerID)
 	e := &Engine{
 		Lifecycle: messaging.NewLifecycle(brokerID, "bridge", log), host: h, brokerID: brokerID, identity: identity,
-		owner: h.Registry.Owner(brokerID, h.Identity()) + "/" + brokerID, local: local, log: log, trialSlots: make(chan struct{}, maxTrials),
+		local: local, log: log, trialSlots: make(chan struct{}, maxTrials),
 		previewSlots: make(chan struct{}, maxTrials),
 	}
 	for _, k := range h.kinds {
@@ -65,6 +65,7 @@ func (e *Engine) load(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	e.owner = e.host.Registry.Owner(e.brokerID, e.host.Identity()) + "/" + e.brokerID
 	for id := range documents {
 		if e.bridge(id) == nil {
 			e.log.Warn("a bridge is configured that this service does not have; it is left alone", "bridge", id)

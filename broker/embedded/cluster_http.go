@@ -10,9 +10,10 @@ import (
 	"signalbox/broker/embedded/cluster"
 )
 
-// Leader returns the number of the node that leads this broker's cluster, 0 if none does, or the broker is in none.
-func (b *Broker) Leader() int {
-	if b.cluster == nil {
+// OtherLeader returns the number of the node that leads this broker's cluster, 0 if none or this one does, or the broker
+// is in none.
+func (b *Broker) OtherLeader() int {
+	if b.cluster == nil || b.cluster.node.IsLeader() {
 		return 0
 	}
 	id, _ := b.cluster.node.Leader()

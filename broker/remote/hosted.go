@@ -76,12 +76,15 @@ func (o *hostedFeatures) Serving(ctx context.Context) (context.Context, error) {
 	if o.serving == nil {
 		return context.Background(), nil
 	}
-	serving, err := o.serving(ctx)
-	if err == nil && o.node() != o.dialedAs {
-		<-ctx.Done() // this connection is about to be replaced by one with another client id
-		return nil, ctx.Err()
+	for {
+		serving, err := o.serving(ctx)
+		if err != nil || o.node() == o.dialedAs {
+			return serving, err
+		}
+		if !messaging.Sleep(ctx, time.Second) { // this connection is about to be replaced by one with another client id
+			return nil, ctx.Err()
+		}
 	}
-	return serving, err
 }
 
 // refresh waits until the definitions are those that the nodes of a cluster know.

@@ -18,5 +18,8 @@ ALTER TABLE local_state ADD COLUMN imported INTEGER NOT NULL DEFAULT 0 CHECK (im
 -- which this one has shared them, go on with them.
 ALTER TABLE shared_state ADD COLUMN host TEXT NOT NULL DEFAULT '';
 
--- The name with which bridges connect to other brokers, at whichever node they run; '' = each node has its own.
+-- The name with which bridges connect to other brokers, at whichever node they run; '' = that of this machine.
 ALTER TABLE shared_state ADD COLUMN bridge_owner TEXT NOT NULL DEFAULT '';
+
+-- What distinguishes the client ids with which they connect to the brokers from those of other nodes that go on with them.
+ALTER TABLE shared_state ADD COLUMN client_suffix TEXT NOT NULL DEFAULT '';

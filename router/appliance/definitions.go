@@ -202,7 +202,7 @@ func (d *definitions) importAll(ctx context.Context) error {
 		defined, err = d.importEach(ctx, all)
 	}
 	for _, row := range defined {
-		d.log.Warn("another node of the cluster has defined it, too, and that definition counts from now on", "kind", string(row.Kind), "broker", row.BrokerID, "name", row.Name)
+		d.log.Warn("it is defined in the cluster already, and that definition counts from now on", "kind", string(row.Kind), "broker", row.BrokerID, "name", row.Name)
 	}
 	if err != nil {
 		return fmt.Errorf("share the streams and bridges of connected brokers: %w", err)
@@ -217,12 +217,13 @@ func (d *definitions) importEach(ctx context.Context, all []db.Definition) (defi
 		case errors.Is(err, db.ErrConflict):
 			defined = append(defined, row)
 		case errors.Is(err, db.ErrNotFound): // the connection was deleted meanwhile
+		case errors.Is(err, db.ErrTooLarge):
+			d.log.Error("a definition is larger than a cluster can store, and does not count any more", "kind", string(row.Kind), "broker", row.BrokerID, "name", row.Name)
 		case err != nil:
 			return nil, err
 		}
 	}
-	_, err = d.db.ImportDefinitions(ctx, d.bridges.Identity(), nil)
-	return defined, err
+	return defined, d.db.AddImported(ctx, d.bridges.Identity())
 }
 
 // ofMachine returns the definitions of a connected broker that the stores of this machine have.

@@ -140,10 +140,7 @@ func (n nodes) Hosting() (node int, known bool) {
 	if n.broker == nil || !n.shared.IsShared() || n.shared.leading.isSet() {
 		return 0, true
 	}
-	if n.shared.Leads() { // and is about to become the host
-		return 0, false
-	}
-	node = n.broker.Leader()
+	node = n.broker.OtherLeader() // 0 if this node leads and is about to become the host
 	return node, node != 0
 }
 
