@@ -24,7 +24,8 @@ func TestClientExitCodes(t *testing.T) {
 	u.done("broker", "create", "dead", "--url", "mqtt://127.0.0.1:1")
 	foreign := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) }))
 	defer foreign.Close()
-	slow := newSlowService(t)
+	lost := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
+	defer lost.Close()
 	in := []string{"--broker", "embedded"}
 	for _, c := range []struct {
 		code  int
@@ -57,7 +58,7 @@ func TestClientExitCodes(t *testing.T) {
 		{5, "LAST_ADMIN", []string{"admin", "remove", apitest.RootEmail, "--yes"}},
 		{6, "BROKER_UNAVAILABLE", []string{"client", "list", "--broker", "dead"}},
 		{6, "cannot be reached", []string{"client", "list", "--server", "http://127.0.0.1:1"}},
-		{7, "before the response", []string{"project", "create", "x", "--server", slow, "--timeout", "50ms"}},
+		{7, "before the response", []string{"project", "create", "x", "--server", lost.URL}},
 	} {
 		u.refused(c.code, c.words, c.args...)
 	}
