@@ -170,6 +170,22 @@ func TestContexts(t *testing.T) {
 	u.refused(1, "chmod 600", "project", "list")
 }
 
+// noNames is the completion of a word for which nothing is offered.
+const noNames = ":4\n"
+
+// completed returns what the program offers for the last argument. Names that do not come in time are not offered, so it
+// asks again if it is offered nothing, unless nothing is wanted.
+func (u *terminal) completed(nothing bool, args ...string) (got string) {
+	u.t.Helper()
+	suite.Eventually(u.t, func() error {
+		if got = u.done(append([]string{"__complete"}, args...)...); got == noNames && !nothing {
+			return fmt.Errorf("%q offers nothing", args)
+		}
+		return nil
+	})
+	return got
+}
+
 // TestClientCompletion offers names, and is silent without a service.
 func TestClientCompletion(t *testing.T) {
 	t.Parallel()
@@ -183,24 +199,16 @@ func TestClientCompletion(t *testing.T) {
 		"viewer\n:4\n":   {"token", "create", "x", "--role", "v"},
 		"plant\n:4\n":    {"context", "use", ""},
 		"debug\n:4\n":    {"log", "level", "d"},
-		":4\n":           {"client", "create", ""},
+		noNames:          {"client", "create", ""},
 		"clear-messages\tDelete all messages of a stream\nclear-range\tDelete the messages of a stream in a time range\n:4\n": {"stream", "cl"},
 	} {
-		var got string
-		suite.Eventually(t, func() error { // names that do not come in time are not offered
-			got = u.done(append([]string{"__complete"}, args...)...)
-			if got == ":4\n" && got != want {
-				return fmt.Errorf("%q offers nothing", args)
-			}
-			return nil
-		})
-		if got != want {
+		if got := u.completed(want == noNames, args...); got != want {
 			t.Errorf("%q: got %q, want %q", args, got, want)
 		}
 	}
 	u.env = append(u.env, "SIGNALBOX_URL="+newSlowService(t))
 	got := u.run("__complete", "client", "delete", "")
-	if got.code != 0 || got.out != ":4\n" || strings.Contains(got.errors, "signalbox:") {
+	if got.code != 0 || got.out != noNames || strings.Contains(got.errors, "signalbox:") {
 		t.Errorf("without a service: %+v", got)
 	}
 	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {

@@ -103,7 +103,7 @@ func TestCompletionOfPlaces(t *testing.T) {
 	t.Parallel()
 	u := newTerminal(t)
 	for _, args := range [][]string{{"tail", "a", "--broker", "emb"}, {"check", "queues", "--project", "default", "--broker", ""}} {
-		if got := u.done(append([]string{"__complete"}, args...)...); !strings.HasPrefix(got, "embedded\n") {
+		if got := u.completed(false, args...); !strings.HasPrefix(got, "embedded\n") {
 			t.Errorf("%v: %q", args, got)
 		}
 	}
