@@ -28,7 +28,7 @@ func (d *DB) IsHost() bool {
 	return host != nil && *host == d.origin
 }
 
-// IsHostedElsewhere reports whether another node was the last to call BecomeHost.
+// IsHostedElsewhere reports whether another node with the content was the last to call BecomeHost, as far as is known.
 func (d *DB) IsHostedElsewhere() bool {
 	host := d.host.Load()
 	return !d.Hosts() && *host != hostLeft

@@ -31,7 +31,7 @@ var _ broker.Streams = (*Engine)(nil)
 // subscribes those that are active; otherwise it closes them again. Some
 // streams may miss messages that are published before Ready.
 func (e *Engine) load(ctx context.Context) error {
-	definitions, undefined, err := e.definitions(ctx)
+	definitions, undefined, err := e.loaded(ctx)
 	for _, d := range undefined {
 		err = errors.Join(err, e.discard(ctx, d))
 	}

@@ -7,19 +7,30 @@ import (
 	"fmt"
 
 	"signalbox/broker"
+	"signalbox/broker/messaging"
 	"signalbox/broker/streams/query"
 )
 
-// definitions returns the definitions of the streams, each stored here, and those that are stored here
-// and not defined any more.
-func (e *Engine) definitions(ctx context.Context) (all, undefined []Definition, err error) {
+// loaded returns the definitions of the streams, each stored here, and those that are stored here and not defined any
+// more.
+func (e *Engine) loaded(ctx context.Context) (all, undefined []Definition, err error) {
 	defined, ok, err := e.host.Registry.Definitions(ctx, e.brokerID)
+	switch {
+	case err != nil:
+		return nil, nil, err
+	case ok:
+		return e.adoptAll(ctx, defined)
+	}
+	all, err = e.host.store.Definitions(ctx, e.brokerID)
+	return all, nil, err
+}
+
+// adoptAll stores the definitions of the registry here. It returns them, and those that are stored here and not among
+// them.
+func (e *Engine) adoptAll(ctx context.Context, defined map[string]messaging.Definition) (all, undefined []Definition, err error) {
+	here, err := e.host.store.Definitions(ctx, e.brokerID)
 	if err != nil {
 		return nil, nil, err
-	}
-	here, err := e.host.store.Definitions(ctx, e.brokerID)
-	if err != nil || !ok {
-		return here, nil, err
 	}
 	for _, d := range here {
 		text, ok := defined[d.StreamName]
@@ -82,10 +93,11 @@ func (e *Engine) discard(ctx context.Context, d Definition) error {
 
 // follow puts in force what has changed in the registry.
 func (e *Engine) follow(ctx context.Context) error {
-	if _, ok, err := e.host.Registry.Definitions(ctx, e.brokerID); err != nil || !ok {
+	defined, ok, err := e.host.Registry.Definitions(ctx, e.brokerID)
+	if err != nil || !ok {
 		return err
 	}
-	all, undefined, err := e.definitions(ctx)
+	all, undefined, err := e.adoptAll(ctx, defined)
 	for _, d := range undefined {
 		if s := e.stream(d.StreamName); s != nil {
 			err = errors.Join(err, e.delete(ctx, s))
