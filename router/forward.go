@@ -95,7 +95,7 @@ func unmarkEscapedSlashes(path string) (plain, raw string) {
 }
 
 // errNoHost is why an operation on streams and bridges of a connected broker is refused.
-var errNoHost = &broker.Error{Kind: broker.Unavailable, Msg: "no node of the cluster runs the streams and bridges of this broker at the moment: try again"}
+var errNoHost = &broker.Error{Kind: broker.Unavailable, Msg: "no node of the cluster runs the streams and bridges of this broker at the moment, and nothing was changed: try again when a majority of its nodes is in contact"}
 
 // forward forwards an admitted request, if another node is to serve it, and reports whether it was answered. A request
 // that failed with an error has yet to be.
