@@ -66,6 +66,7 @@ func TestEarly(t *testing.T) {
 		}
 		s.file.Unlock()
 		must(t, <-settled)
+		barrier(t, q) // the others need not be stored in the same transaction
 		wantHeld(t, q, 2, 3, 4, 5)
 		wantStored(t, s, 4)
 		checkStore(t, s)
