@@ -36,7 +36,7 @@ func define(op string, old *Definition, spec broker.StreamSpec, replace bool) (D
 		d.Replaying, d.Replay, d.Stats = false, nil, nil // they are not stored
 		if replace {
 			d = defaultDefinition(old.ID, old.StreamName)
-			d.Rev = old.Rev
+			d.Rev, d.UID = old.Rev, old.UID
 		}
 	}
 	d.apply(spec)

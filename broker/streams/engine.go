@@ -2,7 +2,6 @@ package streams
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"maps"
 	"slices"
@@ -31,10 +30,7 @@ var _ broker.Streams = (*Engine)(nil)
 // subscribes those that are active; otherwise it closes them again. Some
 // streams may miss messages that are published before Ready.
 func (e *Engine) load(ctx context.Context) error {
-	definitions, undefined, err := e.loaded(ctx)
-	for _, d := range undefined {
-		err = errors.Join(err, e.discard(ctx, d))
-	}
+	definitions, err := e.loaded(ctx)
 	if err != nil {
 		return err
 	}

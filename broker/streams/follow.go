@@ -7,82 +7,104 @@ import (
 	"fmt"
 
 	"signalbox/broker"
-	"signalbox/broker/messaging"
 	"signalbox/broker/streams/query"
 )
 
-// loaded returns the definitions of the streams, each stored here, and those that are stored here and not defined any
-// more.
-func (e *Engine) loaded(ctx context.Context) (all, undefined []Definition, err error) {
-	defined, ok, err := e.host.Registry.Definitions(ctx, e.brokerID)
+// loaded returns the definitions of the streams, each stored here. What is stored here and not defined any more is
+// deleted.
+func (e *Engine) loaded(ctx context.Context) ([]Definition, error) {
+	defined, ok, err := e.defined(ctx)
 	switch {
 	case err != nil:
-		return nil, nil, err
+		return nil, err
 	case ok:
-		return e.adoptAll(ctx, defined)
+		return e.adoptAll(ctx, defined, e.discard)
 	}
-	all, err = e.host.store.Definitions(ctx, e.brokerID)
-	return all, nil, err
+	return e.host.store.Definitions(ctx, e.brokerID)
 }
 
-// adoptAll stores the definitions of the registry here. It returns them, and those that are stored here and not among
-// them.
-func (e *Engine) adoptAll(ctx context.Context, defined map[string]messaging.Definition) (all, undefined []Definition, err error) {
-	here, err := e.host.store.Definitions(ctx, e.brokerID)
-	if err != nil {
-		return nil, nil, err
+// defined returns the definitions of the registry by name. It reports false if the registry does not have those of the broker.
+func (e *Engine) defined(ctx context.Context) (all map[string]Definition, ok bool, err error) {
+	defined, ok, err := e.host.Registry.Definitions(ctx, e.brokerID)
+	if err != nil || !ok {
+		return nil, ok, err
 	}
-	for _, d := range here {
-		text, ok := defined[d.StreamName]
-		if !ok {
-			undefined = append(undefined, d)
-			continue
-		}
-		delete(defined, d.StreamName)
-		if d, err = e.adopt(ctx, d, text.Document, text.Rev); err != nil {
-			return nil, nil, err
-		}
-		all = append(all, d)
-	}
+	all = make(map[string]Definition, len(defined))
 	for name, text := range defined {
-		d, err := e.adopt(ctx, Definition{Stream: broker.Stream{StreamName: name}}, text.Document, text.Rev)
+		d, err := decode(text.Document)
 		if err != nil {
-			return nil, nil, err
+			return nil, true, fmt.Errorf("read the definition of stream %q: %w", name, err)
+		}
+		d.StreamName, d.Rev = name, text.Rev
+		all[name] = d
+	}
+	return all, true, nil
+}
+
+// adoptAll stores the definitions of the registry here, and returns them. Before, it calls drop for streams that are stored here and not
+// among them, even if another one has the name now.
+func (e *Engine) adoptAll(ctx context.Context, defined map[string]Definition, drop func(context.Context, Definition) error) (all []Definition, err error) {
+	stored, err := e.host.store.Definitions(ctx, e.brokerID)
+	if err != nil {
+		return nil, err
+	}
+	here := make(map[string]Definition, len(stored))
+	for _, d := range stored {
+		if next, ok := defined[d.StreamName]; ok && next.UID == d.UID {
+			here[d.StreamName] = d
+		} else {
+			err = errors.Join(err, drop(ctx, d))
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	for name, d := range defined {
+		if d.ID, err = e.adopt(ctx, here[name], d); err != nil {
+			return nil, err
 		}
 		all = append(all, d)
 	}
-	return all, undefined, nil
+	return all, nil
 }
 
 // adopt stores a definition of the registry here, in place of one that is stored here; one without an ID is
-// not. It returns the definition.
-func (e *Engine) adopt(ctx context.Context, here Definition, document []byte, rev int64) (Definition, error) {
-	d := Definition{ID: here.ID, Rev: rev}
-	if err := json.Unmarshal(document, &d.Stream); err != nil {
-		return d, fmt.Errorf("read the definition of stream %q: %w", here.StreamName, err)
+// not. It returns the ID.
+func (e *Engine) adopt(ctx context.Context, here, d Definition) (int64, error) {
+	d.ID = here.ID
+	if here.ID > 0 && string(Encode(here)) == string(Encode(d)) {
+		return here.ID, nil
 	}
-	d.StreamName = here.StreamName
-	if here.ID > 0 && string(Encode(here.Stream)) == string(Encode(d.Stream)) {
-		return d, nil
-	}
-	id, err := e.host.store.Put(ctx, e.brokerID, d)
-	d.ID = id
-	return d, err
+	return e.host.store.Put(ctx, e.brokerID, d)
 }
 
-// Encode returns a stream as a messaging.Registry has it.
-func Encode(s broker.Stream) []byte {
+// document is a definition as a messaging.Registry has it.
+type document struct {
+	broker.Stream
+	UID int64 `json:"uid,omitempty"`
+}
+
+// Encode returns a definition as a messaging.Registry has it.
+func Encode(d Definition) []byte {
+	s := d.Stream
 	s.Replaying, s.Error, s.Replay, s.Stats, s.Rate = false, "", nil, nil, nil
-	text, err := json.Marshal(s)
+	text, err := json.Marshal(document{s, d.UID})
 	if err != nil {
 		panic(err) // a query is valid JSON, or none
 	}
 	return text
 }
 
+// decode is the inverse of Encode. It does not return the revision.
+func decode(text []byte) (Definition, error) {
+	var d document
+	err := json.Unmarshal(text, &d)
+	return Definition{UID: d.UID, Stream: d.Stream}, err
+}
+
 // put stores a definition in the registry, and by store here. It returns the revision.
 func (e *Engine) put(ctx context.Context, d Definition, store func() error) (int64, error) {
-	return e.host.Registry.Put(ctx, e.brokerID, d.StreamName, Encode(d.Stream), d.Rev, store)
+	return e.host.Registry.Put(ctx, e.brokerID, d.StreamName, Encode(d), d.Rev, store)
 }
 
 // discard deletes what is stored here of a stream that is not defined any more. It must not be open.
@@ -93,22 +115,23 @@ func (e *Engine) discard(ctx context.Context, d Definition) error {
 
 // follow puts in force what has changed in the registry.
 func (e *Engine) follow(ctx context.Context) error {
-	defined, ok, err := e.host.Registry.Definitions(ctx, e.brokerID)
+	defined, ok, err := e.defined(ctx)
 	if err != nil || !ok {
 		return err
 	}
-	all, undefined, err := e.adoptAll(ctx, defined)
-	for _, d := range undefined {
-		if s := e.stream(d.StreamName); s != nil {
-			err = errors.Join(err, e.delete(ctx, s))
-		} else {
-			err = errors.Join(err, e.discard(ctx, d))
-		}
-	}
+	all, err := e.adoptAll(ctx, defined, e.drop)
 	for _, d := range all {
 		err = errors.Join(err, e.followOne(ctx, d))
 	}
 	return err
+}
+
+// drop stops a stream that is not defined any more, and deletes what is stored here of it.
+func (e *Engine) drop(ctx context.Context, d Definition) error {
+	if s := e.stream(d.StreamName); s != nil {
+		return e.delete(ctx, s)
+	}
+	return e.discard(ctx, d)
 }
 
 // followOne puts a definition in force.

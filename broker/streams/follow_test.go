@@ -101,9 +101,61 @@ func TestRefreshAwaitsNothing(t *testing.T) {
 	s, err := node.GetStream(t.Context(), "s")
 	must(t, err)
 	s.SourceTopic = "other"
-	registry.Set("s", streams.Encode(s))
+	registry.Set("s", streams.Encode(streams.Definition{UID: node.definition("s").UID, Stream: s}))
 	must(t, node.Refresh(t.Context()))
 	if s, err = node.GetStream(t.Context(), "s"); err != nil || s.SourceTopic != "other" {
 		t.Errorf("got %+v %v", s, err)
+	}
+}
+
+// definition returns the definition of a stream as a node has stored it.
+func (r *fixture) definition(name string) (d streams.Definition) {
+	r.tb.Helper()
+	all, err := r.store.Definitions(context.Background(), "b")
+	must(r.tb, err)
+	for _, one := range all {
+		if one.StreamName == name {
+			d = one
+		}
+	}
+	return d
+}
+
+// TestSharedReplacement has another node delete a stream and create another one with its name. What a node has stored of the
+// former one is deleted, whether the node was away or sees both at once. A change leaves it.
+func TestSharedReplacement(t *testing.T) {
+	t.Parallel()
+	for name, away := range map[string]bool{"away": true, "both at once": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			registry := messagingtest.New()
+			node := startShared(t, registry)
+			node.create(persist)
+			node.broker.deliverAll(1, numbers(0, 10)...)
+			node.counts("stored", func(s broker.StreamStats) bool { return s.Messages == 10 })
+			d := node.definition("s")
+			d.SourceTopic = "other"
+			registry.Set("s", streams.Encode(d))
+			node.wantStream("s", "other")
+			if got := node.stored(); len(got) != 10 {
+				t.Errorf("after a change it has the messages %v, want 10", got)
+			}
+			if away {
+				node.stop()
+			}
+			d.UID++
+			d.SourceTopic = "new"
+			registry.Set("s", streams.Encode(d))
+			if away {
+				node.Engine = node.host.Open("b", node.broker)
+				must(t, node.Ready(t.Context()))
+			}
+			node.wantStream("s", "new")
+			if got := node.stored(); len(got) > 0 || node.definition("s").UID != d.UID {
+				t.Errorf("another stream has the messages %v, and is %+v", got, node.definition("s"))
+			}
+			node.restart()
+			node.wantStream("s", "new")
+		})
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/rand/v2"
 
 	"signalbox/broker"
 )
@@ -107,6 +108,7 @@ func (e *Engine) CreateStream(ctx context.Context, spec broker.StreamSpec) error
 		if err := e.checkLoop(ctx, opCreate, d); err != nil {
 			return err
 		}
+		d.UID = 1 + rand.Int64N(math.MaxInt64)
 		return e.create(ctx, d)
 	})
 }

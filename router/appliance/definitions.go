@@ -233,7 +233,7 @@ func (d *definitions) ofMachine(ctx context.Context, brokerID string) (all []db.
 		return nil, err
 	}
 	for _, s := range defined {
-		all = append(all, d.newDefinition(db.StreamDefinition, brokerID, s.StreamName, streams.Encode(s.Stream)))
+		all = append(all, d.newDefinition(db.StreamDefinition, brokerID, s.StreamName, streams.Encode(s)))
 	}
 	configs, err := d.bridges.Configs(ctx, brokerID)
 	for id, document := range configs {

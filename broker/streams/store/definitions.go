@@ -22,7 +22,7 @@ var errNotFound = &broker.Error{Kind: broker.NotFound, Msg: "Stream not found"}
 func (s *Store) Definitions(ctx context.Context, brokerID string) ([]streams.Definition, error) {
 	const q = `
 		SELECT id, streamname, sourcetopic, targettopic, targetqos, ttl, active, process, persist,
-			key, textname, textdescription, query
+			key, textname, textdescription, query, uid
 		FROM stream
 		WHERE broker_id = ?
 		ORDER BY streamname`
@@ -36,7 +36,7 @@ func (s *Store) Definitions(ctx context.Context, brokerID string) ([]streams.Def
 		var d streams.Definition
 		var query string
 		if err := rows.Scan(&d.ID, &d.StreamName, &d.SourceTopic, &d.TargetTopic, &d.TargetQoS, &d.TTL, &d.Active, &d.Process, &d.Persist,
-			&d.Key, &d.TextName, &d.TextDescription, &query); err != nil {
+			&d.Key, &d.TextName, &d.TextDescription, &query, &d.UID); err != nil {
 			return nil, fmt.Errorf("read a stream: %w", err)
 		}
 		if query != "" {
@@ -52,7 +52,7 @@ func (s *Store) Definitions(ctx context.Context, brokerID string) ([]streams.Def
 func (s *Store) Put(ctx context.Context, brokerID string, d streams.Definition) (id int64, err error) {
 	err = s.changeDefinitions(ctx, func(tx *sql.Tx) error {
 		if d.ID == 0 {
-			d.ID, err = insertStream(ctx, tx, brokerID, d.Stream)
+			d.ID, err = insertStream(ctx, tx, brokerID, d)
 			return err
 		}
 		return updateStream(ctx, tx, brokerID, d)
@@ -94,14 +94,14 @@ func (s *Store) changeDefinitions(ctx context.Context, change func(*sql.Tx) erro
 	return s.file.Transact(ctx, s.definitions, change, applied)
 }
 
-func insertStream(ctx context.Context, tx *sql.Tx, brokerID string, r broker.Stream) (id int64, err error) {
+func insertStream(ctx context.Context, tx *sql.Tx, brokerID string, d streams.Definition) (id int64, err error) {
 	const stream = `
 		INSERT INTO stream (broker_id, streamname, sourcetopic, targettopic, targetqos, ttl, active, process, persist,
-			key, textname, textdescription, query)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+			key, textname, textdescription, query, uid)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 		RETURNING id`
-	err = tx.QueryRowContext(ctx, stream, brokerID, r.StreamName, r.SourceTopic, r.TargetTopic, r.TargetQoS, r.TTL, r.Active, r.Process, r.Persist,
-		r.Key, r.TextName, r.TextDescription, string(r.Query)).Scan(&id)
+	err = tx.QueryRowContext(ctx, stream, brokerID, d.StreamName, d.SourceTopic, d.TargetTopic, d.TargetQoS, d.TTL, d.Active, d.Process, d.Persist,
+		d.Key, d.TextName, d.TextDescription, string(d.Query), d.UID).Scan(&id)
 	if err != nil {
 		return 0, existsError(err)
 	}

@@ -42,7 +42,7 @@ CREATE TABLE stream (
 	key             TEXT NOT NULL,
 	textname        TEXT NOT NULL,
 	textdescription TEXT NOT NULL,
-	query           TEXT NOT NULL,
+	query           TEXT NOT NULL, uid INTEGER NOT NULL DEFAULT 0,
 	UNIQUE (broker_id, streamname)
 ) STRICT;
 

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"encoding/json"
 	"errors"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -49,7 +50,7 @@ func TestSchema(t *testing.T) {
 func TestDefinitions(t *testing.T) {
 	t.Parallel()
 	s := fresh(t, Options{})
-	full := streams.Definition{Stream: broker.Stream{
+	full := streams.Definition{UID: math.MaxInt64, Stream: broker.Stream{
 		StreamName: "z/ü", SourceTopic: "s/#", TargetTopic: "t", TargetQoS: -1, TTL: 86400, Key: "k", TextName: "n", TextDescription: "d",
 		Active: true, Process: true, Persist: true, Query: json.RawMessage(`{"where":[]}`),
 	}}
