@@ -53,6 +53,14 @@ func (a *arrivals) all(testing.TB) []arrival {
 	return slices.Clone(a.list)
 }
 
+// drain returns them, and deletes them here.
+func (a *arrivals) drain() (list []arrival) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	list, a.list = a.list, nil
+	return list
+}
+
 // comparison is the difference between the arrivals and what was sent.
 type comparison struct {
 	resent     int      // the sender repeated them, and both arrived

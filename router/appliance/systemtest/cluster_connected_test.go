@@ -140,12 +140,22 @@ func startConnected(t testing.TB) (c *cluster, connected *brokertest.Server, at 
 	startAll(t, c.machines...)
 	first := c.machines[0]
 	c.manageFrom(t, first, c.machines[1:]...)
+	connected, at = first.addConnected(t)
+	return c, connected, at
+}
+
+// addConnected connects a machine to a new Mosquitto without a plugin, and returns the path of that broker.
+func (m *machine) addConnected(t testing.TB) (connected *brokertest.Server, at string) {
+	t.Helper()
 	connected = brokertest.Mosquitto(t, brokertest.WithoutPlugin(), brokertest.WithConfig(
 		"persistence true", "persistence_location "+t.TempDir()+"/", "max_queued_messages 0"))
 	var added struct{ ID string }
-	first.api.must(t, "POST", first.api.inProject("/brokers"), object{"name": "connected", "url": connected.URL}, &added)
-	suite.WaitFor(t, "the broker is connected", func() bool { return first.api.connected(t, added.ID) })
-	return c, connected, first.api.inProject("/brokers/" + added.ID)
+	suite.WaitFor(t, "a broker is added", func() bool {
+		status, answer, err := m.api.do(t.Context(), "POST", m.api.inProject("/brokers"), object{"name": "connected", "url": connected.URL})
+		return err == nil && status < 300 && json.Unmarshal(answer, &added) == nil
+	})
+	suite.WaitFor(t, "the broker is connected", func() bool { return m.api.connected(t, added.ID) })
+	return connected, m.api.inProject("/brokers/" + added.ID)
 }
 
 // createShared creates the cluster, and has the administrator of the first machine work at all of them.

@@ -17,6 +17,11 @@ type fault struct {
 	happen func(t testing.TB, s *faultCampaign) time.Duration
 }
 
+// losesData reports whether a node loses its data.
+func (f fault) losesData() bool {
+	return slices.Contains([]string{"leader without its data", "follower without its data", "first machine lost"}, f.name)
+}
+
 var faults = []fault{
 	{"leader killed", killed(true)},
 	{"follower killed", killed(false)},

@@ -79,7 +79,7 @@ func hpFaults(t *testing.T, random *rand.Rand) []fault {
 		return []fault{faults[0], faults[2], faults[8], faults[9], away}
 	}
 	return slices.DeleteFunc(campaignFaults(t, random, append(faults, away)), func(f fault) bool { // sessions are local to their node
-		return f.name == "leader without its data" || f.name == "follower without its data"
+		return f.losesData()
 	})
 }
 

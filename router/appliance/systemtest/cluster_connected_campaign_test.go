@@ -1,0 +1,113 @@
+package systemtest
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"signalbox/scripts/suite"
+)
+
+// connectedLoad publishes at a broker from which a bridge takes the messages to a connected broker. There a stream copies
+// them to another topic, and another bridge delivers those to a server: all of them are on the way of each message.
+type connectedLoad struct {
+	*dataCampaign
+	at        string // path of the connected broker
+	source    *mosquittoPeer
+	target    *httpPeer
+	sending   *publishers // of the current phase
+	phase     int         // messages of a phase have topics of their own
+	delivered int         // messages of former phases
+	repeated  int         // deliveries beyond these
+}
+
+const (
+	connectedTopics = 4  // of a phase
+	afterFault      = 40 // messages that are sent after a fault, at least
+
+	streamRegister = "register" // stream whose target is a register
+)
+
+// startConnectedLoad defines bridges and stream, and begins to publish.
+func (s *dataCampaign) startConnectedLoad(t testing.TB) *connectedLoad {
+	t.Helper()
+	l := &connectedLoad{dataCampaign: s, source: newMosquittoPeer(t, "in")}
+	target, ok := newHTTPPeer(t, endpoint{}).(*httpPeer)
+	if !ok {
+		t.Fatal("the peer is another one")
+	}
+	l.target = target
+	first := s.machines[0]
+	_, l.at = first.addConnected(t)
+	first.change(t, "POST", l.at+"/streams", object{"streamname": "copies", "sourcetopic": "plant/#", "targettopic": "copies", "persist": true})
+	first.change(t, "POST", l.at+"/streams", object{"streamname": streamRegister, "sourcetopic": "none", "targettopic": "", "active": false})
+	delivery, document := target.bridge()
+	document["connections"].([]object)[0]["topicMappings"].([]object)[0]["mqttTopics"] = []string{"copies"}
+	document["schemaMappings"].([]object)[0]["mapping"].([]object)[0]["source"] = "jsonPayload.topic"
+	first.change(t, "PUT", l.at+"/bridges/"+delivery+"/config", document)
+	intake, document := l.source.bridge()
+	first.change(t, "PUT", l.at+"/bridges/"+intake+"/config", document)
+	l.publish(t)
+	suite.WaitFor(t, "messages come through bridges and stream", func() bool { return target.count(t) > 0 })
+	return l
+}
+
+// publish begins a phase.
+func (l *connectedLoad) publish(t testing.TB) {
+	t.Helper()
+	l.phase++
+	var topics []string
+	for n := range connectedTopics {
+		topics = append(topics, fmt.Sprintf("plant/%d/%d", l.phase, n))
+	}
+	l.sending = publishTo(t, l.source.entrance(), 1, topics)
+}
+
+// finish ends a phase: all messages that were acknowledged are delivered.
+func (l *connectedLoad) finish(t testing.TB) {
+	t.Helper()
+	last, all := l.sending.finish(t, l.sending.acknowledged()+afterFault), 0
+	var left []string
+	defer func() {
+		if len(left) > 0 {
+			t.Errorf("%d messages of phase %d are not delivered: %v", len(left), l.phase, clip(left))
+		}
+	}()
+	waitLong(t, "all messages are delivered", func() bool {
+		left = missing(l.target.all(t), last)
+		return len(left) == 0
+	})
+	for _, n := range last {
+		all += n
+	}
+	l.delivered += all
+	l.repeated += len(l.target.drain()) - all
+}
+
+// duringFaults has messages of a phase published while a fault happens, and delivered afterwards. A node that loses its data loses
+// what waits there: before that, all is delivered.
+func (l *connectedLoad) duringFaults(all []fault) []fault {
+	all = slices.Clone(all)
+	for i, f := range all {
+		happen := f.happen
+		all[i].happen = func(t testing.TB, s *faultCampaign) time.Duration {
+			if f.losesData() {
+				l.finish(t)
+				defer l.publish(t)
+				return happen(t, s)
+			}
+			took := happen(t, s)
+			l.finish(t)
+			l.publish(t)
+			return took
+		}
+	}
+	return all
+}
+
+// report logs what was delivered.
+func (l *connectedLoad) report(t testing.TB) {
+	t.Helper()
+	t.Logf("%d acknowledged messages went through bridges and a stream of a connected broker; %d came again", l.delivered, l.repeated)
+}
