@@ -22,24 +22,15 @@ func TestRestoreOfANode(t *testing.T) {
 	first.add(t, "deleted-later")
 	wantEverywhere(t, "deleted-later", c.machines...)
 	lost.api.must(t, "POST", lost.api.at("/streams"), object{"streamname": "own", "sourceTopic": "a/#", "targetTopic": "b"}, nil)
-	key, err := age.GenerateX25519Identity()
-	if err != nil {
-		t.Fatal(err)
-	}
-	secret, file := filepath.Join(t.TempDir(), "key"), filepath.Join(t.TempDir(), "backup")
-	write(t, secret, key.String()+"\n")
-	env := configured(nil).environ(lost.dir)
-	if got := command(t, env, "backup", "create", "--with-key", "--recipient", key.Recipient().String(), file); got.code != 0 {
-		t.Fatalf("create: %+v", got)
-	}
+	restore := lost.backUp(t)
 	first.api.must(t, "DELETE", first.api.at("/clients?username=deleted-later"), nil, nil)
 	first.add(t, "later")
 	lost.run.Kill()
 	if err := os.RemoveAll(lost.dir); err != nil {
 		t.Fatal(err)
 	}
-	wantRefused(t, command(t, env, "restore", "--identity", secret, file), "--cluster rejoin")
-	got := command(t, env, "restore", "--cluster", "rejoin", "--identity", secret, file)
+	wantRefused(t, restore(), "--cluster rejoin")
+	got := restore("--cluster", "rejoin")
 	if got.code != 0 || !strings.Contains(got.stdout, "join its cluster again") {
 		t.Fatalf("restore: %+v", got)
 	}
@@ -55,5 +46,23 @@ func TestRestoreOfANode(t *testing.T) {
 	}
 	if got := lost.api.names(t, "streams"); strings.Join(got, " ") != "own" {
 		t.Errorf("streams of the machine: %q", got)
+	}
+}
+
+// backUp backs up a machine with its key, and returns what restores that.
+func (m *machine) backUp(t *testing.T) (restore func(args ...string) outcome) {
+	t.Helper()
+	key, err := age.GenerateX25519Identity()
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret, file := filepath.Join(t.TempDir(), "key"), filepath.Join(t.TempDir(), "backup")
+	write(t, secret, key.String()+"\n")
+	env := configured(nil).environ(m.dir)
+	if got := command(t, env, "backup", "create", "--with-key", "--recipient", key.Recipient().String(), file); got.code != 0 {
+		t.Fatalf("create: %+v", got)
+	}
+	return func(args ...string) outcome {
+		return command(t, env, append(append([]string{"restore"}, args...), "--identity", secret, file)...)
 	}
 }
