@@ -42,7 +42,7 @@ func (e *Engine) defined(ctx context.Context) (all map[string]Definition, ok boo
 }
 
 // adoptAll stores the definitions of the registry here, and returns them. Before, it calls drop for streams that are stored here and not
-// among them, even if another one has the name now.
+// among them, even if another one has the name now. Where that fails, the former one keeps the name.
 func (e *Engine) adoptAll(ctx context.Context, defined map[string]Definition, drop func(context.Context, Definition) error) (all []Definition, err error) {
 	stored, err := e.host.store.Definitions(ctx, e.brokerID)
 	if err != nil {
@@ -52,20 +52,19 @@ func (e *Engine) adoptAll(ctx context.Context, defined map[string]Definition, dr
 	for _, d := range stored {
 		if next, ok := defined[d.StreamName]; ok && next.UID == d.UID {
 			here[d.StreamName] = d
-		} else {
-			err = errors.Join(err, drop(ctx, d))
+		} else if failed := drop(ctx, d); failed != nil {
+			err = errors.Join(err, failed)
+			delete(defined, d.StreamName)
 		}
-	}
-	if err != nil {
-		return nil, err
 	}
 	for name, d := range defined {
-		if d.ID, err = e.adopt(ctx, here[name], d); err != nil {
-			return nil, err
+		id, failed := e.adopt(ctx, here[name], d)
+		if err = errors.Join(err, failed); failed == nil {
+			d.ID = id
+			all = append(all, d)
 		}
-		all = append(all, d)
 	}
-	return all, nil
+	return all, err
 }
 
 // adopt stores a definition of the registry here, in place of one that is stored here; one without an ID is
@@ -109,7 +108,7 @@ func (e *Engine) put(ctx context.Context, d Definition, store func() error) (int
 
 // discard deletes what is stored here of a stream that is not defined any more. It must not be open.
 func (e *Engine) discard(ctx context.Context, d Definition) error {
-	e.log.Warn("a stream was deleted at another node of the cluster; what it has stored here is deleted", "stream", d.StreamName)
+	e.log.Warn("a stream was deleted at another node of the cluster, or deleted and created again; what it has stored here is deleted", "stream", d.StreamName)
 	return e.host.store.Delete(ctx, d.ID)
 }
 
@@ -137,6 +136,13 @@ func (e *Engine) drop(ctx context.Context, d Definition) error {
 // followOne puts a definition in force.
 func (e *Engine) followOne(ctx context.Context, d Definition) error {
 	s := e.stream(d.StreamName)
+	if s != nil && (s.isDetached() || s.plan.Load().ID != d.ID) { // its deletion, or opening it after that, had failed
+		if !s.isDetached() {
+			s.detach()
+			s.close(ctx)
+		}
+		s = nil
+	}
 	if s == nil {
 		s, err := e.open(ctx, d)
 		if err == nil {

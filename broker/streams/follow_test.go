@@ -137,25 +137,32 @@ func TestSharedReplacement(t *testing.T) {
 			d.SourceTopic = "other"
 			registry.Set("s", streams.Encode(d))
 			node.wantStream("s", "other")
+			must(t, node.ModifyStream(t.Context(), spec(persist, from("third")), true))
+			node.modify(from("fourth"))
+			must(t, node.Refresh(t.Context()))
 			if got := node.stored(); len(got) != 10 {
-				t.Errorf("after a change it has the messages %v, want 10", got)
+				t.Errorf("after changes it has the messages %v, want 10", got)
 			}
 			if away {
 				node.stop()
 			}
 			d.UID++
-			d.SourceTopic = "new"
+			d.SourceTopic = "in"
 			registry.Set("s", streams.Encode(d))
 			if away {
 				node.Engine = node.host.Open("b", node.broker)
 				must(t, node.Ready(t.Context()))
 			}
-			node.wantStream("s", "new")
+			node.wantStream("s", "in")
 			if got := node.stored(); len(got) > 0 || node.definition("s").UID != d.UID {
 				t.Errorf("another stream has the messages %v, and is %+v", got, node.definition("s"))
 			}
+			node.broker.deliverAll(1, numbers(0, 3)...)
+			node.counts("stored", func(s broker.StreamStats) bool { return s.Messages == 3 })
 			node.restart()
-			node.wantStream("s", "new")
+			if got := node.stored(); len(got) != 3 {
+				t.Errorf("after a restart it has the messages %v, want 3", got)
+			}
 		})
 	}
 }

@@ -9,8 +9,8 @@ import (
 
 // Definition is a stream as stored. ID is its number in the store, which is
 // never reused; Rev is its revision in a messaging.Registry, 0 without one. UID
-// distinguishes it from others that had its name, also where several nodes have it; those
-// that a former release created have 0.
+// distinguishes it from others that had its name, on all nodes that have it; those that a
+// former release created have 0.
 // Replaying, Replay and Stats of the record are not stored, nor is Rev in the store.
 type Definition struct {
 	ID  int64

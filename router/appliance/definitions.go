@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"sync"
 
@@ -30,6 +31,9 @@ type definitions struct {
 
 	mu        sync.RWMutex // held for writing while the database becomes that of several nodes
 	importing sync.Mutex
+
+	flushing sync.Mutex                  // guards flushed
+	flushed  map[string]map[string]int64 // by kind and broker, the revisions by name, as they are on the disk
 }
 
 // registry is the messaging.Registry for one kind of definitions.
@@ -70,9 +74,13 @@ func (r registry) Definitions(ctx context.Context, brokerID string) (map[string]
 	}
 	rows, err := r.db.ListDefinitions(ctx, r.kind, brokerID)
 	if errors.Is(err, db.ErrNotFound) { // the connection is about to be closed; what is stored may be needed again
+		r.forget(brokerID)
 		return nil, false, nil
 	}
 	if err != nil {
+		return nil, false, err
+	}
+	if err := r.flush(ctx, brokerID, rows); err != nil {
 		return nil, false, err
 	}
 	all := make(map[string]messaging.Definition, len(rows))
@@ -85,6 +93,41 @@ func (r registry) Definitions(ctx context.Context, brokerID string) (map[string]
 		all[row.Name] = messaging.Definition{Rev: row.Rev, Document: document}
 	}
 	return all, true, nil
+}
+
+// flush brings to the disk what a shared database has of a broker, whose entries of the log are applied without that. After a loss of
+// power it would lack them for a while, and what is stored of streams that it does not have is deleted.
+func (r registry) flush(ctx context.Context, brokerID string, rows []db.Definition) error {
+	if !r.db.IsShared() {
+		return nil
+	}
+	revs := make(map[string]int64, len(rows))
+	for _, row := range rows {
+		revs[row.Name] = row.Rev
+	}
+	key := r.flushedKey(brokerID)
+	r.flushing.Lock()
+	defer r.flushing.Unlock()
+	if before, ok := r.flushed[key]; ok && maps.Equal(before, revs) {
+		return nil
+	}
+	if err := r.db.Flush(ctx); err != nil {
+		return err
+	}
+	if r.flushed == nil {
+		r.flushed = map[string]map[string]int64{}
+	}
+	r.flushed[key] = revs
+	return nil
+}
+
+func (r registry) flushedKey(brokerID string) string { return string(r.kind) + "/" + brokerID }
+
+// forget deletes what flush has noted of a broker.
+func (r registry) forget(brokerID string) {
+	r.flushing.Lock()
+	defer r.flushing.Unlock()
+	delete(r.flushed, r.flushedKey(brokerID))
 }
 
 // open returns the document of a definition.
@@ -119,7 +162,11 @@ func (r registry) Put(ctx context.Context, brokerID, name string, document []byt
 	if err != nil {
 		return 0, definitionError(err, r.kind)
 	}
-	if err := store(); err != nil {
+	err = r.db.Flush(ctx)
+	if err == nil {
+		err = store()
+	}
+	if err != nil {
 		r.db.NotifyDefinitions() // so that it is tried again
 		return 0, &broker.Error{Kind: broker.Unconfirmed, Err: err,
 			Msg: "the change is stored, and is not in force at this node yet, which tries again: " + err.Error()}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"log/slog"
+	"math"
 	"path/filepath"
 	"testing"
 	"time"
@@ -64,7 +65,7 @@ func TestRegistry(t *testing.T) {
 		registry
 		name, want string
 	}{
-		{streams, "levels", `{"active":false,"sourcetopic":"in"}`},
+		{streams, "levels", `{"active":false,"sourcetopic":"in","uid":9223372036854775807}`},
 		{bridges, "http-bridge", `{"connections":[{"enabled":false,"name":"c","password":"secret"}],"version":"v1"}`},
 	} {
 		all, ok, err := tt.Definitions(ctx, "b")
@@ -109,7 +110,7 @@ func TestDefinitionsMove(t *testing.T) {
 	begun := false
 	must(t, all.begin(ctx, func() error { begun = true; return nil }))
 	moved, ok, err := streams.Definitions(ctx, "b")
-	if err != nil || !ok || !begun || moved["levels"].Rev == 0 {
+	if err != nil || !ok || !begun || moved["levels"].Rev == 0 || !bytes.Contains(moved["levels"].Document, []byte(`"uid":9223372036854775807`)) {
 		t.Errorf("got %v %t %v", moved, ok, err)
 	}
 	moved, _, err = registry{all, db.BridgeDefinition}.Definitions(ctx, "b")
@@ -118,4 +119,4 @@ func TestDefinitionsMove(t *testing.T) {
 	}
 }
 
-var levels = streams.Definition{Stream: broker.Stream{StreamName: "levels", SourceTopic: "in", Query: []byte("{}")}}
+var levels = streams.Definition{UID: math.MaxInt64, Stream: broker.Stream{StreamName: "levels", SourceTopic: "in", Query: []byte("{}")}}

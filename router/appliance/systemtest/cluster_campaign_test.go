@@ -292,7 +292,7 @@ func TestCampaignClusterGrows(t *testing.T) {
 	s.machines = append(s.machines, m)
 	s.await(t, "active", s.machines...)
 	t.Logf("a fourth node under load: answered after %v, healthy after %v", answered, since(began))
-	s.runFaults(t, fault{"leader killed", killed(true)})
+	s.runFaults(t, fault{name: "leader killed", happen: killed(true)})
 	s.check(t)
 }
 

@@ -19,7 +19,7 @@ type connectedLoad struct {
 	sending   *publishers // of the current phase
 	phase     int         // messages of a phase have topics of their own
 	delivered int         // messages of former phases
-	repeated  int         // deliveries beyond these
+	repeated  int         // other deliveries
 }
 
 const (
@@ -29,7 +29,7 @@ const (
 	streamRegister = "register" // stream whose target is a register
 )
 
-// startConnectedLoad defines bridges and stream, and begins to publish.
+// startConnectedLoad defines the bridges and the streams, and begins to publish.
 func (s *dataCampaign) startConnectedLoad(t testing.TB) *connectedLoad {
 	t.Helper()
 	l := &connectedLoad{dataCampaign: s, source: newMosquittoPeer(t, "in")}
@@ -92,10 +92,11 @@ func (l *connectedLoad) duringFaults(all []fault) []fault {
 	for i, f := range all {
 		happen := f.happen
 		all[i].happen = func(t testing.TB, s *faultCampaign) time.Duration {
-			if f.losesData() {
+			if f.losesData {
 				l.finish(t)
-				defer l.publish(t)
-				return happen(t, s)
+				took := happen(t, s)
+				l.publish(t)
+				return took
 			}
 			took := happen(t, s)
 			l.finish(t)

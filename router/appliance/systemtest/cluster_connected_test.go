@@ -150,10 +150,9 @@ func (m *machine) addConnected(t testing.TB) (connected *brokertest.Server, at s
 	connected = brokertest.Mosquitto(t, brokertest.WithoutPlugin(), brokertest.WithConfig(
 		"persistence true", "persistence_location "+t.TempDir()+"/", "max_queued_messages 0"))
 	var added struct{ ID string }
-	suite.WaitFor(t, "a broker is added", func() bool {
-		status, answer, err := m.api.do(t.Context(), "POST", m.api.inProject("/brokers"), object{"name": "connected", "url": connected.URL})
-		return err == nil && status < 300 && json.Unmarshal(answer, &added) == nil
-	})
+	if err := json.Unmarshal(m.change(t, "POST", m.api.inProject("/brokers"), object{"name": "connected", "url": connected.URL}), &added); err != nil {
+		t.Fatal(err)
+	}
 	suite.WaitFor(t, "the broker is connected", func() bool { return m.api.connected(t, added.ID) })
 	return connected, m.api.inProject("/brokers/" + added.ID)
 }

@@ -15,7 +15,7 @@ import (
 
 // dataCampaign is a faultCampaign whose load is the data of the platform, which its nodes share: projects are
 // created and deleted, registers set and read, and tokens created, used and revoked, through all nodes concurrently. Meanwhile
-// messages go through bridges and streams of a connected broker.
+// messages go through bridges and a stream of a connected broker, and another stream of it is one of the registers.
 type dataCampaign struct {
 	*faultCampaign
 	data     *dataHistory
@@ -213,7 +213,7 @@ func (s *dataCampaign) dataFaults(t *testing.T) []fault {
 
 // firstLost is the loss of the machine that created the cluster, with its data. Everything goes on through the
 // others, the console included; then it joins as a new machine.
-var firstLost = fault{"first machine lost", func(t testing.TB, s *faultCampaign) time.Duration {
+var firstLost = fault{name: "first machine lost", losesData: true, happen: func(t testing.TB, s *faultCampaign) time.Duration {
 	m, others := s.machines[0], s.machines[1:]
 	m.run.Kill()
 	if err := os.RemoveAll(m.dir); err != nil {

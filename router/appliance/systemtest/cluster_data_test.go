@@ -80,15 +80,17 @@ func (m *machine) reads(t testing.TB, credential, project string) bool {
 }
 
 // change makes a change through a machine, as soon as the cluster has a leader.
-func (m *machine) change(t testing.TB, method, path string, body any) {
+func (m *machine) change(t testing.TB, method, path string, body any) (answer []byte) {
 	t.Helper()
 	suite.WaitFor(t, fmt.Sprintf("%s %s is stored", method, path), func() bool {
-		status, answer, err := m.api.do(t.Context(), method, path, body)
+		status, text, err := m.api.do(t.Context(), method, path, body)
 		if err != nil || status >= 300 && status != http.StatusServiceUnavailable {
-			t.Fatalf("%s %s: %d %s %v", method, path, status, answer, err)
+			t.Fatalf("%s %s: %d %s %v", method, path, status, text, err)
 		}
+		answer = text
 		return status < 300
 	})
+	return answer
 }
 
 // projects returns the names of the projects at a machine.

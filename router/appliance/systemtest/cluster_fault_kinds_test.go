@@ -13,30 +13,26 @@ import (
 // fault is a fault of a cluster under load. happen returns how long the nodes that can
 // acknowledge did not.
 type fault struct {
-	name   string
-	happen func(t testing.TB, s *faultCampaign) time.Duration
-}
-
-// losesData reports whether a node loses its data.
-func (f fault) losesData() bool {
-	return slices.Contains([]string{"leader without its data", "follower without its data", "first machine lost"}, f.name)
+	name      string
+	happen    func(t testing.TB, s *faultCampaign) time.Duration
+	losesData bool // of a node
 }
 
 var faults = []fault{
-	{"leader killed", killed(true)},
-	{"follower killed", killed(false)},
-	{"leader cut off", cutOff(true, true, true)},
-	{"leader mute", cutOff(true, true, false)},
-	{"leader deaf", cutOff(true, false, true)},
-	{"follower cut off", cutOff(false, true, true)},
-	{"follower mute", cutOff(false, true, false)},
-	{"follower deaf", cutOff(false, false, true)},
-	{"restarted one after the other", rolling},
-	{"all killed", allKilled},
-	{"leader without its data", withoutData(true)},
-	{"follower without its data", withoutData(false)},
-	{"leader stopped for a while", suspended},
-	{"majority killed", majorityKilled},
+	{name: "leader killed", happen: killed(true)},
+	{name: "follower killed", happen: killed(false)},
+	{name: "leader cut off", happen: cutOff(true, true, true)},
+	{name: "leader mute", happen: cutOff(true, true, false)},
+	{name: "leader deaf", happen: cutOff(true, false, true)},
+	{name: "follower cut off", happen: cutOff(false, true, true)},
+	{name: "follower mute", happen: cutOff(false, true, false)},
+	{name: "follower deaf", happen: cutOff(false, false, true)},
+	{name: "restarted one after the other", happen: rolling},
+	{name: "all killed", happen: allKilled},
+	{name: "leader without its data", happen: withoutData(true), losesData: true},
+	{name: "follower without its data", happen: withoutData(false), losesData: true},
+	{name: "leader stopped for a while", happen: suspended},
+	{name: "majority killed", happen: majorityKilled},
 }
 
 // victim returns the leader or a follower, and the others.

@@ -88,11 +88,13 @@ func fullFaults(t *testing.T, random *rand.Rand) []fault {
 // checkingTraffic waits for more acknowledged messages after each fault.
 func (tr *traffic) checkingTraffic(all []fault) (checked []fault) {
 	for _, f := range all {
-		checked = append(checked, fault{f.name, func(t testing.TB, s *faultCampaign) time.Duration {
-			took := f.happen(t, s)
+		happen := f.happen
+		f.happen = func(t testing.TB, s *faultCampaign) time.Duration {
+			took := happen(t, s)
 			tr.awaitAcknowledged(t, 100)
 			return took
-		}})
+		}
+		checked = append(checked, f)
 	}
 	return checked
 }

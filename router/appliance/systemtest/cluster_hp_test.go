@@ -79,13 +79,13 @@ func hpFaults(t *testing.T, random *rand.Rand) []fault {
 		return []fault{faults[0], faults[2], faults[8], faults[9], away}
 	}
 	return slices.DeleteFunc(campaignFaults(t, random, append(faults, away)), func(f fault) bool { // sessions are local to their node
-		return f.losesData()
+		return f.losesData
 	})
 }
 
 // away is a node that is killed for so long that the others store what waits for it, and one of
 // these is killed meanwhile.
-var away = fault{"follower killed for long", func(t testing.TB, s *faultCampaign) time.Duration {
+var away = fault{name: "follower killed for long", happen: func(t testing.TB, s *faultCampaign) time.Duration {
 	m, others := s.victim(t, false)
 	m.run.Kill()
 	took := s.recovery(t, others...)
