@@ -98,7 +98,7 @@ func (r registry) Definitions(ctx context.Context, brokerID string) (map[string]
 // flush brings to the disk what a shared database has of a broker, whose entries of the log are applied without that. After a loss of
 // power it would lack them for a while, and what is stored of streams that it does not have is deleted.
 func (r registry) flush(ctx context.Context, brokerID string, rows []db.Definition) error {
-	if !r.db.IsShared() {
+	if len(rows) == 0 || !r.db.IsShared() {
 		return nil
 	}
 	revs := make(map[string]int64, len(rows))
