@@ -42,7 +42,7 @@ func TestRegistry(t *testing.T) {
 	stored := 0
 	store := func() error { stored++; return nil }
 
-	rev, err := streams.Put(ctx, "b", "levels", []byte(`{"sourcetopic":"in","active":true}`), 0, store)
+	rev, err := streams.Put(ctx, "b", "levels", []byte(`{"sourcetopic":"in","active":true,"uid":9223372036854775807}`), 0, store)
 	must(t, err)
 	_, err = bridges.Put(ctx, "b", "http-bridge", []byte(`{"version":"v1","connections":[{"name":"c","password":"secret"}]}`), 0, store)
 	must(t, err)
