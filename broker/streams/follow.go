@@ -128,6 +128,7 @@ func (e *Engine) follow(ctx context.Context) error {
 // drop stops a stream that is not defined any more, and deletes what is stored here of it.
 func (e *Engine) drop(ctx context.Context, d Definition) error {
 	if s := e.stream(d.StreamName); s != nil {
+		s.log.Info("the stream was deleted at another node of the cluster, or deleted and created again; what it has stored here is deleted")
 		return e.delete(ctx, s)
 	}
 	return e.discard(ctx, d)
