@@ -49,8 +49,27 @@ func (s *dataCampaign) startConnectedLoad(t testing.TB) *connectedLoad {
 	intake, document := l.source.bridge()
 	first.change(t, "PUT", l.at+"/bridges/"+intake+"/config", document)
 	l.publish(t)
-	suite.WaitFor(t, "messages come through bridges and stream", func() bool { return target.count(t) > 0 })
+	l.awaitSubscribed(t)
 	return l
+}
+
+// awaitSubscribed waits until the bridges and the stream take what is published: what is before that may go to none. It begins
+// another phase.
+func (l *connectedLoad) awaitSubscribed(t testing.TB) {
+	t.Helper()
+	suite.WaitFor(t, "messages come through bridges and stream", func() bool { return l.target.count(t) > 0 })
+	last := l.sending.finish(t, l.sending.acknowledged()+connectedTopics)
+	suite.WaitFor(t, "the last messages of all topics come", func() bool {
+		got := l.target.all(t)
+		for topic, n := range last {
+			if !slices.ContainsFunc(got, func(a arrival) bool { return a.Topic == topic && a.N == n }) {
+				return false
+			}
+		}
+		return true
+	})
+	l.target.drain()
+	l.publish(t)
 }
 
 // publish begins a phase.
