@@ -39,6 +39,20 @@ type CommitNotifier interface {
 	Committed(err error)
 }
 
+// WithdrawableNotifier is a CommitNotifier of a message that another node of a cluster may receive instead of this one.
+type WithdrawableNotifier interface {
+	CommitNotifier
+	// Withdrawn reports whether another node receives the message: this one must not publish it any more. Its outcome here
+	// counts for nothing.
+	Withdrawn() bool
+}
+
+// Withdrawn reports whether the message of a notifier, which may be nil, is withdrawn; see [WithdrawableNotifier].
+func Withdrawn(n CommitNotifier) bool {
+	w, ok := n.(WithdrawableNotifier)
+	return ok && w.Withdrawn()
+}
+
 // Tap takes the messages of a subscription.
 type Tap interface {
 	// Keeps reports whether messages above QoS 0 must be durable before their source

@@ -219,22 +219,13 @@ func (b *Broker) receiverOptions() client.Options {
 func (b *Broker) flowOptions(id string) client.Options {
 	o := b.receiverOptions()
 	o.ClientID = hostedClientID(id)
-	await, open := o.Await, o.Open
+	o.Serving = b.hosted.Serving
+	await := o.Await
 	o.Await = func(ctx context.Context) error {
-		if _, err := b.hosted.Serving(ctx); err != nil {
-			return err
-		}
 		if err := await(ctx); err != nil {
 			return err
 		}
 		return b.hosted.refresh(ctx)
-	}
-	o.Open = func(ctx context.Context) (net.Conn, error) {
-		conn, err := open(ctx)
-		if err != nil {
-			return nil, err
-		}
-		return messaging.CloseWhenNotServing(ctx, &b.hosted, conn)
 	}
 	return o
 }

@@ -1,11 +1,15 @@
 package streams_test
 
 import (
+	"errors"
 	"fmt"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"signalbox/broker/messaging"
+	"signalbox/broker/streams"
 )
 
 // notifiers returns CommitNotifiers, which must be called once each.
@@ -79,4 +83,51 @@ func (r *notifiers) taken() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.given
+}
+
+// withdrawable is a CommitNotifier of a message that another node may receive.
+type withdrawable struct {
+	messaging.CommitNotifier
+	withdrawn *atomic.Bool
+}
+
+// Withdrawn implements messaging.WithdrawableNotifier.
+func (w withdrawable) Withdrawn() bool { return w.withdrawn.Load() }
+
+// TestWithdrawn has messages withdrawn while the broker cannot be reached: they are not published any more when it can, since by
+// then another node may have published later ones.
+func TestWithdrawn(t *testing.T) {
+	t.Parallel()
+	r := start(t, nil, streams.DefaultConfig())
+	r.create(persist, to("out"))
+	r.broker.setOnPublish(unreachable)
+	var given notifiers
+	var withdrawn, never atomic.Bool
+	take := func(payload string, by *atomic.Bool) {
+		r.broker.deliver(messaging.Message{Topic: "in", Payload: []byte(payload), QoS: 1, At: origin}, withdrawable{given.next(), by})
+	}
+	take("1", &withdrawn)
+	await(t, func() error {
+		if r.broker.publishAttempts() == 0 {
+			return errors.New("the first message is not tried")
+		}
+		return nil
+	})
+	take("2", &withdrawn) // behind the first
+	take("3", &never)
+	withdrawn.Store(true)
+	await(t, func() error {
+		if n, _ := given.committed(t); n < 2 {
+			return fmt.Errorf("%d messages that are withdrawn have an outcome", n)
+		}
+		return nil
+	})
+	r.broker.setOnPublish(nil)
+	given.all(t)
+	if got := r.broker.payloads("out"); !slices.Equal(got, []string{"3"}) {
+		t.Errorf("published: %q", got)
+	}
+	if got := r.stored(); slices.Contains(got, "2") || !slices.Contains(got, "3") {
+		t.Errorf("stored: %q", got)
+	}
 }

@@ -50,6 +50,7 @@ func (s *stream) run() {
 type worker struct {
 	queueList []item                     // reused by the queue
 	out       []messaging.Message        // results of the query
+	sources   []messaging.CommitNotifier // of each in out; nil for none
 	notifiers []messaging.CommitNotifier // those of out, and of filtered messages that are part of the stored state
 	outputs   []byte                     // buffer that outputs share; they are never changed
 }
@@ -61,14 +62,14 @@ var workers = sync.Pool{New: func() any { return new(worker) }}
 // happen in order of arrival.
 func (w *worker) work(s *stream, list []item) {
 	p := s.plan.Load()
-	w.out, w.notifiers = w.out[:0], w.notifiers[:0]
+	w.out, w.sources, w.notifiers = w.out[:0], w.sources[:0], w.notifiers[:0]
 	w.transform(s, p, list)
 	var j *join
 	if p.Persist {
 		j = w.persist(s, p)
 	}
 	if p.TargetTopic != "" && len(w.out) > 0 {
-		s.republish(p, w.out)
+		s.republish(p, w.out, w.sources)
 	}
 	if j != nil {
 		j.done(nil)
@@ -76,6 +77,7 @@ func (w *worker) work(s *stream, list []item) {
 		notifyAll(w.notifiers, nil)
 	}
 	clear(w.out)
+	clear(w.sources)
 	clear(w.notifiers)
 }
 
@@ -85,6 +87,10 @@ func (w *worker) transform(s *stream, p *plan, list []item) {
 	s.longestOutput = 0
 	for i := range list {
 		m, notifier := list[i].Message, list[i].notifier
+		if messaging.Withdrawn(notifier) {
+			notifier.Committed(nil)
+			continue
+		}
 		if p.query != nil {
 			if w.outputs == nil || len(w.outputs)+expected > outputBuffer {
 				w.outputs = make([]byte, 0, min((len(list)-i)*expected, outputBuffer))
@@ -95,7 +101,7 @@ func (w *worker) transform(s *stream, p *plan, list []item) {
 				continue
 			}
 		}
-		w.out = append(w.out, m)
+		w.out, w.sources = append(w.out, m), append(w.sources, notifier)
 		if notifier != nil {
 			w.notifiers = append(w.notifiers, notifier)
 		}
@@ -176,8 +182,9 @@ func (s *stream) persisted(n int64, err error) {
 
 // republish publishes messages to the target. While the broker cannot be
 // reached, those of QoS 0 are dropped; the others are retried until the stream
-// was closed and its drain timeout has passed, while the queue fills.
-func (s *stream) republish(p *plan, list []messaging.Message) {
+// was closed and its drain timeout has passed, while the queue fills. Those that are withdrawn meanwhile are left to the node that
+// receives them then. The sources are as long as the list.
+func (s *stream) republish(p *plan, list []messaging.Message, sources []messaging.CommitNotifier) {
 	for i := range list {
 		p.address(&list[i])
 	}
@@ -185,11 +192,11 @@ func (s *stream) republish(p *plan, list []messaging.Message) {
 		done, refused, err := s.engine.messaging.Publish(s.publishing, list)
 		s.counters.republished.Add(int64(done - refused))
 		s.counters.dropped.Add(int64(refused))
-		if list = list[done:]; len(list) == 0 {
+		if list, sources = list[done:], sources[done:]; len(list) == 0 {
 			return
 		}
 		if broker.KindOf(err) == broker.Unavailable {
-			list = s.dropQoS0(list)
+			list, sources = s.dropUndeliverable(list, sources)
 		}
 		if len(list) == 0 {
 			return
@@ -220,16 +227,18 @@ func (s *stream) pause(d time.Duration) bool {
 	return s.publishing.Err() == nil
 }
 
-// dropQoS0 returns the messages above QoS 0, and counts the others as dropped.
-func (s *stream) dropQoS0(list []messaging.Message) []messaging.Message {
-	kept := list[:0]
-	for _, m := range list {
-		if m.QoS > 0 {
-			kept = append(kept, m)
+// dropUndeliverable returns the messages above QoS 0 that are not withdrawn, with their sources. Those of QoS 0 are counted as dropped.
+func (s *stream) dropUndeliverable(list []messaging.Message, from []messaging.CommitNotifier) (kept []messaging.Message, sources []messaging.CommitNotifier) {
+	kept, sources = list[:0], from[:0]
+	for i, m := range list {
+		switch {
+		case m.QoS == 0:
+			s.counters.dropped.Add(1)
+		case !messaging.Withdrawn(from[i]):
+			kept, sources = append(kept, m), append(sources, from[i])
 		}
 	}
-	s.counters.dropped.Add(int64(len(list) - len(kept)))
-	return kept
+	return kept, sources
 }
 
 // notifyAll notifies all sources of the outcome.

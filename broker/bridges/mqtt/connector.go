@@ -92,8 +92,8 @@ func newConnector(s *loopGuard, c *bridges.Connection, d *document) *connector {
 func (c *connector) options(identity string) client.Options {
 	s := &c.document.Connection
 	o := client.Options{
-		Open:  c.open,
-		Await: c.awaitServing, Explain: c.explain,
+		Open: c.open, Serving: c.serving,
+		Await: func(ctx context.Context) error { return ctx.Err() }, Explain: c.explain,
 		Retained: true, ClientID: s.ClientID, Session: c.document.sessionOptions(),
 		Timing: c.document.timing(), Now: c.now, Log: slog.New(slog.DiscardHandler),
 	}
@@ -189,7 +189,7 @@ func (c *connector) Connect(ctx context.Context) error {
 	if !c.started {
 		c.start()
 	}
-	if c.awaitServing(ctx) != nil {
+	if _, err := c.serving(ctx); err != nil {
 		return errNotServing
 	}
 	if err := c.awaitConnected(ctx); err != nil {

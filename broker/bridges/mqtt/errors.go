@@ -19,7 +19,7 @@ func (c *connector) open(ctx context.Context) (net.Conn, error) {
 	if f != nil {
 		return nil, f
 	}
-	return c.closeWhenNotServing(ctx, conn)
+	return conn, nil
 }
 
 // explain returns why there is no connection, as a text for operators.

@@ -2,6 +2,7 @@ package mqtt
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -72,7 +73,7 @@ func (in *receiver) accept(a *inboundMessage, there, here string) bool {
 	a.key = dedupKey{t.id, tokenOf(here)}
 	a.message.Topic, a.message.Properties = here, t.join(rest)
 	a.message.QoS, a.message.Retain = min(a.message.QoS, in.route.qos), a.message.Retain && in.route.retain
-	return in.guard.seen.add(a.key)
+	return in.guard.seen.add(a.key) || in.inbound.replace(a.key)
 }
 
 // inboundMessage is a message that is to be published here.
@@ -80,6 +81,7 @@ type inboundMessage struct {
 	message  messaging.Message
 	notifier messaging.CommitNotifier // nil at QoS 0
 	key      dedupKey
+	replaced bool // the same message was received again, and is queued
 }
 
 // inbound is the queue of messages to be published here. It is safe for concurrent use.
@@ -88,8 +90,9 @@ type inbound struct {
 
 	mu           sync.Mutex // guards the fields below
 	list         []inboundMessage
-	qos0Messages int // number of messages of QoS 0
-	qos0Bytes    int // size of messages of QoS 0
+	taken        []inboundMessage // the last ones that take has returned
+	qos0Messages int              // number of messages of QoS 0
+	qos0Bytes    int              // size of messages of QoS 0
 	closed       bool
 }
 
@@ -118,6 +121,7 @@ func (q *inbound) take() (part []inboundMessage, over bool) {
 	defer q.mu.Unlock()
 	n := min(len(q.list), publishBatch)
 	part = append(part, q.list[:n]...)
+	q.taken = part
 	clear(q.list[:n])
 	if q.list = q.list[n:]; len(q.list) == 0 {
 		q.list = nil
@@ -129,6 +133,48 @@ func (q *inbound) take() (part []inboundMessage, over bool) {
 		}
 	}
 	return part, q.closed && n == 0
+}
+
+// replace reports whether a message that is received again waits here, or was taken from the queue last, and is withdrawn: then it
+// is not published, or was not acknowledged.
+func (q *inbound) replace(key dedupKey) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, list := range [][]inboundMessage{q.taken, q.list} {
+		for i := range list {
+			a := &list[i]
+			switch {
+			case a.notifier == nil:
+			case !messaging.Withdrawn(a.notifier):
+				return false // nor is any behind it
+			case a.key == key:
+				a.replaced = true
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// dropWithdrawn returns what is not withdrawn of messages that were taken from the queue.
+func (c *connector) dropWithdrawn(part []inboundMessage) (kept []inboundMessage) {
+	var dropped []messaging.CommitNotifier
+	c.inbound.mu.Lock()
+	kept = slices.DeleteFunc(part, func(a inboundMessage) bool {
+		if !messaging.Withdrawn(a.notifier) {
+			return false
+		}
+		if !a.replaced {
+			c.guard.seen.remove(a.key)
+		}
+		dropped = append(dropped, a.notifier)
+		return true
+	})
+	c.inbound.mu.Unlock()
+	for _, n := range dropped {
+		n.Committed(nil)
+	}
+	return kept
 }
 
 // close refuses further messages.
@@ -159,32 +205,35 @@ func (c *connector) publishInbound(ctx context.Context) {
 }
 
 // publish publishes messages here and acknowledges those with an outcome. The rest is sent again
-// after the context has ended.
+// after the context has ended, and to another node if it is withdrawn.
 func (c *connector) publish(ctx context.Context, part []inboundMessage) {
-	list := make([]messaging.Message, 0, len(part))
-	for i := range part {
-		list = append(list, part[i].message)
-	}
-	errs := make([]error, len(part))
 	if b, ok := c.local.(messaging.StoringBroker); ok {
-		if b.PublishStored(ctx, list, errs) != nil {
-			return
+		errs := make([]error, len(part))
+		if b.PublishStored(ctx, messagesOf(part), errs) == nil {
+			c.acknowledgeAll(part, errs)
 		}
-		c.acknowledgeAll(part, errs)
 		return
 	}
-	for len(list) > 0 {
-		done, refused, err := c.local.Publish(ctx, list)
+	for part = c.dropWithdrawn(part); len(part) > 0; part = c.dropWithdrawn(part) {
+		done, refused, err := c.local.Publish(ctx, messagesOf(part))
 		c.meter.Dropped.Add(int64(refused))
 		c.meter.Inbound.Add(int64(done - refused))
 		for i := range part[:done] {
 			acknowledge(part[i].notifier, nil)
 		}
-		part, list = part[done:], list[done:]
+		part = part[done:]
 		if err != nil && !wait(ctx, retryPublish) {
 			return
 		}
 	}
+}
+
+func messagesOf(part []inboundMessage) []messaging.Message {
+	list := make([]messaging.Message, 0, len(part))
+	for i := range part {
+		list = append(list, part[i].message)
+	}
+	return list
 }
 
 // acknowledgeAll acknowledges messages.

@@ -3,7 +3,6 @@ package mqtt
 import (
 	"context"
 	"errors"
-	"net"
 
 	"signalbox/broker/messaging"
 )
@@ -25,19 +24,10 @@ func (c *connector) servingBroker() messaging.ServingBroker {
 	return b
 }
 
-// awaitServing waits until the connection may be made.
-func (c *connector) awaitServing(ctx context.Context) error {
+// serving waits until the connection may be made. The context that it returns ends when another node is to make it.
+func (c *connector) serving(ctx context.Context) (context.Context, error) {
 	if b := c.servingBroker(); b != nil {
-		_, err := b.Serving(ctx)
-		return err
+		return b.Serving(ctx)
 	}
-	return ctx.Err()
-}
-
-// closeWhenNotServing returns a connection that is closed when this node takes no more messages.
-func (c *connector) closeWhenNotServing(ctx context.Context, conn net.Conn) (net.Conn, error) {
-	if b := c.servingBroker(); b != nil {
-		return messaging.CloseWhenNotServing(ctx, b, conn)
-	}
-	return conn, nil
+	return context.Background(), ctx.Err()
 }

@@ -26,6 +26,9 @@ import (
 type Options struct {
 	// Open opens a network connection.
 	Open func(ctx context.Context) (net.Conn, error)
+	// Serving, if set, waits until this client uses its sessions, of which others make use at other times; see
+	// [messaging.ServingBroker]. Its connections end with the context that Serving returns, and what is in flight then is given up.
+	Serving func(ctx context.Context) (serving context.Context, err error)
 	// Await blocks until connecting makes sense, or returns the context's error.
 	Await func(ctx context.Context) error
 	// Explain converts the cause of a missing connection to an error of kind Unavailable: an

@@ -40,6 +40,7 @@ var errReadTimeout = errors.New("the broker has sent nothing for too long")
 // safe for concurrent use.
 type conn struct {
 	net.Conn
+	serving context.Context // ends before others use the session
 	version byte
 	connack connack
 	out     *sendQueue
@@ -52,6 +53,7 @@ type conn struct {
 
 // connectParams are the parameters of a connection that differ by session.
 type connectParams struct {
+	serving      context.Context // of the connection; nil if it does not end with one
 	clientID     string
 	clean        bool // discard the existing session
 	keep         bool // keep the session after the connection
@@ -108,8 +110,11 @@ func (f *Client) connectVersion(ctx context.Context, version byte, p connectPara
 	if err != nil {
 		return nil, err
 	}
+	if p.serving != nil {
+		raw = &boundConn{raw, context.AfterFunc(p.serving, func() { raw.Close() })}
+	}
 	stop := context.AfterFunc(ctx, func() { raw.Close() })
-	c := &conn{Conn: raw, version: version, out: newSendQueue(), timing: f.timing, lastPackets: appendGoodbye}
+	c := &conn{Conn: raw, serving: p.serving, version: version, out: newSendQueue(), timing: f.timing, lastPackets: appendGoodbye}
 	c.in = bufio.NewReaderSize(deadlineConn{raw, f.timing.ReadTimeout}, 64<<10)
 	err = c.handshake(f.options.connectPacket(version, p))
 	if !stop() {
@@ -152,6 +157,18 @@ func (c *conn) handshake(connect *packet.Connect) error {
 		return &ConnackError{Version: c.version, Code: c.connack.code}
 	}
 	return nil
+}
+
+// boundConn is a connection that closes with a context.
+type boundConn struct {
+	net.Conn
+	stop func() bool
+}
+
+// Close closes the connection.
+func (b *boundConn) Close() error {
+	b.stop()
+	return b.Conn.Close()
 }
 
 // deadlineConn is a connection with a timeout for each read.

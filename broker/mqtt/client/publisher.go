@@ -19,10 +19,11 @@ type publisher struct {
 	ready     chan struct{} // buffered by one: the sender may continue
 	attempted atomic.Bool   // an attempt to connect has ended
 
-	mu             sync.Mutex // guards what follows, and batches; taken before that of a send queue
-	conn           *conn      // nil for none
-	cause          error      // why there is none; nil before the first attempt
-	discardSession bool       // the previous session must be discarded
+	mu             sync.Mutex      // guards what follows, and batches; taken before that of a send queue
+	conn           *conn           // nil for none
+	cause          error           // why there is none; nil before the first attempt
+	serving        context.Context // of the latest connection, or attempt
+	discardSession bool            // the previous session must be discarded
 	inFlight       map[uint16]*inFlightMessage
 	order          []*inFlightMessage // as sent, including completed ones
 	nextID         uint16

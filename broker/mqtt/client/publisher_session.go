@@ -14,21 +14,22 @@ func (p *publisher) run(ctx context.Context) {
 	p.resumeExpired()
 }
 
-func (p *publisher) connectOnce(ctx context.Context) (done bool, err error) {
-	c, err := p.connect(ctx)
+func (p *publisher) connectOnce(ctx, serving context.Context) (done bool, err error) {
+	c, err := p.connect(ctx, serving)
 	if err == nil {
 		err = c.serve(ctx, p.acknowledged)
 	}
-	p.disconnected(err)
+	p.disconnected(err, serving)
 	return false, err
 }
 
 // connect opens a connection. One that resumes a session whose messages were given up
 // meanwhile is not used.
-func (p *publisher) connect(ctx context.Context) (*conn, error) {
+func (p *publisher) connect(ctx, serving context.Context) (*conn, error) {
 	for {
 		p.mu.Lock()
-		params := connectParams{clientID: p.client.options.ClientID + "-p", clean: p.discardSession, keep: true, cleanIfV311: !p.client.options.Session.KeepInFlight, publishState: true}
+		p.beginServing(serving)
+		params := connectParams{serving: serving, clientID: p.client.options.ClientID + "-p", clean: p.discardSession, keep: true, cleanIfV311: !p.client.options.Session.KeepInFlight, publishState: true}
 		p.mu.Unlock()
 		c, err := p.client.dial(ctx, params)
 		if err != nil || p.connected(c, params.clean) {
@@ -36,6 +37,15 @@ func (p *publisher) connect(ctx context.Context) (*conn, error) {
 		}
 		c.Close()
 	}
+}
+
+// beginServing has the messages in flight given up, and the session replaced, if others have used it. p.mu must be held.
+func (p *publisher) beginServing(serving context.Context) {
+	if p.serving == serving {
+		return
+	}
+	p.serving, p.discardSession = serving, true
+	p.giveUpAll()
 }
 
 // connected records a connection and sends messages in flight again. It returns false if the
@@ -91,14 +101,17 @@ func (p *publisher) resume(c *conn) {
 }
 
 // disconnected records why there is no connection. Messages in flight wait for the next one,
-// up to a timeout.
-func (p *publisher) disconnected(err error) {
+// up to a timeout. If others use the session now, they are given up.
+func (p *publisher) disconnected(err error, serving context.Context) {
 	cause := p.client.options.Explain(err)
 	p.mu.Lock()
 	if p.conn != nil && !p.client.options.Session.KeepInFlight {
 		p.resumeTimer = time.AfterFunc(p.client.timing.ResumeTimeout, p.resumeExpired)
 	}
 	p.conn, p.cause = nil, cause
+	if serving.Err() != nil {
+		p.giveUpAll()
+	}
 	notify(p.ready)
 	p.mu.Unlock()
 	p.attemptEnded()
@@ -118,13 +131,18 @@ func (p *publisher) resumeExpired() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.conn == nil {
-		if p.resumeTimer != nil {
-			p.resumeTimer.Stop()
-		}
-		p.resumeTimer = nil
-		p.giveUp()
+		p.giveUpAll()
 		notify(p.ready)
 	}
+}
+
+// giveUpAll abandons the messages in flight, and ends the wait for another connection. p.mu must be held.
+func (p *publisher) giveUpAll() {
+	if p.resumeTimer != nil {
+		p.resumeTimer.Stop()
+	}
+	p.resumeTimer = nil
+	p.giveUp()
 }
 
 // giveUp leaves the outcome of the messages in flight open. They must not be sent again, nor

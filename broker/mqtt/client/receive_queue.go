@@ -1,6 +1,7 @@
 package client
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"sync"
@@ -15,6 +16,7 @@ import (
 type receiveQueue struct {
 	mu      sync.Mutex         // guards what follows; held briefly
 	out     *sendQueue         // of the connection, or nil
+	serving context.Context    // of the latest connection
 	pending []*receivedMessage // received on this connection and not acknowledged, in order
 	byID    map[uint16]*receivedMessage
 
@@ -37,6 +39,7 @@ var errReceiveOverflow = errors.New("the broker sends messages faster than they 
 // receivedMessage is a message above QoS 0.
 type receivedMessage struct {
 	queue     *receiveQueue
+	serving   context.Context // of the connection
 	id        uint16
 	qos       byte
 	size      int
@@ -56,13 +59,18 @@ func (a *receivedMessage) Committed(error) {
 	}
 }
 
+// Withdrawn reports that others use the session now, to which the broker sends the message again. It is never acknowledged.
+func (a *receivedMessage) Withdrawn() bool { return a.serving.Err() != nil }
+
 // open begins a connection. Unacknowledged messages of the session's previous connection are
-// redelivered and already accepted. Without the session they need no acknowledgement.
-func (b *receiveQueue) open(out *sendQueue, present bool) {
+// redelivered and already accepted, unless others have used the session meanwhile: then nothing is known of the messages
+// that have their identifiers. Without the session they need no acknowledgement.
+func (b *receiveQueue) open(c *conn, present bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.out, b.pending, b.redelivered = out, nil, false
-	if b.byID == nil || !present {
+	others := b.serving != c.serving
+	b.out, b.serving, b.pending, b.redelivered = c.out, c.serving, nil, false
+	if b.byID == nil || !present || others {
 		b.byID = map[uint16]*receivedMessage{}
 	}
 	for _, a := range b.byID {
@@ -97,7 +105,7 @@ func (b *receiveQueue) accept(id uint16, qos byte, dup bool, size int) (*receive
 	b.waiting++
 	b.bytes += size
 	b.redelivered = b.redelivered || dup && qos == 1
-	a := &receivedMessage{queue: b, id: id, qos: qos, size: size}
+	a := &receivedMessage{queue: b, serving: b.serving, id: id, qos: qos, size: size}
 	a.unsettled.Store(1)
 	b.byID[id] = a
 	b.pending = append(b.pending, a)
@@ -119,7 +127,7 @@ func (b *receiveQueue) ackDuplicate(a *receivedMessage) {
 func (b *receiveQueue) settle(a *receivedMessage) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	a.settled = true
+	a.settled = !a.Withdrawn()
 	b.waiting--
 	b.bytes -= a.size
 	b.ackCommitted()

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"testing"
@@ -10,7 +11,7 @@ import (
 func TestReceiveOverflow(t *testing.T) {
 	t.Parallel()
 	b := &receiveQueue{}
-	b.open(nil, false)
+	b.open(&conn{serving: context.Background()}, false)
 	var kept []*receivedMessage
 	admit := func(id uint16, dup bool, size int) error {
 		a, err := b.accept(id, 1, dup, size)
@@ -28,7 +29,7 @@ func TestReceiveOverflow(t *testing.T) {
 		t.Errorf("one too many: %v", err)
 	}
 	b.close()
-	b.open(nil, true)
+	b.open(&conn{serving: context.Background()}, true)
 	if err := admit(1, true, maxPacket); err != nil || len(kept) != 4 {
 		t.Errorf("duplicate: %v, %d kept", err, len(kept))
 	}
@@ -67,13 +68,13 @@ func TestOrderAfterReconnect(t *testing.T) {
 		}
 		return a
 	}
-	b.open(newSendQueue(), false)
+	b.open(&conn{serving: context.Background(), out: newSendQueue()}, false)
 	admit(1, 1, false).Committed(nil)
 	second := admit(2, 1, false)
 	admit(3, 2, false)
 	fourth := admit(4, 1, false)
 	b.close()
-	b.open(newSendQueue(), true)
+	b.open(&conn{serving: context.Background(), out: newSendQueue()}, true)
 	again := []*receivedMessage{admit(1, 1, true), admit(2, 1, true)}
 	if a := admit(3, 2, true); a != nil {
 		t.Error("a QoS 2 message is accepted twice")
@@ -99,14 +100,14 @@ func TestOrderAfterReconnect(t *testing.T) {
 func TestNoDuplicatesAfterReconnect(t *testing.T) {
 	t.Parallel()
 	b := &receiveQueue{}
-	b.open(newSendQueue(), false)
+	b.open(&conn{serving: context.Background(), out: newSendQueue()}, false)
 	for id := range uint16(3) {
 		if a, err := b.accept(id+1, 1, false, 1); a == nil || err != nil {
 			t.Fatal(err)
 		}
 	}
 	b.close()
-	b.open(newSendQueue(), true)
+	b.open(&conn{serving: context.Background(), out: newSendQueue()}, true)
 	for id := range uint16(3) {
 		if a, err := b.accept(id+1, 1, true, 1); a != nil || err != nil {
 			t.Errorf("message %d is accepted again: %v", id+1, err)
@@ -114,5 +115,39 @@ func TestNoDuplicatesAfterReconnect(t *testing.T) {
 	}
 	if a, err := b.accept(4, 1, true, 1); a == nil || err != nil { // lost with the connection
 		t.Errorf("message 4 is not accepted: %v", err)
+	}
+}
+
+// TestOthersUseSession has others use the session between two connections. A message has the identifier of one that was not
+// settled before: it is another one, and is acknowledged only when it is settled itself.
+func TestOthersUseSession(t *testing.T) {
+	t.Parallel()
+	for qos := byte(1); qos <= 2; qos++ {
+		b := &receiveQueue{}
+		serving, end := context.WithCancel(t.Context())
+		b.open(&conn{serving: serving, out: newSendQueue()}, false)
+		former, err := b.accept(1, qos, false, 10)
+		if err != nil || former.Withdrawn() {
+			t.Fatalf("QoS %d: %v", qos, err)
+		}
+		end()
+		if !former.Withdrawn() {
+			t.Errorf("QoS %d: the message is not withdrawn", qos)
+		}
+		b.close()
+		out := newSendQueue()
+		b.open(&conn{serving: t.Context(), out: out}, true)
+		next, err := b.accept(1, qos, true, 10)
+		if err != nil || next == nil {
+			t.Fatalf("QoS %d: the next message is taken for the former one: %v", qos, err)
+		}
+		former.Committed(nil)
+		if len(out.buf) > 0 || next.settled {
+			t.Errorf("QoS %d: the former message acknowledges the next one", qos)
+		}
+		next.Committed(nil)
+		if b.waiting != 0 || b.bytes != 0 || len(out.buf) == 0 {
+			t.Errorf("QoS %d: %d messages of %d bytes wait, acknowledged: %v", qos, b.waiting, b.bytes, len(out.buf) > 0)
+		}
 	}
 }

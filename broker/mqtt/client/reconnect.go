@@ -8,14 +8,15 @@ import (
 
 // maintain calls connect repeatedly until it is done or ctx ends: at once after a stable
 // connection, otherwise with an increasing delay.
-func (c *Client) maintain(ctx context.Context, log *slog.Logger, connect func(context.Context) (done bool, err error)) {
+func (c *Client) maintain(ctx context.Context, log *slog.Logger, connect func(ctx, serving context.Context) (done bool, err error)) {
 	lastLogged := ""
 	for failures := 0; ; failures++ {
-		if c.options.Await(ctx) != nil {
+		serving, err := c.serving(ctx)
+		if err != nil || c.options.Await(ctx) != nil {
 			return
 		}
 		start := c.options.Now()
-		done, err := connect(ctx)
+		done, err := connect(ctx, serving)
 		if done || ctx.Err() != nil {
 			return
 		}
@@ -35,6 +36,14 @@ func (c *Client) maintain(ctx context.Context, log *slog.Logger, connect func(co
 			sleep(ctx, c.timing.delay(max(failures, 0)))
 		}
 	}
+}
+
+// serving waits until this client uses its sessions. The context that it returns ends when others do.
+func (c *Client) serving(ctx context.Context) (context.Context, error) {
+	if c.options.Serving == nil {
+		return context.Background(), ctx.Err()
+	}
+	return c.options.Serving(ctx)
 }
 
 func sleep(ctx context.Context, d time.Duration) {

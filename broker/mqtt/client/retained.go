@@ -45,7 +45,11 @@ func (f *Client) readRetained(ctx context.Context, filter string, take func(mess
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	c, err := f.dial(ctx, connectParams{clientID: f.options.ClientID + "-r", clean: true})
+	serving, err := f.serving(ctx)
+	if err != nil {
+		return err
+	}
+	c, err := f.dial(ctx, connectParams{serving: serving, clientID: f.options.ClientID + "-r", clean: true})
 	if err == nil {
 		defer c.Close()
 		defer context.AfterFunc(ctx, func() { c.Close() })()

@@ -85,8 +85,8 @@ func (l *subscriber) subscribed() bool {
 
 // connectOnce makes one connection and serves it. It is done when the subscriber is idle and
 // no session is left at the broker.
-func (l *subscriber) connectOnce(ctx context.Context) (done bool, err error) {
-	idle, p := l.prepare()
+func (l *subscriber) connectOnce(ctx, serving context.Context) (done bool, err error) {
+	idle, p := l.prepare(serving)
 	if p == nil {
 		return true, nil
 	}
@@ -111,7 +111,7 @@ func (l *subscriber) connectOnce(ctx context.Context) (done bool, err error) {
 }
 
 // prepare returns how to connect, or nil.
-func (l *subscriber) prepare() (idle bool, p *connectParams) {
+func (l *subscriber) prepare(serving context.Context) (idle bool, p *connectParams) {
 	l.client.mu.Lock()
 	defer l.client.mu.Unlock()
 	if idle = l.idle(); idle && !l.kept {
@@ -119,7 +119,7 @@ func (l *subscriber) prepare() (idle bool, p *connectParams) {
 		return true, nil
 	}
 	clean := l.client.options.Session.CleanStart
-	return idle, &connectParams{clientID: l.clientID, clean: idle || l.discardSession || clean, keep: !idle && !clean}
+	return idle, &connectParams{serving: serving, clientID: l.clientID, clean: idle || l.discardSession || clean, keep: !idle && !clean}
 }
 
 // endSession ends the session by a connection with Clean Session.
@@ -154,7 +154,7 @@ func (l *subscriber) connected(c *conn) bool {
 	for _, s := range l.subs {
 		l.resetState(s, c.connack.sessionPresent)
 	}
-	l.received.open(c.out, c.connack.sessionPresent)
+	l.received.open(c, c.connack.sessionPresent)
 	l.log.Info("client connected", "version", c.version, "session", c.connack.sessionPresent)
 	client.requestPlan()
 	return true

@@ -1,0 +1,105 @@
+package mqtt
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"signalbox/broker/bridges"
+	"signalbox/broker/brokertest"
+	"signalbox/broker/messaging"
+)
+
+// source is a CommitNotifier of a message that another node may receive.
+type source struct {
+	withdrawn *atomic.Bool
+	outcomes  atomic.Int32
+}
+
+func (s *source) Committed(error) { s.outcomes.Add(1) }
+
+func (s *source) Withdrawn() bool { return s.withdrawn.Load() }
+
+// plainBroker takes what is published, unless it is not reached.
+type plainBroker struct {
+	messaging.Broker
+
+	mu        sync.Mutex // guards the fields below
+	reached   bool
+	attempts  int
+	published []string
+}
+
+func (b *plainBroker) Publish(_ context.Context, list []messaging.Message) (done, refused int, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.attempts++
+	if !b.reached {
+		return 0, 0, errors.New("the broker is not connected")
+	}
+	for _, m := range list {
+		b.published = append(b.published, string(m.Payload))
+	}
+	return len(list), 0, nil
+}
+
+// has waits until holds holds.
+func (b *plainBroker) has(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	brokertest.WaitFor(t, what, func() bool {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		return holds()
+	})
+}
+
+// TestReceivedAgain has messages withdrawn that wait for this broker, one of which is received again while they wait. It has an
+// identifier, by which a message that came over two paths is known: still it is published once, and acknowledged only then.
+func TestReceivedAgain(t *testing.T) {
+	t.Parallel()
+	local, r := &plainBroker{}, &route{patterns: []string{"#"}, in: true, qos: 2}
+	c := &connector{document: &document{}, guard: newLoopGuard("here"), local: local, meter: &bridges.Meter{}, inRoutes: []*route{r},
+		configuredPeer: tokenOf("peer"), inbound: inbound{wake: make(chan struct{}, 1)}}
+	c.client = newConnector(newLoopGuard("other"), &bridges.Connection{Trial: true, Meter: &bridges.Meter{}}, &document{}).client
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		c.publishInbound(t.Context())
+	}()
+	var ended, never atomic.Bool
+	take := func(payload, id string, withdrawn *atomic.Bool) *source {
+		s := &source{withdrawn: withdrawn}
+		from := &trace{topic: tokenOf("a"), visited: []token{tokenOf("peer")}}
+		copy(from.id[:], id)
+		(&receiver{c, r, 0}).Take(messaging.Message{Topic: "a", Payload: []byte(payload), QoS: 1, Properties: from.join(nil)}, s)
+		return s
+	}
+	first := take("1", "first", &ended)
+	local.has(t, "the first message is tried", func() bool { return local.attempts > 0 })
+	second := take("2", "second", &ended)
+	if looped := take("2", "second", &ended); looped.outcomes.Load() != 1 {
+		t.Error("a message that came over two paths is queued twice")
+	}
+	ended.Store(true)
+	again := []*source{take("2", "second", &never)}
+	if again[0].outcomes.Load() != 0 {
+		t.Fatal("a message that is received again is acknowledged before it is published")
+	}
+	local.has(t, "those that are withdrawn have an outcome", func() bool { return first.outcomes.Load() == 1 && second.outcomes.Load() == 1 })
+	again = append(again, take("1", "first", &never), take("3", "third", &never))
+	local.mu.Lock()
+	local.reached = true
+	local.mu.Unlock()
+	for _, s := range again {
+		local.has(t, "all are acknowledged", func() bool { return s.outcomes.Load() == 1 })
+	}
+	local.has(t, "all are published", func() bool { return slices.Equal(local.published, []string{"2", "1", "3"}) })
+	if late := take("2", "second", &never); late.outcomes.Load() != 1 {
+		t.Error("a message is queued that has been published")
+	}
+	c.inbound.close()
+	<-done
+}
