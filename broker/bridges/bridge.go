@@ -15,6 +15,7 @@ type bridge struct {
 	kind   *kind
 	log    *slog.Logger
 	rev    int64 // of the document in the registry, 0 for none
+	unread bool  // it could not be read there
 
 	mu       sync.RWMutex // guards the fields below
 	document *document    // nil for none
@@ -126,7 +127,7 @@ func (b *bridge) set(ctx context.Context, op string, text json.RawMessage) error
 		return err
 	})
 	if err == nil {
-		b.rev = rev
+		b.rev, b.unread = rev, false
 	}
 	return err
 }

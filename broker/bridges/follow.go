@@ -11,7 +11,7 @@ import (
 // adopt stores a configuration of the registry here, in place of the one that is stored here, nil for none. No
 // connection of the bridge may be open.
 func (b *bridge) adopt(ctx context.Context, here json.RawMessage, d messaging.Definition) error {
-	b.rev = d.Rev
+	b.rev, b.unread = d.Rev, d.Document == nil
 	if d.Document == nil || string(here) == string(d.Document) {
 		return nil
 	}
@@ -27,7 +27,7 @@ func (b *bridge) adopt(ctx context.Context, here json.RawMessage, d messaging.De
 func (e *Engine) follow(ctx context.Context) error {
 	defined, _, err := e.host.Registry.Definitions(ctx, e.brokerID)
 	for id, d := range defined {
-		if b := e.bridge(id); b != nil && b.rev != d.Rev {
+		if b := e.bridge(id); b != nil && (b.rev != d.Rev || b.unread && d.Document != nil) {
 			err = errors.Join(err, b.follow(ctx, d))
 		}
 	}
@@ -38,7 +38,7 @@ func (e *Engine) follow(ctx context.Context) error {
 // that stored it, are shown as problems of the connections.
 func (b *bridge) follow(ctx context.Context, d messaging.Definition) error {
 	if d.Document == nil { // it may be replaced
-		b.rev = d.Rev
+		b.rev, b.unread = d.Rev, true
 		return nil
 	}
 	read, problems := b.kind.schema().read(d.Document, nil)
@@ -49,7 +49,7 @@ func (b *bridge) follow(ctx context.Context, d messaging.Definition) error {
 	s := b.planChanges(read, &problems)
 	err := b.commit(ctx, opFollow, read, s, problems, func(store func() error) error { return store() })
 	if err == nil {
-		b.rev = d.Rev
+		b.rev, b.unread = d.Rev, false
 	}
 	return err
 }

@@ -90,3 +90,33 @@ func TestSharedConfigurations(t *testing.T) {
 		must(t, one.Close(ctx), two.Close(ctx))
 	})
 }
+
+// TestUnreadableConfiguration has a node that follows a configuration be able to read it only later, as one that has not received its
+// key yet, or start meanwhile.
+func TestUnreadableConfiguration(t *testing.T) {
+	t.Parallel()
+	for _, starts := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, registry := t.Context(), messagingtest.New()
+			n := startShared(t, registry)
+			if starts {
+				must(t, n.Close(ctx))
+			}
+			registry.Seal(true)
+			registry.Set(fake, []byte(doc(takes("c", "a"))))
+			if starts {
+				n.open(t)
+			}
+			synctest.Wait()
+			if got := n.connections(t); len(got) != 0 {
+				t.Errorf("connections that cannot be read: %q", got)
+			}
+			registry.Seal(false)
+			synctest.Wait()
+			if got := n.connections(t); !slices.Equal(got, []string{"c"}) {
+				t.Errorf("connections %q", got)
+			}
+			must(t, n.Close(ctx))
+		})
+	}
+}

@@ -17,6 +17,7 @@ import (
 	"signalbox/broker/messaging"
 	"signalbox/broker/streams"
 	"signalbox/db"
+	"signalbox/handlers/vault"
 )
 
 // definitions are those of the streams and bridges that this service runs for connected brokers. They are in the
@@ -86,6 +87,9 @@ func (r registry) Definitions(ctx context.Context, brokerID string) (map[string]
 	all := make(map[string]messaging.Definition, len(rows))
 	for _, row := range rows {
 		document, err := r.open(row)
+		if errors.Is(err, db.ErrNoKey) && vault.KeyOf(row.Document) == r.db.KeyState().ID { // another node sends it
+			return nil, false, fmt.Errorf("open the %s %q: %w", row.Kind, row.Name, err)
+		}
 		if err != nil {
 			r.log.Warn("a definition cannot be opened; define it again if that stays so", "kind", string(row.Kind), "broker", brokerID, "name", row.Name, "error", err)
 			document = nil

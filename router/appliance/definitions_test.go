@@ -3,6 +3,7 @@ package appliance
 import (
 	"bytes"
 	"context"
+	"errors"
 	"log/slog"
 	"math"
 	"path/filepath"
@@ -120,3 +121,36 @@ func TestDefinitionsMove(t *testing.T) {
 }
 
 var levels = streams.Definition{UID: math.MaxInt64, Stream: broker.Stream{StreamName: "levels", SourceTopic: "in", Query: []byte("{}")}}
+
+// TestDefinitionsWithoutKey has a node not know the definitions of bridges before it has the key with which they are sealed, and know the
+// others if that is a former key, which it may never receive.
+func TestDefinitionsWithoutKey(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	f := newKeyFleet(t, 2)
+	first, second := f.nodes[0], f.nodes[1]
+	must(t, first.CreateBroker(ctx, db.Broker{ID: "b", ProjectID: "p", Name: "b", Type: "self-hosted", CreatedAt: time.Now(), UpdatedAt: time.Now()}))
+	bridges := registry{first.definitions, db.BridgeDefinition}
+	_, err := bridges.Put(ctx, "b", "http-bridge", []byte(`{"version":"v1"}`), 0, func() error { return nil })
+	must(t, err)
+	f.join(second)
+	bridges = registry{second.definitions, db.BridgeDefinition}
+	if all, ok, err := bridges.Definitions(ctx, "b"); !errors.Is(err, db.ErrNoKey) || ok {
+		t.Errorf("without the key: %v %t %v", all, ok, err)
+	}
+	must(t, second.maintain())
+	all, ok, err := bridges.Definitions(ctx, "b")
+	if got := string(all["http-bridge"].Document); err != nil || !ok || got != `{"version":"v1"}` {
+		t.Errorf("with the key: %s %t %v", got, ok, err)
+	}
+
+	// No node has the key any more, and another one is made.
+	for _, n := range f.nodes {
+		n.loseKey()
+	}
+	first.leads = true
+	must(t, first.maintain(), second.maintain())
+	if all, ok, err = bridges.Definitions(ctx, "b"); err != nil || !ok || all["http-bridge"].Rev == 0 || all["http-bridge"].Document != nil {
+		t.Errorf("without a former key: %v %t %v", all, ok, err)
+	}
+}

@@ -426,6 +426,17 @@ func TestManySecretsAreResealed(t *testing.T) {
 	}
 }
 
+// loseKey deletes the keys that a node has.
+func (n *keyNode) loseKey() {
+	t := n.of.t
+	t.Helper()
+	must(t, n.ring.Use(n.KeyState().ID, nil))
+	file, err := sql.Open("sqlite", filepath.Join(n.dir, databaseFile))
+	must(t, err)
+	_, err = file.ExecContext(t.Context(), "DELETE FROM shared_keys")
+	must(t, err, file.Close())
+}
+
 // TestKeyIsLost has a key that no node has any more. New secrets can be stored as soon as all have
 // answered.
 func TestKeyIsLost(t *testing.T) {
@@ -433,11 +444,7 @@ func TestKeyIsLost(t *testing.T) {
 	f := newKeyFleet(t, 3)
 	first, second, third := f.nodes[0], f.nodes[1], f.nodes[2]
 	f.join(second)
-	must(t, first.ring.Use(first.KeyState().ID, nil))
-	file, err := sql.Open("sqlite", filepath.Join(first.dir, databaseFile))
-	must(t, err)
-	_, err = file.ExecContext(t.Context(), "DELETE FROM shared_keys")
-	must(t, err, file.Close())
+	first.loseKey()
 	first.leads, second.away = true, true
 	if err := first.maintain(); err == nil {
 		t.Error("a key is replaced that another node may have")

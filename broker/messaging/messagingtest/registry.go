@@ -17,6 +17,7 @@ type Registry struct {
 	rev     int64
 	changed chan struct{}
 	err     error
+	sealed  bool // documents cannot be read
 }
 
 var _ messaging.Registry = (*Registry)(nil)
@@ -37,7 +38,27 @@ func (r *Registry) Fail(err error) {
 func (r *Registry) Definitions(context.Context, string) (map[string]messaging.Definition, bool, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return maps.Clone(r.all), true, r.err
+	all := maps.Clone(r.all)
+	for name, d := range all {
+		if r.sealed {
+			all[name] = messaging.Definition{Rev: d.Rev}
+		}
+	}
+	return all, true, r.err
+}
+
+// Seal has no document be readable from now on, or all of them again.
+func (r *Registry) Seal(sealed bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.sealed = sealed
+	r.notify()
+}
+
+// notify has readers read again. r.mu must be held.
+func (r *Registry) notify() {
+	close(r.changed)
+	r.changed = make(chan struct{})
 }
 
 // Put stores a definition.
@@ -74,8 +95,7 @@ func (r *Registry) put(name string, document []byte, rev int64) (int64, error) {
 	} else {
 		r.all[name] = messaging.Definition{Rev: r.rev, Document: document}
 	}
-	close(r.changed)
-	r.changed = make(chan struct{})
+	r.notify()
 	return r.rev, nil
 }
 
