@@ -18,10 +18,7 @@ func TestRestoreOfANodeThatSharesData(t *testing.T) {
 	c, source, at := startConnected(t)
 	first := c.machines[0]
 	first.api.must(t, "POST", at+"/streams", object{"streamname": "kept", "sourcetopic": "plant/#", "persist": true}, nil)
-	target, ok := newHTTPPeer(t, endpoint{}).(*httpPeer)
-	if !ok {
-		t.Fatal("the peer is another one")
-	}
+	target := startHTTPPeer(t)
 	bridge, document := target.bridge()
 	first.api.must(t, "PUT", at+"/bridges/"+bridge+"/config", document, nil)
 	c.createShared(t)

@@ -18,7 +18,9 @@ type httpPeer struct {
 	done    chan struct{} // closed after the server has ended
 }
 
-func newHTTPPeer(t testing.TB, _ endpoint) peer {
+func newHTTPPeer(t testing.TB, _ endpoint) peer { t.Helper(); return startHTTPPeer(t) }
+
+func startHTTPPeer(t testing.TB) *httpPeer {
 	t.Helper()
 	p := &httpPeer{address: brokertest.FreePort(t, suite.Host())}
 	p.start(t)

@@ -64,7 +64,7 @@ func TestStopWithAHangingPeer(t *testing.T) {
 	t.Parallel()
 	var server *hangingPeer
 	c := newBridgeCampaign(t, func(t testing.TB, own endpoint) peer {
-		server = &hangingPeer{httpPeer: newHTTPPeer(t, own).(*httpPeer), resumed: make(chan struct{})}
+		server = &hangingPeer{httpPeer: startHTTPPeer(t), resumed: make(chan struct{})}
 		server.answer()
 		server.server.Handler = server
 		return server

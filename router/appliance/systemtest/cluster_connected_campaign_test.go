@@ -32,17 +32,12 @@ const (
 // startConnectedLoad defines the bridges and the streams, and begins to publish.
 func (s *dataCampaign) startConnectedLoad(t testing.TB) *connectedLoad {
 	t.Helper()
-	l := &connectedLoad{dataCampaign: s, source: newMosquittoPeer(t, "in")}
-	target, ok := newHTTPPeer(t, endpoint{}).(*httpPeer)
-	if !ok {
-		t.Fatal("the peer is another one")
-	}
-	l.target = target
+	l := &connectedLoad{dataCampaign: s, source: newMosquittoPeer(t, "in"), target: startHTTPPeer(t)}
 	first := s.machines[0]
 	_, l.at = first.addConnected(t)
 	first.change(t, "POST", l.at+"/streams", object{"streamname": "copies", "sourcetopic": "plant/#", "targettopic": "copies", "persist": true})
 	first.change(t, "POST", l.at+"/streams", object{"streamname": streamRegister, "sourcetopic": "none", "targettopic": "", "active": false})
-	delivery, document := target.bridge()
+	delivery, document := l.target.bridge()
 	document["connections"].([]object)[0]["topicMappings"].([]object)[0]["mqttTopics"] = []string{"copies"}
 	document["schemaMappings"].([]object)[0]["mapping"].([]object)[0]["source"] = "jsonPayload.topic"
 	first.change(t, "PUT", l.at+"/bridges/"+delivery+"/config", document)

@@ -24,10 +24,7 @@ func TestClusterRunsConnectedStreams(t *testing.T) {
 	first := c.machines[0]
 	first.api.must(t, "POST", at+"/streams", object{"streamname": "before", "sourcetopic": "plant/#", "persist": true}, nil)
 
-	target, ok := newHTTPPeer(t, endpoint{}).(*httpPeer)
-	if !ok {
-		t.Fatal("the peer is another one")
-	}
+	target := startHTTPPeer(t)
 	bridge, document := target.bridge()
 	config := at + "/bridges/" + bridge + "/config"
 	first.api.must(t, "PUT", config, document, nil)
