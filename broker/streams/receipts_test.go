@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"signalbox/broker"
 	"signalbox/broker/messaging"
 	"signalbox/broker/streams"
 )
@@ -98,8 +99,21 @@ func (w withdrawable) Withdrawn() bool { return w.withdrawn.Load() }
 // then another node may have published later ones.
 func TestWithdrawn(t *testing.T) {
 	t.Parallel()
+	for _, persists := range []bool{false, true} {
+		t.Run(fmt.Sprint("persists: ", persists), func(t *testing.T) {
+			t.Parallel()
+			testWithdrawn(t, persists)
+		})
+	}
+}
+
+func testWithdrawn(t *testing.T, persists bool) {
+	t.Helper()
 	r := start(t, nil, streams.DefaultConfig())
-	r.create(persist, to("out"))
+	r.create(to("out"), func(s *broker.StreamSpec) { s.Persist = &persists })
+	if !r.broker.keeps() {
+		t.Error("messages are acknowledged before they are published")
+	}
 	r.broker.setOnPublish(unreachable)
 	var given notifiers
 	var withdrawn, never atomic.Bool
@@ -126,6 +140,9 @@ func TestWithdrawn(t *testing.T) {
 	given.all(t)
 	if got := r.broker.payloads("out"); !slices.Equal(got, []string{"3"}) {
 		t.Errorf("published: %q", got)
+	}
+	if !persists {
+		return
 	}
 	if got := r.stored(); slices.Contains(got, "2") || !slices.Contains(got, "3") {
 		t.Errorf("stored: %q", got)

@@ -232,9 +232,10 @@ func (s *stream) dropUndeliverable(list []messaging.Message, from []messaging.Co
 	kept, sources = list[:0], from[:0]
 	for i, m := range list {
 		switch {
+		case messaging.Withdrawn(from[i]):
 		case m.QoS == 0:
 			s.counters.dropped.Add(1)
-		case !messaging.Withdrawn(from[i]):
+		default:
 			kept, sources = append(kept, m), append(sources, from[i])
 		}
 	}

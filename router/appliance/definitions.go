@@ -10,6 +10,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"sync"
+	"time"
 
 	"signalbox/broker"
 	"signalbox/broker/bridges"
@@ -35,6 +36,10 @@ type definitions struct {
 
 	flushing sync.Mutex                  // guards flushed
 	flushed  map[string]map[string]int64 // by kind and broker, the revisions by name, as they are on the disk
+
+	awaiting     sync.Mutex // guards the fields below
+	awaited      string     // key that was missing last
+	awaitedSince time.Time
 }
 
 // registry is the messaging.Registry for one kind of definitions.
@@ -87,7 +92,7 @@ func (r registry) Definitions(ctx context.Context, brokerID string) (map[string]
 	all := make(map[string]messaging.Definition, len(rows))
 	for _, row := range rows {
 		document, err := r.open(row)
-		if errors.Is(err, db.ErrNoKey) && vault.KeyOf(row.Document) == r.db.KeyState().ID { // another node sends it
+		if errors.Is(err, db.ErrNoKey) && r.awaitsKey(vault.KeyOf(row.Document)) {
 			return nil, false, fmt.Errorf("open the %s %q: %w", row.Kind, row.Name, err)
 		}
 		if err != nil {
@@ -126,6 +131,22 @@ func (r registry) flush(ctx context.Context, brokerID string, rows []db.Definiti
 }
 
 func (r registry) flushedKey(brokerID string) string { return string(r.kind) + "/" + brokerID }
+
+// keyTime is how long a key is waited for that another node is to send. After that, what is sealed with it does not hold up the rest.
+const keyTime = time.Minute
+
+// awaitsKey reports whether a key that this node does not have is waited for.
+func (d *definitions) awaitsKey(id string) bool {
+	if !d.db.IsShared() || id != d.db.KeyState().ID {
+		return false
+	}
+	d.awaiting.Lock()
+	defer d.awaiting.Unlock()
+	if d.awaited != id {
+		d.awaited, d.awaitedSince = id, time.Now()
+	}
+	return time.Since(d.awaitedSince) < keyTime
+}
 
 // forget deletes what flush has noted of a broker.
 func (r registry) forget(brokerID string) {

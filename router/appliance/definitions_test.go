@@ -138,6 +138,10 @@ func TestDefinitionsWithoutKey(t *testing.T) {
 	if all, ok, err := bridges.Definitions(ctx, "b"); !errors.Is(err, db.ErrNoKey) || ok {
 		t.Errorf("without the key: %v %t %v", all, ok, err)
 	}
+	second.definitions.awaitedSince = time.Now().Add(-keyTime)
+	if all, ok, err := bridges.Definitions(ctx, "b"); err != nil || !ok || all["http-bridge"].Rev == 0 || all["http-bridge"].Document != nil {
+		t.Errorf("after a while without the key: %v %t %v", all, ok, err)
+	}
 	must(t, second.maintain())
 	all, ok, err := bridges.Definitions(ctx, "b")
 	if got := string(all["http-bridge"].Document); err != nil || !ok || got != `{"version":"v1"}` {

@@ -73,7 +73,7 @@ func (in *receiver) accept(a *inboundMessage, there, here string) bool {
 	a.key = dedupKey{t.id, tokenOf(here)}
 	a.message.Topic, a.message.Properties = here, t.join(rest)
 	a.message.QoS, a.message.Retain = min(a.message.QoS, in.route.qos), a.message.Retain && in.route.retain
-	return in.guard.seen.add(a.key) || in.inbound.replace(a.key)
+	return in.guard.seen.add(a.key) || in.inbound.replace(a.key) || in.guard.seen.add(a.key) // it may have been dropped meanwhile
 }
 
 // inboundMessage is a message that is to be published here.
@@ -207,25 +207,56 @@ func (c *connector) publishInbound(ctx context.Context) {
 // publish publishes messages here and acknowledges those with an outcome. The rest is sent again
 // after the context has ended, and to another node if it is withdrawn.
 func (c *connector) publish(ctx context.Context, part []inboundMessage) {
-	if b, ok := c.local.(messaging.StoringBroker); ok {
-		errs := make([]error, len(part))
-		if b.PublishStored(ctx, messagesOf(part), errs) == nil {
-			c.acknowledgeAll(part, errs)
-		}
-		return
-	}
 	for part = c.dropWithdrawn(part); len(part) > 0; part = c.dropWithdrawn(part) {
+		if b, ok := c.local.(messaging.StoringBroker); ok {
+			errs := make([]error, len(part))
+			if publishStored(ctx, b, messagesOf(part), errs) == nil {
+				c.acknowledgeAll(part, errs)
+				return
+			}
+			if ctx.Err() != nil {
+				return
+			}
+			part = c.dropQoS0(part)
+			continue
+		}
 		done, refused, err := c.local.Publish(ctx, messagesOf(part))
 		c.meter.Dropped.Add(int64(refused))
 		c.meter.Inbound.Add(int64(done - refused))
 		for i := range part[:done] {
 			acknowledge(part[i].notifier, nil)
 		}
-		part = part[done:]
-		if err != nil && !wait(ctx, retryPublish) {
+		if part = part[done:]; err == nil {
+			continue
+		}
+		if b, ok := c.local.(messaging.ServingBroker); ok && !messaging.IsServing(b) {
+			part = c.dropQoS0(part)
+		}
+		if !wait(ctx, retryPublish) {
 			return
 		}
 	}
+}
+
+// publishStored has messages published and stored while this node takes the messages of the broker. If another node does before
+// that is done, it returns an error, and the outcome is not known.
+func publishStored(ctx context.Context, b messaging.StoringBroker, list []messaging.Message, errs []error) error {
+	serving, err := b.Serving(ctx)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(serving, cancel)()
+	return b.PublishStored(ctx, list, errs)
+}
+
+// dropQoS0 returns the messages above QoS 0. The others would follow newer ones of another node.
+func (c *connector) dropQoS0(part []inboundMessage) []inboundMessage {
+	n := len(part)
+	part = slices.DeleteFunc(part, func(a inboundMessage) bool { return a.notifier == nil })
+	c.meter.Dropped.Add(int64(n - len(part)))
+	return part
 }
 
 func messagesOf(part []inboundMessage) []messaging.Message {

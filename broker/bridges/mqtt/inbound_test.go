@@ -60,23 +60,9 @@ func (b *plainBroker) has(t *testing.T, what string, holds func() bool) {
 // identifier, by which a message that came over two paths is known: still it is published once, and acknowledged only then.
 func TestReceivedAgain(t *testing.T) {
 	t.Parallel()
-	local, r := &plainBroker{}, &route{patterns: []string{"#"}, in: true, qos: 2}
-	c := &connector{document: &document{}, guard: newLoopGuard("here"), local: local, meter: &bridges.Meter{}, inRoutes: []*route{r},
-		configuredPeer: tokenOf("peer"), inbound: inbound{wake: make(chan struct{}, 1)}}
-	c.client = newConnector(newLoopGuard("other"), &bridges.Connection{Trial: true, Meter: &bridges.Meter{}}, &document{}).client
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		c.publishInbound(t.Context())
-	}()
+	local := &plainBroker{}
+	take := startInbound(t, local)
 	var ended, never atomic.Bool
-	take := func(payload, id string, withdrawn *atomic.Bool) *source {
-		s := &source{withdrawn: withdrawn}
-		from := &trace{topic: tokenOf("a"), visited: []token{tokenOf("peer")}}
-		copy(from.id[:], id)
-		(&receiver{c, r, 0}).Take(messaging.Message{Topic: "a", Payload: []byte(payload), QoS: 1, Properties: from.join(nil)}, s)
-		return s
-	}
 	first := take("1", "first", &ended)
 	local.has(t, "the first message is tried", func() bool { return local.attempts > 0 })
 	second := take("2", "second", &ended)
@@ -100,6 +86,76 @@ func TestReceivedAgain(t *testing.T) {
 	if late := take("2", "second", &never); late.outcomes.Load() != 1 {
 		t.Error("a message is queued that has been published")
 	}
-	c.inbound.close()
-	<-done
+}
+
+// startInbound starts what publishes at a broker, until the test ends, and returns what receives a message with an identifier.
+func startInbound(t *testing.T, local messaging.Broker) (take func(payload, id string, withdrawn *atomic.Bool) *source) {
+	t.Helper()
+	r := &route{patterns: []string{"#"}, in: true, qos: 2}
+	c := &connector{document: &document{}, guard: newLoopGuard("here"), local: local, meter: &bridges.Meter{}, inRoutes: []*route{r},
+		configuredPeer: tokenOf("peer"), inbound: inbound{wake: make(chan struct{}, 1)}}
+	c.client = newConnector(newLoopGuard("other"), &bridges.Connection{Trial: true, Meter: &bridges.Meter{}}, &document{}).client
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		c.publishInbound(context.Background())
+	}()
+	t.Cleanup(func() {
+		c.inbound.close()
+		<-done
+	})
+	return func(payload, id string, withdrawn *atomic.Bool) *source {
+		s := &source{withdrawn: withdrawn}
+		from := &trace{topic: tokenOf("a"), visited: []token{tokenOf("peer")}}
+		copy(from.id[:], id)
+		(&receiver{c, r, 0}).Take(messaging.Message{Topic: "a", Payload: []byte(payload), QoS: 1, Properties: from.join(nil)}, s)
+		return s
+	}
+}
+
+// storingBroker is a broker in this process, which stores nothing while it does not serve.
+type storingBroker struct {
+	plainBroker
+	serving atomic.Pointer[context.Context]
+}
+
+func (b *storingBroker) Serving(context.Context) (context.Context, error) {
+	return *b.serving.Load(), nil
+}
+
+func (b *storingBroker) PublishStored(ctx context.Context, list []messaging.Message, _ []error) error {
+	b.mu.Lock()
+	b.attempts++
+	reached := b.reached
+	b.mu.Unlock()
+	if !reached {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	_, _, err := b.Publish(ctx, list)
+	return err
+}
+
+// TestWithdrawnWhileStored has a broker in this process not serve any more while it stores messages: they are not published again in its
+// next turn, in which others have followed.
+func TestWithdrawnWhileStored(t *testing.T) {
+	t.Parallel()
+	local := &storingBroker{}
+	serving, end := context.WithCancel(t.Context())
+	local.serving.Store(&serving)
+	take := startInbound(t, local)
+	var ended, never atomic.Bool
+	former := take("1", "first", &ended)
+	local.has(t, "the first message is tried", func() bool { return local.attempts > 0 })
+	next := t.Context()
+	local.serving.Store(&next)
+	local.mu.Lock()
+	local.reached = true
+	local.mu.Unlock()
+	ended.Store(true)
+	end()
+	local.has(t, "the first message is dropped", func() bool { return former.outcomes.Load() == 1 })
+	later := take("2", "second", &never)
+	local.has(t, "the second message is acknowledged", func() bool { return later.outcomes.Load() == 1 })
+	local.has(t, "the second message is published", func() bool { return slices.Equal(local.published, []string{"2"}) })
 }

@@ -111,7 +111,9 @@ func (f *Client) connectVersion(ctx context.Context, version byte, p connectPara
 		return nil, err
 	}
 	if p.serving != nil {
-		raw = &boundConn{raw, context.AfterFunc(p.serving, func() { raw.Close() })}
+		if raw, err = bind(p.serving, raw); err != nil {
+			return nil, err
+		}
 	}
 	stop := context.AfterFunc(ctx, func() { raw.Close() })
 	c := &conn{Conn: raw, serving: p.serving, version: version, out: newSendQueue(), timing: f.timing, lastPackets: appendGoodbye}
@@ -163,6 +165,15 @@ func (c *conn) handshake(connect *packet.Connect) error {
 type boundConn struct {
 	net.Conn
 	stop func() bool
+}
+
+// bind binds a connection. If the context has ended, that is the error.
+func bind(ctx context.Context, conn net.Conn) (net.Conn, error) {
+	if err := ctx.Err(); err != nil {
+		conn.Close()
+		return nil, err
+	}
+	return &boundConn{conn, context.AfterFunc(ctx, func() { conn.Close() })}, nil
 }
 
 // Close closes the connection.

@@ -23,6 +23,7 @@ type publisher struct {
 	conn           *conn           // nil for none
 	cause          error           // why there is none; nil before the first attempt
 	serving        context.Context // of the latest connection, or attempt
+	stopWatching   func() bool     // ends what waits for the end of serving
 	discardSession bool            // the previous session must be discarded
 	inFlight       map[uint16]*inFlightMessage
 	order          []*inFlightMessage // as sent, including completed ones
@@ -40,6 +41,9 @@ type inFlightMessage struct {
 	batch    *batch
 	index    int // in the batch
 }
+
+// errNotServing is the error of publishing while others use the session.
+var errNotServing = &broker.Error{Kind: broker.Unavailable, Op: "publish", Msg: "another node of the cluster uses the connection to publish on"}
 
 func newPublisher(f *Client) *publisher {
 	return &publisher{client: f, sending: make(chan struct{}, 1), ready: make(chan struct{}, 1), discardSession: true, inFlight: map[uint16]*inFlightMessage{}}
@@ -158,6 +162,8 @@ func (p *publisher) trySend(b *batch, i int, m messaging.Message) (space <-chan 
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch c := p.conn; {
+	case p.serving != nil && p.serving.Err() != nil:
+		return nil, false, errNotServing
 	case c == nil && p.resumeTimer != nil:
 		return nil, false, nil
 	case c == nil:

@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -11,6 +12,11 @@ import (
 // run maintains the publisher's connection. When ctx ends, messages in flight are given up.
 func (p *publisher) run(ctx context.Context) {
 	p.client.maintain(ctx, p.client.log, p.connectOnce)
+	p.mu.Lock()
+	if p.stopWatching != nil {
+		p.stopWatching()
+	}
+	p.mu.Unlock()
 	p.resumeExpired()
 }
 
@@ -19,7 +25,7 @@ func (p *publisher) connectOnce(ctx, serving context.Context) (done bool, err er
 	if err == nil {
 		err = c.serve(ctx, p.acknowledged)
 	}
-	p.disconnected(err, serving)
+	p.disconnected(err)
 	return false, err
 }
 
@@ -44,8 +50,25 @@ func (p *publisher) beginServing(serving context.Context) {
 	if p.serving == serving {
 		return
 	}
-	p.serving, p.discardSession = serving, true
+	if p.stopWatching != nil {
+		p.stopWatching()
+	}
+	p.serving = serving
+	p.stopWatching = context.AfterFunc(serving, func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if p.serving == serving {
+			p.abandonSession()
+		}
+	})
+	p.abandonSession()
+}
+
+// abandonSession has the messages in flight given up, and the next session be a new one. p.mu must be held.
+func (p *publisher) abandonSession() {
+	p.discardSession = true
 	p.giveUpAll()
+	notify(p.ready)
 }
 
 // connected records a connection and sends messages in flight again. It returns false if the
@@ -102,15 +125,15 @@ func (p *publisher) resume(c *conn) {
 
 // disconnected records why there is no connection. Messages in flight wait for the next one,
 // up to a timeout. If others use the session now, they are given up.
-func (p *publisher) disconnected(err error, serving context.Context) {
+func (p *publisher) disconnected(err error) {
 	cause := p.client.options.Explain(err)
 	p.mu.Lock()
 	if p.conn != nil && !p.client.options.Session.KeepInFlight {
 		p.resumeTimer = time.AfterFunc(p.client.timing.ResumeTimeout, p.resumeExpired)
 	}
 	p.conn, p.cause = nil, cause
-	if serving.Err() != nil {
-		p.giveUpAll()
+	if e, ok := errors.AsType[*DisconnectError](err); ok && e.TakenOver() {
+		p.abandonSession()
 	}
 	notify(p.ready)
 	p.mu.Unlock()

@@ -78,6 +78,13 @@ func (b *receiveQueue) open(c *conn, present bool) {
 	}
 }
 
+// abandon notes that others use the session from now on.
+func (b *receiveQueue) abandon() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.serving = nil
+}
+
 // close ends the connection.
 func (b *receiveQueue) close() {
 	b.mu.Lock()

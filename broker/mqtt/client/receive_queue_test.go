@@ -151,3 +151,26 @@ func TestOthersUseSession(t *testing.T) {
 		}
 	}
 }
+
+// TestTakenOver has others take the session over while this side still believes that it uses it alone.
+func TestTakenOver(t *testing.T) {
+	t.Parallel()
+	b := &receiveQueue{}
+	c := &conn{serving: t.Context(), out: newSendQueue()}
+	b.open(c, false)
+	former, err := b.accept(1, 1, false, 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.abandon()
+	b.close()
+	b.open(c, true)
+	next, err := b.accept(1, 1, true, 10)
+	if err != nil || next == nil {
+		t.Fatalf("the next message is taken for the former one: %v", err)
+	}
+	former.Committed(nil)
+	if len(c.out.buf) > 0 {
+		t.Error("the former message acknowledges the next one")
+	}
+}

@@ -15,6 +15,10 @@ func (c *Client) maintain(ctx context.Context, log *slog.Logger, connect func(ct
 		if err != nil || c.options.Await(ctx) != nil {
 			return
 		}
+		if serving.Err() != nil {
+			failures--
+			continue
+		}
 		start := c.options.Now()
 		done, err := connect(ctx, serving)
 		if done || ctx.Err() != nil {

@@ -2,7 +2,9 @@ package client
 
 import (
 	"context"
+	"net"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"signalbox/broker"
@@ -131,4 +133,65 @@ func TestPublishingNotServing(t *testing.T) {
 			t.Error("the session of others is continued")
 		}
 	}
+}
+
+// TestWaitingNotServing ends the wait for another connection when others use the session.
+func TestWaitingNotServing(t *testing.T) {
+	t.Parallel()
+	server := brokertest.Mosquitto(t)
+	proxy := brokertest.NewProxy(t, server.Addr)
+	o, own := options(server, proxy.Addr), newTurn()
+	o.Serving = own.serving
+	own.set(true)
+	f, _ := run(t, o)
+	waitConnected(t, f)
+	proxy.Sever()
+	result := make(chan error, 1)
+	go func() {
+		_, _, err := f.Publish(context.Background(), numbered("out", 0, 1, 1))
+		result <- err
+	}()
+	own.set(false)
+	if err := <-result; err != nil && broker.KindOf(err) != broker.Unavailable {
+		t.Errorf("Publish() = %v", err)
+	}
+}
+
+// TestNoConnectionAfterTurn ends the turn of a client before it makes sense to connect: it must not connect any more, as it would take
+// the sessions from the client that uses them now.
+func TestNoConnectionAfterTurn(t *testing.T) {
+	t.Parallel()
+	server := brokertest.Mosquitto(t)
+	o, own := options(server, server.Addr), newTurn()
+	var connections, turns atomic.Int32
+	entered, released := make(chan struct{}), make(chan struct{})
+	o.Serving = func(ctx context.Context) (context.Context, error) {
+		turns.Add(1)
+		return own.serving(ctx)
+	}
+	o.Await = func(ctx context.Context) error {
+		entered <- struct{}{}
+		select {
+		case <-released:
+		case <-ctx.Done():
+		}
+		return ctx.Err()
+	}
+	open := o.Open
+	o.Open = func(ctx context.Context) (net.Conn, error) {
+		connections.Add(1)
+		return open(ctx)
+	}
+	own.set(true)
+	f, _ := run(t, o)
+	<-entered
+	own.set(false)
+	close(released)
+	brokertest.WaitFor(t, "the client waits for its next turn", func() bool { return turns.Load() == 2 })
+	if n := connections.Load(); n != 0 {
+		t.Errorf("%d connections were made after the turn", n)
+	}
+	own.set(true)
+	<-entered
+	waitConnected(t, f)
 }

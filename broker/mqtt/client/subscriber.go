@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 
@@ -106,6 +107,9 @@ func (l *subscriber) connectOnce(ctx, serving context.Context) (done bool, err e
 		err = c.serve(ctx, l.handle)
 	}
 	c.Close()
+	if e, ok := errors.AsType[*DisconnectError](err); ok && e.TakenOver() {
+		l.received.abandon()
+	}
 	l.disconnected(err)
 	return false, err
 }
