@@ -18,7 +18,6 @@ type Engine struct {
 	host      *Host
 	brokerID  string
 	messaging messaging.Broker
-	remote    bool // the broker sends messages again that are not acknowledged
 	log       *slog.Logger
 
 	mu      sync.RWMutex // guards streams

@@ -123,13 +123,6 @@ func (d *fakeBroker) deliverAll(qos byte, payloads ...string) {
 	}
 }
 
-// keeps reports whether all subscriptions keep messages.
-func (d *fakeBroker) keeps() bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return !slices.ContainsFunc(d.subs, func(s *subscription) bool { return !s.in.Keeps() })
-}
-
 // filters returns the filters of the subscriptions, sorted.
 func (d *fakeBroker) filters() string {
 	d.mu.Lock()

@@ -1,6 +1,7 @@
 package streams_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -111,9 +112,6 @@ func testWithdrawn(t *testing.T, persists bool) {
 	t.Helper()
 	r := start(t, nil, streams.DefaultConfig())
 	r.create(to("out"), func(s *broker.StreamSpec) { s.Persist = &persists })
-	if !r.broker.keeps() {
-		t.Error("messages are acknowledged before they are published")
-	}
 	r.broker.setOnPublish(unreachable)
 	var given notifiers
 	var withdrawn, never atomic.Bool
@@ -146,5 +144,47 @@ func testWithdrawn(t *testing.T, persists bool) {
 	}
 	if got := r.stored(); slices.Contains(got, "2") || !slices.Contains(got, "3") {
 		t.Errorf("stored: %q", got)
+	}
+}
+
+// turnBroker is a broker whose messages another node takes at times.
+type turnBroker struct {
+	*fakeBroker
+	elsewhere atomic.Bool
+}
+
+// Serving implements messaging.ServingBroker.
+func (b *turnBroker) Serving(ctx context.Context) (context.Context, error) {
+	if b.elsewhere.Load() {
+		return nil, errUnreachable
+	}
+	return context.WithoutCancel(ctx), nil
+}
+
+// TestNotServing has another node take the messages of a broker that cannot be reached: what a stream that does not persist has taken
+// before, and the broker does not send again, is dropped, as it would follow what that node publishes.
+func TestNotServing(t *testing.T) {
+	t.Parallel()
+	r := start(t, nil, streams.DefaultConfig())
+	r.create(to("out"))
+	r.stop()
+	b := &turnBroker{fakeBroker: r.broker}
+	r.Engine = r.host.Open("b", b)
+	must(t, r.Ready(t.Context()))
+	r.broker.setOnPublish(unreachable)
+	r.broker.deliverAll(1, "1", "2")
+	await(t, func() error {
+		if r.broker.publishAttempts() < 2 {
+			return errors.New("the messages are not kept while this node takes them")
+		}
+		return nil
+	})
+	b.elsewhere.Store(true)
+	r.counts("two messages dropped", func(s broker.StreamStats) bool { return s.Dropped == 2 })
+	b.elsewhere.Store(false)
+	r.broker.setOnPublish(nil)
+	r.broker.deliverAll(1, "3")
+	if got := r.broker.awaitPayloads(t, "out", 1); !slices.Equal(got, []string{"3"}) {
+		t.Errorf("published: %q", got)
 	}
 }

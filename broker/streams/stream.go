@@ -198,11 +198,8 @@ func (s *stream) modify(d Definition, q *query.Query) {
 	s.attach()
 }
 
-// Keeps reports whether messages must be stored, or published if their broker can send them again, before they are acknowledged.
-func (s *stream) Keeps() bool {
-	p := s.plan.Load()
-	return p.Persist || p.TargetTopic != "" && s.engine.remote
-}
+// Keeps reports whether messages must be stored before they are acknowledged.
+func (s *stream) Keeps() bool { return s.plan.Load().Persist }
 
 // Take queues a message.
 func (s *stream) Take(m messaging.Message, notifier messaging.CommitNotifier) {

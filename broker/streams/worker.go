@@ -227,13 +227,16 @@ func (s *stream) pause(d time.Duration) bool {
 	return s.publishing.Err() == nil
 }
 
-// dropUndeliverable returns the messages above QoS 0 that are not withdrawn, with their sources. Those of QoS 0 are counted as dropped.
+// dropUndeliverable returns the messages above QoS 0 that are not withdrawn, with their sources, and only those that have one if another
+// node takes the messages: others would follow what that publishes. What is not withdrawn is counted as dropped.
 func (s *stream) dropUndeliverable(list []messaging.Message, from []messaging.CommitNotifier) (kept []messaging.Message, sources []messaging.CommitNotifier) {
+	b, ok := s.engine.messaging.(messaging.ServingBroker)
+	elsewhere := ok && !messaging.IsServing(b)
 	kept, sources = list[:0], from[:0]
 	for i, m := range list {
 		switch {
 		case messaging.Withdrawn(from[i]):
-		case m.QoS == 0:
+		case m.QoS == 0, elsewhere && from[i] == nil:
 			s.counters.dropped.Add(1)
 		default:
 			kept, sources = append(kept, m), append(sources, from[i])

@@ -209,15 +209,10 @@ func (c *connector) publishInbound(ctx context.Context) {
 func (c *connector) publish(ctx context.Context, part []inboundMessage) {
 	for part = c.dropWithdrawn(part); len(part) > 0; part = c.dropWithdrawn(part) {
 		if b, ok := c.local.(messaging.StoringBroker); ok {
-			errs := make([]error, len(part))
-			if publishStored(ctx, b, messagesOf(part), errs) == nil {
-				c.acknowledgeAll(part, errs)
+			var err error
+			if part, err = c.publishStored(ctx, b, part); err != nil {
 				return
 			}
-			if ctx.Err() != nil {
-				return
-			}
-			part = c.dropQoS0(part)
 			continue
 		}
 		done, refused, err := c.local.Publish(ctx, messagesOf(part))
@@ -238,25 +233,41 @@ func (c *connector) publish(ctx context.Context, part []inboundMessage) {
 	}
 }
 
-// publishStored has messages published and stored while this node takes the messages of the broker. If another node does before
-// that is done, it returns an error, and the outcome is not known.
-func publishStored(ctx context.Context, b messaging.StoringBroker, list []messaging.Message, errs []error) error {
-	serving, err := b.Serving(ctx)
-	if err != nil {
-		return err
+// publishStored has messages published and stored, and acknowledges them. If another node takes the messages of the broker before that is
+// done, it waits for the next turn of this one, and returns those that are left. The error is that of the context.
+func (c *connector) publishStored(ctx context.Context, b messaging.StoringBroker, part []inboundMessage) (left []inboundMessage, err error) {
+	serving, is := messaging.ServingNow(b)
+	if !is {
+		part = c.dropQoS0(part)
+		_, err := b.Serving(ctx)
+		return part, err
 	}
-	ctx, cancel := context.WithCancel(ctx)
+	if part = c.dropWithdrawn(part); len(part) == 0 { // in former turns, none of which is the present one
+		return nil, nil
+	}
+	bound, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(serving, cancel)()
-	return b.PublishStored(ctx, list, errs)
+	errs := make([]error, len(part))
+	if b.PublishStored(bound, messagesOf(part), errs) != nil {
+		return part, ctx.Err()
+	}
+	c.acknowledgeAll(part, errs)
+	return nil, nil
 }
 
 // dropQoS0 returns the messages above QoS 0. The others would follow newer ones of another node.
 func (c *connector) dropQoS0(part []inboundMessage) []inboundMessage {
-	n := len(part)
-	part = slices.DeleteFunc(part, func(a inboundMessage) bool { return a.notifier == nil })
-	c.meter.Dropped.Add(int64(n - len(part)))
-	return part
+	c.inbound.mu.Lock()
+	defer c.inbound.mu.Unlock()
+	return slices.DeleteFunc(part, func(a inboundMessage) bool {
+		if a.notifier != nil {
+			return false
+		}
+		c.meter.Dropped.Add(1)
+		c.guard.seen.remove(a.key)
+		return true
+	})
 }
 
 func messagesOf(part []inboundMessage) []messaging.Message {

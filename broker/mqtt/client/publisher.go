@@ -42,6 +42,9 @@ type inFlightMessage struct {
 	index    int // in the batch
 }
 
+// errGivenUp is the error of messages in flight that the next session does not continue.
+var errGivenUp = &broker.Error{Kind: broker.Unavailable, Op: "publish", Msg: "the connection to publish on was lost, and the next one takes fewer messages at a time; try again"}
+
 // errNotServing is the error of publishing while others use the session.
 var errNotServing = &broker.Error{Kind: broker.Unavailable, Op: "publish", Msg: "another node of the cluster uses the connection to publish on"}
 

@@ -67,7 +67,7 @@ func (p *publisher) beginServing(serving context.Context) {
 // abandonSession has the messages in flight given up, and the next session be a new one. p.mu must be held.
 func (p *publisher) abandonSession() {
 	p.discardSession = true
-	p.giveUpAll()
+	p.giveUpAll(errNotServing)
 	notify(p.ready)
 }
 
@@ -94,7 +94,7 @@ func (p *publisher) connected(c *conn, clean bool) bool {
 	}
 	p.conn, p.cause, p.discardSession = c, nil, false
 	if len(p.inFlight) > c.connack.window {
-		p.giveUp()
+		p.giveUp(errGivenUp)
 	}
 	p.resume(c)
 	notify(p.ready)
@@ -154,27 +154,27 @@ func (p *publisher) resumeExpired() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.conn == nil {
-		p.giveUpAll()
+		p.giveUpAll(p.connectionError())
 		notify(p.ready)
 	}
 }
 
 // giveUpAll abandons the messages in flight, and ends the wait for another connection. p.mu must be held.
-func (p *publisher) giveUpAll() {
+func (p *publisher) giveUpAll(why error) {
 	if p.resumeTimer != nil {
 		p.resumeTimer.Stop()
 	}
 	p.resumeTimer = nil
-	p.giveUp()
+	p.giveUp(why)
 }
 
 // giveUp leaves the outcome of the messages in flight open. They must not be sent again, nor
 // their packet identifiers be confused with others: the next session is a new one. p.mu must
 // be held.
-func (p *publisher) giveUp() {
+func (p *publisher) giveUp(why error) {
 	for _, fl := range p.unacknowledged() {
 		p.discardSession = true
-		fl.batch.err = p.connectionError()
+		fl.batch.err = why
 		p.finish(fl, statePending)
 	}
 }

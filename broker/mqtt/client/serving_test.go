@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"errors"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -114,9 +115,17 @@ func TestPublishingNotServing(t *testing.T) {
 		if sent != 10 || err != nil {
 			t.Fatalf("Send() = %d, %v", sent, err)
 		}
+		result := make(chan error, 1)
+		go func() {
+			_, _, err := f.Publish(context.Background(), numbered("out", 10, 1, 2))
+			result <- err
+		}()
 		<-held
 		own.set(false)
 		<-d.Done()
+		if err := <-result; broker.KindOf(err) != broker.Unavailable {
+			t.Errorf("Publish() = %v", err)
+		}
 		if d.Outcome(0).Done {
 			t.Error("a message has an outcome that was not published")
 		}
@@ -148,7 +157,10 @@ func TestWaitingNotServing(t *testing.T) {
 	proxy.Sever()
 	result := make(chan error, 1)
 	go func() {
-		_, _, err := f.Publish(context.Background(), numbered("out", 0, 1, 1))
+		done, _, err := f.Publish(context.Background(), numbered("out", 0, 1, 1))
+		if done == 0 && err == nil {
+			err = errors.New("nothing is published, and there is no error")
+		}
 		result <- err
 	}()
 	own.set(false)
@@ -170,7 +182,11 @@ func TestNoConnectionAfterTurn(t *testing.T) {
 		return own.serving(ctx)
 	}
 	o.Await = func(ctx context.Context) error {
-		entered <- struct{}{}
+		select {
+		case entered <- struct{}{}:
+		case <-released:
+		case <-ctx.Done():
+		}
 		select {
 		case <-released:
 		case <-ctx.Done():
@@ -192,6 +208,5 @@ func TestNoConnectionAfterTurn(t *testing.T) {
 		t.Errorf("%d connections were made after the turn", n)
 	}
 	own.set(true)
-	<-entered
 	waitConnected(t, f)
 }
