@@ -150,16 +150,11 @@ func testWithdrawn(t *testing.T, persists bool) {
 // turnBroker is a broker whose messages another node takes at times.
 type turnBroker struct {
 	*fakeBroker
-	elsewhere atomic.Bool
+	serving atomic.Pointer[context.Context]
 }
 
 // Serving implements messaging.ServingBroker.
-func (b *turnBroker) Serving(ctx context.Context) (context.Context, error) {
-	if b.elsewhere.Load() {
-		return nil, errUnreachable
-	}
-	return context.WithoutCancel(ctx), nil
-}
+func (b *turnBroker) Serving(context.Context) (context.Context, error) { return *b.serving.Load(), nil }
 
 // TestNotServing has another node take the messages of a broker that cannot be reached: what a stream that does not persist has taken
 // before, and the broker does not send again, is dropped, as it would follow what that node publishes.
@@ -169,6 +164,8 @@ func TestNotServing(t *testing.T) {
 	r.create(to("out"))
 	r.stop()
 	b := &turnBroker{fakeBroker: r.broker}
+	serving, end := context.WithCancel(t.Context())
+	b.serving.Store(&serving)
 	r.Engine = r.host.Open("b", b)
 	must(t, r.Ready(t.Context()))
 	r.broker.setOnPublish(unreachable)
@@ -179,9 +176,10 @@ func TestNotServing(t *testing.T) {
 		}
 		return nil
 	})
-	b.elsewhere.Store(true)
+	next := t.Context()
+	b.serving.Store(&next)
+	end() // and the next turn begins at once
 	r.counts("two messages dropped", func(s broker.StreamStats) bool { return s.Dropped == 2 })
-	b.elsewhere.Store(false)
 	r.broker.setOnPublish(nil)
 	r.broker.deliverAll(1, "3")
 	if got := r.broker.awaitPayloads(t, "out", 1); !slices.Equal(got, []string{"3"}) {

@@ -188,6 +188,11 @@ func (s *stream) republish(p *plan, list []messaging.Message, sources []messagin
 	for i := range list {
 		p.address(&list[i])
 	}
+	b, mayEnd := s.engine.messaging.(messaging.ServingBroker)
+	var serving context.Context
+	if mayEnd {
+		serving, _ = messaging.ServingNow(b)
+	}
 	for pause := minPause; ; pause = min(2*pause, maxPause) {
 		done, refused, err := s.engine.messaging.Publish(s.publishing, list)
 		s.counters.republished.Add(int64(done - refused))
@@ -196,7 +201,7 @@ func (s *stream) republish(p *plan, list []messaging.Message, sources []messagin
 			return
 		}
 		if broker.KindOf(err) == broker.Unavailable {
-			list, sources = s.dropUndeliverable(list, sources)
+			list, sources = s.dropUndeliverable(list, sources, mayEnd && (serving == nil || serving.Err() != nil))
 		}
 		if len(list) == 0 {
 			return
@@ -228,10 +233,8 @@ func (s *stream) pause(d time.Duration) bool {
 }
 
 // dropUndeliverable returns the messages above QoS 0 that are not withdrawn, with their sources, and only those that have one if another
-// node takes the messages: others would follow what that publishes. What is not withdrawn is counted as dropped.
-func (s *stream) dropUndeliverable(list []messaging.Message, from []messaging.CommitNotifier) (kept []messaging.Message, sources []messaging.CommitNotifier) {
-	b, ok := s.engine.messaging.(messaging.ServingBroker)
-	elsewhere := ok && !messaging.IsServing(b)
+// node takes the messages, or did meanwhile: others would follow what that publishes. What is not withdrawn is counted as dropped.
+func (s *stream) dropUndeliverable(list []messaging.Message, from []messaging.CommitNotifier, elsewhere bool) (kept []messaging.Message, sources []messaging.CommitNotifier) {
 	kept, sources = list[:0], from[:0]
 	for i, m := range list {
 		switch {

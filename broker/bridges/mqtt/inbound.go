@@ -225,9 +225,9 @@ func (c *connector) publish(ctx context.Context, part []inboundMessage) {
 			continue
 		}
 		if b, ok := c.local.(messaging.ServingBroker); ok && !messaging.IsServing(b) {
-			part = c.dropQoS0(part)
+			part = c.dropQoS0(c.dropWithdrawn(part))
 		}
-		if !wait(ctx, retryPublish) {
+		if len(part) > 0 && !wait(ctx, retryPublish) {
 			return
 		}
 	}
@@ -238,8 +238,9 @@ func (c *connector) publish(ctx context.Context, part []inboundMessage) {
 func (c *connector) publishStored(ctx context.Context, b messaging.StoringBroker, part []inboundMessage) (left []inboundMessage, err error) {
 	serving, is := messaging.ServingNow(b)
 	if !is {
-		part = c.dropQoS0(part)
-		_, err := b.Serving(ctx)
+		if part = c.dropQoS0(part); len(part) > 0 {
+			_, err = b.Serving(ctx)
+		}
 		return part, err
 	}
 	if part = c.dropWithdrawn(part); len(part) == 0 { // in former turns, none of which is the present one
@@ -250,7 +251,7 @@ func (c *connector) publishStored(ctx context.Context, b messaging.StoringBroker
 	defer context.AfterFunc(serving, cancel)()
 	errs := make([]error, len(part))
 	if b.PublishStored(bound, messagesOf(part), errs) != nil {
-		return part, ctx.Err()
+		return c.dropQoS0(part), ctx.Err()
 	}
 	c.acknowledgeAll(part, errs)
 	return nil, nil

@@ -61,7 +61,7 @@ func (b *plainBroker) has(t *testing.T, what string, holds func() bool) {
 func TestReceivedAgain(t *testing.T) {
 	t.Parallel()
 	local := &plainBroker{}
-	take := startInbound(t, local)
+	_, take := startInbound(t, local)
 	var ended, never atomic.Bool
 	first := take("1", "first", &ended)
 	local.has(t, "the first message is tried", func() bool { return local.attempts > 0 })
@@ -89,10 +89,10 @@ func TestReceivedAgain(t *testing.T) {
 }
 
 // startInbound starts what publishes at a broker, until the test ends, and returns what receives a message with an identifier.
-func startInbound(t *testing.T, local messaging.Broker) (take func(payload, id string, withdrawn *atomic.Bool) *source) {
+func startInbound(t *testing.T, local messaging.Broker) (c *connector, take func(payload, id string, withdrawn *atomic.Bool) *source) {
 	t.Helper()
 	r := &route{patterns: []string{"#"}, in: true, qos: 2}
-	c := &connector{document: &document{}, guard: newLoopGuard("here"), local: local, meter: &bridges.Meter{}, inRoutes: []*route{r},
+	c = &connector{document: &document{}, guard: newLoopGuard("here"), local: local, meter: &bridges.Meter{}, inRoutes: []*route{r},
 		configuredPeer: tokenOf("peer"), inbound: inbound{wake: make(chan struct{}, 1)}}
 	c.client = newConnector(newLoopGuard("other"), &bridges.Connection{Trial: true, Meter: &bridges.Meter{}}, &document{}).client
 	done := make(chan struct{})
@@ -104,11 +104,17 @@ func startInbound(t *testing.T, local messaging.Broker) (take func(payload, id s
 		c.inbound.close()
 		<-done
 	})
-	return func(payload, id string, withdrawn *atomic.Bool) *source {
-		s := &source{withdrawn: withdrawn}
+	return c, func(payload, id string, withdrawn *atomic.Bool) *source {
 		from := &trace{topic: tokenOf("a"), visited: []token{tokenOf("peer")}}
 		copy(from.id[:], id)
-		(&receiver{c, r, 0}).Take(messaging.Message{Topic: "a", Payload: []byte(payload), QoS: 1, Properties: from.join(nil)}, s)
+		m := messaging.Message{Topic: "a", Payload: []byte(payload), QoS: 1, Properties: from.join(nil)}
+		if withdrawn == nil { // of QoS 0
+			m.QoS = 0
+			(&receiver{c, r, 0}).Take(m, nil)
+			return nil
+		}
+		s := &source{withdrawn: withdrawn}
+		(&receiver{c, r, 0}).Take(m, s)
 		return s
 	}
 }
@@ -116,11 +122,20 @@ func startInbound(t *testing.T, local messaging.Broker) (take func(payload, id s
 // storingBroker is a broker in this process, which stores nothing while it does not serve.
 type storingBroker struct {
 	plainBroker
-	serving atomic.Pointer[context.Context]
+	serving atomic.Pointer[context.Context] // nil between the first turn and the next one
+	next    chan struct{}                   // closed when the next turn has begun
 }
 
-func (b *storingBroker) Serving(context.Context) (context.Context, error) {
-	return *b.serving.Load(), nil
+func (b *storingBroker) Serving(ctx context.Context) (context.Context, error) {
+	if s := b.serving.Load(); s != nil {
+		return *s, nil
+	}
+	select {
+	case <-b.next:
+		return *b.serving.Load(), nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 }
 
 func (b *storingBroker) PublishStored(ctx context.Context, list []messaging.Message, _ []error) error {
@@ -140,21 +155,27 @@ func (b *storingBroker) PublishStored(ctx context.Context, list []messaging.Mess
 // next turn, in which others have followed.
 func TestWithdrawnWhileStored(t *testing.T) {
 	t.Parallel()
-	local := &storingBroker{}
+	local := &storingBroker{next: make(chan struct{})}
 	serving, end := context.WithCancel(t.Context())
 	local.serving.Store(&serving)
-	take := startInbound(t, local)
+	c, take := startInbound(t, local)
 	var ended, never atomic.Bool
 	former := take("1", "first", &ended)
 	local.has(t, "the first message is tried", func() bool { return local.attempts > 0 })
-	next := t.Context()
-	local.serving.Store(&next)
+	take("of QoS 0", "unacknowledged", nil)
+	behind := take("4", "behind", &ended)
+	local.serving.Store(nil)
+	ended.Store(true)
+	end()
+	local.has(t, "the messages are dropped", func() bool {
+		return former.outcomes.Load() == 1 && behind.outcomes.Load() == 1 && c.meter.Dropped.Load() == 1
+	})
 	local.mu.Lock()
 	local.reached = true
 	local.mu.Unlock()
-	ended.Store(true)
-	end()
-	local.has(t, "the first message is dropped", func() bool { return former.outcomes.Load() == 1 })
+	next := t.Context()
+	local.serving.Store(&next)
+	close(local.next)
 	later := take("2", "second", &never)
 	local.has(t, "the second message is acknowledged", func() bool { return later.outcomes.Load() == 1 })
 	local.has(t, "the second message is published", func() bool { return slices.Equal(local.published, []string{"2"}) })

@@ -58,16 +58,16 @@ func (p *publisher) beginServing(serving context.Context) {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		if p.serving == serving {
-			p.abandonSession()
+			p.abandonSession(errNotServing)
 		}
 	})
-	p.abandonSession()
+	p.abandonSession(errNotServing)
 }
 
 // abandonSession has the messages in flight given up, and the next session be a new one. p.mu must be held.
-func (p *publisher) abandonSession() {
+func (p *publisher) abandonSession(why error) {
 	p.discardSession = true
-	p.giveUpAll(errNotServing)
+	p.giveUpAll(why)
 	notify(p.ready)
 }
 
@@ -133,7 +133,7 @@ func (p *publisher) disconnected(err error) {
 	}
 	p.conn, p.cause = nil, cause
 	if e, ok := errors.AsType[*DisconnectError](err); ok && e.TakenOver() {
-		p.abandonSession()
+		p.abandonSession(p.connectionError())
 	}
 	notify(p.ready)
 	p.mu.Unlock()
