@@ -339,13 +339,15 @@ func (c *simulatedClient) handle(conn *simulatedConn, p []byte) []byte {
 // receive records a message.
 func (c *simulatedClient) receive(m enginetest.Message) {
 	if m.QoS == 2 {
-		switch before, there := c.pending[m.ID]; {
+		before, there := c.pending[m.ID]
+		known := there && before.session == c.current && len(c.parts) == 0 // parts of a session do not know what others have sent
+		switch {
 		case there && before.payload == m.Payload:
-			if !m.Dup && before.session == c.current {
+			if known && !m.Dup {
 				c.problems = append(c.problems, fmt.Sprintf("message %s is sent again without DUP", m.Payload))
 			}
 			return
-		case there && before.session == c.current && len(c.parts) == 0: // parts of a session do not know of each other
+		case known:
 			c.problems = append(c.problems, fmt.Sprintf("message %s has packet identifier %d of %s, which was not released", m.Payload, m.ID, before.payload))
 		}
 		c.pending[m.ID] = pending{m.Payload, c.current}
