@@ -18,6 +18,7 @@ type Engine struct {
 	host      *Host
 	brokerID  string
 	messaging messaging.Broker
+	serving   messaging.ServingBroker // the same broker, if it is not in this process and other nodes may take its messages; otherwise nil
 	log       *slog.Logger
 
 	mu      sync.RWMutex // guards streams

@@ -77,6 +77,9 @@ func NewHost(c Config, s Store, log *slog.Logger) *Host {
 func (h *Host) Open(brokerID string, m messaging.Broker) *Engine {
 	log := h.log.With("broker", brokerID)
 	e := &Engine{Lifecycle: messaging.NewLifecycle(brokerID, "stream", log), host: h, brokerID: brokerID, messaging: m, log: log, streams: map[string]*stream{}}
+	if _, inProcess := m.(messaging.StoringBroker); !inProcess {
+		e.serving, _ = m.(messaging.ServingBroker)
+	}
 	h.Start(e, e.Lifecycle, e.load, e.stopAll)
 	e.Follow(h.Registry, opFollow, e.follow)
 	return e

@@ -188,10 +188,9 @@ func (s *stream) republish(p *plan, list []messaging.Message, sources []messagin
 	for i := range list {
 		p.address(&list[i])
 	}
-	b, mayEnd := s.engine.messaging.(messaging.ServingBroker)
 	var serving context.Context
-	if mayEnd {
-		serving, _ = messaging.ServingNow(b)
+	if s.engine.serving != nil {
+		serving, _ = messaging.ServingNow(s.engine.serving)
 	}
 	for pause := minPause; ; pause = min(2*pause, maxPause) {
 		done, refused, err := s.engine.messaging.Publish(s.publishing, list)
@@ -201,7 +200,7 @@ func (s *stream) republish(p *plan, list []messaging.Message, sources []messagin
 			return
 		}
 		if broker.KindOf(err) == broker.Unavailable {
-			list, sources = s.dropUndeliverable(list, sources, mayEnd && (serving == nil || serving.Err() != nil))
+			list, sources = s.dropUndeliverable(list, sources, s.engine.serving != nil && (serving == nil || serving.Err() != nil))
 		}
 		if len(list) == 0 {
 			return

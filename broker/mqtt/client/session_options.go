@@ -17,7 +17,7 @@ type SessionOptions struct {
 	ReceiveOnly bool
 	Expiry      uint32 // Session Expiry Interval in seconds; 0 for an hour
 	// KeepInFlight keeps messages in flight for the next connection as long as Run runs,
-	// instead of giving them up.
+	// instead of giving them up, unless others use the session meanwhile.
 	KeepInFlight   bool
 	BridgeIdentity string // identifies this side to brokers that support bridges; "" for none
 	// StateTopic is a topic with a retained state: 1 while the publisher is connected, 0 when
