@@ -5,35 +5,21 @@ import (
 	"encoding/json"
 
 	"signalbox/broker"
-	"signalbox/broker/messaging"
 )
-
-// hostedBridges are bridges of this service on a broker.
-type hostedBridges struct {
-	messaging.BridgeEngine
-	hosted *hostedFeatures
-}
-
-// SetBridgeConfig replaces the configuration. If there is a connection, it waits for the
-// subscriptions.
-func (o *hostedBridges) SetBridgeConfig(ctx context.Context, bridgeID string, config json.RawMessage) error {
-	err := o.BridgeEngine.SetBridgeConfig(ctx, bridgeID, config)
-	o.hosted.waitSubscribed(ctx, o)
-	return err
-}
 
 // bridges returns the implementation of the broker's bridges: this service if it has some,
 // otherwise the broker itself if it can.
 func (b *Broker) bridges(ctx context.Context, op string) (broker.Bridges, error) {
-	if b.hosted.bridges == nil {
+	hosted := b.hosted.Bridges()
+	if hosted == nil {
 		return bridgePlugins{b}, nil
 	}
-	ours, err := b.hosted.serves(ctx, b.hosted.bridges, broker.CapBridges, op)
+	ours, err := b.serves(ctx, hosted, broker.CapBridges, op)
 	switch {
 	case err != nil:
 		return nil, err
 	case ours:
-		return b.hosted.bridges, nil
+		return hosted, nil
 	}
 	return bridgePlugins{b}, nil
 }

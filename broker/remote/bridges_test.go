@@ -262,7 +262,7 @@ func TestOwnBridges(t *testing.T) {
 	server := brokertest.Mosquitto(t)
 	d, other, kind := hosting(t), connected(t, server.Target()), &bridgestest.Kind{}
 	d.Bridges = openBridges(kind)
-	b := hosted(t, d, server.Target())
+	b := openReady(t, d, server.Target())
 	if !slices.Contains(b.Capabilities(), broker.CapBridges) {
 		t.Errorf("capabilities: %q", b.Capabilities())
 	}
@@ -290,7 +290,7 @@ func TestOwnBridges(t *testing.T) {
 	wantGot("1", "1") // itself, and from the stream
 	must(t, b.Close(t.Context()))
 	must(t, other.Publish(t.Context(), broker.PublishSpec{Topic: "in/1", QoS: 1, Payload: []byte("2")}))
-	b = hosted(t, d, server.Target())
+	b = openReady(t, d, server.Target())
 	wantGot("1", "1", "2", "2")
 	must(t, b.DeleteStream(t.Context(), "s"))
 	must(t, b.SetBridgeConfig(t.Context(), "fake-bridge", json.RawMessage(`{"connections":[]}`)))
@@ -305,13 +305,13 @@ func TestOwnBridgesAreNotLostSightOf(t *testing.T) {
 	d.Bridges = openBridges(kind)
 	config := json.RawMessage(`{"connections":[{"name":"c","connection":{"address":"a"},"enabled":false,"topicMappings":[]}]}`)
 	target := (&scripted{answers: onlyDynsec}).serve(t)
-	b := hosted(t, d, target)
+	b := openReady(t, d, target)
 	must(t, b.SetBridgeConfig(t.Context(), "fake-bridge", config))
 	must(t, b.Close(t.Context()))
 
 	server := &bridging{config: secretConfig}
 	target.URL = (&scripted{answers: server.answer}).serve(t).URL
-	b = hosted(t, d, target)
+	b = openReady(t, d, target)
 	if list, err := b.ListBridges(t.Context()); err != nil || !slices.Equal(list, []broker.Bridge{{ID: "fake-bridge", IsActive: true}}) {
 		t.Errorf("bridges %+v, %v", list, err)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/eclipse/paho.mqtt.golang/packets"
 
 	"signalbox/broker/mqtt/dial"
+	"signalbox/broker/mqtt/hosted"
 )
 
 // tape is a connection whose input is already complete.
@@ -129,7 +130,7 @@ func FuzzSession(f *testing.F) {
 			theirs.Write(b)                                 //nolint:errcheck // the client may close the connection
 			theirs.Close()
 		}()
-		r := &Broker{timing: defaultTiming, log: slog.New(slog.DiscardHandler), sys: newSysTree(time.Now), now: time.Now, instance: "x"}
+		r := &Broker{timing: defaultTiming, log: slog.New(slog.DiscardHandler), sys: newSysTree(time.Now), now: time.Now, instance: "x", hosted: hosted.New(hosted.Options{})}
 		s := r.newSession(ours)
 		if err := s.handshake(t.Context(), r.clientOptions().SetWriteTimeout(50*time.Millisecond)); err != nil {
 			t.Fatalf("log in: %v", err)

@@ -2,172 +2,62 @@ package remote
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/base32"
 	"errors"
 	"net"
-	"sync"
 	"time"
 
 	"signalbox/broker"
 	"signalbox/broker/messaging"
 	"signalbox/broker/mqtt/client"
 	"signalbox/broker/mqtt/dial"
+	"signalbox/broker/mqtt/hosted"
 )
 
-// hostedFeatures are the streams and bridges of this service on a broker. Its client keeps no
-// connections before there is a first one. The zero value has none.
-type hostedFeatures struct {
-	broker  *Broker
-	engines []messaging.Engine
-	streams *hostedStreams // nil if only the broker itself may have streams
-	bridges *hostedBridges // like streams
-
-	serving  func(context.Context) (context.Context, error) // Dialer.Serving
-	node     func() string                                  // Dialer.Node
-	dialedAs string                                         // what node returned when the client ids were made
-
-	started chan struct{} // closed when there is something to do
-	once    sync.Once     // guards the closing of started
-}
-
-// openHosted opens the features that the dialer has, until ctx ends; close comes before that.
+// openHosted opens the streams and bridges that the dialer has, until ctx ends; Close comes before that.
 func (b *Broker) openHosted(ctx context.Context, d *Dialer, id string) {
-	h := &b.hosted
-	h.broker, h.started = b, make(chan struct{})
-	if id == "" || d.Streams == nil && d.Bridges == nil {
-		return
+	node := d.Node
+	if node == nil {
+		node = func() string { return "" }
 	}
-	if d.Streams != nil {
-		h.streams = &hostedStreams{d.Streams(id, hostedBroker{b.flow, h}), h}
-		h.engines = append(h.engines, h.streams)
+	dialedAs := node()
+	b.hosted = hosted.New(hosted.Options{
+		Serving:   servingAs(d.Serving, func() bool { return node() == dialedAs }),
+		Connected: func() bool { return b.link.status().Connected }, ResponseTimeout: b.timing.responseTimeout, Log: b.log,
+	})
+	var openStreams func(messaging.Broker) messaging.StreamEngine
+	if id != "" && d.Streams != nil {
+		openStreams = func(m messaging.Broker) messaging.StreamEngine { return d.Streams(id, m) }
 	}
-	if d.Bridges != nil {
-		h.bridges = &hostedBridges{d.Bridges(id, b.endpoint.Addr, hostedBroker{b.flow, h}), h}
-		h.engines = append(h.engines, h.bridges)
+	var openBridges func(messaging.Broker) messaging.BridgeEngine
+	if id != "" && d.Bridges != nil {
+		openBridges = func(m messaging.Broker) messaging.BridgeEngine { return d.Bridges(id, b.endpoint.Addr, m) }
 	}
-	b.wg.Go(func() { h.run(ctx) })
+	b.hosted.Open(client.New(b.flowOptions(id+dialedAs)), openStreams, openBridges)
+	b.wg.Go(func() { b.hosted.Run(ctx) })
 }
 
-// run runs the client when there is something to do. It waits for all definitions, because
-// messages queued in sessions arrive at once.
-func (o *hostedFeatures) run(ctx context.Context) {
-	for _, e := range o.engines {
-		if e.Ready(ctx) != nil {
-			return
-		}
-	}
-	for _, e := range o.engines {
-		if n, err := e.Len(ctx); err == nil && n > 0 {
-			o.start()
-		}
-	}
-	select {
-	case <-o.started:
-		o.broker.flow.Run(ctx)
-	case <-ctx.Done():
-	}
-}
-
-func (o *hostedFeatures) start() { o.once.Do(func() { close(o.started) }) }
-
-// Serving waits until this service takes the messages of the broker; see [messaging.ServingBroker].
-func (o *hostedFeatures) Serving(ctx context.Context) (context.Context, error) {
-	if o.serving == nil {
-		return context.Background(), nil
-	}
-	for {
-		serving, err := o.serving(ctx)
-		if err != nil || o.node() == o.dialedAs {
-			return serving, err
-		}
-		if !messaging.Sleep(ctx, time.Second) { // this connection is about to be replaced by one with another client id
-			return nil, ctx.Err()
-		}
-	}
-}
-
-// refresh waits until the definitions are those that the nodes of a cluster know.
-func (o *hostedFeatures) refresh(ctx context.Context) error {
-	for _, e := range o.engines {
-		for e.Refresh(ctx) != nil { // its engine logs why
-			if !messaging.Sleep(ctx, time.Second) {
-				return ctx.Err()
-			}
-		}
-	}
-	return nil
-}
-
-// hostedBroker is the broker of the features.
-type hostedBroker struct {
-	*client.Client
-	hosted *hostedFeatures
-}
-
-var _ messaging.ServingBroker = hostedBroker{}
-
-// Serving waits until this service takes the messages.
-func (b hostedBroker) Serving(ctx context.Context) (context.Context, error) {
-	return b.hosted.Serving(ctx)
-}
-
-// Subscribe subscribes; see [messaging.Broker].
-func (b hostedBroker) Subscribe(filter string, t messaging.Tap) (cancel func()) {
-	b.hosted.start()
-	return b.Client.Subscribe(filter, t)
-}
-
-// Publish publishes messages; see [messaging.Broker].
-func (b hostedBroker) Publish(ctx context.Context, messages []messaging.Message) (done, refused int, err error) {
-	b.hosted.start()
-	return b.Client.Publish(ctx, messages)
-}
-
-// Reached returns nil if messages can be published now.
-func (b hostedBroker) Reached() error {
-	if !messaging.IsServing(b) {
-		return &broker.Error{Kind: broker.Unavailable, Msg: "another node of the cluster, its leader, takes and publishes the messages of this broker's streams and bridges: use that one"}
-	}
-	return b.Client.Reached()
-}
-
-// close ends the features. Received messages are stored and acknowledged; the sessions stay
-// for the next run.
-func (o *hostedFeatures) close(ctx context.Context) error {
-	if len(o.engines) == 0 {
+// servingAs returns the function of a Dialer that waits until this service takes the messages, which then waits until the
+// client id is the current one, too. It is nil if none is set.
+func servingAs(wait func(context.Context) (context.Context, error), current func() bool) func(context.Context) (context.Context, error) {
+	if wait == nil {
 		return nil
 	}
-	o.broker.flow.StopReceiving()
-	errs := make([]error, len(o.engines))
-	var wg sync.WaitGroup
-	for i, e := range o.engines {
-		wg.Go(func() { errs[i] = e.Close(ctx) })
-	}
-	wg.Wait()
-	return errors.Join(errs...)
-}
-
-// waitSubscribed waits for the subscriptions if an engine has something to do.
-func (o *hostedFeatures) waitSubscribed(ctx context.Context, e messaging.Engine) {
-	if n, err := e.Len(ctx); err != nil || n == 0 {
-		return
-	}
-	o.start()
-	if !o.broker.link.status().Connected || !messaging.IsServing(hostedBroker{o.broker.flow, o}) {
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, o.broker.timing.responseTimeout)
-	defer cancel()
-	if err := o.broker.flow.WaitSubscribed(ctx); err != nil {
-		o.broker.log.Warn("what is wanted of the broker is not subscribed to in time", "error", err)
+	return func(ctx context.Context) (context.Context, error) {
+		for {
+			serving, err := wait(ctx)
+			if err != nil || current() {
+				return serving, err
+			}
+			if !messaging.Sleep(ctx, time.Second) { // this connection is about to be replaced by one with another client id
+				return nil, ctx.Err()
+			}
+		}
 	}
 }
 
 // serves reports whether an engine implements a feature of the broker: if it has definitions,
 // or if the broker does not offer the feature.
-func (o *hostedFeatures) serves(ctx context.Context, e messaging.Engine, feature broker.Capability, op string) (bool, error) {
-	b := o.broker
+func (b *Broker) serves(ctx context.Context, e messaging.Engine, feature broker.Capability, op string) (bool, error) {
 	n, err := e.Len(ctx)
 	switch {
 	case err != nil:
@@ -218,23 +108,16 @@ func (b *Broker) receiverOptions() client.Options {
 // session arrives at once.
 func (b *Broker) flowOptions(id string) client.Options {
 	o := b.receiverOptions()
-	o.ClientID = hostedClientID(id)
+	o.ClientID = hosted.ClientID(id)
 	o.Serving = b.hosted.Serving
 	await := o.Await
 	o.Await = func(ctx context.Context) error {
 		if err := await(ctx); err != nil {
 			return err
 		}
-		return b.hosted.refresh(ctx)
+		return b.hosted.Refresh(ctx)
 	}
 	return o
-}
-
-// hostedClientID returns a client id that is the same in every run, two characters shorter
-// than the 23 that every broker accepts [MQTT-3.1.3-5].
-func hostedClientID(id string) string {
-	sum := sha256.Sum256([]byte(id))
-	return "signalbox-" + base32.HexEncoding.EncodeToString(sum[:])[:11]
 }
 
 // explainFlow explains why the client has no connection.

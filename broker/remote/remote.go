@@ -22,6 +22,7 @@ import (
 	"signalbox/broker/messaging"
 	"signalbox/broker/mqtt/client"
 	"signalbox/broker/mqtt/dial"
+	"signalbox/broker/mqtt/hosted"
 	"signalbox/broker/outbound"
 	"signalbox/broker/ranking"
 	"signalbox/broker/topictree"
@@ -140,15 +141,7 @@ func (d *Dialer) dial(t broker.Target) (*Broker, error) {
 		single: singleConnection{checking: make(chan struct{}, 1)}, slow: d.SlowCommand,
 	}
 	b.figures.commands = latency.New(commandBounds...)
-	h := &b.hosted
-	h.serving, h.node = d.Serving, d.Node
-	if h.node == nil {
-		h.node = func() string { return "" }
-	}
-	h.dialedAs = h.node()
-	name := t.ID + h.dialedAs
 	b.receiver = client.New(b.receiverOptions())
-	b.flow = client.New(b.flowOptions(name))
 	if t.TopicTree {
 		b.startTree(ctx)
 	}
@@ -182,8 +175,7 @@ type Broker struct {
 	sys        *sysTree
 	tree       *topictree.Follower               // for a broker without a topic tree; nil if none is to be emulated
 	receiver   *client.Client                    // of all else that receives what is published
-	flow       *client.Client                    // of streams and bridges
-	hosted     hostedFeatures                    // streams and bridges of this service
+	hosted     *hosted.Features                  // streams and bridges of this service
 	shortConns chan struct{}                     // semaphore of short connections
 	rankings   ranking.Shared[broker.TopClients] // of clients
 
@@ -212,7 +204,7 @@ func (b *Broker) Capabilities() []broker.Capability { return b.link.capabilities
 // Close closes the connection and waits for all goroutines, or until ctx ends. It may be
 // called more than once.
 func (b *Broker) Close(ctx context.Context) error {
-	b.hosted.close(ctx) //nolint:errcheck // it is the context's, which ends the rest as well
+	b.hosted.Close(ctx) //nolint:errcheck // it is the context's, which ends the rest as well
 	b.closing.Lock()
 	b.cancel()
 	b.closing.Unlock()

@@ -4,47 +4,21 @@ import (
 	"context"
 
 	"signalbox/broker"
-	"signalbox/broker/messaging"
 )
-
-// hostedStreams are streams of this service on a broker.
-type hostedStreams struct {
-	messaging.StreamEngine
-	hosted *hostedFeatures
-}
-
-// CreateStream creates a stream. If there is a connection, it waits for the subscription.
-func (o *hostedStreams) CreateStream(ctx context.Context, s broker.StreamSpec) error {
-	err := o.StreamEngine.CreateStream(ctx, s)
-	o.hosted.waitSubscribed(ctx, o)
-	return err
-}
-
-// ModifyStream changes a stream; see CreateStream.
-func (o *hostedStreams) ModifyStream(ctx context.Context, s broker.StreamSpec, replace bool) error {
-	err := o.StreamEngine.ModifyStream(ctx, s, replace)
-	o.hosted.waitSubscribed(ctx, o)
-	return err
-}
-
-// ReplayStream starts a replay when the connection for it exists.
-func (o *hostedStreams) ReplayStream(ctx context.Context, r broker.StreamReplay) error {
-	o.hosted.waitSubscribed(ctx, o)
-	return o.StreamEngine.ReplayStream(ctx, r)
-}
 
 // streams returns the implementation of the broker's streams: this service if it has some,
 // otherwise the broker itself if it can.
 func (b *Broker) streams(ctx context.Context, op string) (broker.Streams, error) {
-	if b.hosted.streams == nil {
+	hosted := b.hosted.Streams()
+	if hosted == nil {
 		return streamPlugin{b}, nil
 	}
-	ours, err := b.hosted.serves(ctx, b.hosted.streams, broker.CapStreams, op)
+	ours, err := b.serves(ctx, hosted, broker.CapStreams, op)
 	switch {
 	case err != nil:
 		return nil, err
 	case ours:
-		return b.hosted.streams, nil
+		return hosted, nil
 	}
 	return streamPlugin{b}, nil
 }

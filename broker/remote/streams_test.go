@@ -43,8 +43,8 @@ func hosting(t *testing.T) *Dialer {
 	return d
 }
 
-// hosted is open for a broker that must become ready, with streams.
-func hosted(t *testing.T, d *Dialer, target broker.Target) *Broker {
+// openReady is open for a broker that must become ready, with streams.
+func openReady(t *testing.T, d *Dialer, target broker.Target) *Broker {
 	t.Helper()
 	b := open(t, d, target)
 	if err := b.Ready(t.Context()); err != nil {
@@ -72,7 +72,7 @@ func TestOwnStreams(t *testing.T) {
 		target := server.Target()
 		target.URL, target.ID = url, url
 		target.TLS = broker.TLS{CACert: string(server.CA.PEM), Verify: true}
-		b := hosted(t, hosting(t), withTree(target))
+		b := openReady(t, hosting(t), withTree(target))
 		if !slices.Contains(b.Capabilities(), broker.CapStreams) {
 			t.Errorf("capabilities: %q", b.Capabilities())
 		}
@@ -110,18 +110,18 @@ func TestOwnStreamsGoOn(t *testing.T) {
 	server := brokertest.Mosquitto(t)
 	d, other := hosting(t), connected(t, server.Target())
 	target := server.Target()
-	b := hosted(t, d, target)
+	b := openReady(t, d, target)
 	must(t, b.CreateStream(t.Context(), broker.StreamSpec{StreamName: "s", SourceTopic: new("in"), Persist: new(true)}))
 	for round := range int64(3) {
 		must(t, b.Close(t.Context()))
 		must(t, other.Publish(t.Context(), broker.PublishSpec{Topic: "in", QoS: 1}))
-		b = hosted(t, d, target)
+		b = openReady(t, d, target)
 		brokertest.WaitFor(t, "what was published meanwhile is kept", func() bool {
 			c, err := b.CountStreamMessages(t.Context(), "s")
 			return err == nil && c.Count == round+1
 		})
 	}
-	successor := hosted(t, d, target) // the pool also opens one before the old one is closed
+	successor := openReady(t, d, target) // the pool also opens one before the old one is closed
 	must(t, b.Close(t.Context()))
 	brokertest.WaitFor(t, "the successor has the streams", func() bool {
 		must(t, other.Publish(t.Context(), broker.PublishSpec{Topic: "in", QoS: 1}))
@@ -136,7 +136,7 @@ func TestNoStreams(t *testing.T) {
 	server := brokertest.Mosquitto(t)
 	nameless := server.Target()
 	nameless.ID = ""
-	for _, b := range []*Broker{connected(t, server.Target()), hosted(t, hosting(t), nameless)} {
+	for _, b := range []*Broker{connected(t, server.Target()), openReady(t, hosting(t), nameless)} {
 		_, err := b.ListStreams(t.Context(), broker.ListOptions[broker.Stream]{Count: -1})
 		wantKind(t, err, broker.Unsupported)
 		if caps := b.Capabilities(); slices.Contains(caps, broker.CapStreams) {
@@ -155,7 +155,7 @@ func TestStreamsOfAnUnreachableBroker(t *testing.T) {
 	wantKind(t, err, broker.Unavailable)
 
 	server := brokertest.Mosquitto(t)
-	b = hosted(t, hosting(t), server.Target())
+	b = openReady(t, hosting(t), server.Target())
 	server.Stop(t)
 	brokertest.WaitFor(t, "the broker is known to be gone", func() bool { return !b.Status().Connected })
 	must(t, b.CreateStream(t.Context(), broker.StreamSpec{StreamName: "s", SourceTopic: new("a"), Persist: new(true)}))
@@ -192,10 +192,10 @@ func pluginOf(t *testing.T, s broker.Streams, refuse string) broker.Target {
 // service has none there.
 func TestPluginOfTheBroker(t *testing.T) {
 	t.Parallel()
-	inner := hosted(t, hosting(t), brokertest.Mosquitto(t).Target())
+	inner := openReady(t, hosting(t), brokertest.Mosquitto(t).Target())
 	d := hosting(t)
 	target := pluginOf(t, inner, "")
-	b := hosted(t, d, target)
+	b := openReady(t, d, target)
 	spec := broker.StreamSpec{StreamName: "s", SourceTopic: new("in"), TargetTopic: new("out"), TTL: new(int64(60)), Persist: new(true),
 		Query: json.RawMessage(`{"select":[{"source":"[a]","target":"[b]"}]}`)}
 	must(t, b.CreateStream(t.Context(), spec))
@@ -231,7 +231,7 @@ func TestPluginOfTheBroker(t *testing.T) {
 	must(t, b.DeleteStream(t.Context(), "s"))
 	_, err = b.GetStream(t.Context(), "s")
 	wantKind(t, err, broker.NotFound)
-	if n, err := b.hosted.streams.Len(t.Context()); err != nil || n != 0 {
+	if n, err := b.hosted.Streams().Len(t.Context()); err != nil || n != 0 {
 		t.Errorf("%d streams are in this service, %v", n, err)
 	}
 }

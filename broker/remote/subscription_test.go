@@ -175,9 +175,9 @@ func TestFeedNoticesSilence(t *testing.T) {
 	target := server.Target()
 	target.URL = proxy.URL
 	b := connected(t, target)
-	o := b.flowOptions(t.Name())
+	o := b.receiverOptions()
 	o.Timing.ReadTimeout = 500 * time.Millisecond // too short for a keep-alive, on which the broker would close the connection itself
-	b.flow = client.New(o)
+	b.receiver = client.New(o)
 	var f broker.Feed
 	brokertest.WaitFor(t, "a feed", func() (ok bool) { // the time may be too short for a log-in
 		var err error

@@ -34,10 +34,10 @@ func (b *Broker) startTree(ctx context.Context) {
 // emulated returns the capabilities that this package can emulate.
 func (b *Broker) emulated() []broker.Capability {
 	var made []broker.Capability
-	if b.hosted.streams != nil {
+	if b.hosted.Streams() != nil {
 		made = append(made, broker.CapStreams)
 	}
-	if b.hosted.bridges != nil {
+	if b.hosted.Bridges() != nil {
 		made = append(made, broker.CapBridges)
 	}
 	if b.tree != nil {
