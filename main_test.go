@@ -70,7 +70,7 @@ var mayImport = map[string][]string{
 	"broker/mqtt/client":              {"broker", "broker/embedded/poll", "broker/messaging", "broker/mqtt/topics", "broker/mqtt/packet"},
 	"broker/mqtt/dial":                {"broker", "broker/outbound"},
 	"broker/mqtt/hosted":              {"broker", "broker/messaging", "broker/mqtt/client"},
-	"broker/embedded": {"broker/thresholds", "broker", "broker/embedded/cluster", "broker/control", "broker/dynsec", "broker/embedded/access", "broker/embedded/cluster/sessions",
+	"broker/embedded": {"broker/thresholds", "broker", "broker/mqtt/client", "broker/mqtt/hosted", "broker/embedded/cluster", "broker/control", "broker/dynsec", "broker/embedded/access", "broker/embedded/cluster/sessions",
 		"broker/embedded/engine", "broker/embedded/limits", "broker/embedded/listen", "broker/embedded/poll", "broker/embedded/cluster/mesh", "broker/embedded/cluster/mesh/backlog", "broker/embedded/cluster/replica", "broker/embedded/schema",
 		"broker/embedded/store", "broker/embedded/sys", "broker/bridges", "broker/clock", "broker/storage", "broker/messaging", "broker/pages", "broker/ranking", "broker/streams", "broker/mqtt/topics", "broker/topictree", "broker/mqtt/packet"},
 	"broker/embedded/access":               {"broker", "broker/dynsec", "broker/dynsec/pbkdf2", "broker/embedded/schema", "broker/storage"},

@@ -46,10 +46,11 @@ type DB struct {
 	follow   changeSignal            // of broker connections, by the log
 	defined  changeSignal            // of definitions, by the log
 	imported atomic.Bool             // definitions are stored here
-	host     atomic.Pointer[string]  // where they run
-	suffix   atomic.Pointer[string]  // of their client ids
-	replaced atomic.Uint64           // how often the content was replaced
-	keys     SecretKeys              // nil for none
+	embedded atomic.Pointer[EmbeddedState]
+	host     atomic.Pointer[string] // where they run
+	suffix   atomic.Pointer[string] // of their client ids
+	replaced atomic.Uint64          // how often the content was replaced
+	keys     SecretKeys             // nil for none
 	keyState atomic.Pointer[KeyState]
 
 	// failing is set while the last write was refused by the storage.

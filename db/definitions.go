@@ -16,10 +16,10 @@ const (
 )
 
 // Definition is a stream, or the configuration of a bridge, that the program runs for a broker
-// connection. The document of a bridge is sealed by the caller for [Definition.ID].
+// connection or for the embedded brokers. The document of a bridge is sealed by the caller for [Definition.ID].
 type Definition struct {
 	Kind     DefinitionKind
-	BrokerID string
+	BrokerID string // of the connection; "" = of the embedded brokers
 	Name     string // of the stream, or the id of the bridge
 	Rev      int64  // not 0, and another one after each change
 	Document []byte
@@ -35,7 +35,7 @@ func scanDefinition(row scanner) (f Definition, err error) {
 
 // ListDefinitions lists the definitions of a kind of a broker connection, by name. ErrNotFound: no such broker connection.
 func (d *DB) ListDefinitions(ctx context.Context, kind DefinitionKind, brokerID string) (all []Definition, err error) {
-	const q = "SELECT kind, broker_id, name, rev, document FROM definitions WHERE broker_id = ? AND kind = ? ORDER BY name"
+	const q = "SELECT kind, coalesce(broker_id, ''), name, rev, document FROM definitions WHERE broker_id = ? AND kind = ? ORDER BY name"
 	err = d.read(ctx, "list definitions", func(tx *sql.Tx) error {
 		found, err := exists(ctx, tx, connectionExistsQuery, brokerID)
 		if err == nil && !found {
@@ -54,7 +54,7 @@ const connectionExistsQuery = "SELECT EXISTS (SELECT 1 FROM brokers WHERE id = ?
 
 // AllDefinitions lists the definitions of all broker connections.
 func (d *DB) AllDefinitions(ctx context.Context) ([]Definition, error) {
-	all, err := collect(ctx, d.ro, scanDefinition, "SELECT kind, broker_id, name, rev, document FROM definitions ORDER BY id")
+	all, err := collect(ctx, d.ro, scanDefinition, "SELECT kind, coalesce(broker_id, ''), name, rev, document FROM definitions ORDER BY id")
 	return all, wrap("list definitions", err)
 }
 
@@ -79,7 +79,7 @@ func (d *DB) ImportDefinitions(ctx context.Context, owner string, all []Definiti
 			return err
 		}
 		if tx.recorded == nil {
-			if _, err := tx.ExecContext(ctx, "DELETE FROM definitions"); err != nil {
+			if _, err := tx.ExecContext(ctx, "DELETE FROM definitions WHERE broker_id IS NOT NULL"); err != nil {
 				return err
 			}
 			if _, err := tx.ExecContext(ctx, importedQuery); err != nil {
@@ -144,9 +144,11 @@ func (d *DB) importOne(ctx context.Context, tx *writeTx, f Definition) (had bool
 	if err != nil || rev != 0 {
 		return rev != 0, err
 	}
-	found, err := exists(ctx, tx, connectionExistsQuery, f.BrokerID)
-	if err != nil || !found {
-		return false, err
+	if f.BrokerID != "" {
+		found, err := exists(ctx, tx, connectionExistsQuery, f.BrokerID)
+		if err != nil || !found {
+			return false, err
+		}
 	}
 	return false, d.putDefinition(ctx, tx, f, 0)
 }
@@ -178,7 +180,7 @@ func (d *DB) PutDefinition(ctx context.Context, f Definition, rev int64) error {
 // putDefinition stores a definition, a new one if rev is 0.
 func (d *DB) putDefinition(ctx context.Context, tx *writeTx, f Definition, rev int64) (err error) {
 	const (
-		insert = "INSERT INTO definitions (id, kind, broker_id, name, rev, document) VALUES (?, ?, ?, ?, ?, ?)"
+		insert = "INSERT INTO definitions (id, kind, broker_id, name, rev, document) VALUES (?, ?, nullif(?, ''), ?, ?, ?)"
 		update = "UPDATE definitions SET rev = ?, document = ? WHERE id = ?"
 	)
 	document := f.Document

@@ -249,7 +249,7 @@ CREATE TABLE shared_state (
 
 CREATE TABLE local_state (
 	id     INTEGER PRIMARY KEY CHECK (id = 1),
-	origin TEXT NOT NULL, imported INTEGER NOT NULL DEFAULT 0 CHECK (imported IN (0, 1))) STRICT;
+	origin TEXT NOT NULL, imported INTEGER NOT NULL DEFAULT 0 CHECK (imported IN (0, 1)), embedded INTEGER NOT NULL DEFAULT 0 CHECK (embedded IN (0, 1)), embedded_owner TEXT NOT NULL DEFAULT '') STRICT;
 
 CREATE TABLE shared_keys (
 	id    TEXT PRIMARY KEY, -- made from the hash of the key
@@ -262,10 +262,10 @@ CREATE TABLE shared_entries (
 	id      TEXT NOT NULL UNIQUE
 ) STRICT;
 
-CREATE TABLE definitions (
+CREATE TABLE "definitions" (
 	id        TEXT PRIMARY KEY NOT NULL, -- kind/broker_id/name
 	kind      TEXT NOT NULL CHECK (kind IN ('stream', 'bridge')),
-	broker_id TEXT NOT NULL REFERENCES brokers (id) ON DELETE CASCADE,
+	broker_id TEXT REFERENCES brokers (id) ON DELETE CASCADE,
 	name      TEXT NOT NULL,    -- of the stream, or the id of the bridge
 	rev       INTEGER NOT NULL, -- another one after each change
 	document  BLOB NOT NULL     -- of a bridge: sealed by the caller
@@ -291,6 +291,8 @@ INSERT INTO goose_db_version (id, version_id, is_applied) VALUES (16, 15, 1);
 
 INSERT INTO goose_db_version (id, version_id, is_applied) VALUES (17, 16, 1);
 
+INSERT INTO goose_db_version (id, version_id, is_applied) VALUES (18, 17, 1);
+
 INSERT INTO goose_db_version (id, version_id, is_applied) VALUES (2, 1, 1);
 
 INSERT INTO goose_db_version (id, version_id, is_applied) VALUES (3, 2, 1);
@@ -307,7 +309,7 @@ INSERT INTO goose_db_version (id, version_id, is_applied) VALUES (8, 7, 1);
 
 INSERT INTO goose_db_version (id, version_id, is_applied) VALUES (9, 8, 1);
 
-INSERT INTO local_state (id, origin, imported) VALUES (1, '', 0);
+INSERT INTO local_state (id, origin, imported, embedded, embedded_owner) VALUES (1, '', 0, 0, '');
 
 INSERT INTO probe (id, writes) VALUES (1, 0);
 

@@ -52,7 +52,12 @@ func (d *DB) readShared(ctx context.Context, q queryer) (origin string, err erro
 	if err != nil {
 		return "", fmt.Errorf("read the state of sharing: %w", err)
 	}
+	embedded, err := readEmbedded(ctx, q)
+	if err != nil {
+		return "", fmt.Errorf("read the state of sharing: %w", err)
+	}
 	d.imported.Store(imported)
+	d.embedded.Store(&embedded)
 	d.host.Store(&host)
 	d.suffix.Store(&suffix)
 	d.applied.Store(applied)

@@ -242,7 +242,7 @@ func (d *DB) adopt(ctx context.Context, staged string, index uint64) (err error)
 		if _, err := tx.ExecContext(ctx, own); err != nil {
 			return err
 		}
-		if err := adoptImported(ctx, tx, index); err != nil {
+		if err := errors.Join(adoptImported(ctx, tx, index), adoptEmbedded(ctx, tx, index)); err != nil {
 			return err
 		}
 		const replaced = "UPDATE main.shared_keys SET since = ? WHERE id = (SELECT key_id FROM own.shared_state)"
@@ -273,5 +273,21 @@ func adoptImported(ctx context.Context, tx *sql.Tx, index uint64) error {
 		return err
 	}
 	_, err = tx.ExecContext(ctx, "UPDATE main.local_state SET imported = ?", former)
+	return err
+}
+
+// adoptEmbedded stores what this machine has of the definitions of the embedded broker. If the content of another node
+// replaces its own, what it has stored elsewhere for these is not of that content. Content that is put back (index 0) states it itself.
+func adoptEmbedded(ctx context.Context, tx *sql.Tx, index uint64) error {
+	for _, schema := range []string{"main", "own"} {
+		known, err := exists(ctx, tx, "SELECT EXISTS (SELECT 1 FROM pragma_table_info('local_state', ?) WHERE name = 'embedded')", schema)
+		if err != nil || !known || index == 0 {
+			return err
+		}
+	}
+	const q = `UPDATE main.local_state SET embedded = l.embedded,
+			embedded_owner = iif(own.shared_state.applied = 0 AND own.shared_state.bridge_owner IS NOT main.shared_state.bridge_owner, main.shared_state.bridge_owner, l.embedded_owner)
+		FROM own.local_state AS l, own.shared_state, main.shared_state`
+	_, err := tx.ExecContext(ctx, q)
 	return err
 }

@@ -20,7 +20,7 @@ type BridgePath struct {
 
 // Locate finds the bridge.
 func (p *BridgePath) Locate(ctx context.Context, a *API) error {
-	b, err := a.live(&p.BrokerPath)
+	b, err := a.featured(&p.BrokerPath)
 	if err != nil {
 		return nil //nolint:nilerr // unknown whether it has the bridge
 	}
@@ -41,7 +41,7 @@ type ListBridgesRequest struct{ BrokerPath }
 
 // ListBridges lists the bridges that the broker offers.
 func (a *API) ListBridges(ctx context.Context, r *ListBridgesRequest) (List[broker.Bridge], error) {
-	b, err := a.live(&r.BrokerPath)
+	b, err := a.featured(&r.BrokerPath)
 	if err != nil {
 		return List[broker.Bridge]{}, err
 	}
@@ -54,7 +54,7 @@ type GetBridgeConfigRequest struct{ BridgePath }
 
 // GetBridgeConfig returns a bridge's configuration, its secrets masked.
 func (a *API) GetBridgeConfig(ctx context.Context, r *GetBridgeConfigRequest) (json.RawMessage, error) {
-	b, err := a.live(&r.BrokerPath)
+	b, err := a.featured(&r.BrokerPath)
 	if err != nil {
 		return nil, err
 	}
@@ -69,7 +69,7 @@ type SetBridgeConfigRequest struct {
 
 // SetBridgeConfig changes a bridge's configuration.
 func (a *API) SetBridgeConfig(ctx context.Context, r *SetBridgeConfigRequest) error {
-	b, err := a.live(&r.BrokerPath)
+	b, err := a.featured(&r.BrokerPath)
 	if err != nil {
 		return err
 	}
@@ -81,7 +81,7 @@ type GetBridgeStatusRequest struct{ BridgePath }
 
 // GetBridgeStatus returns the state of a bridge's connections.
 func (a *API) GetBridgeStatus(ctx context.Context, r *GetBridgeStatusRequest) (List[broker.BridgeStatus], error) {
-	b, err := a.live(&r.BrokerPath)
+	b, err := a.featured(&r.BrokerPath)
 	if err != nil {
 		return List[broker.BridgeStatus]{}, err
 	}
@@ -94,7 +94,7 @@ type GetBridgeSchemaRequest struct{ BridgePath }
 
 // GetBridgeSchema returns the JSON Schema of a bridge's configuration.
 func (a *API) GetBridgeSchema(ctx context.Context, r *GetBridgeSchemaRequest) (json.RawMessage, error) {
-	b, err := a.live(&r.BrokerPath)
+	b, err := a.featured(&r.BrokerPath)
 	if err != nil {
 		return nil, err
 	}
@@ -109,7 +109,7 @@ type TestBridgeRequest struct {
 
 // TestBridge tests the connections of a configuration.
 func (a *API) TestBridge(ctx context.Context, r *TestBridgeRequest) (List[broker.BridgeTest], error) {
-	b, err := a.live(&r.BrokerPath)
+	b, err := a.featured(&r.BrokerPath)
 	if err != nil {
 		return List[broker.BridgeTest]{}, err
 	}
@@ -153,7 +153,7 @@ func (r *PreviewBridgeRequest) Validate() (bad []FieldError) {
 
 // PreviewBridge returns what a message becomes for each topic mapping that takes it.
 func (a *API) PreviewBridge(ctx context.Context, r *PreviewBridgeRequest) (List[broker.BridgePreview], error) {
-	b, err := a.live(&r.BrokerPath)
+	b, err := a.featured(&r.BrokerPath)
 	if err != nil {
 		return List[broker.BridgePreview]{}, err
 	}
@@ -188,7 +188,7 @@ type DeadLetterPath struct {
 
 // Locate finds the bridge and its connection.
 func (p *DeadLetterPath) Locate(ctx context.Context, a *API) error {
-	b, err := a.live(&p.BrokerPath)
+	b, err := a.featured(&p.BrokerPath)
 	if err != nil {
 		return nil //nolint:nilerr // unknown whether it has the connection
 	}
@@ -206,7 +206,7 @@ type ListDeadLettersRequest struct {
 // The target's responses are only for editors: viewers may configure bridges, and could
 // use them to read from systems that only this service reaches.
 func (a *API) ListDeadLetters(ctx context.Context, r *ListDeadLettersRequest) (List[broker.DeadLetter], error) {
-	b, err := a.live(&r.BrokerPath)
+	b, err := a.featured(&r.BrokerPath)
 	if err != nil {
 		return List[broker.DeadLetter]{}, err
 	}
@@ -251,7 +251,7 @@ type RetryDeadLettersRequest struct {
 
 // RetryDeadLetters appends dead letters to the queue again.
 func (a *API) RetryDeadLetters(ctx context.Context, r *RetryDeadLettersRequest) (DeadLetterCount, error) {
-	b, err := a.live(&r.BrokerPath)
+	b, err := a.featured(&r.BrokerPath)
 	if err != nil {
 		return DeadLetterCount{}, err
 	}
@@ -281,7 +281,7 @@ func (r *DeleteDeadLettersRequest) Validate() []FieldError {
 
 // DeleteDeadLetters deletes dead letters.
 func (a *API) DeleteDeadLetters(ctx context.Context, r *DeleteDeadLettersRequest) (DeadLetterCount, error) {
-	b, err := a.live(&r.BrokerPath)
+	b, err := a.featured(&r.BrokerPath)
 	if err != nil {
 		return DeadLetterCount{}, err
 	}

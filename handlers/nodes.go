@@ -3,6 +3,9 @@ package handlers
 import (
 	"context"
 	"net"
+
+	"signalbox/broker"
+	"signalbox/db"
 )
 
 // Nodes are the other nodes of a cluster that shares the data of the platform.
@@ -16,7 +19,8 @@ type Nodes interface {
 }
 
 // HostedAt returns the number of the node that serves requests about the streams and bridges of a broker, 0 if that
-// is this one. It reports false if none does at present. Each node has those of its own embedded broker.
+// is this one. It reports false if none does at present. Each node has those of its own embedded broker, unless those of all nodes
+// are the same.
 func (a *API) HostedAt(ctx context.Context, projectID, brokerID string) (node int, known bool) {
 	if a.Nodes == nil {
 		return 0, true
@@ -25,8 +29,27 @@ func (a *API) HostedAt(ctx context.Context, projectID, brokerID string) (node in
 		return 0, true
 	}
 	row, err := a.DB.GetBroker(ctx, projectID, brokerID)
-	if err != nil || isOnPremise(row) {
+	if err != nil || isOnPremise(row) && !a.sharesFeatures(row) {
 		return 0, true // the operation returns the error
 	}
 	return node, known
+}
+
+// sharesFeatures reports whether the embedded broker of a record has the same streams and bridges as the one in this process, as
+// nodes of one cluster.
+func (a *API) sharesFeatures(row db.Broker) bool {
+	d, ok := ofEmbedded(row)
+	if !ok || d.Membership == "" {
+		return false
+	}
+	b, ok := a.inProcess.(interface{ SharesFeatures(membership string) bool })
+	return ok && b.SharesFeatures(d.Membership)
+}
+
+// featured returns the broker that has the streams and bridges of the one in the path. It may not be connected yet.
+func (a *API) featured(p *BrokerPath) (broker.Broker, error) {
+	if a.sharesFeatures(p.row) {
+		return a.inProcess, nil
+	}
+	return a.live(p)
 }

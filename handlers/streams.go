@@ -18,7 +18,7 @@ type ListStreamsRequest struct {
 
 // ListStreams lists the streams of a broker, ordered by name.
 func (a *API) ListStreams(ctx context.Context, r *ListStreamsRequest) (List[broker.Stream], error) {
-	b, err := a.live(&r.BrokerPath)
+	b, err := a.featured(&r.BrokerPath)
 	if err != nil {
 		return List[broker.Stream]{}, err
 	}
@@ -37,7 +37,7 @@ type GetStreamRequest struct{ StreamPath }
 
 // GetStream returns a stream's record.
 func (a *API) GetStream(ctx context.Context, r *GetStreamRequest) (broker.Stream, error) {
-	b, err := a.live(&r.BrokerPath)
+	b, err := a.featured(&r.BrokerPath)
 	if err != nil {
 		return broker.Stream{}, err
 	}
@@ -148,7 +148,7 @@ func (r *CreateStreamRequest) Validate() []FieldError {
 
 // CreateStream creates a stream.
 func (a *API) CreateStream(ctx context.Context, r *CreateStreamRequest) error {
-	b, err := a.live(&r.BrokerPath)
+	b, err := a.featured(&r.BrokerPath)
 	if err != nil {
 		return err
 	}
@@ -169,7 +169,7 @@ func (r *ModifyStreamRequest) Validate() []FieldError { return r.Body.contradict
 
 // ModifyStream changes a stream.
 func (a *API) ModifyStream(ctx context.Context, r *ModifyStreamRequest) error {
-	b, err := a.live(&r.BrokerPath)
+	b, err := a.featured(&r.BrokerPath)
 	if err != nil {
 		return err
 	}
@@ -181,7 +181,7 @@ type DeleteStreamRequest struct{ StreamPath }
 
 // DeleteStream deletes a stream and its messages.
 func (a *API) DeleteStream(ctx context.Context, r *DeleteStreamRequest) error {
-	b, err := a.live(&r.BrokerPath)
+	b, err := a.featured(&r.BrokerPath)
 	if err != nil {
 		return err
 	}

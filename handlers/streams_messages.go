@@ -15,7 +15,7 @@ type CountStreamMessagesRequest struct{ StreamPath }
 
 // CountStreamMessages returns the number of messages that a stream stores.
 func (a *API) CountStreamMessages(ctx context.Context, r *CountStreamMessagesRequest) (broker.StreamCount, error) {
-	b, err := a.live(&r.BrokerPath)
+	b, err := a.featured(&r.BrokerPath)
 	if err != nil {
 		return broker.StreamCount{}, err
 	}
@@ -27,7 +27,7 @@ type ClearStreamMessagesRequest struct{ StreamPath }
 
 // ClearStreamMessages deletes the stored messages of a stream.
 func (a *API) ClearStreamMessages(ctx context.Context, r *ClearStreamMessagesRequest) error {
-	b, err := a.live(&r.BrokerPath)
+	b, err := a.featured(&r.BrokerPath)
 	if err != nil {
 		return err
 	}
@@ -86,7 +86,7 @@ func (r *GetStreamTimelineRequest) Validate() (bad []FieldError) {
 
 // GetStreamTimeline counts the stored messages of a period in slices of equal length.
 func (a *API) GetStreamTimeline(ctx context.Context, r *GetStreamTimelineRequest) (broker.StreamTimeline, error) {
-	b, err := a.live(&r.BrokerPath)
+	b, err := a.featured(&r.BrokerPath)
 	if err != nil {
 		return broker.StreamTimeline{}, err
 	}
@@ -95,7 +95,7 @@ func (a *API) GetStreamTimeline(ctx context.Context, r *GetStreamTimelineRequest
 
 // ClearStreamRange deletes the stored messages of a period.
 func (a *API) ClearStreamRange(ctx context.Context, r *ClearStreamRangeRequest) error {
-	b, err := a.live(&r.BrokerPath)
+	b, err := a.featured(&r.BrokerPath)
 	if err != nil {
 		return err
 	}
@@ -219,7 +219,7 @@ func (r *ReplayStreamRequest) replay() broker.StreamReplay {
 
 // ReplayStream starts to replay a stream's messages.
 func (a *API) ReplayStream(ctx context.Context, r *ReplayStreamRequest) error {
-	b, err := a.live(&r.BrokerPath)
+	b, err := a.featured(&r.BrokerPath)
 	if err != nil {
 		return err
 	}
@@ -231,7 +231,7 @@ type StopStreamReplayRequest struct{ StreamPath }
 
 // StopStreamReplay stops the replay of a stream.
 func (a *API) StopStreamReplay(ctx context.Context, r *StopStreamReplayRequest) error {
-	b, err := a.live(&r.BrokerPath)
+	b, err := a.featured(&r.BrokerPath)
 	if err != nil {
 		return err
 	}

@@ -63,7 +63,7 @@ type StreamOutcomes struct {
 
 // PreviewStream returns what a stream would do with messages.
 func (a *API) PreviewStream(ctx context.Context, r *PreviewStreamRequest) (StreamOutcomes, error) {
-	b, err := a.live(&r.BrokerPath)
+	b, err := a.featured(&r.BrokerPath)
 	if err != nil {
 		return StreamOutcomes{}, err
 	}

@@ -49,11 +49,20 @@ func (a authority) Authenticate(ctx context.Context, l *engine.Login) (engine.Ad
 	return admission, err
 }
 
-// nodeUsername returns the username under which the platform of another node is shown.
-func nodeUsername(node int) string { return fmt.Sprintf("cluster node %d", node) }
+// clusterUsername is the username under which the client for the streams and bridges of the cluster is shown, the same at all nodes: it
+// has the sessions.
+const clusterUsername = "cluster streams and bridges"
 
-// allRights are the rights of the platform of another node, which are those of the one in this process.
-// They end with the connection.
+// nodeUsername returns the username under which the platform of another node is shown.
+func nodeUsername(node int) string {
+	if node == clusterClient {
+		return clusterUsername
+	}
+	return fmt.Sprintf("cluster node %d", node)
+}
+
+// allRights are the rights of the platform of another node, which are those of the one in this process, and of
+// the client for the streams and bridges of the cluster. They never end.
 type allRights struct{}
 
 // Allowed returns true.
@@ -115,8 +124,11 @@ func (a authority) account(ctx context.Context, l *engine.Login) (*access.Accoun
 
 // Resume returns the rights of a session whose client is not connected.
 func (a authority) Resume(clientID, username string, anonymous bool) engine.Rights {
-	if anonymous {
+	switch {
+	case anonymous:
 		return &rights{Account: a.b.control.Anonymous(), clientID: clientID}
+	case username == clusterUsername:
+		return allRights{}
 	}
 	return &rights{Account: a.b.control.Resume(username), clientID: clientID}
 }

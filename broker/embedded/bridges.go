@@ -1,8 +1,9 @@
 package embedded
 
 import (
+	"bytes"
 	"context"
-	"fmt"
+	"errors"
 	"slices"
 	"time"
 
@@ -10,42 +11,14 @@ import (
 	"signalbox/broker/embedded/engine"
 )
 
-// bridgesOpenTimeout bounds the reading of the stored configurations.
-const bridgesOpenTimeout = 10 * time.Second
-
 // maxSlowRequests bounds the requests about bridges that run beside their clients' other
 // requests.
 const maxSlowRequests = 8
 
-// openBridges starts the bridges, before the first message is published.
-func (b *Broker) openBridges(ctx context.Context) error {
-	host := b.config.Bridges
-	if host == nil {
-		return nil
-	}
-	b.bridges = host.Open(StoreID, host.Identity(), b.messaging())
-	b.Bridges = b.bridges
-	ctx, cancel := context.WithTimeout(ctx, bridgesOpenTimeout)
-	defer cancel()
-	if err := b.bridges.Ready(ctx); err != nil {
-		return fmt.Errorf("read the broker's stored bridges: %w; the log says what is wrong", err)
-	}
-	return nil
-}
-
-// closeBridges waits until what bridges have accepted is stored. It is called after
-// closeStreams: bridges may accept what streams publish while they close.
-func (b *Broker) closeBridges(ctx context.Context) error {
-	if b.bridges == nil {
-		return nil
-	}
-	return b.bridges.Close(ctx)
-}
-
 // bridgeOf returns the bridge that a control topic belongs to, if there is one.
 func (b *Broker) bridgeOf(topic string) (bridgeID string, ok bool) {
 	id, ok := control.BridgeID(topic)
-	return id, ok && b.bridges != nil && slices.Contains(b.config.Bridges.Kinds(), id)
+	return id, ok && b.config.Bridges != nil && slices.Contains(b.config.Bridges.Kinds(), id)
 }
 
 // handleBridge handles a request about a bridge. Up to maxSlowRequests requests that wait
@@ -55,7 +28,7 @@ func (b *Broker) handleBridge(bridgeID string, r *engine.Request) {
 		ctx, cancel := context.WithTimeout(context.Background(), controlTimeout)
 		defer cancel()
 		defer b.logSlow(r, time.Now())
-		b.respond(r.Topic+control.ResponseSuffix, b.audited(r, func() []byte { return control.Bridge(ctx, b, bridgeID, r.Payload) }))
+		b.respond(r.Topic+control.ResponseSuffix, b.audited(r, func() []byte { return b.commandBridge(ctx, bridgeID, r.Payload) }))
 	}
 	if !control.TakesLong(r.Payload) {
 		do()
@@ -70,6 +43,24 @@ func (b *Broker) handleBridge(bridgeID string, r *engine.Request) {
 	default:
 		do()
 	}
+}
+
+// commandBridge executes a request about a bridge: at the host if it is one of the cluster.
+func (b *Broker) commandBridge(ctx context.Context, bridgeID string, payload []byte) []byte {
+	request := append(append([]byte(bridgeID), 0), payload...)
+	if response, asked := b.askHost(ctx, askBridge, request, payload); asked {
+		return response
+	}
+	return control.Bridge(ctx, b, bridgeID, payload)
+}
+
+// answerBridge is commandBridge at the host, for another node.
+func (b *Broker) answerBridge(ctx context.Context, request []byte) ([]byte, error) {
+	bridgeID, payload, ok := bytes.Cut(request, []byte{0})
+	if !ok || b.config.Bridges == nil || !slices.Contains(b.config.Bridges.Kinds(), string(bridgeID)) {
+		return nil, errors.ErrUnsupported
+	}
+	return responseOf(ctx, control.Bridge(ctx, b, string(bridgeID), payload))
 }
 
 // bridgePlugins returns the bridges as plugins with a control API.

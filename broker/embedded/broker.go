@@ -19,7 +19,6 @@ import (
 	"time"
 
 	"signalbox/broker"
-	"signalbox/broker/bridges"
 	"signalbox/broker/clock"
 	"signalbox/broker/embedded/access"
 	"signalbox/broker/embedded/cluster/replica"
@@ -31,7 +30,6 @@ import (
 	"signalbox/broker/embedded/sys"
 	"signalbox/broker/ranking"
 	"signalbox/broker/storage"
-	"signalbox/broker/streams"
 	"signalbox/broker/topictree"
 )
 
@@ -50,23 +48,23 @@ const generatedLength = 20
 type Broker struct {
 	broker.Access // in this process
 	broker.AccessTransfer
-	broker.Streams
-	broker.Bridges
+	broker.StreamChoice
+	broker.BridgeChoice
 
 	config       Config
 	log          *slog.Logger
 	now          func() time.Time // the time of day; for durations in this process only
-	stopClock    func()           // stops the clock, if it is the broker's own
+	clock        *clock.Clock
+	stopClock    func() // stops the clock, if it is the broker's own
 	file         *storage.File
 	timeline     *clock.Timeline // the service time: sessions and messages expire by it
 	control      *access.Control
 	store        *store.Store
 	replica      *replica.Store // in front of the store
 	engine       *engine.Engine
-	streams      *streams.Engine // nil for none
-	bridges      *bridges.Engine // nil for none
-	slowRequests chan struct{}   // one entry for each request that waits for other systems
-	cluster      *member         // nil for none
+	features     features
+	slowRequests chan struct{} // one entry for each request that waits for other systems
+	cluster      *member       // nil for none
 	kept         keptState
 	limits       *limits.Limits
 	bans         *limits.Bans
@@ -93,8 +91,9 @@ func New(ctx context.Context, cfg Config, dataDir string, log *slog.Logger) (*Br
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	b := &Broker{Streams: broker.NoStreams{}, Bridges: broker.NoBridges{}, config: cfg, log: log, now: time.Now,
-		slowRequests: make(chan struct{}, maxSlowRequests), life: newLifecycle()}
+	b := &Broker{config: cfg, log: log, now: time.Now, slowRequests: make(chan struct{}, maxSlowRequests), life: newLifecycle()}
+	b.features.broker = b
+	b.StreamChoice.Choose, b.BridgeChoice.Choose = b.features.chooseStreams, b.features.chooseBridges
 	if err := b.build(ctx, filepath.Join(dataDir, DatabaseFile)); err != nil {
 		return nil, errors.Join(err, b.closeParts(context.WithoutCancel(ctx)))
 	}
@@ -129,10 +128,7 @@ func (b *Broker) build(ctx context.Context, path string) (err error) {
 	b.sys = sys.New(sys.Options{Source: figures{b}, Version: b.config.Version, Now: b.now})
 	b.control.OnDisconnect(b.disconnect)
 	b.control.SetConnections(b.engine.Addresses)
-	if err := b.openStreams(ctx); err != nil {
-		return err
-	}
-	if err := b.openBridges(ctx); err != nil {
+	if err := b.openFeatures(ctx, filepath.Dir(path)); err != nil {
 		return err
 	}
 	return b.openCluster(ctx, filepath.Dir(path))
@@ -143,12 +139,12 @@ func (b *Broker) openFile(ctx context.Context, path string) (err error) {
 	if b.file, err = schema.Open(ctx, path, b.log); err != nil {
 		return err
 	}
-	c := b.config.Clock
-	if c == nil {
-		c = clock.New(clock.Machine(), b.log)
-		b.stopClock = c.Start()
+	b.clock = b.config.Clock
+	if b.clock == nil {
+		b.clock = clock.New(clock.Machine(), b.log)
+		b.stopClock = b.clock.Start()
 	}
-	b.timeline, err = c.Open(ctx, b.file)
+	b.timeline, err = b.clock.Open(ctx, b.file)
 	return err
 }
 
@@ -187,7 +183,7 @@ func (b *Broker) bootstrap(ctx context.Context) error {
 // closeParts closes the parts that exist, in reverse order.
 func (b *Broker) closeParts(ctx context.Context) error {
 	b.kept.stop()
-	errs := []error{b.closeCluster(ctx), b.closeStreams(ctx), b.closeBridges(ctx)}
+	errs := []error{b.closeCluster(ctx), b.features.close(ctx)}
 	if b.replica != nil {
 		errs = append(errs, b.replica.Close(ctx))
 	}
@@ -209,7 +205,7 @@ func (b *Broker) closeParts(ctx context.Context) error {
 // Capabilities returns what the broker supports.
 func (b *Broker) Capabilities() []broker.Capability {
 	return slices.DeleteFunc(slices.Clone(capabilities), func(c broker.Capability) bool {
-		return c == broker.CapStreams && b.streams == nil || c == broker.CapBridges && b.bridges == nil ||
+		return c == broker.CapStreams && b.config.Streams == nil || c == broker.CapBridges && b.config.Bridges == nil ||
 			c == broker.CapCluster && b.cluster == nil
 	})
 }

@@ -95,7 +95,7 @@ func (b *Broker) openCluster(ctx context.Context, dataDir string) (err error) {
 	if err := m.begin(ctx); err != nil {
 		return err
 	}
-	if err := b.resumeShared(ctx, m.dir, m.beginShared); err != nil {
+	if err := b.resumeShared(ctx, m.dir, func(ctx context.Context) error { return m.beginShared(ctx, m.sharing()) }); err != nil {
 		return err
 	}
 	m.node, err = cluster.Open(ctx, cluster.Options{
@@ -253,6 +253,9 @@ func (m *member) reconcile(ctx context.Context) error {
 		if err == nil && m.serving == meshed {
 			err = m.connectPeers(ctx, info)
 		}
+		if err == nil {
+			err = m.settleFeatures(ctx, info.SyncMode != "")
+		}
 		return err
 	case errors.Is(err, cluster.ErrNoLeader): // it is joining or leaving
 		m.broker.control.SetReplicator(m)
@@ -278,7 +281,7 @@ func (m *member) detach(ctx context.Context) error {
 	b.control.SetReplicator(nil)
 	m.undrain()
 	m.shares.Store(int32(sharesNothing))
-	return errors.Join(m.endShared(ctx), m.broker.kept.forgetUnused(), m.changeTo(ctx, alone), m.lockOut(ctx))
+	return errors.Join(m.endShared(ctx), m.broker.kept.forgetUnused(), m.changeTo(ctx, alone), m.settleFeatures(ctx, false), m.lockOut(ctx))
 }
 
 // setSharing sets what is shared from now on.
@@ -331,7 +334,7 @@ func (m *member) prepare(ctx context.Context, s sharing, data bool) error {
 		return err
 	}
 	if data && m.broker.config.Shared != nil { // else the command returns the error
-		if err := m.beginShared(ctx); err != nil {
+		if err := m.beginShared(ctx, s); err != nil {
 			return err
 		}
 	}

@@ -20,7 +20,7 @@ const (
 	askFlows     = 'F' // of its streams
 	askShared    = 'P' // of the data of the program
 	askComplete  = 'M' // that the node complete these, before it leaves
-	// and askTime
+	// and askTime, askStreams, askBridge
 )
 
 // ClusterMode returns the mode of the cluster that this broker is a node of, "" for none.
@@ -118,6 +118,10 @@ func (m *member) answer(ctx context.Context, from cluster.NodeID, request []byte
 		return m.answerShared(ctx, body)
 	case kind == askTopicTree:
 		return m.broker.answerTopics(ctx, body)
+	case kind == askStreams:
+		return m.broker.answerStreams(ctx, body)
+	case kind == askBridge:
+		return m.broker.answerBridge(ctx, body)
 	case kind == askClaims && p != nil:
 		return p.claims.Serve(ctx, int(from), body)
 	}
@@ -126,11 +130,7 @@ func (m *member) answer(ctx context.Context, from cluster.NodeID, request []byte
 
 // answerTopics handles another node's command about this node's topics.
 func (b *Broker) answerTopics(ctx context.Context, request []byte) ([]byte, error) {
-	answer := control.TopicTree(ctx, b.tree, nil, request)
-	if answer == nil {
-		return nil, context.Cause(ctx)
-	}
-	return answer, nil
+	return responseOf(ctx, control.TopicTree(ctx, b.tree, nil, request))
 }
 
 // mayPublish refuses a message from the API on a node of a full cluster that does not lead:

@@ -11,7 +11,7 @@ import (
 	"signalbox/broker/streams"
 )
 
-// In syncmode hp streams take what those of other nodes publish. So a stream is refused that closes a
+// In syncmode hp, streams that are each node's own take what those of other nodes publish. So a stream is refused that closes a
 // loop with theirs. What cannot be refused, because the nodes form a cluster later, cannot be asked or
 // change their streams at the same time, is searched for every flowInterval and shown as a warning.
 
@@ -57,15 +57,16 @@ func (m *member) peerFlows(ctx context.Context) (all []streams.Flow) {
 
 // encodeFlows encodes the flows of this node's streams for another node.
 func (b *Broker) encodeFlows() ([]byte, error) {
-	if b.streams == nil {
+	own := b.features.ownStreams()
+	if own == nil {
 		return nil, errors.ErrUnsupported
 	}
-	return json.Marshal(b.streams.Flows())
+	return json.Marshal(own.Flows())
 }
 
 // watchFlows searches for loops across nodes until the context ends.
 func (m *member) watchFlows(ctx context.Context) {
-	if m.broker.streams == nil {
+	if m.broker.config.Streams == nil {
 		return
 	}
 	again := time.NewTicker(cmp.Or(m.broker.config.Times.Flows, flowInterval))
@@ -82,10 +83,11 @@ func (m *member) watchFlows(ctx context.Context) {
 
 // findLoop returns a loop through a stream of this node and those of others, "" for none.
 func (m *member) findLoop(ctx context.Context) string {
-	if m.sharing() != sharesRetained || len(m.broker.streams.Flows()) == 0 {
+	own := m.broker.features.ownStreams()
+	if m.sharing() != sharesRetained || own == nil || len(own.Flows()) == 0 {
 		return ""
 	}
-	return m.broker.streams.PeerLoop(m.peerFlows(ctx))
+	return own.PeerLoop(m.peerFlows(ctx))
 }
 
 func (m *member) noteLoop(path string) {

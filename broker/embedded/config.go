@@ -97,6 +97,8 @@ type Config struct {
 	// Shared is shared by the nodes of clusters that this broker creates, or that were created with
 	// it; nil for a broker whose clusters share no data of the program.
 	Shared Shared `mapstructure:"-"`
+	// Definitions are those of the streams and bridges of the nodes that have Shared; nil if each node has its own.
+	Definitions Definitions `mapstructure:"-"`
 
 	// AcceptHTTP takes the connections over which the platforms of other nodes forward requests, if the nodes
 	// share the data of the platform. It must not block.

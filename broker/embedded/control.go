@@ -50,7 +50,7 @@ func (b *Broker) dispatch(r *engine.Request) {
 	case control.ClientControlTopic:
 		answer = b.audited(r, func() []byte { return control.ClientControl(ctx, b, r.Payload) })
 	case control.StreamTopic:
-		answer = b.audited(r, func() []byte { return control.Streams(ctx, b, b.GetLicense, r.Payload) })
+		answer = b.audited(r, func() []byte { return b.commandStreams(ctx, r.Payload) })
 	case control.HATopic:
 		b.handleHA(ctx, r)
 		return
@@ -93,7 +93,7 @@ func (b *Broker) handleHA(ctx context.Context, r *engine.Request) {
 
 // isDisabled reports whether a control API is not available in the broker's configuration.
 func (b *Broker) isDisabled(topic string) bool {
-	return topic == control.StreamTopic && b.streams == nil || topic == control.HATopic && b.cluster == nil
+	return topic == control.StreamTopic && b.config.Streams == nil || topic == control.HATopic && b.cluster == nil
 }
 
 // respond publishes a response to all clients that are subscribed to it and may receive it.

@@ -116,6 +116,7 @@ func (b *Broker) shutDown() {
 	ctx := context.Background()
 	b.listeners.Close()
 	if b.cluster != nil {
+		b.cluster.endFeatures(ctx)
 		b.cluster.drain(ctx)
 	}
 	err := b.handOver(ctx)

@@ -76,6 +76,9 @@ type SharedLog interface {
 
 	// Leads reports whether this node leads the cluster, as far as it knows.
 	Leads() bool
+
+	// SharesMessages reports whether the nodes share messages, too: in the syncmodes full and hp.
+	SharesMessages() bool
 }
 
 // SharedMembers are the members of the cluster that shares the content, as this node knows them.
@@ -102,7 +105,13 @@ const (
 )
 
 // sharedLog is the SharedLog of a node.
-type sharedLog struct{ *member }
+type sharedLog struct {
+	*member
+	sharesMessages bool
+}
+
+// SharesMessages implements SharedLog.
+func (l sharedLog) SharesMessages() bool { return l.sharesMessages }
 
 // Propose implements SharedLog.
 func (l sharedLog) Propose(ctx context.Context, entry []byte) ([]byte, error) {
@@ -173,11 +182,11 @@ func (m *member) confirmLeading(ctx context.Context) error {
 
 // beginShared makes the program's data shared. The caller holds transition, or has not opened the
 // node.
-func (m *member) beginShared(ctx context.Context) error {
+func (m *member) beginShared(ctx context.Context, of sharing) error {
 	m.dataEnded = false
 	m.maintenance.outcome.Store(nil)
 	m.sharesData.Store(true)
-	if err := m.broker.config.Shared.Begin(ctx, sharedLog{m}); err != nil {
+	if err := m.broker.config.Shared.Begin(ctx, sharedLog{m, of != sharesNothing}); err != nil {
 		return fmt.Errorf("share the data of the platform: %w", err)
 	}
 	return nil

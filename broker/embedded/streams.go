@@ -2,35 +2,31 @@ package embedded
 
 import (
 	"context"
-	"fmt"
-	"time"
+	"errors"
+
+	"signalbox/broker/control"
 )
 
-// StoreID is the id under which the streams and bridges of this broker are stored.
-const StoreID = "embedded"
-
-// streamsOpenTimeout bounds the reading of the stored streams.
-const streamsOpenTimeout = 10 * time.Second
-
-// openStreams starts the streams, before the first message is published.
-func (b *Broker) openStreams(ctx context.Context) error {
-	if b.config.Streams == nil {
-		return nil
+// commandStreams executes a request about streams: at the host if they are those of the cluster.
+func (b *Broker) commandStreams(ctx context.Context, payload []byte) []byte {
+	if response, asked := b.askHost(ctx, askStreams, payload, payload); asked {
+		return response
 	}
-	b.streams = b.config.Streams.Open(StoreID, streamAdapter{b.messaging(), b})
-	b.Streams = b.streams
-	ctx, cancel := context.WithTimeout(ctx, streamsOpenTimeout)
-	defer cancel()
-	if err := b.streams.Ready(ctx); err != nil {
-		return fmt.Errorf("read the broker's stored streams: %w; the log says what is wrong", err)
-	}
-	return nil
+	return control.Streams(ctx, b, b.GetLicense, payload)
 }
 
-// closeStreams waits until what streams have accepted is stored and published.
-func (b *Broker) closeStreams(ctx context.Context) error {
-	if b.streams == nil {
-		return nil
+// answerStreams is commandStreams at the host, for another node.
+func (b *Broker) answerStreams(ctx context.Context, payload []byte) ([]byte, error) {
+	if b.config.Streams == nil {
+		return nil, errors.ErrUnsupported
 	}
-	return b.streams.Close(ctx)
+	return responseOf(ctx, control.Streams(ctx, b, b.GetLicense, payload))
+}
+
+// responseOf returns a response, which is nil if the context ended before.
+func responseOf(ctx context.Context, response []byte) ([]byte, error) {
+	if response == nil {
+		return nil, context.Cause(ctx)
+	}
+	return response, nil
 }

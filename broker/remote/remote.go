@@ -140,6 +140,7 @@ func (d *Dialer) dial(t broker.Target) (*Broker, error) {
 		shortConns: make(chan struct{}, maxShortConns), losses: map[string]int{},
 		single: singleConnection{checking: make(chan struct{}, 1)}, slow: d.SlowCommand,
 	}
+	b.StreamChoice.Choose, b.BridgeChoice.Choose = b.streams, b.bridges
 	b.figures.commands = latency.New(commandBounds...)
 	b.receiver = client.New(b.receiverOptions())
 	if t.TopicTree {
@@ -154,6 +155,9 @@ func (d *Dialer) dial(t broker.Target) (*Broker, error) {
 // Broker is a broker managed over MQTT. Capabilities returns what it offers, Status what it
 // does not.
 type Broker struct {
+	broker.StreamChoice
+	broker.BridgeChoice
+
 	endpoint  dial.Endpoint
 	username  string
 	password  broker.Secret

@@ -30,18 +30,18 @@ func (f *File) Transact(ctx context.Context, writer *sql.DB, write func(*sql.Tx)
 	return nil
 }
 
-// Numbers reads the rows of a query with one column of integers.
-func Numbers(rows *sql.Rows, err error) (all []int64, _ error) {
+// Column reads the rows of a query with one column.
+func Column[T any](rows *sql.Rows, err error) (all []T, _ error) {
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
 	for rows.Next() {
-		var n int64
-		if err := rows.Scan(&n); err != nil {
+		var v T
+		if err := rows.Scan(&v); err != nil {
 			return nil, err
 		}
-		all = append(all, n)
+		all = append(all, v)
 	}
 	return all, rows.Err()
 }

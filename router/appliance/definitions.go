@@ -3,7 +3,6 @@ package appliance
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -14,21 +13,20 @@ import (
 
 	"signalbox/broker"
 	"signalbox/broker/bridges"
-	"signalbox/broker/embedded"
 	"signalbox/broker/messaging"
 	"signalbox/broker/streams"
 	"signalbox/db"
 	"signalbox/handlers/vault"
 )
 
-// definitions are those of the streams and bridges that this service runs for connected brokers. They are in the
-// stores of streams and of bridges until the nodes of a cluster first share the database, and in the database from
+// definitions are those of the streams and bridges that this service runs for connected brokers, and for the embedded
+// brokers of a cluster (definitions_embedded.go). They are in the stores of streams and of bridges until the nodes of a cluster first share the database, and in the database from
 // then on: also after that, as other nodes may have changed them there.
 type definitions struct {
 	db      *db.DB
 	keys    *sharedKeys
-	streams streams.Store
-	bridges bridges.Store
+	streams streamStore
+	bridges bridgeStore
 	log     *slog.Logger
 
 	mu        sync.RWMutex // held for writing while the database becomes that of several nodes
@@ -40,6 +38,18 @@ type definitions struct {
 	awaiting     sync.Mutex // guards the fields below
 	awaited      string     // key that was missing last
 	awaitedSince time.Time
+}
+
+// streamStore is the store of streams of all brokers.
+type streamStore interface {
+	streams.Store
+	Brokers(ctx context.Context) ([]string, error)
+}
+
+// bridgeStore is the store of bridges of all brokers.
+type bridgeStore interface {
+	bridges.Store
+	Brokers(ctx context.Context) ([]string, error)
 }
 
 // registry is the messaging.Registry for one kind of definitions.
@@ -55,7 +65,7 @@ func (r registry) Changed() <-chan struct{} { return r.db.DefinitionsChanged() }
 
 // Owner implements messaging.Registry.
 func (r registry) Owner(brokerID, own string) string {
-	if brokerID == embedded.StoreID {
+	if isEmbedded(brokerID) && !r.db.EmbeddedState().Stored {
 		return own
 	}
 	owner, err := r.db.BridgeOwner(context.Background())
@@ -67,8 +77,8 @@ func (r registry) Owner(brokerID, own string) string {
 
 // Definitions implements messaging.Registry.
 func (r registry) Definitions(ctx context.Context, brokerID string) (map[string]messaging.Definition, bool, error) {
-	if brokerID == embedded.StoreID {
-		return nil, false, nil
+	if isEmbedded(brokerID) {
+		return r.ofEmbedded(ctx, brokerID)
 	}
 	if !r.db.HasImported() {
 		if !r.db.IsShared() {
@@ -86,6 +96,11 @@ func (r registry) Definitions(ctx context.Context, brokerID string) (map[string]
 	if err != nil {
 		return nil, false, err
 	}
+	return r.opened(ctx, brokerID, rows)
+}
+
+// opened returns definitions with their documents.
+func (r registry) opened(ctx context.Context, brokerID string, rows []db.Definition) (map[string]messaging.Definition, bool, error) {
 	if err := r.flush(ctx, brokerID, rows); err != nil {
 		return nil, false, err
 	}
@@ -177,7 +192,7 @@ func (r registry) Put(ctx context.Context, brokerID, name string, document []byt
 	if done, err := r.putLocal(brokerID, store); done {
 		return 0, err
 	}
-	row, err := r.newDefinition(r.kind, brokerID, name, document), error(nil)
+	row, err := r.newDefinition(r.kind, ofConnection(brokerID), name, document), error(nil)
 	if document == nil {
 		row.Rev = rev
 		err = r.db.DeleteDefinition(ctx, row)
@@ -201,12 +216,15 @@ func (r registry) Put(ctx context.Context, brokerID, name string, document []byt
 
 // putLocal calls store if the database does not have the definitions of a broker, and reports whether it did.
 func (r registry) putLocal(brokerID string, store func() error) (bool, error) {
-	if brokerID == embedded.StoreID {
-		return true, store()
-	}
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	if r.db.HasImported() {
+	switch state := r.db.EmbeddedState(); {
+	case isEmbedded(brokerID) && state.Stored:
+		if storeID(state) != brokerID {
+			return true, errReplaced
+		}
+		return false, nil
+	case !isEmbedded(brokerID) && r.db.HasImported():
 		return false, nil
 	}
 	return true, store()
@@ -232,13 +250,16 @@ func definitionError(err error, kind db.DefinitionKind) error {
 
 // begin has then make the database that of several nodes. Before, the definitions of this machine are stored in it,
 // unless it has them, and none of them changes meanwhile.
-func (d *definitions) begin(ctx context.Context, then func() error) error {
+func (d *definitions) begin(ctx context.Context, sharesMessages bool, then func() error) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if !d.db.HasImported() {
 		if err := d.importAll(ctx); err != nil {
 			return err
 		}
+	}
+	if err := d.beginEmbedded(ctx, sharesMessages); err != nil {
+		return err
 	}
 	return then()
 }
@@ -263,7 +284,7 @@ func (d *definitions) importAll(ctx context.Context) error {
 	}
 	var all []db.Definition
 	for _, row := range rows {
-		own, err := d.ofMachine(ctx, row.ID)
+		own, err := d.ofMachine(ctx, row.ID, row.ID)
 		if err != nil {
 			return fmt.Errorf("share the streams and bridges of connected brokers: %w", err)
 		}
@@ -271,15 +292,22 @@ func (d *definitions) importAll(ctx context.Context) error {
 	}
 	defined, err := d.db.ImportDefinitions(ctx, d.bridges.Identity(), all)
 	if errors.Is(err, db.ErrTooLarge) {
-		defined, err = d.importEach(ctx, all)
+		if defined, err = d.importEach(ctx, all); err == nil {
+			err = d.db.AddImported(ctx, d.bridges.Identity())
+		}
 	}
-	for _, row := range defined {
-		d.log.Warn("it is defined in the cluster already, and that definition counts from now on", "kind", string(row.Kind), "broker", row.BrokerID, "name", row.Name)
-	}
+	d.logDefined(defined)
 	if err != nil {
 		return fmt.Errorf("share the streams and bridges of connected brokers: %w", err)
 	}
 	return nil
+}
+
+// logDefined logs which definitions of this machine do not count.
+func (d *definitions) logDefined(defined []db.Definition) {
+	for _, row := range defined {
+		d.log.Warn("it is defined in the cluster already, and that definition counts from now on", "kind", string(row.Kind), "broker", row.BrokerID, "name", row.Name)
+	}
 }
 
 // importEach is importAll of definitions that are too large together for an entry of the log.
@@ -295,79 +323,21 @@ func (d *definitions) importEach(ctx context.Context, all []db.Definition) (defi
 			return nil, err
 		}
 	}
-	return defined, d.db.AddImported(ctx, d.bridges.Identity())
+	return defined, nil
 }
 
-// ofMachine returns the definitions of a connected broker that the stores of this machine have.
-func (d *definitions) ofMachine(ctx context.Context, brokerID string) (all []db.Definition, err error) {
-	defined, err := d.streams.Definitions(ctx, brokerID)
+// ofMachine returns the definitions of a broker that the stores of this machine have under an id, as those of a connection.
+func (d *definitions) ofMachine(ctx context.Context, storeID, brokerID string) (all []db.Definition, err error) {
+	defined, err := d.streams.Definitions(ctx, storeID)
 	if err != nil {
 		return nil, err
 	}
 	for _, s := range defined {
 		all = append(all, d.newDefinition(db.StreamDefinition, brokerID, s.StreamName, streams.Encode(s)))
 	}
-	configs, err := d.bridges.Configs(ctx, brokerID)
+	configs, err := d.bridges.Configs(ctx, storeID)
 	for id, document := range configs {
 		all = append(all, d.newDefinition(db.BridgeDefinition, brokerID, id, document))
 	}
 	return all, err
-}
-
-// switchedOff returns all definitions, whose streams are not active and whose connections are not enabled.
-func (d *definitions) switchedOff(ctx context.Context) (all []db.Definition, err error) {
-	rows, err := d.db.AllDefinitions(ctx)
-	if err != nil {
-		return nil, err
-	}
-	for _, row := range rows {
-		document, err := d.open(row)
-		if err == nil {
-			document, err = inactive(row.Kind, document)
-		}
-		if err != nil { // it cannot run either
-			d.log.Warn("a definition cannot be switched off", "kind", string(row.Kind), "broker", row.BrokerID, "name", row.Name, "error", err)
-			continue
-		}
-		all = append(all, d.newDefinition(row.Kind, row.BrokerID, row.Name, document))
-	}
-	return all, nil
-}
-
-// inactive returns a document whose stream is not active, or whose connections are not enabled.
-func inactive(kind db.DefinitionKind, document []byte) ([]byte, error) {
-	if kind == db.StreamDefinition {
-		return withMember(document, "active", false)
-	}
-	var bridge struct {
-		Connections []json.RawMessage `json:"connections"`
-	}
-	if err := json.Unmarshal(document, &bridge); err != nil {
-		return nil, err
-	}
-	for i, c := range bridge.Connections {
-		changed, err := withMember(c, "enabled", false)
-		if err != nil {
-			return nil, err
-		}
-		bridge.Connections[i] = changed
-	}
-	if bridge.Connections == nil {
-		return document, nil
-	}
-	return withMember(document, "connections", bridge.Connections)
-}
-
-// withMember returns a JSON object with another value of a member.
-func withMember(object []byte, name string, value any) ([]byte, error) {
-	var members map[string]json.RawMessage
-	if err := json.Unmarshal(object, &members); err != nil {
-		return nil, err
-	}
-	text, err := json.Marshal(value)
-	if err != nil {
-		return nil, err
-	}
-	members[name] = text
-	return json.Marshal(members)
 }

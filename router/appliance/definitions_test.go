@@ -109,7 +109,7 @@ func TestDefinitionsMove(t *testing.T) {
 	}
 	must(t, all.bridges.PutConfig(ctx, "b", "http-bridge", []byte(`{"connections":[]}`), nil))
 	begun := false
-	must(t, all.begin(ctx, func() error { begun = true; return nil }))
+	must(t, all.begin(ctx, false, func() error { begun = true; return nil }))
 	moved, ok, err := streams.Definitions(ctx, "b")
 	if err != nil || !ok || !begun || moved["levels"].Rev == 0 || !bytes.Contains(moved["levels"].Document, []byte(`"uid":9223372036854775807`)) {
 		t.Errorf("got %v %t %v", moved, ok, err)

@@ -21,7 +21,7 @@ func (a *Appliance) startBroker(ctx context.Context) error {
 	c.Clock, c.SlowCommand = a.clock, a.cfg.Log.Slow
 	c.Cluster.Seal, c.Cluster.Allowed = a.machine, a.outbound.Control
 	if c.Cluster.ShareData {
-		c.Shared = a.shared
+		c.Shared, c.Definitions = a.shared, embeddedDefinitions{a.shared}
 	}
 	c.KeepPassword = func(password broker.Secret) error {
 		return a.first.keep("MQTT administrator", c.AdminUsername, string(password))

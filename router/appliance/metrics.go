@@ -34,7 +34,7 @@ func (streamMetrics) Describe(to chan<- *prometheus.Desc) {
 func (m streamMetrics) Collect(to chan<- prometheus.Metric) {
 	for id, engine := range m.host.Engines() {
 		for _, s := range engine.Streams() {
-			collectStream(to, id, s)
+			collectStream(to, brokerOf(id), s)
 		}
 	}
 }

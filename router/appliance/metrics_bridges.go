@@ -39,7 +39,7 @@ func (bridgeMetrics) Describe(to chan<- *prometheus.Desc) { connectionMetrics.de
 func (m bridgeMetrics) Collect(to chan<- prometheus.Metric) {
 	for id, engine := range m.host.Engines() {
 		for f := range engine.Figures() {
-			connectionMetrics.collect(to, f, id, f.Bridge, f.ConnectionName)
+			connectionMetrics.collect(to, f, brokerOf(id), f.Bridge, f.ConnectionName)
 		}
 	}
 }

@@ -43,7 +43,7 @@ func (s sharedDatabase) Begin(ctx context.Context, log embedded.SharedLog) error
 	if s.IsShared() {
 		return s.Share(ctx, databaseLog{log})
 	}
-	return s.definitions.begin(ctx, func() error { return s.Share(ctx, databaseLog{log}) })
+	return s.definitions.begin(ctx, log.SharesMessages(), func() error { return s.Share(ctx, databaseLog{log}) })
 }
 
 // End implements embedded.Shared.

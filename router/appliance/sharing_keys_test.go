@@ -35,6 +35,8 @@ type keyNode struct {
 	removal uint64 // as far as it has applied the cluster's own state
 	away    bool   // it does not answer
 	ended   bool   // it is in no cluster any more
+
+	sharesMessages bool
 }
 
 // keyFleet are nodes that share a log, which is in memory.
@@ -132,6 +134,9 @@ func (n *keyNode) Propose(ctx context.Context, entry []byte) (result []byte, err
 	}
 	return result, nil
 }
+
+// SharesMessages implements embedded.SharedLog.
+func (n *keyNode) SharesMessages() bool { return n.sharesMessages }
 
 // Sync implements embedded.SharedLog.
 func (n *keyNode) Sync(context.Context) error { return nil }

@@ -97,13 +97,22 @@ func (s *Store) Forget(ctx context.Context, brokerID string) error {
 			return err
 		}
 		const q = `UPDATE queue SET gone = 1 WHERE broker_id = ? AND gone = 0 RETURNING id`
-		deleted, err = storage.Numbers(tx.QueryContext(ctx, q, brokerID))
+		deleted, err = storage.Column[int64](tx.QueryContext(ctx, q, brokerID))
 		return err
 	}, &made, &deleted)
 	if err != nil {
 		return s.operatorError("delete the bridges of a broker", err)
 	}
 	return nil
+}
+
+// Brokers returns the ids of the brokers of which anything is stored.
+func (s *Store) Brokers(ctx context.Context) (ids []string, err error) {
+	ids, err = storage.Column[string](s.reader.db.QueryContext(ctx, `SELECT broker_id FROM config UNION SELECT broker_id FROM queue WHERE gone = 0`))
+	if err != nil {
+		return nil, s.operatorError("read which brokers have bridges", err)
+	}
+	return ids, nil
 }
 
 // changeConfigs changes configurations and the set of queues, and applies the latter in memory.

@@ -42,6 +42,16 @@ func (n *Node) Membership() (Membership, error) {
 	return "", fmt.Errorf("%w: the node waits to be admitted", ErrNoLeader)
 }
 
+// Includes reports whether a Membership is that of a present member of this node's cluster, which may be the node itself.
+func (n *Node) Includes(m Membership) bool {
+	s, err := n.running()
+	if err != nil {
+		return false
+	}
+	uuid, r, ok := m.read()
+	return ok && uuid == s.credentials.uuid && s.fsm.state.Load().has(r)
+}
+
 // DialMQTT is Dial for a connection for MQTT, which the MQTT of the other node gets. The node's present
 // address is used. ErrUnknownNode means that this Membership has ended, or is not one of this cluster.
 // A node accepts 32 of these connections from each other node, and none if it has no MQTT.

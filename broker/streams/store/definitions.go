@@ -147,12 +147,21 @@ func (s *Store) Forget(ctx context.Context, brokerID string) error {
 	return s.delete(ctx, `DELETE FROM stream WHERE broker_id = ? RETURNING id`, brokerID, nil)
 }
 
+// Brokers returns the ids of the brokers that have streams.
+func (s *Store) Brokers(ctx context.Context) (ids []string, err error) {
+	ids, err = storage.Column[string](s.reader.db.QueryContext(ctx, `SELECT DISTINCT broker_id FROM stream`))
+	if err != nil {
+		return nil, s.explain("read which brokers have streams", err)
+	}
+	return ids, nil
+}
+
 // delete runs a statement that deletes definitions and returns their ids. If
 // there are none, the error is notFound.
 func (s *Store) delete(ctx context.Context, q string, which any, notFound error) error {
 	var ids []int64
 	err := s.changeDefinitions(ctx, func(tx *sql.Tx) (err error) {
-		ids, err = storage.Numbers(tx.QueryContext(ctx, q, which))
+		ids, err = storage.Column[int64](tx.QueryContext(ctx, q, which))
 		if err == nil && len(ids) == 0 {
 			err = notFound
 		}

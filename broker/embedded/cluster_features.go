@@ -1,0 +1,187 @@
+package embedded
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+
+	"signalbox/broker"
+	"signalbox/broker/control"
+	"signalbox/broker/embedded/cluster"
+	"signalbox/broker/embedded/engine"
+	"signalbox/broker/messaging"
+	"signalbox/broker/mqtt/client"
+	"signalbox/broker/mqtt/hosted"
+)
+
+// The nodes of a cluster that share messages and the data of the program have the same streams and bridges. One
+// of them at a time, the host, takes their messages, with MQTT sessions of the cluster that the next host goes on with: so
+// what was acknowledged and not processed is not lost with a node.
+
+// Definitions are those of the streams and bridges of the nodes of a cluster, as the program shares them.
+type Definitions interface {
+	// StoreID returns the id under which this node stores its streams and bridges: [StoreID], or one that begins with
+	// it and a slash. It changes when the content of a cluster replaces that of the node, and back.
+	StoreID() string
+	// Share adds those of this node to those of the cluster, unless they are among them or have been replaced by them.
+	// None of them is open. It reports false if the nodes cannot share them yet, as some run an earlier release.
+	Share(ctx context.Context) (bool, error)
+	// Serving waits until this node is the host; see [messaging.ServingBroker].
+	Serving(ctx context.Context) (context.Context, error)
+	// ClientID returns from what the ids of the MQTT sessions are made, the same at all nodes.
+	ClientID() string
+}
+
+// The first byte of a request about the streams or bridges of the cluster, which the host executes.
+const (
+	askStreams = 'S' // a message to the control topic of streams
+	askBridge  = 'B' // the id of a bridge, a zero byte, and a message to its control topic
+)
+
+// clusterClient is the socket node number of the client that takes the messages for the streams and bridges of the cluster.
+const clusterClient = -1
+
+// sharesFeatures reports whether the nodes of this broker's cluster have the same streams and bridges.
+func (m *member) sharesFeatures() bool {
+	return m.broker.config.Definitions != nil && m.sharesData.Load() && m.sharing() != sharesNothing
+}
+
+// settleFeatures opens the streams and bridges that the membership requires, in place of the present ones. A node that waits to
+// be admitted keeps its own. The caller holds transition.
+func (m *member) settleFeatures(ctx context.Context, admitted bool) error {
+	f := &m.broker.features
+	s := f.current.Load()
+	switch {
+	case m.closing, m.broker.life.isClosing():
+		return nil
+	case !m.sharesFeatures():
+		if s != nil && s.client == nil && s.id == f.storeID() {
+			return nil
+		}
+		m.closeFeatures(ctx)
+		f.openOwn()
+		return nil
+	case !admitted, s != nil && s.client != nil && s.id == f.storeID(), s != nil && s.client == nil && isOutdated(m.broker.config.Shared):
+		return nil
+	}
+	m.closeFeatures(ctx)
+	shared, err := m.broker.config.Definitions.Share(ctx)
+	if err != nil {
+		return err
+	}
+	if shared {
+		f.openShared()
+	} else {
+		f.openOwn()
+	}
+	return nil
+}
+
+// isOutdated reports whether some of the nodes that share data run an earlier release.
+func isOutdated(s Shared) bool {
+	stored, release := s.Schema()
+	return stored < release
+}
+
+// endFeatures closes the streams and bridges of the cluster before this node's sessions move to other nodes, theirs
+// among them. No others are opened from then on.
+func (m *member) endFeatures(ctx context.Context) {
+	m.transition.Lock()
+	defer m.transition.Unlock()
+	if m.broker.features.isShared() {
+		m.closeFeatures(ctx)
+	}
+}
+
+// closeFeatures closes the streams and bridges. What they have not finished in time they finish before the next ones are opened.
+func (m *member) closeFeatures(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, closeFeaturesTimeout)
+	defer cancel()
+	if err := m.broker.features.close(ctx); err != nil {
+		m.broker.log.Warn("streams and bridges are still being closed", "error", err)
+	}
+}
+
+// openShared opens the streams and bridges of the cluster.
+func (f *features) openShared() {
+	b, d := f.broker, f.broker.config.Definitions
+	s := &featureSet{id: d.StoreID()}
+	s.client = hosted.New(hosted.Options{
+		Serving: d.Serving, ResponseTimeout: clusterClientTiming.ResumeTimeout, Log: b.log,
+		Connected: func() bool { return b.Ready(context.Background()) == nil },
+	})
+	flow := client.New(client.Options{
+		Open: b.connectInProcess, Serving: s.client.Serving, Await: func(ctx context.Context) error {
+			if _, err := b.engine.Serving(ctx); err != nil {
+				return err
+			}
+			return s.client.Refresh(ctx)
+		},
+		Explain: explainClusterClient, ClientID: hosted.ClientID(d.ClientID()), Timing: clusterClientTiming, Now: b.clock.Now, Log: b.log,
+	})
+	var openStreams func(messaging.Broker) messaging.StreamEngine
+	var openBridges func(messaging.Broker) messaging.BridgeEngine
+	if host := b.config.Streams; host != nil {
+		openStreams = func(m messaging.Broker) messaging.StreamEngine { return host.Open(s.id, m) }
+	}
+	if host := b.config.Bridges; host != nil {
+		openBridges = func(m messaging.Broker) messaging.BridgeEngine { return host.Open(s.id, host.Identity(), m) }
+	}
+	s.client.Open(flow, openStreams, openBridges)
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { s.client.Run(ctx) })
+	s.stop = func() {
+		cancel()
+		running.Wait()
+	}
+	f.current.Store(s)
+}
+
+// clusterClientTiming are the times of a client in this process.
+var clusterClientTiming = client.Timing{
+	Connect: 10 * time.Second, ResumeTimeout: 10 * time.Second, Write: 10 * time.Second, MinDelay: 100 * time.Millisecond, MaxDelay: 2 * time.Second,
+	Stable: 10 * time.Second, Ping: 30 * time.Second, ReadTimeout: time.Minute, Retry: time.Minute, IdleTimeout: time.Second,
+}
+
+// connectInProcess opens a connection to this broker for the streams and bridges of the cluster.
+func (b *Broker) connectInProcess(context.Context) (net.Conn, error) {
+	if err := b.Ready(context.Background()); err != nil {
+		return nil, err
+	}
+	here, there := net.Pipe()
+	s := &engine.Socket{Conn: there, Protocol: "MQTT", Node: clusterClient}
+	s.Address = shownAddress(s.IP)
+	b.tasks.Go(func() { b.engine.Serve(s) })
+	return here, nil
+}
+
+// explainClusterClient explains why the client has no connection.
+func explainClusterClient(err error) *broker.Error {
+	return &broker.Error{Kind: broker.Unavailable, Op: "connect", Err: err, Msg: "the streams and bridges of the cluster have no connection to it at this node at the moment: " + err.Error()}
+}
+
+// SharesFeatures reports whether the streams and bridges of this broker are those of its cluster, and a node is a member, by its
+// Membership: it has the same ones.
+func (b *Broker) SharesFeatures(membership string) bool {
+	return b.features.isShared() && b.cluster.node.Includes(cluster.Membership(membership))
+}
+
+// askHost has the host of the streams and bridges of the cluster execute a request, and returns its response. It reports
+// false if this node is to execute it.
+func (b *Broker) askHost(ctx context.Context, kind byte, request, payload []byte) (response []byte, asked bool) {
+	if !b.features.isShared() {
+		return nil, false
+	}
+	host := b.OtherLeader()
+	if host == 0 { // this node leads, or none is known to, and what needs one fails
+		return nil, false
+	}
+	response, err := b.cluster.node.Ask(ctx, cluster.NodeID(host), withKind(kind, request))
+	if err != nil {
+		return control.Refuse(payload, fmt.Sprintf("node %d takes the messages for the streams and bridges of the cluster: %v", host, nodeError("", err))), true
+	}
+	return response, true
+}
