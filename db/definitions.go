@@ -52,8 +52,12 @@ func (d *DB) ListDefinitions(ctx context.Context, kind DefinitionKind, brokerID 
 
 const connectionExistsQuery = "SELECT EXISTS (SELECT 1 FROM brokers WHERE id = ?)"
 
-// AllDefinitions lists the definitions of all broker connections.
+// AllDefinitions lists all definitions. The database may have a schema without any.
 func (d *DB) AllDefinitions(ctx context.Context) ([]Definition, error) {
+	has, err := exists(ctx, d.ro, "SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE name = 'definitions')")
+	if err != nil || !has {
+		return nil, wrap("list definitions", err)
+	}
 	all, err := collect(ctx, d.ro, scanDefinition, "SELECT kind, coalesce(broker_id, ''), name, rev, document FROM definitions ORDER BY id")
 	return all, wrap("list definitions", err)
 }

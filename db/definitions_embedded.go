@@ -8,9 +8,9 @@ import (
 // EmbeddedState is where the definitions of the embedded broker of this machine are, and what belongs to them.
 type EmbeddedState struct {
 	Stored bool // here; else elsewhere on this machine
-	// Owner is of which content the messages are that this machine stores elsewhere for them: "" = the first one that it
+	// Content is of which content the messages are that this machine stores elsewhere for them: "" = the first one that it
 	// had. A node that joins others has their content instead of its own, and both may be needed.
-	Owner string
+	Content string
 }
 
 // EmbeddedState returns that state.
@@ -111,7 +111,7 @@ func (d *DB) setEmbedded(ctx context.Context, change func(*sql.Tx) error) error 
 func readEmbedded(ctx context.Context, q queryer) (e EmbeddedState, err error) {
 	has, err := exists(ctx, q, "SELECT EXISTS (SELECT 1 FROM pragma_table_info('local_state') WHERE name = 'embedded')")
 	if has {
-		err = q.QueryRowContext(ctx, "SELECT embedded, embedded_owner FROM local_state").Scan(&e.Stored, &e.Owner)
+		err = q.QueryRowContext(ctx, "SELECT embedded, embedded_content FROM local_state").Scan(&e.Stored, &e.Content)
 	}
 	return e, err
 }

@@ -46,14 +46,15 @@ func (d *DB) BecomeHost(ctx context.Context) error {
 // RestoreHost is called for a copy that was restored from a backup of a node: the streams and bridges of broker
 // connections run there, unless it has left other nodes, which go on with them.
 func (d *DB) RestoreHost(ctx context.Context, left bool) error {
-	if d.IsOutdated() { // no node had shared them
-		return nil
+	has, err := exists(ctx, d.rw, hasHostQuery)
+	if err != nil || !has { // no node had shared them
+		return wrap("restore the host", err)
 	}
 	host := ""
 	if left {
 		host = hostOther
 	}
-	err := d.writeLocal(ctx, "restore the host", func(tx *sql.Tx) error {
+	err = d.writeLocal(ctx, "restore the host", func(tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, changeHostQuery, host)
 		return err
 	})
@@ -72,9 +73,11 @@ func (d *DB) ClientSuffix() string {
 	return ""
 }
 
+const hasHostQuery = "SELECT EXISTS (SELECT 1 FROM pragma_table_info('shared_state') WHERE name = 'host')"
+
 // readHost reads the host and the suffix. The database may have the schema of the release before.
 func readHost(ctx context.Context, q queryer) (host, suffix string, err error) {
-	has, err := exists(ctx, q, "SELECT EXISTS (SELECT 1 FROM pragma_table_info('shared_state') WHERE name = 'host')")
+	has, err := exists(ctx, q, hasHostQuery)
 	if has {
 		err = q.QueryRowContext(ctx, "SELECT host, client_suffix FROM shared_state").Scan(&host, &suffix)
 	}

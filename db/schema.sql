@@ -249,7 +249,7 @@ CREATE TABLE shared_state (
 
 CREATE TABLE local_state (
 	id     INTEGER PRIMARY KEY CHECK (id = 1),
-	origin TEXT NOT NULL, imported INTEGER NOT NULL DEFAULT 0 CHECK (imported IN (0, 1)), embedded INTEGER NOT NULL DEFAULT 0 CHECK (embedded IN (0, 1)), embedded_owner TEXT NOT NULL DEFAULT '') STRICT;
+	origin TEXT NOT NULL, imported INTEGER NOT NULL DEFAULT 0 CHECK (imported IN (0, 1)), embedded INTEGER NOT NULL DEFAULT 0 CHECK (embedded IN (0, 1)), embedded_content TEXT NOT NULL DEFAULT '') STRICT;
 
 CREATE TABLE shared_keys (
 	id    TEXT PRIMARY KEY, -- made from the hash of the key
@@ -309,7 +309,7 @@ INSERT INTO goose_db_version (id, version_id, is_applied) VALUES (8, 7, 1);
 
 INSERT INTO goose_db_version (id, version_id, is_applied) VALUES (9, 8, 1);
 
-INSERT INTO local_state (id, origin, imported, embedded, embedded_owner) VALUES (1, '', 0, 0, '');
+INSERT INTO local_state (id, origin, imported, embedded, embedded_content) VALUES (1, '', 0, 0, '');
 
 INSERT INTO probe (id, writes) VALUES (1, 0);
 

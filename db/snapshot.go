@@ -277,7 +277,8 @@ func adoptImported(ctx context.Context, tx *sql.Tx, index uint64) error {
 }
 
 // adoptEmbedded stores what this machine has of the definitions of the embedded broker. If the content of another node
-// replaces its own, what it has stored elsewhere for these is not of that content. Content that is put back (index 0) states it itself.
+// replaces its own and has them, what it has stored elsewhere for these is not of that content. Content that is put back (index 0)
+// states it itself.
 func adoptEmbedded(ctx context.Context, tx *sql.Tx, index uint64) error {
 	for _, schema := range []string{"main", "own"} {
 		known, err := exists(ctx, tx, "SELECT EXISTS (SELECT 1 FROM pragma_table_info('local_state', ?) WHERE name = 'embedded')", schema)
@@ -286,8 +287,8 @@ func adoptEmbedded(ctx context.Context, tx *sql.Tx, index uint64) error {
 		}
 	}
 	const q = `UPDATE main.local_state SET embedded = l.embedded,
-			embedded_owner = iif(own.shared_state.applied = 0 AND own.shared_state.bridge_owner IS NOT main.shared_state.bridge_owner, main.shared_state.bridge_owner, l.embedded_owner)
-		FROM own.local_state AS l, own.shared_state, main.shared_state`
-	_, err := tx.ExecContext(ctx, q)
+			embedded_content = iif(l.embedded AND o.applied = 0 AND o.bridge_owner IS NOT n.bridge_owner, ?, l.embedded_content)
+		FROM own.local_state AS l, own.shared_state AS o, main.shared_state AS n`
+	_, err := tx.ExecContext(ctx, q, rand.Text())
 	return err
 }

@@ -38,12 +38,9 @@ func (a *API) HostedAt(ctx context.Context, projectID, brokerID string) (node in
 // sharesFeatures reports whether the embedded broker of a record has the same streams and bridges as the one in this process, as
 // nodes of one cluster.
 func (a *API) sharesFeatures(row db.Broker) bool {
-	d, ok := ofEmbedded(row)
-	if !ok || d.Membership == "" {
-		return false
-	}
+	membership := overCluster(row)
 	b, ok := a.inProcess.(interface{ SharesFeatures(membership string) bool })
-	return ok && b.SharesFeatures(d.Membership)
+	return ok && membership != "" && b.SharesFeatures(membership)
 }
 
 // featured returns the broker that has the streams and bridges of the one in the path. It may not be connected yet.

@@ -65,7 +65,7 @@ func (e *Engine) load(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	e.owner = e.host.Registry.Owner(e.brokerID, e.host.Identity()) + "/" + e.brokerID
+	e.owner = e.host.Registry.Owner(e.brokerID, e.host.Identity())
 	for id := range documents {
 		if e.bridge(id) == nil {
 			e.log.Warn("a bridge is configured that this service does not have; it is left alone", "bridge", id)

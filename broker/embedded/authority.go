@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"strings"
 
 	"signalbox/broker/dynsec"
 	"signalbox/broker/embedded/access"
 	"signalbox/broker/embedded/engine"
+	"signalbox/broker/mqtt/hosted"
 )
 
 // Reason codes of MQTT 5 with which clients are refused.
@@ -29,6 +31,9 @@ func (a authority) Authenticate(ctx context.Context, l *engine.Login) (engine.Ad
 	b := a.b
 	if node := l.Socket.Node; node != 0 { // the cluster port has authenticated it
 		return engine.Admission{Username: nodeUsername(node), Rights: allRights{}}, nil
+	}
+	if b.isReserved(l) {
+		return engine.Admission{}, &engine.Refusal{Reason: codeNotAuthorized, Text: "the username or client id is that of the streams and bridges of the cluster"}
 	}
 	addr := l.Socket.IP
 	if err := b.loginAllowed(addr); err != nil {
@@ -52,6 +57,15 @@ func (a authority) Authenticate(ctx context.Context, l *engine.Login) (engine.Ad
 // clusterUsername is the username under which the client for the streams and bridges of the cluster is shown, the same at all nodes: it
 // has the sessions.
 const clusterUsername = "cluster streams and bridges"
+
+// isReserved reports whether a client would have the sessions of the streams and bridges of the cluster, or keep these from them.
+func (b *Broker) isReserved(l *engine.Login) bool {
+	if l.Username == clusterUsername || l.Socket.Identity == clusterUsername {
+		return true
+	}
+	d := b.config.Definitions
+	return d != nil && strings.HasPrefix(l.ClientID, hosted.ClientIDPrefix) && strings.HasPrefix(l.ClientID, hosted.ClientID(d.ClientID()))
+}
 
 // nodeUsername returns the username under which the platform of another node is shown.
 func nodeUsername(node int) string {

@@ -1,9 +1,7 @@
 package embedded
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"slices"
 	"time"
 
@@ -52,15 +50,6 @@ func (b *Broker) commandBridge(ctx context.Context, bridgeID string, payload []b
 		return response
 	}
 	return control.Bridge(ctx, b, bridgeID, payload)
-}
-
-// answerBridge is commandBridge at the host, for another node.
-func (b *Broker) answerBridge(ctx context.Context, request []byte) ([]byte, error) {
-	bridgeID, payload, ok := bytes.Cut(request, []byte{0})
-	if !ok || b.config.Bridges == nil || !slices.Contains(b.config.Bridges.Kinds(), string(bridgeID)) {
-		return nil, errors.ErrUnsupported
-	}
-	return responseOf(ctx, control.Bridge(ctx, b, string(bridgeID), payload))
 }
 
 // bridgePlugins returns the bridges as plugins with a control API.

@@ -268,6 +268,9 @@ func (m *member) reconcile(ctx context.Context) error {
 
 // detach makes the shared state this broker's own.
 func (m *member) detach(ctx context.Context) error {
+	if m.broker.features.isShared() { // those of this node begin when it has its own data
+		m.closeFeatures(ctx)
+	}
 	if err := m.completeUndo(ctx); err != nil {
 		return err
 	}
@@ -281,7 +284,12 @@ func (m *member) detach(ctx context.Context) error {
 	b.control.SetReplicator(nil)
 	m.undrain()
 	m.shares.Store(int32(sharesNothing))
-	return errors.Join(m.endShared(ctx), m.broker.kept.forgetUnused(), m.changeTo(ctx, alone), m.settleFeatures(ctx, false), m.lockOut(ctx))
+	ended := m.endShared(ctx)
+	err := errors.Join(ended, m.broker.kept.forgetUnused(), m.changeTo(ctx, alone))
+	if ended == nil {
+		err = errors.Join(err, m.settleFeatures(ctx, false))
+	}
+	return errors.Join(err, m.lockOut(ctx))
 }
 
 // setSharing sets what is shared from now on.

@@ -2,6 +2,7 @@ package embedded
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"sync"
@@ -25,9 +26,11 @@ type Definitions interface {
 	// StoreID returns the id under which this node stores its streams and bridges: [StoreID], or one that begins with
 	// it and a slash. It changes when the content of a cluster replaces that of the node, and back.
 	StoreID() string
+	// Wait reports whether the nodes cannot share them yet, as some run an earlier release.
+	Wait() bool
 	// Share adds those of this node to those of the cluster, unless they are among them or have been replaced by them.
-	// None of them is open. It reports false if the nodes cannot share them yet, as some run an earlier release.
-	Share(ctx context.Context) (bool, error)
+	// None of them is open, and Wait returns false.
+	Share(ctx context.Context) error
 	// Serving waits until this node is the host; see [messaging.ServingBroker].
 	Serving(ctx context.Context) (context.Context, error)
 	// ClientID returns from what the ids of the MQTT sessions are made, the same at all nodes.
@@ -61,29 +64,43 @@ func (m *member) settleFeatures(ctx context.Context, admitted bool) error {
 			return nil
 		}
 		m.closeFeatures(ctx)
+		m.forgetSessions(ctx)
 		f.openOwn()
 		return nil
-	case !admitted, s != nil && s.client != nil && s.id == f.storeID(), s != nil && s.client == nil && isOutdated(m.broker.config.Shared):
+	case !admitted, m.broker.config.Definitions.Wait(), s != nil && s.client != nil && s.id == f.storeID():
 		return nil
 	}
 	m.closeFeatures(ctx)
-	shared, err := m.broker.config.Definitions.Share(ctx)
-	if err != nil {
+	if err := m.broker.config.Definitions.Share(ctx); err != nil {
 		return err
 	}
-	if shared {
-		f.openShared()
-	} else {
-		f.openOwn()
-	}
+	f.openShared()
 	return nil
 }
 
-// isOutdated reports whether some of the nodes that share data run an earlier release.
-func isOutdated(s Shared) bool {
-	stored, release := s.Schema()
-	return stored < release
+// forgetSessions deletes the sessions with which this broker has taken messages for the streams and bridges of a cluster that
+// it is not a node of any more: nothing would take what they go on to queue.
+func (m *member) forgetSessions(ctx context.Context) {
+	e := m.broker.engine
+	for after := ""; ; {
+		all := e.Ownerships(after, ownershipsPage)
+		for _, o := range all {
+			after = o.ClientID
+			if o.Username != clusterUsername || o.Anonymous {
+				continue
+			}
+			if err := e.Forget(ctx, o.ClientID); err != nil {
+				m.broker.log.Warn("a session of the streams and bridges of the former cluster is not deleted; it expires", "clientid", o.ClientID, "error", err)
+			}
+		}
+		if len(all) < ownershipsPage {
+			return
+		}
+	}
 }
+
+// ownershipsPage is how many sessions are listed at once.
+const ownershipsPage = 1000
 
 // endFeatures closes the streams and bridges of the cluster before this node's sessions move to other nodes, theirs
 // among them. No others are opened from then on.
@@ -119,7 +136,7 @@ func (f *features) openShared() {
 			}
 			return s.client.Refresh(ctx)
 		},
-		Explain: explainClusterClient, ClientID: hosted.ClientID(d.ClientID()), Timing: clusterClientTiming, Now: b.clock.Now, Log: b.log,
+		Explain: explainClusterClient, ClientID: hosted.ClientID(d.ClientID()), Session: client.SessionOptions{Expiry: clusterSessionExpiry}, Timing: clusterClientTiming, Now: b.clock.Now, Log: b.log,
 	})
 	var openStreams func(messaging.Broker) messaging.StreamEngine
 	var openBridges func(messaging.Broker) messaging.BridgeEngine
@@ -139,6 +156,9 @@ func (f *features) openShared() {
 	}
 	f.current.Store(s)
 }
+
+// clusterSessionExpiry is how long the sessions outlive a cluster in which no node can be the host, in seconds: a week.
+const clusterSessionExpiry = 7 * 24 * 3600
 
 // clusterClientTiming are the times of a client in this process.
 var clusterClientTiming = client.Timing{
@@ -169,19 +189,39 @@ func (b *Broker) SharesFeatures(membership string) bool {
 	return b.features.isShared() && b.cluster.node.Includes(cluster.Membership(membership))
 }
 
+// errNoHost is why a request about the streams or bridges of the cluster is refused.
+const errNoHost = "no node of the cluster runs its streams and bridges at the moment, and nothing was changed: try again when a majority of its nodes is in contact"
+
 // askHost has the host of the streams and bridges of the cluster execute a request, and returns its response. It reports
 // false if this node is to execute it.
 func (b *Broker) askHost(ctx context.Context, kind byte, request, payload []byte) (response []byte, asked bool) {
-	if !b.features.isShared() {
+	if !b.features.isShared() || b.features.isHost() {
 		return nil, false
 	}
 	host := b.OtherLeader()
-	if host == 0 { // this node leads, or none is known to, and what needs one fails
-		return nil, false
+	if host == 0 {
+		return control.Refuse(payload, errNoHost), true
 	}
 	response, err := b.cluster.node.Ask(ctx, cluster.NodeID(host), withKind(kind, request))
 	if err != nil {
 		return control.Refuse(payload, fmt.Sprintf("node %d takes the messages for the streams and bridges of the cluster: %v", host, nodeError("", err))), true
 	}
 	return response, true
+}
+
+// answerHost executes a request that another node has sent with askHost. A node whose platform is another one may not, and a node
+// that is not the host any more does not.
+func (m *member) answerHost(ctx context.Context, from cluster.NodeID, execute func(context.Context) []byte) ([]byte, error) {
+	if !m.isPlatform(from) || !m.broker.features.isShared() || !m.broker.features.isHost() {
+		return nil, errors.ErrUnsupported
+	}
+	return responseOf(ctx, execute(ctx))
+}
+
+// isHost reports whether this node takes the messages for the streams and bridges of the cluster.
+func (f *features) isHost() bool {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel() // so that nothing is waited for
+	_, err := f.broker.config.Definitions.Serving(ctx)
+	return err == nil
 }

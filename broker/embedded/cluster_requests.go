@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -119,9 +120,10 @@ func (m *member) answer(ctx context.Context, from cluster.NodeID, request []byte
 	case kind == askTopicTree:
 		return m.broker.answerTopics(ctx, body)
 	case kind == askStreams:
-		return m.broker.answerStreams(ctx, body)
+		return m.answerHost(ctx, from, func(ctx context.Context) []byte { return control.Streams(ctx, m.broker, m.broker.GetLicense, body) })
 	case kind == askBridge:
-		return m.broker.answerBridge(ctx, body)
+		bridgeID, payload, _ := bytes.Cut(body, []byte{0})
+		return m.answerHost(ctx, from, func(ctx context.Context) []byte { return control.Bridge(ctx, m.broker, string(bridgeID), payload) })
 	case kind == askClaims && p != nil:
 		return p.claims.Serve(ctx, int(from), body)
 	}

@@ -98,8 +98,8 @@ func (b *Broker) startsShared(ctx context.Context, dataDir string) (bool, error)
 	if b.config.Definitions == nil || b.config.Cluster.Listen == "" {
 		return false, nil
 	}
-	if _, messages := b.store.Shared(); !messages || isOutdated(b.config.Shared) {
-		return false, nil
+	if _, messages := b.store.Shared(); !messages || b.config.Shared.Applied() == 0 || b.config.Definitions.Wait() {
+		return false, nil // while it waits to be admitted it has its own
 	}
 	stored, err := ReadCluster(ctx, dataDir)
 	return stored.Shared && len(stored.Members) > 0, err

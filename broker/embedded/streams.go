@@ -2,7 +2,6 @@ package embedded
 
 import (
 	"context"
-	"errors"
 
 	"signalbox/broker/control"
 )
@@ -13,14 +12,6 @@ func (b *Broker) commandStreams(ctx context.Context, payload []byte) []byte {
 		return response
 	}
 	return control.Streams(ctx, b, b.GetLicense, payload)
-}
-
-// answerStreams is commandStreams at the host, for another node.
-func (b *Broker) answerStreams(ctx context.Context, payload []byte) ([]byte, error) {
-	if b.config.Streams == nil {
-		return nil, errors.ErrUnsupported
-	}
-	return responseOf(ctx, control.Streams(ctx, b, b.GetLicense, payload))
 }
 
 // responseOf returns a response, which is nil if the context ended before.

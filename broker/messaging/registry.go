@@ -19,7 +19,7 @@ type Registry interface {
 	// failed, after which the registry has the definition.
 	Put(ctx context.Context, brokerID, name string, document []byte, rev int64, store func() error) (int64, error)
 	// Owner returns the name of the owner of a broker's definitions, for client ids: that of the nodes that share them, or
-	// own.
+	// own, and of the broker.
 	Owner(brokerID, own string) string
 	// Changed returns a channel that is closed when definitions may have changed by Put, of this node or another one.
 	Changed() <-chan struct{}
@@ -44,8 +44,8 @@ func (LocalRegistry) Put(_ context.Context, _, _ string, _ []byte, _ int64, stor
 	return 0, store()
 }
 
-// Owner returns own.
-func (LocalRegistry) Owner(_, own string) string { return own }
+// Owner returns own, and the broker.
+func (LocalRegistry) Owner(brokerID, own string) string { return own + "/" + brokerID }
 
 // Changed returns nil.
 func (LocalRegistry) Changed() <-chan struct{} { return nil }

@@ -101,6 +101,12 @@ func decode(text []byte) (Definition, error) {
 	return Definition{UID: d.UID, Stream: d.Stream}, err
 }
 
+// UID returns the UID in a definition that Encode has returned.
+func UID(text []byte) (int64, error) {
+	d, err := decode(text)
+	return d.UID, err
+}
+
 // put stores a definition in the registry, and by store here. It returns the revision.
 func (e *Engine) put(ctx context.Context, d Definition, store func() error) (int64, error) {
 	return e.host.Registry.Put(ctx, e.brokerID, d.StreamName, Encode(d), d.Rev, store)

@@ -17,5 +17,5 @@ CREATE INDEX definitions_broker ON definitions (broker_id, kind, name);
 -- Whether those of the embedded broker of this machine are among them; else they are stored elsewhere.
 ALTER TABLE local_state ADD COLUMN embedded INTEGER NOT NULL DEFAULT 0 CHECK (embedded IN (0, 1));
 
--- Of which content the messages are that this machine stores elsewhere for those of the embedded broker, by its bridge_owner; '' = the first one.
-ALTER TABLE local_state ADD COLUMN embedded_owner TEXT NOT NULL DEFAULT '';
+-- Of which content the messages are that this machine stores elsewhere for those of the embedded broker: a random name; '' = the first one.
+ALTER TABLE local_state ADD COLUMN embedded_content TEXT NOT NULL DEFAULT '';

@@ -65,14 +65,15 @@ func (r registry) Changed() <-chan struct{} { return r.db.DefinitionsChanged() }
 
 // Owner implements messaging.Registry.
 func (r registry) Owner(brokerID, own string) string {
+	name := brokerOf(brokerID)
 	if isEmbedded(brokerID) && !r.db.EmbeddedState().Stored {
-		return own
+		return own + "/" + name
 	}
 	owner, err := r.db.BridgeOwner(context.Background())
 	if err != nil {
-		r.log.Error("bridges connect with client ids of this node alone", "broker", brokerID, "error", err)
+		r.log.Error("bridges connect with client ids of this node alone", "broker", name, "error", err)
 	}
-	return cmp.Or(owner, own)
+	return cmp.Or(owner, own) + "/" + name
 }
 
 // Definitions implements messaging.Registry.

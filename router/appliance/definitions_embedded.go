@@ -1,14 +1,17 @@
 package appliance
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"signalbox/broker"
 	"signalbox/broker/embedded"
 	"signalbox/broker/messaging"
+	"signalbox/broker/streams"
 	"signalbox/db"
 )
 
@@ -34,10 +37,10 @@ func ofConnection(brokerID string) string {
 
 // storeID returns the id under which this machine stores the streams and bridges of the embedded broker.
 func storeID(s db.EmbeddedState) string {
-	if s.Owner == "" {
+	if s.Content == "" {
 		return embedded.StoreID
 	}
-	return embedded.StoreID + "/" + s.Owner
+	return embedded.StoreID + "/" + s.Content
 }
 
 // errReplaced is why what the embedded broker had on its own is not changed any more.
@@ -105,8 +108,45 @@ func (d *definitions) importEmbedded(ctx context.Context) error {
 		}
 	}
 	d.logDefined(defined)
+	if err == nil {
+		err = d.adoptEqual(ctx, defined)
+	}
 	if err != nil {
 		return fmt.Errorf("share the streams and bridges of the embedded broker: %w", err)
+	}
+	return nil
+}
+
+// adoptEqual makes streams of this machine, which were defined in the same way at another node, that node's: what is stored here
+// of another stream of the name would be deleted.
+func (d *definitions) adoptEqual(ctx context.Context, defined []db.Definition) error {
+	if len(defined) == 0 {
+		return nil
+	}
+	id := storeID(d.db.EmbeddedState())
+	own, err := d.streams.Definitions(ctx, id)
+	if err != nil {
+		return err
+	}
+	all, _, err := d.db.ListEmbedded(ctx, db.StreamDefinition)
+	if err != nil {
+		return err
+	}
+	for _, s := range own {
+		i := slices.IndexFunc(all, func(row db.Definition) bool { return row.Name == s.StreamName })
+		if i < 0 {
+			continue
+		}
+		uid := s.UID
+		if s.UID, err = streams.UID(all[i].Document); err != nil {
+			return err
+		}
+		if s.UID == uid || !bytes.Equal(streams.Encode(s), all[i].Document) {
+			continue
+		}
+		if _, err := d.streams.Put(ctx, id, s); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -119,16 +159,15 @@ var _ embedded.Definitions = embeddedDefinitions{}
 // StoreID implements embedded.Definitions.
 func (d embeddedDefinitions) StoreID() string { return storeID(d.EmbeddedState()) }
 
+// Wait implements embedded.Definitions.
+func (d embeddedDefinitions) Wait() bool { return d.IsOutdated() && !d.EmbeddedState().Stored }
+
 // Share implements embedded.Definitions.
-func (d embeddedDefinitions) Share(ctx context.Context) (bool, error) {
-	if d.IsOutdated() {
-		return false, nil
-	}
+func (d embeddedDefinitions) Share(ctx context.Context) error {
 	if d.EmbeddedState().Stored {
-		return true, nil
+		return nil
 	}
-	err := d.definitions.importEmbedded(ctx) // the former release has stored none in the database
-	return err == nil, err
+	return d.definitions.importEmbedded(ctx) // the former release has stored none in the database
 }
 
 // Serving implements embedded.Definitions.

@@ -32,9 +32,9 @@ func (streamMetrics) Describe(to chan<- *prometheus.Desc) {
 
 // Collect implements [prometheus.Collector].
 func (m streamMetrics) Collect(to chan<- prometheus.Metric) {
-	for id, engine := range m.host.Engines() {
+	for id, engine := range byBroker(m.host.Engines()) {
 		for _, s := range engine.Streams() {
-			collectStream(to, brokerOf(id), s)
+			collectStream(to, id, s)
 		}
 	}
 }

@@ -37,9 +37,9 @@ func (bridgeMetrics) Describe(to chan<- *prometheus.Desc) { connectionMetrics.de
 
 // Collect implements [prometheus.Collector].
 func (m bridgeMetrics) Collect(to chan<- prometheus.Metric) {
-	for id, engine := range m.host.Engines() {
+	for id, engine := range byBroker(m.host.Engines()) {
 		for f := range engine.Figures() {
-			connectionMetrics.collect(to, f, brokerOf(id), f.Bridge, f.ConnectionName)
+			connectionMetrics.collect(to, f, id, f.Bridge, f.ConnectionName)
 		}
 	}
 }

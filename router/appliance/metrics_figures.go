@@ -1,6 +1,10 @@
 package appliance
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"iter"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
 
 // figureMetric is one metric of a type of figures.
 type figureMetric[F any] struct {
@@ -29,5 +33,21 @@ func (all figureMetrics[F]) describe(to chan<- *prometheus.Desc) {
 func (all figureMetrics[F]) collect(to chan<- prometheus.Metric, f F, labels ...string) {
 	for _, m := range all {
 		to <- prometheus.MustNewConstMetric(m.desc, m.kind, m.of(f), labels...)
+	}
+}
+
+// byBroker returns engines by their brokers, one of each: while that of an embedded broker is replaced there may be two.
+func byBroker[E any](engines iter.Seq2[string, E]) iter.Seq2[string, E] {
+	return func(yield func(string, E) bool) {
+		last := ""
+		for id, engine := range engines {
+			if id = brokerOf(id); id == last {
+				continue
+			}
+			last = id
+			if !yield(id, engine) {
+				return
+			}
+		}
 	}
 }

@@ -59,12 +59,9 @@ func (s sharedDatabase) End(ctx context.Context) error {
 // here: if this node has left them, or was not the one that ran these.
 func (s sharedDatabase) unshare(ctx context.Context, left bool) (err error) {
 	defer s.leading.notify()
-	switch {
-	case s.AppliedIndex() == 0, !left && !s.IsHostedElsewhere(): // the content was never that of others, or they do not go on
+	if s.AppliedIndex() == 0 || !left && !s.IsHostedElsewhere() { // the content was never that of others, or they do not go on
 		err = s.Unshare(ctx)
-	case s.IsOutdated(): // it has no definitions
-		err = s.UnshareLeft(ctx, nil)
-	default:
+	} else {
 		var off []db.Definition
 		if off, err = s.definitions.switchedOff(ctx); err == nil {
 			err = s.UnshareLeft(ctx, off)

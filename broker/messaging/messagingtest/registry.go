@@ -100,7 +100,7 @@ func (r *Registry) put(name string, document []byte, rev int64) (int64, error) {
 }
 
 // Owner returns own.
-func (*Registry) Owner(_, own string) string { return own }
+func (*Registry) Owner(brokerID, own string) string { return own + "/" + brokerID }
 
 // Changed returns a channel that is closed at the next change.
 func (r *Registry) Changed() <-chan struct{} {

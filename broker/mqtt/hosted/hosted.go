@@ -150,11 +150,14 @@ func (f *Features) Close(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
+// ClientIDPrefix is how every ClientID begins.
+const ClientIDPrefix = "signalbox-"
+
 // ClientID returns a client id that is the same in every run, two characters shorter than the
 // 23 that every broker accepts [MQTT-3.1.3-5].
 func ClientID(id string) string {
 	sum := sha256.Sum256([]byte(id))
-	return "signalbox-" + base32.HexEncoding.EncodeToString(sum[:])[:11]
+	return ClientIDPrefix + base32.HexEncoding.EncodeToString(sum[:])[:11]
 }
 
 // servingBroker is the broker of the engines.

@@ -113,10 +113,10 @@ func insertStream(ctx context.Context, tx *sql.Tx, brokerID string, d streams.De
 func updateStream(ctx context.Context, tx *sql.Tx, brokerID string, d streams.Definition) error {
 	const q = `
 		UPDATE stream SET streamname = ?, sourcetopic = ?, targettopic = ?, targetqos = ?, ttl = ?, active = ?, process = ?, persist = ?,
-			key = ?, textname = ?, textdescription = ?, query = ?
+			key = ?, textname = ?, textdescription = ?, query = ?, uid = ?
 		WHERE id = ? AND broker_id = ?`
 	done, err := tx.ExecContext(ctx, q, d.StreamName, d.SourceTopic, d.TargetTopic, d.TargetQoS, d.TTL, d.Active, d.Process, d.Persist,
-		d.Key, d.TextName, d.TextDescription, string(d.Query), d.ID, brokerID)
+		d.Key, d.TextName, d.TextDescription, string(d.Query), d.UID, d.ID, brokerID)
 	if err != nil {
 		return existsError(err)
 	}

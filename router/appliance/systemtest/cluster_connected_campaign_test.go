@@ -1,7 +1,9 @@
 package systemtest
 
 import (
+	"encoding/json"
 	"fmt"
+	"net/http"
 	"slices"
 	"testing"
 	"time"
@@ -9,11 +11,12 @@ import (
 	"signalbox/scripts/suite"
 )
 
-// connectedLoad publishes at a broker from which a bridge takes the messages to a connected broker. There a stream copies
-// them to another topic, and another bridge delivers those to a server: all of them are on the way of each message.
+// connectedLoad publishes at a broker from which a bridge takes the messages to the embedded brokers of the cluster or, if these
+// share no messages, to a connected one. There a stream copies them to another topic, and another bridge delivers those to a
+// server: all of them are on the way of each message.
 type connectedLoad struct {
 	*dataCampaign
-	at        string // path of the connected broker
+	at        string // path of the connected broker; "" for the embedded ones
 	source    *mosquittoPeer
 	target    *httpPeer
 	sending   *publishers // of the current phase
@@ -34,18 +37,43 @@ func (s *dataCampaign) startConnectedLoad(t testing.TB) *connectedLoad {
 	t.Helper()
 	l := &connectedLoad{dataCampaign: s, source: newMosquittoPeer(t, "in"), target: startHTTPPeer(t)}
 	first := s.machines[0]
-	_, l.at = first.addConnected(t)
-	first.change(t, "POST", l.at+"/streams", object{"streamname": "copies", "sourcetopic": "plant/#", "targettopic": "copies", "persist": true})
-	first.change(t, "POST", l.at+"/streams", object{"streamname": streamRegister, "sourcetopic": "none", "targettopic": "", "active": false})
+	if s.mode == "dynsec" {
+		_, l.at = first.addConnected(t)
+	}
+	at := l.path(t, first)
+	first.change(t, "POST", at+"/streams", object{"streamname": "copies", "sourcetopic": "plant/#", "targettopic": "copies", "persist": true})
+	first.change(t, "POST", at+"/streams", object{"streamname": streamRegister, "sourcetopic": "none", "targettopic": "", "active": false})
 	delivery, document := l.target.bridge()
 	document["connections"].([]object)[0]["topicMappings"].([]object)[0]["mqttTopics"] = []string{"copies"}
 	document["schemaMappings"].([]object)[0]["mapping"].([]object)[0]["source"] = "jsonPayload.topic"
-	first.change(t, "PUT", l.at+"/bridges/"+delivery+"/config", document)
+	first.change(t, "PUT", at+"/bridges/"+delivery+"/config", document)
 	intake, document := l.source.bridge()
-	first.change(t, "PUT", l.at+"/bridges/"+intake+"/config", document)
+	first.change(t, "PUT", at+"/bridges/"+intake+"/config", document)
 	l.publish(t)
 	l.awaitSubscribed(t)
 	return l
+}
+
+// path returns the path of the broker at a machine. Any embedded broker of a node does, and that of a node that has lost its data is none
+// any more.
+func (l *connectedLoad) path(t testing.TB, m *machine) string {
+	t.Helper()
+	if l.at != "" {
+		return l.at
+	}
+	var all []struct {
+		ID, Type string
+		Status   struct{ Connected bool }
+	}
+	status, answer, err := m.api.do(t.Context(), "GET", m.api.inProject("/brokers"), nil)
+	if err == nil && status == http.StatusOK && json.Unmarshal(answer, &all) == nil {
+		for _, b := range all {
+			if b.Type == "on-premise-setup" && b.Status.Connected {
+				return m.api.inProject("/brokers/" + b.ID)
+			}
+		}
+	}
+	return m.api.at("") // which fails, too
 }
 
 // awaitSubscribed waits until the bridges and the stream take what is published: what is before that may go to none. It begins
@@ -124,5 +152,5 @@ func (l *connectedLoad) duringFaults(all []fault) []fault {
 // report logs what was delivered.
 func (l *connectedLoad) report(t testing.TB) {
 	t.Helper()
-	t.Logf("%d acknowledged messages went through bridges and a stream of a connected broker; %d came again", l.delivered, l.repeated)
+	t.Logf("%d acknowledged messages went through bridges and a stream; %d came again", l.delivered, l.repeated)
 }

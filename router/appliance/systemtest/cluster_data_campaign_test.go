@@ -111,7 +111,7 @@ func (s *dataCampaign) operate(t testing.TB, m *machine) {
 	switch {
 	case n == namedProjects+namedTables && sets:
 		target := s.data.value()
-		s.set(t, m, streamRegister, target, s.messages.at+"/streams", object{"streamname": streamRegister, "targettopic": target})
+		s.set(t, m, streamRegister, target, s.messages.path(t, m)+"/streams", object{"streamname": streamRegister, "targettopic": target})
 	case n == namedProjects+namedTables:
 		s.readStream(t, m)
 	case sets && n < namedProjects:
@@ -165,12 +165,12 @@ func (s *dataCampaign) readColumns(t testing.TB, m *machine, table string) bool 
 	return s.returned(m, call, columnsOf(table), column)
 }
 
-// readStream reads the target of a stream of a connected broker at a machine, and reports whether the response is current.
+// readStream reads the target of a stream at a machine, and reports whether the response is current.
 func (s *dataCampaign) readStream(t testing.TB, m *machine) bool {
 	t.Helper()
 	call := s.data.since()
 	var all []struct{ StreamName, TargetTopic string }
-	if !s.readInto(t, m, s.messages.at+"/streams", &all) {
+	if !s.readInto(t, m, s.messages.path(t, m)+"/streams", &all) {
 		return false
 	}
 	for _, one := range all {

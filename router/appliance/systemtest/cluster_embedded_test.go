@@ -151,7 +151,9 @@ func (c *cluster) controlStreams(t testing.TB, m *machine, atLeast int) {
 	if err != nil {
 		t.Fatalf("ask node %d over MQTT: %v %s", m.id, err, out)
 	}
-	var answer struct{ Responses []struct{ Data struct{ Count int } } }
+	var answer struct {
+		Responses []struct{ Data struct{ Count int } }
+	}
 	if err := json.Unmarshal(out, &answer); err != nil || len(answer.Responses) != 1 || answer.Responses[0].Data.Count < atLeast {
 		t.Errorf("node %d responds over MQTT: %v %s, want %d messages at least", m.id, err, out, atLeast)
 	}
