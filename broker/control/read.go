@@ -38,7 +38,7 @@ func (r Refusal) Classify(op string, feature broker.Capability) error {
 	switch {
 	case r == Refusal(errUnknownCommand):
 		return broker.NotSupported(op, feature)
-	case r == Refusal(ErrNodeAway):
+	case r == Refusal(ErrNodeAway), r == Refusal(ErrNoHost):
 		e.Kind = broker.Unavailable
 	case r == Refusal(ErrUnconfirmed):
 		e.Kind = broker.Unconfirmed

@@ -24,6 +24,9 @@ const (
 	errNotJSON      refusal = "Payload not valid JSON"
 )
 
+// ErrNoHost is for streams and bridges of a cluster that no node runs at present. It may be repeated.
+const ErrNoHost refusal = "No node of the cluster runs its streams and bridges at the moment, and nothing was changed: try again when a majority of its nodes is in contact"
+
 // The words for speeds, which have numbers as well.
 const (
 	speedOriginal = "original"

@@ -3,7 +3,6 @@ package embedded
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"sync"
 	"time"
@@ -183,28 +182,30 @@ func explainClusterClient(err error) *broker.Error {
 	return &broker.Error{Kind: broker.Unavailable, Op: "connect", Err: err, Msg: "the streams and bridges of the cluster have no connection to it at this node at the moment: " + err.Error()}
 }
 
-// SharesFeatures reports whether the streams and bridges of this broker are those of its cluster, and a node is a member, by its
-// Membership: it has the same ones.
+// SharesFeatures reports whether the streams and bridges of this broker are those of its cluster, or are about to be, and a node is
+// a member, by its Membership: it has the same ones.
 func (b *Broker) SharesFeatures(membership string) bool {
-	return b.features.isShared() && b.cluster.node.Includes(cluster.Membership(membership))
+	m := b.cluster
+	return m != nil && m.sharesFeatures() && !b.config.Definitions.Wait() && m.node.Includes(cluster.Membership(membership))
 }
-
-// errNoHost is why a request about the streams or bridges of the cluster is refused.
-const errNoHost = "no node of the cluster runs its streams and bridges at the moment, and nothing was changed: try again when a majority of its nodes is in contact"
 
 // askHost has the host of the streams and bridges of the cluster execute a request, and returns its response. It reports
 // false if this node is to execute it.
 func (b *Broker) askHost(ctx context.Context, kind byte, request, payload []byte) (response []byte, asked bool) {
-	if !b.features.isShared() || b.features.isHost() {
+	if b.cluster == nil || !b.cluster.sharesFeatures() || b.config.Definitions.Wait() || b.features.isHost() {
 		return nil, false
 	}
 	host := b.OtherLeader()
 	if host == 0 {
-		return control.Refuse(payload, errNoHost), true
+		return control.Refuse(payload, string(control.ErrNoHost)), true
 	}
 	response, err := b.cluster.node.Ask(ctx, cluster.NodeID(host), withKind(kind, request))
-	if err != nil {
-		return control.Refuse(payload, fmt.Sprintf("node %d takes the messages for the streams and bridges of the cluster: %v", host, nodeError("", err))), true
+	switch {
+	case errors.Is(err, cluster.ErrUnconfirmed):
+		return control.Refuse(payload, string(control.ErrUnconfirmed)), true
+	case err != nil:
+		b.log.Debug("the host of the streams and bridges of the cluster does not respond", "node", host, "error", err)
+		return control.Refuse(payload, string(control.ErrNoHost)), true
 	}
 	return response, true
 }
