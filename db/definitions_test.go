@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"signalbox/db"
+	"signalbox/db/dbtest"
 )
 
 // TestDefinitions stores, replaces and deletes the definitions of a broker connection.
@@ -147,4 +148,57 @@ func TestDefinitionsAreShared(t *testing.T) {
 		wantEqual(t, n.host.Hosts(), true)
 		wantEqual(t, n.other.Hosts(), false)
 	}
+}
+
+// TestEmbeddedDefinitions has a node store the definitions of its embedded broker in the database, join another one, which has others, and
+// put back what it had.
+func TestEmbeddedDefinitions(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	of := func(name string, rev int64) db.Definition {
+		return db.Definition{Kind: db.StreamDefinition, Name: name, Rev: rev, Document: []byte("{}")}
+	}
+	nodes := [2]*db.DB{dbtest.New(t), dbtest.New(t)}
+	own := [2]db.Definition{of("first", 1), of("second", 2)}
+	for i, d := range nodes {
+		if _, state, err := d.ListEmbedded(ctx, db.StreamDefinition); err != nil || state.Stored {
+			t.Fatalf("before the import: %+v %v", state, err)
+		}
+		_, err := d.ImportDefinitions(ctx, []string{"one", "two"}[i], nil)
+		wantErr(t, err, nil)
+		_, err = d.ImportEmbedded(ctx, []db.Definition{of("other", 9)})
+		wantErr(t, err, nil)
+		defined, err := d.ImportEmbedded(ctx, []db.Definition{own[i]})
+		wantErr(t, err, nil)
+		wantEqual(t, len(defined), 0)
+	}
+	want := func(d *db.DB, all []db.Definition, isFirst bool) {
+		t.Helper()
+		got, state, err := d.ListEmbedded(ctx, db.StreamDefinition)
+		wantErr(t, err, nil)
+		wantEqual(t, got, all)
+		if state != d.EmbeddedState() || !state.Stored || (state.Content == "") != isFirst {
+			t.Errorf("the state is %+v, and in memory %+v", state, d.EmbeddedState())
+		}
+	}
+	joined := nodes[1]
+	kept, err := joined.Snapshot(ctx)
+	wantErr(t, err, nil)
+	defer kept.Release()
+	must(t, restoreFrom(t, nodes[0], nodes[0], 1)) // as when a cluster is created
+	want(nodes[0], []db.Definition{own[0]}, true)
+	must(t, restoreFrom(t, nodes[0], joined, 1))
+	want(joined, []db.Definition{own[0]}, false)
+	content := joined.EmbeddedState()
+	must(t, restoreFrom(t, nodes[0], joined, 2)) // a later snapshot of the same log
+	wantEqual(t, joined.EmbeddedState(), content)
+	must(t, joined.Unshare(ctx), restoreSnapshot(ctx, kept, joined, 0))
+	want(joined, []db.Definition{own[1]}, true)
+
+	must(t, joined.ReleaseEmbedded(ctx))
+	if all, state, err := joined.ListEmbedded(ctx, db.StreamDefinition); err != nil || state.Stored || len(all) > 0 {
+		t.Errorf("after they were released: %v %+v %v", all, state, err)
+	}
+	must(t, restoreFrom(t, nodes[0], joined, 1))
+	wantEqual(t, joined.EmbeddedState(), db.EmbeddedState{}) // it keeps its own, elsewhere
 }

@@ -280,15 +280,24 @@ func adoptImported(ctx context.Context, tx *sql.Tx, index uint64) error {
 // replaces its own and has them, what it has stored elsewhere for these is not of that content. Content that is put back (index 0)
 // states it itself.
 func adoptEmbedded(ctx context.Context, tx *sql.Tx, index uint64) error {
-	for _, schema := range []string{"main", "own"} {
-		known, err := exists(ctx, tx, "SELECT EXISTS (SELECT 1 FROM pragma_table_info('local_state', ?) WHERE name = 'embedded')", schema)
-		if err != nil || !known || index == 0 {
-			return err
-		}
+	has := func(schema string) (bool, error) {
+		return exists(ctx, tx, "SELECT EXISTS (SELECT 1 FROM pragma_table_info('local_state', ?) WHERE name = 'embedded')", schema)
+	}
+	known, err := has("main")
+	if err != nil || !known || index == 0 {
+		return err
+	}
+	former, err := has("own")
+	if err != nil {
+		return err
+	}
+	if !former { // it is that of the sender
+		_, err := tx.ExecContext(ctx, "UPDATE main.local_state SET embedded = 0, embedded_content = ''")
+		return err
 	}
 	const q = `UPDATE main.local_state SET embedded = l.embedded,
 			embedded_content = iif(l.embedded AND o.applied = 0 AND o.bridge_owner IS NOT n.bridge_owner, ?, l.embedded_content)
 		FROM own.local_state AS l, own.shared_state AS o, main.shared_state AS n`
-	_, err := tx.ExecContext(ctx, q, rand.Text())
+	_, err = tx.ExecContext(ctx, q, rand.Text())
 	return err
 }

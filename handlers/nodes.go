@@ -39,6 +39,9 @@ func (a *API) HostedAt(ctx context.Context, projectID, brokerID string) (node in
 // nodes of one cluster.
 func (a *API) sharesFeatures(row db.Broker) bool {
 	membership := overCluster(row)
+	if d, ok := ofEmbedded(row); ok && row.ID == a.Embedded() {
+		membership = d.Membership
+	}
 	b, ok := a.inProcess.(interface{ SharesFeatures(membership string) bool })
 	return ok && membership != "" && b.SharesFeatures(membership)
 }

@@ -30,6 +30,9 @@ type authority struct{ b *Broker }
 func (a authority) Authenticate(ctx context.Context, l *engine.Login) (engine.Admission, error) {
 	b := a.b
 	if node := l.Socket.Node; node != 0 { // the cluster port has authenticated it
+		if node == clusterClient {
+			return engine.Admission{Username: clusterUsername, Rights: clusterRights{}}, nil
+		}
 		return engine.Admission{Username: nodeUsername(node), Rights: allRights{}}, nil
 	}
 	if b.isReserved(l) {
@@ -68,15 +71,9 @@ func (b *Broker) isReserved(l *engine.Login) bool {
 }
 
 // nodeUsername returns the username under which the platform of another node is shown.
-func nodeUsername(node int) string {
-	if node == clusterClient {
-		return clusterUsername
-	}
-	return fmt.Sprintf("cluster node %d", node)
-}
+func nodeUsername(node int) string { return fmt.Sprintf("cluster node %d", node) }
 
-// allRights are the rights of the platform of another node, which are those of the one in this process, and of
-// the client for the streams and bridges of the cluster. They never end.
+// allRights are the rights of the platform of another node, which are those of the one in this process. They never end.
 type allRights struct{}
 
 // Allowed returns true.
@@ -87,6 +84,14 @@ func (allRights) Revoked() bool { return false }
 
 // Release does nothing.
 func (allRights) Release() {}
+
+// clusterRights are the rights of the client for the streams and bridges of the cluster.
+type clusterRights struct{ allRights }
+
+// AllowedReserved returns true for the states of bridges.
+func (clusterRights) AllowedReserved(topic string) bool {
+	return strings.HasPrefix(topic, "$SYS/broker/connection/")
+}
 
 // loginAllowed returns a refusal if log-ins from an address are refused without being
 // checked.
@@ -142,7 +147,7 @@ func (a authority) Resume(clientID, username string, anonymous bool) engine.Righ
 	case anonymous:
 		return &rights{Account: a.b.control.Anonymous(), clientID: clientID}
 	case username == clusterUsername:
-		return allRights{}
+		return clusterRights{}
 	}
 	return &rights{Account: a.b.control.Resume(username), clientID: clientID}
 }

@@ -55,13 +55,14 @@ type member struct {
 	sharesData     atomic.Bool            // the program's data are shared: from before Begin to before End
 	maintenance    maintenance            // of these
 
-	transition sync.Mutex      // held while the membership or serving state is changed or compared; guards what follows
-	restricted bool            // alone, until the broker is let into the cluster that it expects
-	announced  bool            // that was logged
-	undoing    bool            // see completeUndo
-	lost       <-chan struct{} // closed when a change was not committed in the last leadership
-	closing    bool
-	dataEnded  bool // End has returned since the last Begin, or there was none
+	transition        sync.Mutex      // held while the membership or serving state is changed or compared; guards what follows
+	restricted        bool            // alone, until the broker is let into the cluster that it expects
+	announced         bool            // that was logged
+	undoing           bool            // see completeUndo
+	lost              <-chan struct{} // closed when a change was not committed in the last leadership
+	closing           bool
+	sessionsForgotten bool // since the node has had streams and bridges of its own; see forgetSessions
+	dataEnded         bool // End has returned since the last Begin, or there was none
 
 	serving    servingState
 	leadership cluster.Leadership // of this node, the current or the last one

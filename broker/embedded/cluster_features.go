@@ -59,22 +59,40 @@ func (m *member) settleFeatures(ctx context.Context, admitted bool) error {
 	case m.closing, m.broker.life.isClosing():
 		return nil
 	case !m.sharesFeatures():
+		if !m.sessionsForgotten { // of this process, or of one before that ended too early
+			if s != nil && s.client != nil {
+				m.closeFeatures(ctx)
+			}
+			m.forgetSessions(ctx)
+			m.sessionsForgotten = true
+		}
 		if s != nil && s.client == nil && s.id == f.storeID() {
 			return nil
 		}
 		m.closeFeatures(ctx)
-		m.forgetSessions(ctx)
 		f.openOwn()
 		return nil
-	case !admitted, m.broker.config.Definitions.Wait(), s != nil && s.client != nil && s.id == f.storeID():
+	case !admitted, s != nil && !m.hasLeader(), m.broker.config.Definitions.Wait(), s != nil && s.client != nil && s.id == f.storeID():
 		return nil
 	}
 	m.closeFeatures(ctx)
+	ctx, cancel := context.WithTimeout(ctx, shareTimeout)
+	defer cancel()
 	if err := m.broker.config.Definitions.Share(ctx); err != nil {
 		return err
 	}
+	m.sessionsForgotten = false
 	f.openShared()
 	return nil
+}
+
+// shareTimeout bounds how long the node waits for its definitions to be those of the cluster, before it tries again.
+const shareTimeout = 3 * time.Second
+
+// hasLeader reports whether the cluster has a leader, as far as this node knows.
+func (m *member) hasLeader() bool {
+	_, known := m.node.Leader()
+	return known
 }
 
 // forgetSessions deletes the sessions with which this broker has taken messages for the streams and bridges of a cluster that
@@ -192,7 +210,7 @@ func (b *Broker) SharesFeatures(membership string) bool {
 // askHost has the host of the streams and bridges of the cluster execute a request, and returns its response. It reports
 // false if this node is to execute it.
 func (b *Broker) askHost(ctx context.Context, kind byte, request, payload []byte) (response []byte, asked bool) {
-	if b.cluster == nil || !b.cluster.sharesFeatures() || b.config.Definitions.Wait() || b.features.isHost() {
+	if s := b.features.current.Load(); s != nil && s.client == nil || b.config.Definitions == nil || b.features.isHost() {
 		return nil, false
 	}
 	host := b.OtherLeader()
@@ -200,8 +218,9 @@ func (b *Broker) askHost(ctx context.Context, kind byte, request, payload []byte
 		return control.Refuse(payload, string(control.ErrNoHost)), true
 	}
 	response, err := b.cluster.node.Ask(ctx, cluster.NodeID(host), withKind(kind, request))
+	remote, isRemote := errors.AsType[*cluster.RemoteError](err)
 	switch {
-	case errors.Is(err, cluster.ErrUnconfirmed):
+	case errors.Is(err, cluster.ErrUnconfirmed), isRemote && remote.Error() != errors.ErrUnsupported.Error():
 		return control.Refuse(payload, string(control.ErrUnconfirmed)), true
 	case err != nil:
 		b.log.Debug("the host of the streams and bridges of the cluster does not respond", "node", host, "error", err)

@@ -225,6 +225,7 @@ func (b *Broker) engineConfig() engine.Config {
 	e.AnnouncePacketSize = c.MaxPacketSize != e.MaxPacketSize
 	e.MaxPacketSize, e.ConnectTimeout, e.WriteTimeout = c.MaxPacketSize, c.ConnectTimeout, c.WriteTimeout
 	e.MaxInflight, e.ReceiveMaximum = uint16(c.MaxInflightMessages), uint16(c.MaxInflightMessages)
+	e.Unbounded = clusterUsername
 	e.MaxQueuedMessages, e.MaxQueuedBytes = c.MaxQueuedMessages, int64(c.MaxQueuedBytes)
 	e.Quota, e.UserQuota = c.Quota, c.UserQuota
 	e.DisconnectSlow = c.SlowConsumer == slowDisconnect

@@ -69,6 +69,7 @@ func (u *usage) take(what QuotaReason, n, bound int64) bool {
 // what they count, under the session's lock or retained.mu.
 type quotas struct {
 	broker, user [quotaReasons]int64 // the bounds
+	unbounded    owner               // who has those of the broker only
 	all          usage
 	logged       [quotaReasons]atomic.Int64 // time of the last log entry, in epoch milliseconds
 
@@ -91,7 +92,7 @@ type account struct {
 }
 
 func newQuotas(c *Config) *quotas {
-	return &quotas{broker: c.Quota.bounds(), user: c.UserQuota.bounds(), users: map[owner]*account{}}
+	return &quotas{broker: c.Quota.bounds(), user: c.UserQuota.bounds(), unbounded: owner{name: c.Unbounded}, users: map[owner]*account{}}
 }
 
 // hold returns the account of an owner with one more reference, which release releases.
@@ -131,7 +132,11 @@ func (a *account) take(what QuotaReason, n int64) bool {
 	if a == nil {
 		return true
 	}
-	if !a.usage.take(what, n, a.quotas.user[what]) {
+	bound := a.quotas.user[what]
+	if a.quotas.isUnbounded(a.owner) {
+		bound = 0
+	}
+	if !a.usage.take(what, n, bound) {
 		return false
 	}
 	if !a.quotas.all.take(what, n, a.quotas.broker[what]) {
@@ -140,6 +145,11 @@ func (a *account) take(what QuotaReason, n int64) bool {
 	}
 	return true
 }
+
+// isUnbounded reports whether an owner has the bounds of the broker only.
+func (q *quotas) isUnbounded(o owner) bool { return o.name != "" && o == q.unbounded }
+
+func (e *Engine) isUnbounded(o owner) bool { return e.quotas.isUnbounded(o) }
 
 // refused counts a refusal because of a quota and, at most once a minute, logs it.
 func (e *Engine) refused(what QuotaReason, clientID, username string) {
@@ -225,7 +235,7 @@ func (r *retained) over(m *Message) QuotaReason {
 	}
 	a := q.hold(who)
 	defer a.release()
-	bounded := who != owner{}
+	bounded := who != owner{} && !q.isUnbounded(who)
 	switch {
 	case exceeds(&q.all[QuotaRetained], messages, q.broker[QuotaRetained]),
 		bounded && exceeds(&a.usage[QuotaRetained], own, q.user[QuotaRetained]):

@@ -25,9 +25,9 @@ func (s *Session) openAccount() {
 }
 
 // reserveNew counts a new session with its client's Will, unless a quota forbids it. Clients
-// of AdminOnly sockets are accepted regardless of the quotas. mu is held.
+// of AdminOnly sockets, and those that are part of the broker, are accepted regardless of the quotas. mu is held.
 func (s *Session) reserveNew(c *Conn) error {
-	if c.socket.AdminOnly {
+	if c.socket.AdminOnly || s.engine.isUnbounded(s.owner()) {
 		s.out.account.add(QuotaSessions, 1)
 		return nil
 	}

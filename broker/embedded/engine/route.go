@@ -33,7 +33,7 @@ func (e *Engine) refresh(r *route, rights Rights) {
 		return
 	}
 	r.epoch, r.indexGeneration, r.matches = epoch, generation, matches
-	r.allowed = rights == nil || rights.Allowed(Send, r.topic) && !reserved(r.topic)
+	r.allowed = rights == nil || rights.Allowed(Send, r.topic) && (!reserved(r.topic) || maySendReserved(rights, r.topic))
 	r.to, r.peers = r.to[:0], r.peers[:0]
 	for i := range r.matches.Subscribers {
 		switch s := &r.matches.Subscribers[i]; {
@@ -49,6 +49,18 @@ func (e *Engine) refresh(r *route, rights Rights) {
 func reserved(topic string) bool {
 	level, _, _ := strings.Cut(topic, "/")
 	return level == "$SYS" || level == "$share"
+}
+
+// ReservedRights are Rights of a client that is part of the broker.
+type ReservedRights interface {
+	Rights
+	// AllowedReserved reports whether the client may publish to a topic to which no other one may.
+	AllowedReserved(topic string) bool
+}
+
+func maySendReserved(rights Rights, topic string) bool {
+	r, ok := rights.(ReservedRights)
+	return ok && r.AllowedReserved(topic)
 }
 
 // isAllowed reports whether the session's client has a right.

@@ -12,11 +12,11 @@ import (
 )
 
 // brokers are the queries of the brokers that a database knows or has data of, by database. The
-// embedded broker, which has no id in streams.db and bridges.db, is left out there.
+// embedded broker, which has other ids in streams.db and bridges.db, is left out there.
 var brokers = map[string]string{
 	"signalbox.db": `SELECT coalesce(group_concat(id, ' '), '') FROM brokers`,
-	"streams.db":   `SELECT coalesce(group_concat(id, ' '), '') FROM (SELECT DISTINCT broker_id AS id FROM stream WHERE broker_id <> 'embedded')`,
-	"bridges.db":   `SELECT coalesce(group_concat(id, ' '), '') FROM (SELECT DISTINCT broker_id AS id FROM config WHERE broker_id <> 'embedded')`,
+	"streams.db":   `SELECT coalesce(group_concat(id, ' '), '') FROM (SELECT DISTINCT broker_id AS id FROM stream WHERE broker_id <> 'embedded' AND broker_id NOT LIKE 'embedded/%')`,
+	"bridges.db":   `SELECT coalesce(group_concat(id, ' '), '') FROM (SELECT DISTINCT broker_id AS id FROM config WHERE broker_id <> 'embedded' AND broker_id NOT LIKE 'embedded/%')`,
 }
 
 // Brokers returns the ids of the brokers in a database in dir; none if that does not exist.

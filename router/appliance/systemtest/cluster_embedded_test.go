@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strings"
 	"sync"
 	"testing"
 
@@ -187,4 +188,62 @@ func relay(conn net.Conn, addresses []string) {
 		return
 	}
 	conn.Close()
+}
+
+// TestClusterUndoesReplacedStreams has a node with a stream of its own join a cluster whose nodes have the same streams, leave it and
+// undo that it had joined: it has its own stream again, with its messages. In a cluster whose nodes share no messages it keeps it.
+func TestClusterUndoesReplacedStreams(t *testing.T) {
+	t.Parallel()
+	c := startSharing(t, "hp")
+	second := c.machines[1]
+	at := second.ownBroker()
+	second.api.must(t, "POST", at+"/streams", object{"streamname": "own", "sourcetopic": "plant/#", "persist": true}, nil)
+	second.keep(t, at, 1)
+	c.createShared(t)
+	shared := second.sharedBroker(t, c)
+	suite.WaitFor(t, "the node has the streams of the cluster", func() bool { return second.streamState(t, shared, "own") == "absent" })
+	second.change(t, "POST", shared+"/streams", object{"streamname": "shared", "sourcetopic": "plant/#", "persist": true})
+	if status, answer := c.ask(t, "PUT", c.at("/leave"), second.node(c.brokers[second.id])); status != http.StatusNoContent {
+		t.Fatalf("leave: %d %s", status, answer)
+	}
+	suite.WaitFor(t, "the node that has left keeps a copy", func() bool { return second.streamState(t, shared, "shared") == "inactive" })
+	out, err := tool(t, "mosquitto_rr", second.mqtt, mqttAdmin, mqttPassword, "-W", "30", "-t", "$CONTROL/cedalo/ha/v1", "-e", "$CONTROL/cedalo/ha/v1/response",
+		"-m", `{"commands":[{"command":"undoJoin","clustername":"plant"}]}`).Output()
+	if err != nil || strings.Contains(string(out), "error") {
+		t.Fatalf("undo: %v %s", err, out)
+	}
+	second.api = root(t, second.run)
+	suite.WaitFor(t, "the node has its own stream again", func() bool { return second.countStored(t, at, "own") == 1 })
+	second.keep(t, at, 2)
+	second.run.stop(t)
+	second.start(t)
+	second.api = root(t, second.run)
+	second.keep(t, at, 3)
+}
+
+// TestClusterKeepsOwnStreams has nodes that share no messages keep their streams when they share the data of the platform.
+func TestClusterKeepsOwnStreams(t *testing.T) {
+	t.Parallel()
+	c := startSharing(t, "dynsec")
+	second := c.machines[1]
+	at := second.ownBroker()
+	second.api.must(t, "POST", at+"/streams", object{"streamname": "own", "sourcetopic": "plant/#", "persist": true}, nil)
+	second.keep(t, at, 1)
+	c.createShared(t)
+	at = second.sharedBroker(t, c)
+	suite.WaitFor(t, "the node has its stream", func() bool { return second.countStored(t, at, "own") == 1 })
+	second.keep(t, at, 2)
+	second.run.stop(t)
+	second.start(t)
+	second.keep(t, at, 3)
+	if state := c.machines[0].streamState(t, c.machines[0].ownBroker(), "own"); state != "absent" {
+		t.Errorf("another node has the stream: %s", state)
+	}
+}
+
+// keep has the stream "own" keep another message, of that number.
+func (m *machine) keep(t testing.TB, at string, n int) {
+	t.Helper()
+	m.api.must(t, "POST", at+"/messages", object{"topic": "plant/0", "payload": "kept", "qos": 1}, nil)
+	suite.WaitFor(t, "the stream keeps the message", func() bool { return m.countStored(t, at, "own") == n })
 }
