@@ -63,7 +63,7 @@ func (d *DB) AllDefinitions(ctx context.Context) ([]Definition, error) {
 }
 
 // DefinitionsChanged returns a channel that is closed when definitions may have changed by Apply, and by
-// ContentReplaced, ImportDefinitions and NotifyDefinitions.
+// ContentReplaced, NotifyDefinitions, and what imports or releases them.
 func (d *DB) DefinitionsChanged() <-chan struct{} { return d.defined.wait() }
 
 // NotifyDefinitions has those who wait for DefinitionsChanged read the definitions again.

@@ -15,7 +15,7 @@ const hostOther = "other"
 // changeHostQuery is the statement that Apply recognises.
 const changeHostQuery = "UPDATE shared_state SET host = ?"
 
-// Hosts reports whether the streams and bridges of broker connections run at this node, by the content that it has
+// Hosts reports whether the streams and bridges that copies share run at this node, by the content that it has
 // applied: it was the last to call BecomeHost, or its content never was that of several nodes.
 func (d *DB) Hosts() bool {
 	host := d.host.Load()
@@ -34,7 +34,7 @@ func (d *DB) IsHostedElsewhere() bool {
 	return !d.Hosts() && *host != hostLeft
 }
 
-// BecomeHost has the streams and bridges of broker connections run at this node from now on. When it returns nil, this
+// BecomeHost has the streams and bridges that copies share run at this node from now on. When it returns nil, this
 // node has applied everything that was acknowledged before.
 func (d *DB) BecomeHost(ctx context.Context) error {
 	return d.write(ctx, "become the node that runs streams and bridges", func(tx *writeTx) error {
@@ -43,8 +43,8 @@ func (d *DB) BecomeHost(ctx context.Context) error {
 	})
 }
 
-// RestoreHost is called for a copy that was restored from a backup of a node: the streams and bridges of broker
-// connections run there, unless it has left other nodes, which go on with them.
+// RestoreHost is called for a copy that was restored from a backup of a node: the streams and bridges that copies
+// shared run there, unless it has left other nodes, which go on with them.
 func (d *DB) RestoreHost(ctx context.Context, left bool) error {
 	has, err := exists(ctx, d.rw, hasHostQuery)
 	if err != nil || !has { // no node had shared them

@@ -10,8 +10,8 @@ import (
 
 // Nodes are the other nodes of a cluster that shares the data of the platform.
 type Nodes interface {
-	// Hosting returns the number of the node that takes the messages for the streams and bridges of connected
-	// brokers, 0 if that is this node. It reports false if no node is known to do so.
+	// Hosting returns the number of the node that takes the messages for the streams and bridges that nodes
+	// share, 0 if that is this node. It reports false if no node is known to do so.
 	Hosting() (node int, known bool)
 	// Dial opens a connection over which requests are forwarded to a node. Its errors are a
 	// [*broker.Error] of kind Unavailable.

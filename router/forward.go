@@ -23,7 +23,7 @@ import (
 	"signalbox/handlers"
 )
 
-// The streams and bridges of a connected broker run at one node of a cluster that shares the data of the platform. Every
+// The streams and bridges that nodes share run at one node of a cluster that shares the data of the platform. Every
 // node serves requests about them: the others forward them to that one, with the caller's credential.
 
 // callerHeader is the header of a forwarded request with the address of its caller.
@@ -94,7 +94,7 @@ func unmarkEscapedSlashes(path string) (plain, raw string) {
 	return strings.ReplaceAll(path, innerSlash, "/"), strings.Join(segments, "/")
 }
 
-// errNoHost is why an operation on streams and bridges of a connected broker is refused.
+// errNoHost is why an operation on streams and bridges that nodes share is refused.
 var errNoHost = &broker.Error{Kind: broker.Unavailable, Msg: "no node of the cluster runs the streams and bridges of this broker at the moment, and nothing was changed: try again when a majority of its nodes is in contact"}
 
 // forward forwards an admitted request, if another node is to serve it, and reports whether it was answered. A request

@@ -31,7 +31,8 @@ import (
 //     after the last Apply; the content stays as the program's own
 //   - when joining is undone, after End: Restore of what was kept, with index 0
 //
-// A broker that is closed does not call End. Close it before the database.
+// A broker that is closed does not call End. Close it before the database. Begin also moves the definitions of
+// the broker's streams and bridges to where the nodes share them; see [Definitions].
 //
 // While the content is shared the broker also calls Maintain and Answer, beside the others.
 type Shared interface {

@@ -13,7 +13,7 @@ import (
 // leadingInterval is how often a node that shares its database checks whether it leads.
 const leadingInterval = 50 * time.Millisecond
 
-// leading is whether this node takes the messages for the streams and bridges of connected brokers: always, unless
+// leading is whether this node takes the messages for the streams and bridges that nodes share: always, unless
 // the nodes of a cluster share the database. Then only the leader does, once the content names it as the host.
 type leading struct {
 	db   *db.DB
@@ -105,7 +105,7 @@ func (l *leading) host(ctx context.Context) bool {
 	}
 	l.failed = time.Now()
 	if ctx.Err() == nil {
-		l.log.Warn("the streams and bridges of connected brokers cannot run at this node yet, which leads its cluster; trying again", "error", err)
+		l.log.Warn("the streams and bridges that the nodes share cannot run at this node yet, which leads its cluster; trying again", "error", err)
 	}
 	return false
 }
@@ -173,7 +173,7 @@ func (a *Appliance) closeForwarded(ctx context.Context) error {
 	return nil
 }
 
-// startLeading begins to find out whether this node takes the messages for the streams and bridges of connected brokers.
+// startLeading begins to find out whether this node takes the messages for the streams and bridges that nodes share.
 func (a *Appliance) startLeading(ctx context.Context) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	done := make(chan struct{})

@@ -252,7 +252,7 @@ func (r *restore) extract(ctx context.Context, partial string) error {
 	return storage.SyncDir(partial)
 }
 
-// restoreHost has the streams and bridges of connected brokers stay off at the restored node, if other nodes go on with them
+// restoreHost has the streams and bridges that nodes shared stay off at the restored node, if other nodes go on with them
 // (left), and run there if not.
 func restoreHost(ctx context.Context, dir string, left bool) error {
 	d, err := db.Open(ctx, filepath.Join(dir, databaseFile), slog.New(slog.DiscardHandler))
