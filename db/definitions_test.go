@@ -1,6 +1,10 @@
 package db_test
 
 import (
+	"crypto/rand"
+	"database/sql"
+	"log/slog"
+	"path/filepath"
 	"testing"
 
 	"signalbox/db"
@@ -201,4 +205,43 @@ func TestEmbeddedDefinitions(t *testing.T) {
 	}
 	must(t, restoreFrom(t, nodes[0], joined, 1))
 	wantEqual(t, joined.EmbeddedState(), db.EmbeddedState{}) // it keeps its own, elsewhere
+}
+
+// TestEmbeddedDefinitionsOfOthers has a node of the release before the one that stores them receive the content of a node of this
+// release: where the other node has its definitions does not count for it.
+func TestEmbeddedDefinitionsOfOthers(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	first, sender := dbtest.New(t), dbtest.New(t)
+	for _, d := range []*db.DB{first, sender} {
+		_, err := d.ImportDefinitions(ctx, rand.Text(), nil)
+		wantErr(t, err, nil)
+		_, err = d.ImportEmbedded(ctx, nil)
+		wantErr(t, err, nil)
+	}
+	must(t, restoreFrom(t, first, sender, 1))
+	if state := sender.EmbeddedState(); !state.Stored || state.Content == "" {
+		t.Fatalf("the sender has %+v", state)
+	}
+
+	path := filepath.Join(t.TempDir(), "former.db")
+	d, err := db.Open(ctx, path, slog.New(slog.DiscardHandler))
+	must(t, err)
+	must(t, d.Close(ctx))
+	raw, err := sql.Open("sqlite", path)
+	must(t, err)
+	for _, q := range []string{"ALTER TABLE local_state DROP COLUMN embedded", "ALTER TABLE local_state DROP COLUMN embedded_content",
+		"DELETE FROM goose_db_version WHERE version_id = 17", "UPDATE shared_state SET applied = 1"} {
+		_, err := raw.ExecContext(ctx, q)
+		must(t, err)
+	}
+	must(t, raw.Close())
+	d, err = db.Open(ctx, path, slog.New(slog.DiscardHandler))
+	must(t, err)
+	defer d.Close(ctx)
+	if !d.IsOutdated() {
+		t.Fatal("it has the schema of this release")
+	}
+	must(t, restoreFrom(t, sender, d, 2))
+	wantEqual(t, d.EmbeddedState(), db.EmbeddedState{})
 }

@@ -158,3 +158,79 @@ func TestDefinitionsWithoutKey(t *testing.T) {
 		t.Errorf("without a former key: %v %t %v", all, ok, err)
 	}
 }
+
+// TestEmbeddedDefinitions has what is defined for the embedded broker move to the database when its node shares messages with others,
+// and back when it shares none; and has a stream that another node had defined in the same way be the same one here.
+func TestEmbeddedDefinitions(t *testing.T) {
+	t.Parallel()
+	ctx, dir := t.Context(), t.TempDir()
+	d := dbtest.Open(t, filepath.Join(dir, databaseFile))
+	machine, err := vault.Open(filepath.Join(dir, keyFile), true)
+	must(t, err)
+	keys, err := openKeys(ctx, d, machine)
+	must(t, err)
+	all := openDefinitions(t, dir, d, keys, machine)
+	const id, replaced = "embedded", "embedded/before"
+	for _, of := range []string{id, replaced} {
+		_, err := all.streams.Put(ctx, of, levels)
+		must(t, err, all.bridges.PutConfig(ctx, of, "http-bridge", []byte(`{"connections":[]}`), nil))
+	}
+	begin := func(sharesMessages bool) {
+		t.Helper()
+		must(t, all.begin(ctx, sharesMessages, func() error { return nil }))
+	}
+	want := func(stored bool) {
+		t.Helper()
+		for kind, name := range map[db.DefinitionKind]string{db.StreamDefinition: "levels", db.BridgeDefinition: "http-bridge"} {
+			r := registry{all, kind}
+			defined, ok, err := r.Definitions(ctx, id)
+			if err != nil || ok != stored || stored && defined[name].Document == nil {
+				t.Errorf("%s: got %v %t %v", name, defined, ok, err)
+			}
+			if defined, ok, err := r.Definitions(ctx, replaced); ok || err != nil {
+				t.Errorf("what was replaced: got %v %t %v", defined, ok, err)
+			}
+			_, err = r.Put(ctx, replaced, "other", []byte(`{}`), 0, func() error { return nil })
+			if stored != (broker.KindOf(err) == broker.Unavailable) {
+				t.Errorf("a change of what was replaced: %v", err)
+			}
+		}
+	}
+	want(false)
+	begin(false)
+	want(false)
+	begin(true)
+	want(true)
+	if ids, err := all.streams.Brokers(ctx); err != nil || len(ids) != 1 || ids[0] != id {
+		t.Errorf("streams of %v are stored: %v", ids, err)
+	}
+	if ids, err := all.bridges.Brokers(ctx); err != nil || len(ids) != 1 || ids[0] != id {
+		t.Errorf("bridges of %v are stored: %v", ids, err)
+	}
+
+	other, differs := levels, levels
+	other.UID, differs.UID, differs.StreamName, differs.SourceTopic = 1, 2, "differs", "elsewhere"
+	for _, s := range []streams.Definition{other, differs} {
+		row := all.newDefinition(db.StreamDefinition, "", s.StreamName, streams.Encode(s))
+		stored, _, err := d.ListEmbedded(ctx, db.StreamDefinition)
+		must(t, err)
+		rev := int64(0)
+		for _, one := range stored {
+			if one.Name == s.StreamName {
+				rev = one.Rev
+			}
+		}
+		must(t, d.PutDefinition(ctx, row, rev))
+	}
+	own := differs
+	own.SourceTopic, own.UID = "here", 3
+	_, err = all.streams.Put(ctx, id, own)
+	must(t, err, all.adoptEqual(ctx, []db.Definition{{}}))
+	stored, err := all.streams.Definitions(ctx, id)
+	if err != nil || len(stored) != 2 || stored[0].UID != own.UID || stored[1].UID != other.UID {
+		t.Errorf("got %+v %v", stored, err)
+	}
+
+	begin(false)
+	want(false)
+}

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"testing"
 
+	"signalbox/broker/mqtt/hosted"
+	"signalbox/broker/mqtt/mqtttest"
 	"signalbox/scripts/suite"
 )
 
@@ -62,6 +64,7 @@ func runEmbedded(t *testing.T, mode string) {
 	}
 	if mode == "hp" { // in full the other nodes accept administrators only
 		c.controlStreams(t, others[1], phase)
+		others[1].wantReserved(t, at)
 	}
 	if twice := repeated(target.all(t)); twice > 0 {
 		t.Errorf("%d messages were delivered twice, and no node has failed", twice)
@@ -157,6 +160,23 @@ func (c *cluster) controlStreams(t testing.TB, m *machine, atLeast int) {
 	}
 	if err := json.Unmarshal(out, &answer); err != nil || len(answer.Responses) != 1 || answer.Responses[0].Data.Count < atLeast {
 		t.Errorf("node %d responds over MQTT: %v %s, want %d messages at least", m.id, err, out, atLeast)
+	}
+}
+
+// wantReserved checks that no client has the name of the client of the streams and bridges, or one of its client ids.
+func (m *machine) wantReserved(t testing.TB, at string) {
+	t.Helper()
+	const name = "cluster streams and bridges"
+	m.change(t, "POST", at+"/clients", object{"username": name, "password": passwordOf(name)})
+	if mqtttest.Accepts(t, m.mqtt, name, passwordOf(name)) {
+		t.Errorf("a client named %q is let in", name)
+	}
+	id := hosted.ClientID("embedded") + "-0"
+	if out, err := tool(t, "mosquitto_pub", m.mqtt, mqttAdmin, mqttPassword, "-i", id, "-t", "taken", "-m", "over").CombinedOutput(); err == nil {
+		t.Errorf("a client with the client id %s is let in: %s", id, out)
+	}
+	if out, err := tool(t, "mosquitto_pub", m.mqtt, mqttAdmin, mqttPassword, "-i", "another", "-t", "taken", "-m", "over").CombinedOutput(); err != nil {
+		t.Errorf("another client is not let in: %v %s", err, out)
 	}
 }
 
