@@ -146,7 +146,11 @@ func (b *Broker) openAlone(ctx context.Context, dir string, access, messages boo
 	if access {
 		b.log.Warn("the access control is shared with a cluster and cannot be changed; set cluster.listen again")
 	}
-	return b.engine.Load(ctx)
+	if err := b.engine.Load(ctx); err != nil {
+		return err
+	}
+	b.forgetSessions(ctx)
+	return nil
 }
 
 // closeCluster hands the cluster's work over to the other nodes. A node that serves clients
@@ -287,7 +291,7 @@ func (m *member) detach(ctx context.Context) error {
 	m.shares.Store(int32(sharesNothing))
 	ended := m.endShared(ctx)
 	err := errors.Join(ended, m.broker.kept.forgetUnused(), m.changeTo(ctx, alone))
-	if ended == nil {
+	if ended == nil && m.serving == alone {
 		err = errors.Join(err, m.settleFeatures(ctx, false))
 	}
 	return errors.Join(err, m.lockOut(ctx))
@@ -349,6 +353,7 @@ func (m *member) prepare(ctx context.Context, s sharing, data bool) error {
 	}
 	m.broker.control.SetReplicator(m)
 	m.setSharing(s)
+	m.sessionsForgotten = false
 	if part, ok := storeParts[s.snapshotKind()]; ok {
 		if err := m.broker.store.Attach(ctx, part); err != nil {
 			return err

@@ -63,7 +63,7 @@ func (m *member) settleFeatures(ctx context.Context, admitted bool) error {
 			if s != nil && s.client != nil {
 				m.closeFeatures(ctx)
 			}
-			m.forgetSessions(ctx)
+			m.broker.forgetSessions(ctx)
 			m.sessionsForgotten = true
 		}
 		if s != nil && s.client == nil && s.id == f.storeID() {
@@ -81,7 +81,6 @@ func (m *member) settleFeatures(ctx context.Context, admitted bool) error {
 	if err := m.broker.config.Definitions.Share(ctx); err != nil {
 		return err
 	}
-	m.sessionsForgotten = false
 	f.openShared()
 	return nil
 }
@@ -97,17 +96,16 @@ func (m *member) hasLeader() bool {
 
 // forgetSessions deletes the sessions with which this broker has taken messages for the streams and bridges of a cluster that
 // it is not a node of any more: nothing would take what they go on to queue.
-func (m *member) forgetSessions(ctx context.Context) {
-	e := m.broker.engine
+func (b *Broker) forgetSessions(ctx context.Context) {
 	for after := ""; ; {
-		all := e.Ownerships(after, ownershipsPage)
+		all := b.engine.Ownerships(after, ownershipsPage)
 		for _, o := range all {
 			after = o.ClientID
 			if o.Username != clusterUsername || o.Anonymous {
 				continue
 			}
-			if err := e.Forget(ctx, o.ClientID); err != nil {
-				m.broker.log.Warn("a session of the streams and bridges of the former cluster is not deleted; it expires", "clientid", o.ClientID, "error", err)
+			if err := b.engine.Forget(ctx, o.ClientID); err != nil {
+				b.log.Warn("a session of the streams and bridges of the former cluster is not deleted; it expires", "clientid", o.ClientID, "error", err)
 			}
 		}
 		if len(all) < ownershipsPage {

@@ -93,16 +93,21 @@ func (b *Broker) openFeatures(ctx context.Context, dataDir string) error {
 	return b.features.await(ctx)
 }
 
-// startsShared reports whether the broker starts as a member of a cluster whose nodes have the same streams and bridges.
+// startsShared reports whether the broker starts as a member of a cluster whose nodes have the same streams and bridges, or has
+// been one until the last process ended.
 func (b *Broker) startsShared(ctx context.Context, dataDir string) (bool, error) {
 	if b.config.Definitions == nil || b.config.Cluster.Listen == "" {
 		return false, nil
 	}
-	if _, messages := b.store.Shared(); !messages || b.config.Shared.Applied() == 0 || b.config.Definitions.Wait() {
+	if b.config.Shared.Applied() == 0 || b.config.Definitions.Wait() {
 		return false, nil // while it waits to be admitted it has its own
 	}
 	stored, err := ReadCluster(ctx, dataDir)
-	return stored.Shared && len(stored.Members) > 0, err
+	if !stored.Shared || len(stored.Members) == 0 {
+		return true, err // it has left the cluster, and does not have its own before its data are its own
+	}
+	_, messages := b.store.Shared()
+	return messages, err
 }
 
 // openOwn opens the broker's own streams and bridges.

@@ -296,6 +296,7 @@ func (c *connector) publishState(state string) {
 	ctx, cancel := context.WithTimeout(context.Background(), publishTimeout)
 	defer cancel()
 	m := messaging.Message{Topic: topic, Payload: []byte(state), Retain: true}
+	c.published = "" // if it fails, another node of the cluster may publish it meanwhile
 	if _, _, err := c.local.Publish(ctx, []messaging.Message{m}); err == nil {
 		c.published = state
 	}

@@ -17,7 +17,7 @@ type Config struct {
 	MaxInflight        uint16               // QoS 1 and 2 messages in flight to a client
 	ReceiveMaximum     uint16               // QoS 1 and 2 messages in flight from a client
 	TopicAliasMaximum  uint16               // aliases a client may use
-	Unbounded          string               // username whose queues above QoS 0 have no bound but Quota; "" for none
+	Unbounded          string               // username whose subscriptions, and queues above QoS 0, have no bound but Quota; "" for none
 	MaxQueuedMessages  int                  // in the queue of one client
 	MaxQueuedBytes     int64                // topics, payloads and properties in the queue of one client
 	ConnectedMemory    int64                // bytes of the stored queue of a connected client that may be in memory

@@ -178,7 +178,7 @@ func (s *Session) reserve(g *grant, added map[string]struct{}) bool {
 	if known || again {
 		return true
 	}
-	if limit := s.engine.config.MaxSubscriptions; limit > 0 && len(s.subscribed.options)+len(added) >= limit {
+	if limit := s.engine.config.MaxSubscriptions; limit > 0 && !s.engine.isUnbounded(s.owner()) && len(s.subscribed.options)+len(added) >= limit {
 		return false
 	}
 	cost := subscriptionCost(g.filter)

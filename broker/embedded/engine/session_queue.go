@@ -125,11 +125,12 @@ func (s *Session) acceptQoS0(o outgoingMessage) *Conn {
 // overfull reports whether the queue is full, and counts the message as dropped if so.
 func (s *Session) overfull(o outgoingMessage) bool {
 	c := &s.engine.config
-	if o.unbounded || o.qos > 0 && s.engine.isUnbounded(s.owner()) || s.out.waiting() < c.MaxQueuedMessages && s.out.bytes+int64(o.message.size()) <= c.MaxQueuedBytes {
+	unbounded := s.engine.isUnbounded(s.owner())
+	if o.unbounded || unbounded && o.qos > 0 || s.out.waiting() < c.MaxQueuedMessages && s.out.bytes+int64(o.message.size()) <= c.MaxQueuedBytes {
 		return false
 	}
 	s.drop(DropQueueFull, 1)
-	if c.DisconnectSlow && s.conn != nil {
+	if c.DisconnectSlow && s.conn != nil && !unbounded {
 		s.conn.endAsync(packet.ReasonQuotaExceeded)
 	}
 	return true
