@@ -28,6 +28,22 @@ func TestJoinCluster_of_an_unreachable_node(t *testing.T) {
 	})
 }
 
+// TestJoinCluster_with_another_leader checks that it is undone if the leader changes meanwhile, and the next one has not found out yet.
+func TestJoinCluster_with_another_leader(t *testing.T) {
+	run(t, func(r *rig) {
+		id, brokers := r.four()
+		brokers[3].cutOff, brokers[1].old = refused, true
+		defer time.AfterFunc(2*time.Second, func() {
+			r.network.mu.Lock()
+			defer r.network.mu.Unlock()
+			c := brokers[0].cluster
+			c.leader, c.term = 2, c.term+1
+		}).Stop()
+		r.wantError(r.join(id, ref(4)), broker.Unavailable, "node 4 (n4)", "node 1 (n1)", "10.0.0.4:7000", refused, "undone")
+		r.wantUndone(brokers[3])
+	})
+}
+
 // TestJoinCluster_slow checks that joining is not undone because it takes long, nor if the leader
 // does not report errors.
 func TestJoinCluster_slow(t *testing.T) {

@@ -203,25 +203,34 @@ func (c *Clusters) awaitVotes(ctx context.Context, cl Cluster, fresh []Node) {
 }
 
 // awaitContact waits until the leader has reached new nodes, which have accepted to join. The error
-// is that of a node that the leader has tried to reach in vain all that time. What a node does that
+// is that of a node that the leader has tried to reach in vain, or one before it, and none has reached since. What a node does that
 // was reached may take longer, and is not an error; nor is a leader that does not report errors.
 func (c *Clusters) awaitContact(ctx context.Context, op string, cl Cluster, fresh []Node, others ...Node) error {
-	var failed error
+	failed := make([]error, len(fresh))
 	c.poll(ctx, c.timing.contact, func() bool {
 		leader := leaderOf(cl.Name, c.observe(ctx, cl, append(others, fresh...)))
-		if failed = nil; leader == nil {
+		if leader == nil {
 			return false
 		}
 		reached := true
-		for _, n := range fresh {
+		for i, n := range fresh {
 			spare, why := leader.isSpare(n.NodeID)
-			if reached = reached && !spare; why != "" {
-				failed = n.unreached(op, leader.Node, why)
+			switch {
+			case !spare:
+				failed[i] = nil
+			case why != "":
+				failed[i] = n.unreached(op, leader.Node, why)
 			}
+			reached = reached && !spare
 		}
 		return reached
 	})
-	return failed
+	for _, err := range failed {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // errUnreached is the cause of the error of a node that the leader cannot reach.
