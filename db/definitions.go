@@ -77,8 +77,7 @@ func (d *DB) HasImported() bool { return d.imported.Load() }
 // those that are stored; else they are added to what other nodes have stored, and those that had been defined there are
 // returned. The owner is BridgeOwner from now on, unless there is one.
 func (d *DB) ImportDefinitions(ctx context.Context, owner string, all []Definition) (defined []Definition, err error) {
-	err = d.write(ctx, "import definitions", func(tx *writeTx) error {
-		defined = nil
+	err = d.write(ctx, "import definitions", func(tx *writeTx) (err error) {
 		if _, err := tx.ExecContext(ctx, bridgeOwnerQuery, owner); err != nil {
 			return err
 		}
@@ -90,16 +89,8 @@ func (d *DB) ImportDefinitions(ctx context.Context, owner string, all []Definiti
 				return err
 			}
 		}
-		for _, f := range all {
-			had, err := d.importOne(ctx, tx, f)
-			if err != nil {
-				return err
-			}
-			if had {
-				defined = append(defined, f)
-			}
-		}
-		return nil
+		defined, err = d.importMissing(ctx, tx, all)
+		return err
 	})
 	if err != nil {
 		return nil, err
@@ -141,6 +132,20 @@ func (d *DB) BridgeOwner(ctx context.Context) (owner string, err error) {
 }
 
 const importedQuery = "UPDATE local_state SET imported = 1"
+
+// importMissing stores definitions, and returns those that were stored before.
+func (d *DB) importMissing(ctx context.Context, tx *writeTx, all []Definition) (defined []Definition, err error) {
+	for _, f := range all {
+		had, err := d.importOne(ctx, tx, f)
+		if err != nil {
+			return nil, err
+		}
+		if had {
+			defined = append(defined, f)
+		}
+	}
+	return defined, nil
+}
 
 // importOne stores a definition, unless one is stored, which it reports, or there is no such broker connection.
 func (d *DB) importOne(ctx context.Context, tx *writeTx, f Definition) (had bool, err error) {

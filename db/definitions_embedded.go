@@ -38,8 +38,7 @@ func (d *DB) ListEmbedded(ctx context.Context, kind DefinitionKind) (all []Defin
 // database is this node's own, they replace those that are stored; else they are added to what other nodes have stored, and
 // those that had been defined there are returned.
 func (d *DB) ImportEmbedded(ctx context.Context, all []Definition) (defined []Definition, err error) {
-	err = d.write(ctx, "import definitions", func(tx *writeTx) error {
-		defined = nil
+	err = d.write(ctx, "import definitions", func(tx *writeTx) (err error) {
 		if tx.recorded == nil {
 			if _, err := tx.ExecContext(ctx, deleteEmbeddedQuery); err != nil {
 				return err
@@ -48,16 +47,8 @@ func (d *DB) ImportEmbedded(ctx context.Context, all []Definition) (defined []De
 				return err
 			}
 		}
-		for _, f := range all {
-			had, err := d.importOne(ctx, tx, f)
-			if err != nil {
-				return err
-			}
-			if had {
-				defined = append(defined, f)
-			}
-		}
-		return nil
+		defined, err = d.importMissing(ctx, tx, all)
+		return err
 	})
 	if err != nil {
 		return nil, err

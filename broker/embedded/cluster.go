@@ -18,17 +18,6 @@ import (
 	"signalbox/broker/embedded/engine"
 )
 
-// HasClusterSecrets reports whether the data directory contains a cluster node's key that
-// only the sealer that sealed it can open.
-func HasClusterSecrets(ctx context.Context, dataDir string) (bool, error) {
-	return cluster.IsSealed(ctx, filepath.Join(dataDir, clusterDir))
-}
-
-// ResealCluster seals that key again, while no broker runs on the data directory.
-func ResealCluster(ctx context.Context, dataDir string, reseal func(sealed, aad []byte) ([]byte, error)) (int, error) {
-	return cluster.Reseal(ctx, filepath.Join(dataDir, clusterDir), reseal)
-}
-
 // clusterDir is the directory of the cluster's files in the data directory.
 const clusterDir = "cluster"
 
@@ -403,12 +392,4 @@ func (b *Broker) AskHA(ctx context.Context, c control.HACommand, data any) error
 		return &broker.Error{Kind: broker.Unavailable, Op: c.Name(), Msg: "the request ended before the command began", Err: context.Cause(ctx)}
 	}
 	return control.RunHA(ctx, commander{b.cluster, true}, c, data)
-}
-
-// StoredCluster is what a data directory has of the broker as a node of a cluster.
-type StoredCluster = cluster.Stored
-
-// ReadCluster reads that, also while a broker runs on the data directory.
-func ReadCluster(ctx context.Context, dataDir string) (StoredCluster, error) {
-	return cluster.ReadStored(ctx, filepath.Join(dataDir, clusterDir))
 }

@@ -31,6 +31,18 @@ func openDefinitions(t *testing.T, dir string, d *db.DB, keys *sharedKeys, machi
 	return &definitions{db: d, keys: keys, streams: s, bridges: b, log: slog.New(slog.DiscardHandler)}
 }
 
+// newDefinitions returns those of a machine of its own.
+func newDefinitions(t *testing.T) *definitions {
+	t.Helper()
+	dir := t.TempDir()
+	d := dbtest.Open(t, filepath.Join(dir, databaseFile))
+	machine, err := vault.Open(filepath.Join(dir, keyFile), true)
+	must(t, err)
+	keys, err := openKeys(t.Context(), d, machine)
+	must(t, err)
+	return openDefinitions(t, dir, d, keys, machine)
+}
+
 // TestRegistry has the definitions of a machine move to the database when that becomes the one of several nodes, refuses a
 // change of an older revision, and switches all off when the node has left the others.
 func TestRegistry(t *testing.T) {
@@ -89,16 +101,11 @@ func TestRegistry(t *testing.T) {
 // TestDefinitionsMove has what a machine has defined be in the database when that becomes the one of several nodes.
 func TestDefinitionsMove(t *testing.T) {
 	t.Parallel()
-	ctx, dir := t.Context(), t.TempDir()
-	d := dbtest.Open(t, filepath.Join(dir, databaseFile))
-	machine, err := vault.Open(filepath.Join(dir, keyFile), true)
-	must(t, err)
-	keys, err := openKeys(ctx, d, machine)
-	must(t, err)
+	ctx, all := t.Context(), newDefinitions(t)
+	d := all.db
 	must(t, d.CreateUser(ctx, db.User{ID: "u", Email: "u", CreatedAt: time.Now()}),
 		d.CreateProject(ctx, db.Project{ID: "p", OwnerID: "u", CreatedAt: time.Now()}),
 		d.CreateBroker(ctx, db.Broker{ID: "b", ProjectID: "p", Name: "b", Type: "self-hosted", CreatedAt: time.Now(), UpdatedAt: time.Now()}))
-	all := openDefinitions(t, dir, d, keys, machine)
 	streams := registry{all, db.StreamDefinition}
 	rev, err := streams.Put(ctx, "b", "levels", []byte(`{}`), 0, func() error {
 		_, err := all.streams.Put(ctx, "b", levels)
@@ -163,13 +170,8 @@ func TestDefinitionsWithoutKey(t *testing.T) {
 // and back when it shares none; and has a stream that another node had defined in the same way be the same one here.
 func TestEmbeddedDefinitions(t *testing.T) {
 	t.Parallel()
-	ctx, dir := t.Context(), t.TempDir()
-	d := dbtest.Open(t, filepath.Join(dir, databaseFile))
-	machine, err := vault.Open(filepath.Join(dir, keyFile), true)
-	must(t, err)
-	keys, err := openKeys(ctx, d, machine)
-	must(t, err)
-	all := openDefinitions(t, dir, d, keys, machine)
+	ctx, all := t.Context(), newDefinitions(t)
+	d := all.db
 	const id, replaced = "embedded", "embedded/before"
 	for _, of := range []string{id, replaced} {
 		_, err := all.streams.Put(ctx, of, levels)
@@ -224,7 +226,7 @@ func TestEmbeddedDefinitions(t *testing.T) {
 	}
 	own := differs
 	own.SourceTopic, own.UID = "here", 3
-	_, err = all.streams.Put(ctx, id, own)
+	_, err := all.streams.Put(ctx, id, own)
 	must(t, err, all.adoptEqual(ctx, []db.Definition{{}}))
 	stored, err := all.streams.Definitions(ctx, id)
 	if err != nil || len(stored) != 2 || stored[0].UID != own.UID || stored[1].UID != other.UID {
